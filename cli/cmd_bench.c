@@ -22,43 +22,44 @@ struct options {
 
 static const struct sp_opt opts[] = {
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids),
-     .help = "A prompt as token ids; may be given several times"},
+     .help = "A prompt as token ids; repeatable"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
-     .shown = "128", .help = "Tokens to generate after each prompt"},
+     .shown = "128", .help = "Number of tokens to generate per prompt"},
     {SP_OPT_INT, 0, "repeat", NULL, "N", AT(n_repeat), .min = 1, .max = 1000, .shown = "5",
-     .help = "Runs of each measurement"},
+     .help = "Number of runs per measurement; medians are reported"},
     {SP_OPT_STRING, 0, "depths", NULL, "N,N,...", AT(depths),
-     .shown = "64,1024,4096, those that fit",
-     .help = "Tokens of context behind which passes are timed"},
+     .shown = "64,1024,4096, as far as they fit the context",
+     .help = "Context lengths, in tokens, at which forward passes are timed"},
     {SP_OPT_NUMBER, 0, "simulate-acceptance", NULL, "P", AT(acceptance), .min = 0, .max = 1,
-     .help = "Accept each guess with probability P instead of comparing it: what would a draft "
-             "of this cost and that acceptance give? The text is meaningless"},
+     .help = "Accept each draft token with probability P instead of comparing it, to estimate the "
+             "speed-up of a draft of this cost with that acceptance; the text is meaningless"},
     SP_OPT_NUM_CTX(struct options, backend),
     {SP_OPT_STRING, 0, "draft-depth", NULL, "N,N,...", AT(draft_depths), .shown = "auto",
-     .help = "Most tokens to draft in a round, or auto; 0: measure without the draft. Several: "
-             "compare each of them with plain generation, and say which is the fastest"},
+     .help =
+         "Maximum number of draft tokens per round, or auto; 0: measure without drafting. Several "
+         "values: compare each with generation without drafting and report the fastest"},
     SP_OPT_DRAFT_BY(struct options, backend, "model"),
     SP_OPT_THREADS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_KV_TYPE(struct options, backend),
     SP_OPT_HUGE_PAGES(struct options, backend),
-    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The figures as JSON"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print the results as JSON"},
     {SP_OPT_STRING, 0, "svg", NULL, "FILE", AT(svg), .path = true,
      .help = "Also draw a chart; an existing file is replaced"},
-    {SP_OPT_HEADING, .help = "Without a model"},
+    {SP_OPT_HEADING, .help = "Without a model (random weights)"},
     {SP_OPT_CHOICE, 0, "synthetic", NULL, "SHAPE", AT(shape), .choices = sp_synthetic_targets,
-     .help = "Make a file of random weights in this shape and measure it. It is written to FILE "
-             "and kept, or else removed afterwards"},
+     .help = "Create a model of this shape with random weights and measure it; it is kept if FILE "
+             "is given, else removed afterwards"},
     {SP_OPT_CHOICE, 0, "synthetic-draft", NULL, "SHAPE", AT(shape_draft),
-     .choices = sp_synthetic_drafts, .help = "Its draft"},
+     .choices = sp_synthetic_drafts, .help = "Draft model for --synthetic"},
     {SP_OPT_CHOICE, 'q', "quantize", NULL, "TYPE", AT(type), .choices = sp_cmd_types,
-     .shown = "bf16", .help = "Type of its matrices"},
+     .shown = "bf16", .help = "Type of the synthetic model's weights"},
     {SP_OPT_CHOICE, 0, "quantize-draft", "draft-quantize", "TYPE", AT(draft_type),
-     .choices = sp_cmd_types, .shown = "bf16", .help = "Type of its draft's matrices"},
+     .choices = sp_cmd_types, .shown = "bf16", .help = "Type of the synthetic draft's weights"},
     {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(output_type), .choices = sp_cmd_types,
-     .help = "Type of its embedding and output matrix, whatever --quantize says"},
+     .help = "Type of its embedding and output matrix; overrides --quantize"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
-     .help = "Replace an existing FILE, if it is a packed file"},
+     .help = "Overwrite FILE if it is a packed file"},
     {.kind = SP_OPT_END},
 };
 
@@ -69,14 +70,14 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
     const struct options *o = args->options;
 
     if (o->shape == NULL && args->n_operands == 0) {
-        return sp_fail(err, SP_E_USAGE, "no FILE to measure, and no --synthetic either");
+        return sp_fail(err, SP_E_USAGE, "expected FILE or --synthetic");
     }
     for (size_t i = 0; i < sizeof of_synthetic / sizeof *of_synthetic && !o->shape; i++) {
         if (!sp_args_given(args, of_synthetic[i])) continue;
-        return sp_fail(err, SP_E_USAGE, "--%s is for --synthetic only", of_synthetic[i]);
+        return sp_fail(err, SP_E_USAGE, "--%s requires --synthetic", of_synthetic[i]);
     }
     if (o->draft_type && o->shape_draft == NULL) {
-        return sp_fail(err, SP_E_USAGE, "--quantize-draft without --synthetic-draft");
+        return sp_fail(err, SP_E_USAGE, "--quantize-draft requires --synthetic-draft");
     }
     return o->svg ? sp_bench_check_svg(o->svg, err) : SP_OK;
 }
@@ -173,7 +174,7 @@ static const struct options defaults = {
 
 const struct sp_command sp_cmd_bench = {
     .name = "bench",
-    .summary = "Measure a packed file on this machine",
+    .summary = "Benchmark a packed file on this machine",
     .operands = "[FILE]",
     .max_operands = 1,
     .opts = opts,

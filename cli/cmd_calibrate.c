@@ -23,9 +23,9 @@ struct options {
 
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 'o', "output", NULL, "OUT", AT(output), .path = true,
-     .shown = "./calibration.bin", .help = "The calibration"},
+     .shown = "./calibration.bin", .help = "Calibration file to write"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
-     .help = "Replace an existing calibration or packed file; no other is replaced"},
+     .help = "Overwrite an existing calibration or packed file (never any other file)"},
     SP_OPT_THREADS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     {.kind = SP_OPT_END},
@@ -102,9 +102,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     fprintf(stderr, "%s: %zu tokens, %zu matrices, %s\n", output, made.n_tokens, made.n_matrices,
             sp_out_size(size, made.size));
     if (made.n_tokens < FEW_TOKENS) {
-        sp_out_note(args->command->name,
-                    "few tokens to learn from: 16 to 64 thousand, of all the kinds that the model "
-                    "is for, do well");
+        sp_out_note(
+            args->command->name,
+            "few tokens: use 16 to 64 thousand, of every kind of text the model is used for");
     }
 done:
     for (size_t i = 0; job.ids && i < job.n_texts; i++)
@@ -119,14 +119,14 @@ static const struct options defaults = {.backend = SP_BACKEND_DEFAULTS};
 
 const struct sp_command sp_cmd_calibrate = {
     .name = "calibrate",
-    .summary = "Learn from texts which errors matter, for a better q4",
+    .summary = "Collect activation statistics from texts, for a better q4",
     .operands = "FILE TEXTFILE...",
     .min_operands = 2,
     .max_operands = 10000,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "The texts, - for standard input, are run through FILE's target. What its matrices "
-               "read goes into OUT, for --calibration of create and quantize.",
+    .details = "Runs the target of FILE over the texts (- is standard input) and writes statistics "
+               "of the inputs of its matrices, for --calibration of create and quantize.",
     .run = run,
 };

@@ -16,23 +16,23 @@ struct options {
 
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 'f', "file", NULL, "MODELFILE", AT(modelfile), .path = true,
-     .shown = "./Modelfile", .help = "What to make the file from"},
+     .shown = "./Modelfile", .help = "The Modelfile"},
     {SP_OPT_STRING, 'o', "output", NULL, "FILE", AT(output), .path = true, .shown = "./packed.bin",
-     .help = "The packed file"},
+     .help = "Packed file to write"},
     {SP_OPT_CHOICE, 'q', "quantize", NULL, "TYPE", AT(target), .choices = sp_cmd_types,
-     .shown = "as stored", .help = "Type of the target's matrices"},
+     .shown = "as stored", .help = "Type of the target's weights"},
     {SP_OPT_CHOICE, 0, "quantize-draft", "draft-quantize", "TYPE", AT(draft),
-     .choices = sp_cmd_types, .shown = "as stored", .help = "Type of the draft's matrices"},
+     .choices = sp_cmd_types, .shown = "as stored", .help = "Type of the draft's weights"},
     {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(head), .choices = sp_cmd_types,
-     .help = "Type of the target's embedding and output matrix, whatever --quantize says"},
+     .help = "Type of the target's embedding and output matrix; overrides --quantize"},
     {SP_OPT_STRING, 0, "calibration", NULL, "FILE", AT(calibration), .path = true,
-     .help = "What spectool calibrate learned, for the target's q4 matrices"},
+     .help = "Statistics from spectool calibrate; improves q4 weights of the target"},
     {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
-     .help = "Print the plan, one tensor a line, and write nothing"},
+     .help = "Print what would be written, one tensor per line, and exit"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
-     .help = "Replace an existing packed file; no other is replaced"},
+     .help = "Overwrite an existing packed file (never any other file)"},
     {SP_OPT_INT, 0, "threads", NULL, "N", AT(n_threads), .min = 1, .max = SP_POOL_MAX,
-     .shown = "one per core", .help = "Threads; the file written does not depend on it"},
+     .shown = "one per core", .help = "Number of threads; does not affect the output"},
     {.kind = SP_OPT_END},
 };
 
@@ -47,7 +47,7 @@ static void note_template(const char *path, const char *command)
     if (sp_pack_open(&pack, path, &err)) return;
     if (sp_template_source_pack(&template, pack, &err)) {
         snprintf(sentence, sizeof sentence,
-                 "%s; run takes --raw, or a TEMPLATE in the Modelfile is used instead", err.text);
+                 "%s; use run --raw, or a TEMPLATE line in the Modelfile", err.text);
         sp_out_note(command, sentence);
     }
     sp_template_free(template);
@@ -88,7 +88,7 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_create = {
     .name = "create",
-    .summary = "Pack the target and draft models of a Modelfile into one file",
+    .summary = "Create a packed file from a Modelfile",
     .operands = "",
     .opts = opts,
     .defaults = &defaults,

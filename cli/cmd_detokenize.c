@@ -13,11 +13,11 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "A JSON string"},
-    {SP_OPT_FLAG, 0, "skip-special", NULL, NULL, AT(skip_special),
-     .help = "Leave special tokens out"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print a JSON string"},
+    {SP_OPT_FLAG, 0, "skip-special", NULL, NULL, AT(skip_special), .help = "Omit special tokens"},
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
-     .help = "Read one JSON array of ids a line from standard input, print one JSON string a line"},
+     .help =
+         "Read one JSON array of ids per line from standard input, print one JSON string per line"},
     {.kind = SP_OPT_END},
 };
 
@@ -81,15 +81,14 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_detokenize = {
     .name = "detokenize",
-    .summary = "Turn token ids into text",
+    .summary = "Convert token ids to text",
     .operands = "SOURCE [ID,ID,...]",
     .min_operands = 1,
     .max_operands = 2,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details =
-        "SOURCE: a packed file, a checkpoint folder, or a tokenizer.json. Without ids, or with -, "
-        "standard input is read.",
+    .details = "SOURCE is a packed file, a checkpoint folder, or a tokenizer.json. Without ids, or "
+               "with -, the ids are read from standard input.",
     .run = run,
 };

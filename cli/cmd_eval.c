@@ -25,25 +25,25 @@ struct options {
 
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 't', "text", NULL, "TEXTFILE", AT(text), .path = true,
-     .help = "The text, a file; - is standard input. Special tokens written in it are recognised"},
+     .help = "File with the text; - is standard input. Special tokens in it are recognised"},
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The text as token ids"},
     {SP_OPT_STRING, 0, "against", NULL, "FILE|FOLDER", AT(against), .path = true,
-     .help = "Compare with this packed file or checkpoint folder, which is the reference"},
+     .help = "Compare with this packed file or checkpoint folder as the reference"},
     {SP_OPT_INT, 0, "num-ctx", NULL, "N", AT(backend.n_context), .min = 1, .max = 1 << 30,
-     .shown = "the model's maximum, at most 2048", .help = "Tokens of a window"},
+     .shown = "the model's maximum, at most 2048", .help = "Tokens per window"},
     {SP_OPT_INT, 0, "stride", NULL, "N", AT(stride), .min = 1, .max = 1 << 30,
-     .shown = "half a window", .help = "Tokens from one window's beginning to the next one's"},
+     .shown = "half a window", .help = "Distance between the starts of two windows"},
     {SP_OPT_INT, 0, "windows", NULL, "N", AT(n_windows), .min = 1, .max = 1 << 30, .shown = "all",
-     .help = "Read the first N windows only"},
-    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The figures as JSON"},
-    {SP_OPT_HEADING, .help = "The draft"},
+     .help = "Evaluate only the first N windows"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print the results as JSON"},
+    {SP_OPT_HEADING, .help = "Draft"},
     {SP_OPT_INT, 0, "places", NULL, "N", AT(n_places), .min = 0, .max = 1 << 20, .shown = "16",
-     .help = "Try the draft where generation goes on from N places of the text; 0: do not"},
+     .help = "Measure drafting at N positions of the text; 0: skip"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
-     .shown = "32", .help = "Tokens to generate from each place"},
-    SP_OPT_DRAFT_DEPTH(struct options, backend, 0,
-                       "Tokens to draft in a round, at most what the draft can propose; auto: at "
-                       "most 16; 0: do not try the draft"),
+     .shown = "32", .help = "Number of tokens to generate at each position"},
+    SP_OPT_DRAFT_DEPTH(
+        struct options, backend, 0,
+        "Draft tokens per round, up to what the draft can propose; auto: at most 16; 0: skip"),
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_THREADS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
@@ -245,15 +245,15 @@ static const struct options defaults = {
 
 const struct sp_command sp_cmd_eval = {
     .name = "eval",
-    .summary = "Measure quality on a text: perplexity, what was lost, the draft",
+    .summary = "Measure quality on a text: perplexity, KL divergence, draft acceptance",
     .operands = "FILE",
     .min_operands = 1,
     .max_operands = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "Every token is scored once, with at least the window less the stride before it as "
-               "far as the text has that. Logarithms are natural; +- is one standard error. The "
-               "figures do not depend on threads or kernels.",
+    .details = "Every token is scored once, given at least (window - stride) tokens of context "
+               "where the text has that many before it. Logarithms are natural; +- is one standard "
+               "error. The results do not depend on threads or kernels.",
     .run = run,
 };

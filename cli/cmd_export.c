@@ -16,16 +16,16 @@ static const char *const types[] = {"f32", "f16", "bf16", NULL};
 
 static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "type", NULL, "TYPE", AT(type), .choices = types,
-     .shown = "as config.json says, or bf16",
-     .help = "Type of what is q8 or q4 in FILE; everything else keeps its own"},
+     .shown = "the torch_dtype of config.json, or bf16",
+     .help = "Type to which q8 and q4 tensors are dequantized; others keep their type"},
     {SP_OPT_STRING, 0, "shard-size", NULL, "SIZE", AT(shard_size), .shown = "5GB",
-     .help = "Most bytes of weights in one file: a number, with MB or GB behind it"},
+     .help = "Maximum size of one weights file: a number of bytes, or with MB or GB"},
     {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
-     .help = "Print what would be written, one tensor a line, and write nothing"},
+     .help = "Print what would be written, one tensor per line, and exit"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
-     .help = "Replace an existing DIR, if there is only an export in it"},
+     .help = "Overwrite DIR if it holds nothing but an export"},
     {SP_OPT_INT, 0, "threads", NULL, "N", AT(n_threads), .min = 1, .max = SP_POOL_MAX,
-     .shown = "one per core", .help = "Threads; the files written do not depend on it"},
+     .shown = "one per core", .help = "Number of threads; does not affect the output"},
     {.kind = SP_OPT_END},
 };
 
@@ -72,15 +72,14 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_export = {
     .name = "export",
-    .summary = "Make checkpoints of Hugging Face's form of a packed file",
+    .summary = "Export a packed file as Hugging Face checkpoints",
     .operands = "FILE DIR",
     .min_operands = 2,
     .max_operands = 2,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details =
-        "DIR/target and DIR/draft can be read by whatever reads such checkpoints, and packed\n"
-        "again by spectool create -f DIR/Modelfile.",
+    .details = "Writes the checkpoints DIR/target and DIR/draft, and a DIR/Modelfile from which "
+               "spectool\ncreate packs them again.",
     .run = run,
 };

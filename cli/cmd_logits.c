@@ -21,19 +21,20 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The tokens"},
+    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "Token ids"},
     {SP_OPT_STRING, 0, "text", NULL, "TEXT", AT(text),
-     .help = "The tokens of a text; special tokens written in it are recognised"},
+     .help = "A text to tokenize; special tokens in it are recognised"},
     {SP_OPT_STRING, 'o', "output", NULL, "X.npy", AT(output), .path = true,
-     .help = "The file to write"},
+     .help = "NumPy file to write"},
     {SP_OPT_INT, 0, "rows", NULL, "N", AT(n_rows), .min = 1, .max = 1 << 16,
-     .help = "Feed N tokens a pass; the result does not change"},
+     .help = "Process N tokens per forward pass; does not affect the result"},
     {SP_OPT_FLAG, 0, "draft", NULL, NULL, AT(draft),
-     .help = "The draft's rows instead; the last id is the anchor, a token that the target has not "
-             "seen yet"},
+     .help = "Write the draft's logits instead; the last id is a token that the target has not "
+             "processed yet"},
     {SP_OPT_INT, 0, "steps", NULL, "N", AT(n_steps), .min = 1, .max = 1 << 16,
-     .shown = "all it can propose",
-     .help = "With --draft: steps of a prediction head's greedy chain, or rows of a block"},
+     .shown = "as many as it can propose",
+     .help = "With --draft: number of draft tokens (greedy steps of a prediction head, rows of a "
+             "block)"},
     SP_OPT_THREADS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_KV_TYPE(struct options, backend),
@@ -144,8 +145,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((o->ids != NULL) == (o->text != NULL)) {
         return sp_fail(err, SP_E_USAGE, "expected either --ids or --text");
     }
-    if (o->output == NULL) return sp_fail(err, SP_E_USAGE, "expected --output X.npy");
-    if (o->n_steps && !o->draft) return sp_fail(err, SP_E_USAGE, "--steps goes with --draft");
+    if (o->output == NULL)
+        return sp_fail(err, SP_E_USAGE, "--output is missing: expected --output X.npy");
+    if (o->n_steps && !o->draft) return sp_fail(err, SP_E_USAGE, "--steps requires --draft");
     st = sp_atomic_file_check_replaced(o->output, tag, sizeof tag - 1, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();
@@ -156,7 +158,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     if (o->n_steps && strcmp(info.draft, "autoregressive") == 0) {
-        sp_backend_note_no_gain(args, "an autoregressive draft gives one row per id", stepping);
+        sp_backend_note_no_gain(args, "an autoregressive draft has one row per id", stepping);
     }
     if ((st = read_ids(&ids, o, package, err))) goto done;
     backend.n_context = context_for(ids.n, &info);
@@ -176,7 +178,7 @@ static const struct options defaults = {.backend = SP_BACKEND_DEFAULTS};
 
 const struct sp_command sp_cmd_logits = {
     .name = "logits",
-    .summary = "Write the logits of given tokens, for comparison",
+    .summary = "Write the logits of given tokens to a NumPy file",
     .operands = "FILE",
     .min_operands = 1,
     .max_operands = 1,

@@ -11,21 +11,21 @@ struct options {
 
 static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 'q', "target", "quantize", "TYPE", AT(target), .choices = sp_cmd_types,
-     .shown = "copied", .help = "Type of the target's matrices"},
+     .shown = "copied", .help = "Type of the target's weights"},
     {SP_OPT_CHOICE, 0, "draft", "quantize-draft", "TYPE", AT(draft), .choices = sp_cmd_types,
-     .shown = "copied", .help = "Type of the draft's matrices"},
+     .shown = "copied", .help = "Type of the draft's weights"},
     {SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE", AT(head), .choices = sp_cmd_types,
-     .help = "Type of the target's embedding and output matrix, whatever --target says"},
+     .help = "Type of the target's embedding and output matrix; overrides --target"},
     {SP_OPT_STRING, 0, "calibration", NULL, "FILE", AT(calibration), .path = true,
-     .help = "What spectool calibrate learned, for the target's q4 matrices"},
+     .help = "Statistics from spectool calibrate; improves q4 weights of the target"},
     {SP_OPT_FLAG, 0, "requantize", NULL, NULL, AT(requantize),
-     .help = "Allow a q8 or q4 tensor to become another lossy type"},
+     .help = "Allow converting a q8 or q4 tensor to another lossy type"},
     {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
-     .help = "Print the plan, one tensor a line, and write nothing"},
+     .help = "Print what would be written, one tensor per line, and exit"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
-     .help = "Replace an existing OUT, if it is a packed file"},
+     .help = "Overwrite OUT if it is a packed file"},
     {SP_OPT_INT, 0, "threads", NULL, "N", AT(n_threads), .min = 1, .max = SP_POOL_MAX,
-     .shown = "one per core", .help = "Threads; the file written does not depend on it"},
+     .shown = "one per core", .help = "Number of threads; does not affect the output"},
     {.kind = SP_OPT_END},
 };
 
@@ -65,7 +65,7 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_quantize = {
     .name = "quantize",
-    .summary = "Change the types of a packed file's target or draft",
+    .summary = "Quantize the target or draft of a packed file",
     .operands = "IN [OUT]",
     .min_operands = 1,
     .max_operands = 2,
@@ -73,6 +73,6 @@ const struct sp_command sp_cmd_quantize = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .details =
-        "What is not named is copied byte for byte. Without OUT, IN is replaced, atomically.",
+        "Parts without a new type are copied unchanged. Without OUT, IN is replaced atomically.",
     .run = run,
 };

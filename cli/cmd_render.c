@@ -22,21 +22,21 @@ static const char *const think_words[] = {"on", "off", NULL};
 
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "messages", NULL, "FILE", AT(messages), .path = true,
-     .shown = "standard input", .help = "JSON array of messages"},
+     .shown = "standard input", .help = "File with a JSON array of messages"},
     {SP_OPT_STRING, 0, "tools", NULL, "FILE", AT(tools), .path = true,
-     .help = "JSON array of tools the model may call"},
+     .help = "File with a JSON array of tools the model may call"},
     {SP_OPT_STRING, 0, "kwargs", NULL, "JSON", AT(kwargs),
-     .help = "JSON object of more variables for a Jinja template"},
+     .help = "File with a JSON object of extra variables for a Jinja template"},
     {SP_OPT_CHOICE, 0, "think", NULL, "on|off", AT(think), .choices = think_words,
-     .shown = "as the template likes", .help = "Ask for thinking, or for none"},
+     .shown = "left to the template", .help = "Turn the model's reasoning on or off"},
     {SP_OPT_FLAG, 0, "continue", NULL, NULL, AT(continues),
-     .help = "Do not open a new turn of the assistant (Jinja)"},
+     .help = "Do not open a new assistant message (Jinja)"},
     {SP_OPT_STRING, 0, "date", NULL, "DATE", AT(date), .shown = "now",
-     .help = "The time that templates are told: YYYY-MM-DD, or YYYY-MM-DD HH:MM:SS"},
+     .help = "Current time for the template: YYYY-MM-DD, or YYYY-MM-DD HH:MM:SS"},
     {SP_OPT_FLAG, 0, "go", NULL, NULL, AT(go), .help = "The template is written in Go's language"},
     {SP_OPT_FLAG, 0, "jinja", NULL, NULL, AT(jinja), .help = "The template is written in Jinja"},
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
-     .help = "Read one JSON object a line from standard input, print one a line"},
+     .help = "Read one JSON object per line from standard input, print one per line"},
     {.kind = SP_OPT_END},
 };
 
@@ -66,10 +66,10 @@ static enum sp_status own_template(struct sp_template **out, const struct job *j
 
     if (member == NULL) {
         if (job->source != NULL) return SP_OK;
-        return sp_fail(err, SP_E_INPUT, "the line has no template, and there is no SOURCE");
+        return sp_fail(err, SP_E_INPUT, "expected a template in the line, or SOURCE");
     }
     text = sp_json_to_string(member, &size);
-    if (text == NULL) return sp_fail(err, SP_E_INPUT, "template is no string");
+    if (text == NULL) return sp_fail(err, SP_E_INPUT, "template is not a string");
     return sp_template_compile(out, text, size, job->language, err);
 }
 
@@ -175,13 +175,14 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
 {
     const struct options *o = args->options;
 
-    if (o->go && o->jinja) return sp_fail(err, SP_E_USAGE, "--go and --jinja exclude each other");
+    if (o->go && o->jinja) return sp_fail(err, SP_E_USAGE, "--go and --jinja cannot be combined");
     if (o->batch && (o->messages || o->tools || o->kwargs || o->think || o->continues)) {
-        return sp_fail(err, SP_E_USAGE,
-                       "--batch reads messages, tools, kwargs and think from its lines");
+        return sp_fail(
+            err, SP_E_USAGE,
+            "with --batch, messages, tools, kwargs and think are members of the input lines");
     }
     if (!o->batch && args->n_operands == 0) {
-        return sp_fail(err, SP_E_USAGE, "expected SOURCE; only --batch does without");
+        return sp_fail(err, SP_E_USAGE, "expected SOURCE (optional only with --batch)");
     }
     return SP_OK;
 }
@@ -205,7 +206,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     job.source = source;
     if (!o->batch && sp_template_language(source) == SP_TEMPLATE_GO &&
         (o->kwargs || o->continues)) {
-        st = sp_fail(err, SP_E_USAGE, "--%s goes with Jinja templates, and %s has Go's",
+        st = sp_fail(err, SP_E_USAGE, "--%s requires a Jinja template, and %s has a Go template",
                      o->kwargs ? "kwargs" : "continue", args->operands[0]);
         goto done;
     }
@@ -219,7 +220,7 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_render = {
     .name = "render",
-    .summary = "Show the prompt that a conversation becomes",
+    .summary = "Print the prompt that the chat template makes of a conversation",
     .operands = "[SOURCE]",
     .min_operands = 0,
     .max_operands = 1,
@@ -227,10 +228,9 @@ const struct sp_command sp_cmd_render = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .details =
-        "SOURCE: a packed file, a checkpoint folder, or a template file. With --batch every "
-        "line is an object: messages, tools, kwargs (variables of Jinja), or vars (all "
-        "variables, as they are); for Go messages, tools, think, is_think_set, prompt, "
-        "suffix; and template where SOURCE's is not meant. The answer is {\"rendered\": ...} "
-        "or {\"error\": ...}.",
+        "SOURCE is a packed file, a checkpoint folder, or a template file. With --batch every line "
+        "is a JSON object with messages, tools, kwargs (Jinja variables) or vars (all variables); "
+        "for Go templates messages, tools, think, is_think_set, prompt, suffix; and template to "
+        "replace SOURCE's. The output is {\"rendered\": ...} or {\"error\": ...}.",
     .run = run,
 };

@@ -29,52 +29,51 @@ static const char *const drafting[] = {"draft-depth", "accept", "show-draft", NU
 static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Prompt"},
     {SP_OPT_FLAG, 0, "raw", NULL, NULL, AT(raw),
-     .help = "The prompt as it is, no template; special tokens written in it are recognised"},
+     .help = "Use the prompt without a chat template; special tokens in it are recognised"},
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids),
-     .help = "The prompt as token ids; no template, nothing added"},
+     .help = "The prompt as token ids, without a chat template"},
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
      .help =
-         "A prompt a line on standard input, as JSON: a text, an array of ids, or an object with "
-         "prompt or messages, and settings of its own; an object with the answer a line on "
-         "standard output"},
+         "Read one prompt per line from standard input as JSON: a string, an array of token ids, "
+         "or an object with prompt or messages, and settings; write one JSON object per answer"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "8",
      .help =
-         "With --batch: answers at a time, in passes that they share; they do not depend on it"},
+         "With --batch: number of answers generated at the same time; does not affect the text"},
     {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
-     .help = "System message, in place of the file's"},
+     .help = "System message, instead of the file's"},
     {SP_OPT_STRING, 0, "think", NULL, "true|false|LEVEL", AT(think),
-     .shown = "as the template likes",
-     .help = "Ask for thinking, or for none, or for a level of it"},
+     .shown = "left to the template",
+     .help = "Turn the model's reasoning on or off, or set its level"},
     SP_OPT_NUM_CTX(struct options, settings),
     {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,
-     .help = "Keep what was read of the prompt in FILE, and read it no more the next time"},
+     .help = "Save the processed prompt to FILE and reuse it"},
     SP_OPT_FORMAT(struct options, format),
-    {SP_OPT_HEADING, .help = "Ending"},
+    {SP_OPT_HEADING, .help = "Stopping"},
     SP_OPT_SET_ENDING(struct options, settings),
     {SP_OPT_FLAG, 0, "ignore-eos", NULL, NULL, AT(ignore_eos),
-     .help = "Go on after an end-of-sequence token"},
+     .help = "Continue after an end-of-sequence token"},
     {SP_OPT_HEADING, .help = "Drafting"},
-    {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Do not draft"},
+    {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Turn drafting off"},
     SP_OPT_SET_DEPTH(struct options, settings),
-    SP_OPT_DRAFT_BY(struct options, backend, "model where the file has one, else lookup"),
+    SP_OPT_DRAFT_BY(struct options, backend, "model if the file has a draft, else lookup"),
     {SP_OPT_FLAG, 0, "show-draft", NULL, NULL, AT(show_draft),
-     .help = "Colour the text that the draft had guessed"},
+     .help = "Colour accepted draft tokens"},
     SP_OPT_SET_ACCEPT(struct options, settings),
     {SP_OPT_HEADING, .help = "Sampling"},
     SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Output"},
     {SP_OPT_FLAG, 0, "hide-thinking", "hidethinking", NULL, AT(hide_thinking),
-     .help = "Do not show what the model thinks before it answers"},
+     .help = "Do not show the model's reasoning"},
     {SP_OPT_FLAG, 0, "verbose", NULL, NULL, AT(verbose),
-     .help = "Rates, everything about drafting, and where each setting came from"},
+     .help = "Print speed, all drafting statistics, and where each setting came from"},
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json),
-     .help = "One JSON object a line; the last one holds ids, text, and all figures"},
+     .help = "Print one JSON object per line; the last one has ids, text and statistics"},
     {SP_OPT_FLAG, 0, "logprobs", NULL, NULL, AT(logprobs),
-     .help = "The log-probability of each token, with --json"},
+     .help = "With --json: the log-probability of each token"},
     {SP_OPT_INT, 0, "top-logprobs", NULL, "K", AT(n_top), .min = 1, .max = 1000,
-     .help = "The K most likely tokens of each position with theirs, with --json"},
+     .help = "With --json: the K most likely tokens of each position"},
     {SP_OPT_FLAG, 0, "logits-digest", NULL, NULL, AT(digest),
-     .help = "Add the digest of the logits that chose each token, with --json"},
+     .help = "With --json: a digest of the logits that chose each token"},
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_THREADS(struct options, settings),
     SP_OPT_KERNELS(struct options, backend),
@@ -127,7 +126,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
         fprintf(stderr, "the context of %zu tokens is full, so the answer ends here%s\n",
                 sp_session_n_context(g->session),
                 sp_session_n_context(g->session) < g->info.max_positions
-                    ? "; --num-ctx makes it larger"
+                    ? "; --num-ctx N enlarges it"
                     : "");
     }
     if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
@@ -144,49 +143,46 @@ static void note_depth(const struct sp_generation *g)
 
     if (!g->style.verbose || g->no_draft || g->info.draft == NULL) return;
     if (draft_len <= (int64_t)g->info.max_draft_len) return;
-    fprintf(stderr, "draft depth %lld: the draft proposes at most %zu\n", (long long)draft_len,
-            g->info.max_draft_len);
+    fprintf(stderr, "draft depth %lld: the draft proposes at most %zu tokens\n",
+            (long long)draft_len, g->info.max_draft_len);
 }
 
 static enum sp_status check_options(const struct options *o, const struct sp_args *args,
                                     struct sp_err *err)
 {
     if (o->ids != NULL && args->n_operands > 1) {
-        return sp_fail(err, SP_E_USAGE, "both --ids and a prompt are given");
+        return sp_fail(err, SP_E_USAGE, "--ids and PROMPT cannot be combined");
     }
     if (!o->json && !o->batch && (o->logprobs || o->n_top || o->digest)) {
         return sp_fail(err, SP_E_USAGE,
-                       "--logprobs, --top-logprobs and --logits-digest go with --json");
+                       "--logprobs, --top-logprobs and --logits-digest require --json");
     }
     if (o->system != NULL && (o->raw || o->ids)) {
-        return sp_fail(err, SP_E_USAGE, "--system goes into a chat template, and %s uses none",
+        return sp_fail(err, SP_E_USAGE, "--system requires a chat template, and %s uses none",
                        o->raw ? "--raw" : "--ids");
     }
     if (o->format && o->ignore_eos) {
-        return sp_fail(err, SP_E_USAGE,
-                       "--ignore-eos does not go with --format: what is complete "
-                       "has to end");
+        return sp_fail(err, SP_E_USAGE, "--ignore-eos cannot be combined with --format");
     }
     if (o->think != NULL && (o->raw || o->ids)) {
-        return sp_fail(err, SP_E_USAGE, "--think goes into a chat template, and %s uses none",
+        return sp_fail(err, SP_E_USAGE, "--think requires a chat template, and %s uses none",
                        o->raw ? "--raw" : "--ids");
     }
     if (o->hide_thinking && (o->json || o->show_draft)) {
-        return sp_fail(err, SP_E_USAGE, "--hide-thinking does not go with --%s",
+        return sp_fail(err, SP_E_USAGE, "--hide-thinking cannot be combined with --%s",
                        o->json ? "json" : "show-draft");
     }
     if (o->batch && (o->ids || args->n_operands > 1 || o->prompt_cache || o->show_draft ||
                      o->hide_thinking || o->logprobs || o->n_top)) {
         return sp_fail(err, SP_E_USAGE,
-                       "--batch reads prompts from standard input and writes whole answers: no "
-                       "PROMPT, --ids, --prompt-cache, --show-draft, --hide-thinking, --logprobs, "
-                       "--top-logprobs");
+                       "--batch cannot be combined with PROMPT, --ids, --prompt-cache, "
+                       "--show-draft, --hide-thinking, --logprobs or --top-logprobs");
     }
     if (!o->batch && sp_args_given(args, "sessions")) {
-        return sp_fail(err, SP_E_USAGE, "--sessions goes with --batch");
+        return sp_fail(err, SP_E_USAGE, "--sessions requires --batch");
     }
     if (o->json && o->show_draft) {
-        return sp_fail(err, SP_E_USAGE, "--show-draft does not go with --json");
+        return sp_fail(err, SP_E_USAGE, "--show-draft cannot be combined with --json");
     }
     return SP_OK;
 }
@@ -239,8 +235,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->settings.draft_len != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
     g.style.ids = !g.info.has_tokenizer;
     if (o->ids == NULL && !o->batch && !g.info.has_tokenizer) {
-        st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: its prompts are --ids ID,ID,...",
-                     g.path);
+        st = sp_fail(err, SP_E_UNSUPPORTED,
+                     "%s has no tokenizer: give the prompt as --ids ID,ID,...", g.path);
         goto done;
     }
     if (o->verbose && !g.style.json) sp_settings_print(stderr, &settings);
@@ -267,10 +263,11 @@ const struct sp_command sp_cmd_run = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "Without PROMPT and --ids the prompt is standard input; on a terminal a session "
-               "begins, where /? helps. A PROMPT of - is standard input always. Where the file "
-               "has a chat template, the prompt is a user's message in it.\n\n"
-               "Settings come from the command line, else from the file's PARAMETER records, else "
-               "from the checkpoint's generation_config.json, else they are built in.",
+    .details =
+        "Without PROMPT and --ids the prompt is read from standard input; on a terminal an "
+        "interactive session starts (/? for help). A PROMPT of - always means standard input. If "
+        "the file has a chat template, the prompt becomes a user message.\n\nSettings are taken "
+        "from the command line, else from the file's PARAMETER records, else from the checkpoint's "
+        "generation_config.json, else from built-in defaults.",
     .run = run,
 };

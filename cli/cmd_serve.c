@@ -34,34 +34,36 @@ static const char *const drafting[] = {"draft-depth", "accept", NULL};
 static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Server"},
     {SP_OPT_STRING, 0, "host", NULL, "HOST", AT(host), .shown = "127.0.0.1, this machine only",
-     .help = "Name or number of the interface to listen to"},
+     .help = "Address to listen on"},
     {SP_OPT_INT, 0, "port", NULL, "N", AT(port), .max = 65535, .shown = "11434",
-     .help = "Port to listen to, 0: any that is free"},
-    {SP_OPT_LIST, 0, "name", NULL, "NAME", AT(names), .shown = "the file's, without its ending",
-     .help = "What the model is called in requests; may be given several times"},
+     .help = "Port to listen on; 0: any free port"},
+    {SP_OPT_LIST, 0, "name", NULL, "NAME", AT(names), .shown = "the file name without extension",
+     .help = "Model name in requests; repeatable"},
     {SP_OPT_INT, 0, "max-queue", NULL, "N", AT(max_queue), .min = 1, .max = 512, .shown = "64",
-     .help = "Most requests that wait for their turn"},
+     .help = "Maximum number of waiting requests"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = MOST_SESSIONS,
-     .shown = "4", .help = "Most conversations whose caches are kept, and answers at a time"},
+     .shown = "4",
+     .help =
+         "Number of answers generated at the same time, and of conversations kept in the cache"},
     {SP_OPT_STRING, 0, "cors", NULL, "ORIGIN", AT(cors), .shown = "none",
-     .help = "Let pages of this origin ask, from a browser; * for all"},
+     .help = "Allow browser requests from this origin; * for all"},
     {SP_OPT_FLAG, 0, "quiet", NULL, NULL, AT(quiet), .help = "Do not log requests"},
     {SP_OPT_FLAG, 0, "verbose", NULL, NULL, AT(verbose),
-     .help = "Say where each setting came from"},
+     .help = "Print the settings and where each came from"},
     {SP_OPT_HEADING, .help = "Prompt"},
     {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
-     .help = "System message, in place of the file's; a request's own replaces it"},
+     .help = "System message, instead of the file's; one in the request replaces it"},
     SP_OPT_NUM_CTX(struct options, settings),
     {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,
-     .help = "Begin with the prompt that run --prompt-cache has kept in FILE"},
-    {SP_OPT_HEADING, .help = "Ending, where a request does not say"},
+     .help = "Start with the processed prompt that run --prompt-cache saved to FILE"},
+    {SP_OPT_HEADING, .help = "Stopping (defaults for requests)"},
     SP_OPT_SET_ENDING(struct options, settings),
     {SP_OPT_HEADING, .help = "Drafting"},
-    {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Do not draft"},
+    {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Turn drafting off"},
     SP_OPT_SET_DEPTH(struct options, settings),
-    SP_OPT_DRAFT_BY(struct options, backend, "model where the file has one, else lookup"),
+    SP_OPT_DRAFT_BY(struct options, backend, "model if the file has a draft, else lookup"),
     SP_OPT_SET_ACCEPT(struct options, settings),
-    {SP_OPT_HEADING, .help = "Sampling, where a request does not say"},
+    {SP_OPT_HEADING, .help = "Sampling (defaults for requests)"},
     SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_THREADS(struct options, settings),
@@ -119,7 +121,7 @@ static enum sp_status watch_signals(struct guard *g, struct sp_err *err)
     block_signals(&g->signals);
     signal(SIGPIPE, SIG_IGN);
     if (pthread_create(&g->thread, NULL, wait_for_signal, g)) {
-        return sp_fail(err, SP_E_NOMEM, "no thread to wait for signals");
+        return sp_fail(err, SP_E_NOMEM, "cannot create the thread that waits for signals");
     }
     g->watches = true;
     return SP_OK;
@@ -141,7 +143,7 @@ void sp_serve_log(void *context, const char *method, const char *path, int statu
                   const char *about)
 {
     const struct sp_serve *s = context;
-    char line[1024], result[32] = "the client left";
+    char line[1024], result[32] = "client disconnected";
 
     if (s->quiet) return;
     if (status != 0) snprintf(result, sizeof result, "%d", status);
@@ -165,8 +167,8 @@ static void print_tags(const struct sp_chat_format *answers)
 {
     char tags[SP_CHAT_FORMAT_TEXT];
 
-    fprintf(stderr, "thoughts of answers: %s\n", sp_chat_format_describe_reasoning(tags, answers));
-    fprintf(stderr, "calls of tools: %s\n", sp_chat_format_describe_calls(tags, answers));
+    fprintf(stderr, "reasoning: %s\n", sp_chat_format_describe_reasoning(tags, answers));
+    fprintf(stderr, "tool calls: %s\n", sp_chat_format_describe_calls(tags, answers));
 }
 
 static void announce(const struct sp_serve *s, const struct options *o, const struct sp_http *http)
@@ -256,7 +258,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     backend.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
     if (!g.info.has_tokenizer) {
-        st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer to read requests with", g.path);
+        st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer, which serve requires", g.path);
         goto done;
     }
     if (o->settings.draft_len != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
@@ -285,7 +287,7 @@ static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS,
 
 const struct sp_command sp_cmd_serve = {
     .name = "serve",
-    .summary = "Answer requests over HTTP (OpenAI's, Anthropic's, ollama's APIs)",
+    .summary = "Serve a packed file over HTTP (OpenAI, Anthropic and ollama APIs)",
     .operands = "FILE",
     .min_operands = 1,
     .max_operands = 1,
@@ -293,9 +295,9 @@ const struct sp_command sp_cmd_serve = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .details =
-        "POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, "
+        "Endpoints: POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, "
         "/v1/messages/count_tokens, /api/chat and /api/generate; GET /v1/models, /api/tags and "
-        "/health. Several answers are generated at a time, in passes that they share; each is the "
-        "same as alone. What a request does not say is settled as by run.",
+        "/health. Concurrent requests are generated in one batch, which does not change any "
+        "answer. Settings that a request leaves out default as in run.",
     .run = run,
 };

@@ -16,13 +16,13 @@ struct options {
 
 static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "modelfile", NULL, NULL, AT(modelfile),
-     .help = "A Modelfile that makes this file again"},
-    {SP_OPT_FLAG, 0, "template", NULL, NULL, AT(template), .help = "The chat template"},
+     .help = "Print a Modelfile that recreates this file"},
+    {SP_OPT_FLAG, 0, "template", NULL, NULL, AT(template), .help = "Print the chat template"},
     {SP_OPT_FLAG, 0, "tensors", NULL, NULL, AT(tensors),
-     .help = "Every tensor: name, type, shape, bytes"},
+     .help = "List all tensors: name, type, shape, bytes"},
     {SP_OPT_FLAG, 0, "metadata", NULL, NULL, AT(metadata),
-     .help = "Every section, and the configurations as they were read"},
-    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The same as JSON"},
+     .help = "List all sections, and the configurations as they were read"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print JSON"},
     {.kind = SP_OPT_END},
 };
 
@@ -207,8 +207,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->modelfile + o->template + o->tensors + o->metadata > 1 ||
         (o->json && (o->modelfile || o->template))) {
         return sp_fail(err, SP_E_USAGE,
-                       "--modelfile, --template, --tensors and --metadata exclude "
-                       "each other, and --json goes with the last two only");
+                       "--modelfile, --template, --tensors and --metadata cannot be combined, and "
+                       "--json only with the last two");
     }
     if ((st = sp_pack_open(&pack, args->operands[0], err))) return st;
     st = o->json        ? show_json(pack, o, err)
@@ -225,7 +225,7 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_show = {
     .name = "show",
-    .summary = "Tell what is inside a packed file",
+    .summary = "Show what a packed file contains",
     .operands = "FILE",
     .min_operands = 1,
     .max_operands = 1,

@@ -15,12 +15,12 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_FLAG, 0, "ids", NULL, NULL, AT(ids), .help = "The ids alone, separated by commas"},
-    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "A JSON array of ids"},
+    {SP_OPT_FLAG, 0, "ids", NULL, NULL, AT(ids), .help = "Print only the ids, separated by commas"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print a JSON array of ids"},
     {SP_OPT_FLAG, 0, "special", NULL, NULL, AT(special),
-     .help = "Add what the tokenizer's post-processor adds"},
+     .help = "Add the special tokens of the tokenizer's post-processor"},
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
-     .help = "Read one JSON string a line from standard input, print one JSON array a line"},
+     .help = "Read one JSON string per line from standard input, print one JSON array per line"},
     {.kind = SP_OPT_END},
 };
 
@@ -96,7 +96,7 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_tokenize = {
     .name = "tokenize",
-    .summary = "Turn text into token ids",
+    .summary = "Convert text to token ids",
     .operands = "SOURCE [TEXT]",
     .min_operands = 1,
     .max_operands = 2,
@@ -104,7 +104,7 @@ const struct sp_command sp_cmd_tokenize = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .details =
-        "SOURCE: a packed file, a checkpoint folder, or a tokenizer.json. Without TEXT, or with -, "
-        "standard input is read. Special tokens written in the text are recognised.",
+        "SOURCE is a packed file, a checkpoint folder, or a tokenizer.json. Without TEXT, or with "
+        "-, the text is read from standard input. Special tokens in the text are recognised.",
     .run = run,
 };

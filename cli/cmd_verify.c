@@ -14,22 +14,21 @@
 static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Options"},
     {SP_OPT_FLAG, 0, "lossless", NULL, NULL, AT(lossless),
-     .help = "Also generate after each PROMPT (a built-in one if none is given) plain and "
-             "speculatively, "
-             "and compare the tokens and the bits of the logits"},
-    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "The result as JSON"},
+     .help = "Also generate from each PROMPT (or a built-in one) with and without drafting, and "
+             "compare the tokens and the bits of the logits"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print the result as JSON"},
     {SP_OPT_HEADING, .help = "With --lossless"},
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token ids"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 1, .max = 1 << 30,
-     .shown = "64", .help = "Tokens to generate after each prompt"},
+     .shown = "64", .help = "Number of tokens to generate per prompt"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 2, .max = 64, .shown = "none",
-     .help = "Also generate N times at the same time, in shared passes, with and without drafts"},
+     .help = "Also generate N sequences in one batch, with and without drafting, and compare"},
     SP_OPT_FORMAT(struct sp_lossless_options, format),
     SP_OPT_NUM_CTX(struct sp_lossless_options, backend),
     SP_OPT_DRAFT_DEPTH(struct sp_lossless_options, backend, 1,
-                       "Most tokens to draft in a round; auto: all that the draft can propose"),
+                       "Draft tokens per round; auto: as many as the draft can propose"),
     SP_OPT_DRAFT_BY(struct sp_lossless_options, backend,
-                    "model where the file has one, else lookup"),
+                    "model if the file has a draft, else lookup"),
     SP_OPT_THREADS(struct sp_lossless_options, backend),
     SP_OPT_KERNELS(struct sp_lossless_options, backend),
     SP_OPT_KV_TYPE(struct sp_lossless_options, backend),
@@ -89,14 +88,14 @@ static enum sp_status check_digests(const struct sp_pack *pack, const struct sp_
 static enum sp_status refuse_lossless_only(const struct sp_args *args, struct sp_err *err)
 {
     if (args->n_operands > 1) {
-        return sp_fail(err, SP_E_USAGE, "prompts go with --lossless only");
+        return sp_fail(err, SP_E_USAGE, "PROMPT requires --lossless");
     }
     for (const struct sp_opt *opt = opts; opt->kind != SP_OPT_END; opt++) {
         if (opt->kind == SP_OPT_HEADING ||
             opt->offset == offsetof(struct sp_lossless_options, json))
             continue;
         if (!sp_args_given(args, opt->name)) continue;
-        return sp_fail(err, SP_E_USAGE, "--%s goes with --lossless only", opt->name);
+        return sp_fail(err, SP_E_USAGE, "--%s requires --lossless", opt->name);
     }
     return SP_OK;
 }
@@ -127,8 +126,7 @@ const struct sp_command sp_cmd_verify = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
-    .details = "Every digest first, with --lossless too. Exit code 0 if all match and nothing "
-               "differs, 1 if "
-               "drafting changed something, 3 if the file is damaged.",
+    .details = "Always checks every digest first. Exit code 0: no difference; 1: drafting changed "
+               "the output; 3: the file is damaged.",
     .run = run,
 };

@@ -192,7 +192,7 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_completions = {
     .name = "completions",
-    .summary = "Print what a shell needs to complete spectool's lines",
+    .summary = "Print a completion script for a shell",
     .operands = "bash|zsh|fish",
     .min_operands = 1,
     .max_operands = 1,

@@ -36,7 +36,7 @@ static void print_text(const struct sp_eval *e)
     printf("  perplexity       %.4f +- %.4f\n", perplexity.mean, perplexity.error);
     printf("  bits per token   %.4f +- %.4f\n", t->loss.mean / LN2, t->loss.error / LN2);
     if (e->n_bytes) printf("  bits per byte    %.4f\n", bits_per_byte(e));
-    printf("  next token right %.2f%% +- %.2f%%\n", 100 * t->right.mean, 100 * t->right.error);
+    printf("  accuracy         %.2f%% +- %.2f%%\n", 100 * t->right.mean, 100 * t->right.error);
 }
 
 static void print_comparison(const struct sp_eval *e)
@@ -49,10 +49,10 @@ static void print_comparison(const struct sp_eval *e)
            reference.error);
     printf("  perplexity ratio %.5f +- %.5f\n", ratio.mean, ratio.error);
     printf("  KL divergence    %.6f +- %.6f nats\n", t->divergence.mean, t->divergence.error);
-    printf("    by position    50%% %.6f, 90%% %.6f, 99%% %.6f, 99.9%% %.6f, largest %.6f\n",
+    printf("    percentiles    50%% %.6f, 90%% %.6f, 99%% %.6f, 99.9%% %.6f, largest %.6f\n",
            t->divergence_50, t->divergence_90, t->divergence_99, t->divergence_999,
            t->divergence_max);
-    printf("  same best token  %.2f%% +- %.2f%%\n", 100 * t->agreement.mean,
+    printf("  same top token   %.2f%% +- %.2f%%\n", 100 * t->agreement.mean,
            100 * t->agreement.error);
     printf("  probability of the text's token: change %+.3f%% +- %.3f%%, root mean square %.3f%%\n",
            100 * t->prob_change.mean, 100 * t->prob_change.error, 100 * t->prob_change_rms);
@@ -62,12 +62,12 @@ static void print_trial(const struct sp_eval *e)
 {
     const struct sp_draft_eval *t = &e->trial;
 
-    printf("\nThe %s draft, %zu guess%s a round, where generation goes on from %zu place%s:\n",
-           e->draft, t->draft_len, t->draft_len == 1 ? "" : "es", t->n_places,
+    printf("\nThe %s draft, %zu token%s per round, generating from %zu position%s of the text:\n",
+           e->draft, t->draft_len, t->draft_len == 1 ? "" : "s", t->n_places,
            t->n_places == 1 ? "" : "s");
     printf("  tokens per pass  %.3f +- %.3f (%zu tokens, %zu target passes)\n", t->per_round.mean,
            t->per_round.error, t->n_tokens, t->n_rounds);
-    printf("  acceptance       %.2f%% of %zu guesses\n", 100 * share(t->accepted, t->drafted),
+    printf("  acceptance       %.2f%% of %zu draft tokens\n", 100 * share(t->accepted, t->drafted),
            t->drafted);
     fputs("  by position     ", stdout);
     for (size_t i = 0; i < n_positions(t); i++)

@@ -77,11 +77,11 @@ static enum sp_status compare(const struct sp_result *plain, const struct sp_res
 
     for (size_t i = 0; i < n; i++) {
         if (plain->ids[i] == drafted->ids[i]) continue;
-        return sp_fail(err, SP_E_CHECK, "prompt %zu: token %zu is %u, without draft %u", prompt, i,
-                       drafted->ids[i], plain->ids[i]);
+        return sp_fail(err, SP_E_CHECK, "prompt %zu: token %zu is %u with drafting, %u without",
+                       prompt, i, drafted->ids[i], plain->ids[i]);
     }
     if (plain->n_ids != drafted->n_ids) {
-        return sp_fail(err, SP_E_CHECK, "prompt %zu: %zu tokens, without draft %zu", prompt,
+        return sp_fail(err, SP_E_CHECK, "prompt %zu: %zu tokens with drafting, %zu without", prompt,
                        drafted->n_ids, plain->n_ids);
     }
     if (plain->logits_digest != drafted->logits_digest) {
@@ -167,7 +167,7 @@ static enum sp_status check_together(struct check *c, const struct sp_ids *ids,
     if (st == SP_OK) st = run_all(all, n, c->err);
     for (size_t i = 0; i < n && st == SP_OK; i++) {
         st = compare(plain, &all[i].result, prompt, c->err);
-        if (st) sp_context(c->err, "session %zu of %zu at a time", i + 1, n);
+        if (st) sp_context(c->err, "sequence %zu in a batch of %zu", i + 1, n);
     }
     for (size_t i = 0; i < n; i++) {
         sp_result_release(&all[i].result);
@@ -203,10 +203,10 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
         return;
     }
     if (c->options->sessions > 0) {
-        snprintf(together, sizeof together, ", %d at a time, and", (int)c->options->sessions);
+        snprintf(together, sizeof together, ", batch of %d and", (int)c->options->sessions);
     }
-    printf("prompt %zu: %zu token%s, %zu of %zu guesses accepted: plain%s drafted are equal to the "
-           "bit (logits %s)\n",
+    printf("prompt %zu: %zu token%s, %zu of %zu draft tokens accepted: plain%s drafted output are "
+           "bit-identical (logits %s)\n",
            prompt, r->n_ids, r->n_ids == 1 ? "" : "s", r->accepted, r->drafted, together, digest);
 }
 
@@ -216,7 +216,8 @@ static void note_unproven(const struct check *c, const struct sp_result *r, size
     char sentence[96];
 
     if (r->drafted > 0 || r->n_rounds == 0) return;
-    snprintf(sentence, sizeof sentence, "prompt %zu: the %s made no guesses to be checked", prompt,
+    snprintf(sentence, sizeof sentence,
+             "prompt %zu: nothing proved, as the %s proposed no draft tokens", prompt,
              c->info.draft);
     sp_out_note("verify", sentence);
 }
@@ -289,7 +290,8 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
     sp_package_describe(c.package, &c.info);
     sp_backend_resolve_draft(&c.info, c.package, sp_backend_draft_by_of(&c.options->backend));
     if (c.info.draft == NULL) {
-        st = sp_fail(err, SP_E_USAGE, "%s has no draft model: there is nothing to compare", path);
+        st =
+            sp_fail(err, SP_E_USAGE, "%s has no draft model, so there is nothing to compare", path);
     } else if ((st = check_all(&c, args))) {
         sp_context(err, "%s", path);
     }

@@ -13,17 +13,15 @@
 
 static void print_commands(FILE *out)
 {
-    fputs("Usage: spectool COMMAND [options] ...\n\n"
-          "Packs a target and a draft language model into one file and generates text from it\n"
-          "speculatively, on the CPU, without changing a bit of what the target alone would "
-          "write.\n\n"
-          "Commands:\n",
+    fputs("Usage: spectool COMMAND [options] ...\n\nRuns large language models fast on CPUs, with "
+          "output bit-identical to the plain model: packs a\nmodel, and a draft model if there is "
+          "one, into one file and decodes it speculatively.\n\nCommands:\n",
           out);
     for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
         if (!(*c)->hidden) fprintf(out, "  %-12s  %s\n", (*c)->name, (*c)->summary);
     }
-    fputs("\n`spectool COMMAND --help` and `spectool help COMMAND` tell more; `spectool "
-          "--version`.\n",
+    fputs("\n`spectool COMMAND --help` or `spectool help COMMAND` describes a command; `spectool "
+          "--version`\nprints the version.\n",
           out);
 }
 

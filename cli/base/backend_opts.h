@@ -30,31 +30,30 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
     {                                                                                              \
         SP_OPT_INT, 0, "threads", NULL, "N", offsetof(type, member.n_threads),                     \
             .min = 1, .max = SP_POOL_MAX, .shown = "one per core",                                 \
-            .help = "Threads; results do not depend on it"                                         \
+            .help = "Number of threads; does not affect the output"                                \
     }
 #define SP_OPT_KERNELS(type, member)                                                               \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "kernels", NULL, "SET", offsetof(type, member.kernels),                  \
             .choices = sp_backend_kernels, .shown = "auto",                                        \
-            .help = "Instruction set; results do not depend on it"                                 \
+            .help = "Instruction set of the kernels; does not affect the output"                   \
     }
 #define SP_OPT_KV_TYPE(type, member)                                                               \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "kv-type", NULL, "TYPE", offsetof(type, member.kv_type),                 \
-            .choices = sp_backend_kv_types, .shown = "f16",                                        \
-            .help = "Type of cached keys and values"                                               \
+            .choices = sp_backend_kv_types, .shown = "f16", .help = "Type of the KV cache"         \
     }
 #define SP_OPT_HUGE_PAGES(type, member)                                                            \
     {                                                                                              \
         SP_OPT_FLAG, 0, "huge-pages", NULL, NULL, offsetof(type, member.huge_pages),               \
-            .help = "Read the file into memory of huge pages in place of mapping it: slower to "   \
-                    "open, faster to read"                                                         \
+            .help = "Load the file into huge pages instead of mapping it: "                        \
+                    "slower to open, faster to run"                                                \
     }
 #define SP_OPT_NUM_CTX(type, member)                                                               \
     {                                                                                              \
         SP_OPT_INT, 0, "num-ctx", NULL, "N", offsetof(type, member.n_context),                     \
             .min = 1, .max = 1 << 30, .shown = "the model's maximum, at most 4096",                \
-            .help = "Tokens of context"                                                            \
+            .help = "Context size in tokens"                                                       \
     }
 /* `least`: 0 where doing without a draft makes sense. */
 #define SP_OPT_DRAFT_DEPTH(type, member, least, text)                                              \
@@ -68,8 +67,9 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
     {                                                                                              \
         SP_OPT_CHOICE, 0, "draft-by", NULL, "WHO", offsetof(type, member.draft_by),                \
             .choices = sp_backend_draft_by, .shown = (standard),                                   \
-            .help = "Who guesses: the file's draft model, a lookup of what followed the last "     \
-                    "tokens earlier in the text, or whichever of both promises more"               \
+            .help = "Source of draft tokens: the file's draft model, n-gram "                      \
+                    "matches in the text so far (lookup), or both, whichever "                     \
+                    "promises more"                                                                \
     }
 
 /* Says on stderr which of `options`, NULL at the end, were given in vain, and why: "why: --option

@@ -77,7 +77,7 @@ static void print_option(FILE *out, const struct sp_opt *o, int width)
 void sp_opt_print_help(FILE *out, const struct sp_command *c, int width)
 {
     static const struct sp_opt help = {
-        .name = "help", .letter = 'h', .help = "Print this and exit"};
+        .name = "help", .letter = 'h', .help = "Print this help and exit"};
 
     if (width < MIN_WIDTH) width = MIN_WIDTH;
     if (width > MAX_WIDTH) width = MAX_WIDTH;

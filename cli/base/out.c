@@ -245,7 +245,7 @@ void sp_signals_clear(void)
 static void give_up(int number)
 {
     static const char sentence[] =
-        "spectool: a file in use was cut short or cannot be read any more\n";
+        "spectool: a file in use was truncated or can no longer be read\n";
     ssize_t ignored = write(STDERR_FILENO, sentence, sizeof sentence - 1);
 
     (void)number;

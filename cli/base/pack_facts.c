@@ -178,14 +178,15 @@ static void add_draft_rows(struct rows *r, const struct sp_config *config)
                                 sp_tap_number(d->taps[i]));
     }
     if (d->block_size) {
-        add_row(r, "block", d->first_row ? "%u tokens, the known one included" : "%u tokens",
+        add_row(r, "block", d->first_row ? "%u tokens, including the current one" : "%u tokens",
                 d->block_size);
     }
     if (d->n_head_rows) add_row(r, "draft vocabulary", "%u tokens", d->n_head_rows);
     if (d->n_taps) add_row(r, "reads layers", "%s", taps);
     if (d->kind != SP_DRAFT_DSPARK) return;
     add_row(r, "markov head", "%s, rank %u", sp_markov_name(&d->dspark), d->dspark.rank);
-    add_row(r, "confidence", d->dspark.confidence ? "by a head of its own" : "of the guess itself");
+    add_row(r, "confidence",
+            d->dspark.confidence ? "by a confidence head" : "the draft token's probability");
 }
 
 static void add_type_rows(struct rows *r, const struct sp_part_facts *p)
@@ -307,9 +308,8 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
         bool own = sp_modelfile_find(&facts->records, SP_MODELFILE_TEMPLATE, NULL) != NULL;
         printf("\nTemplate\n  %s, of the %s, %s\n", template_language(facts),
                own ? "Modelfile" : "checkpoint", sp_out_size(size, facts->template_size));
-        printf("  thoughts of answers: %s\n",
-               sp_chat_format_describe_reasoning(tags, &facts->answers));
-        printf("  calls of tools: %s\n", sp_chat_format_describe_calls(tags, &facts->answers));
+        printf("  reasoning: %s\n", sp_chat_format_describe_reasoning(tags, &facts->answers));
+        printf("  tool calls: %s\n", sp_chat_format_describe_calls(tags, &facts->answers));
     } else if (facts->template_error.status) {
         printf("\nTemplate\n  not usable: %s\n", facts->template_error.text);
     }

@@ -92,7 +92,7 @@ static enum sp_status add_stop(struct sp_settings *s, const char *text, size_t s
     enum sp_status st;
 
     if (s->n_stops == SP_MAX_STOPS) {
-        return sp_fail(err, SP_E_USAGE, "more than %d stop texts, those of the file included",
+        return sp_fail(err, SP_E_USAGE, "more than %d stop texts, including those of the file",
                        SP_MAX_STOPS);
     }
     if ((st = sp_copy_text(&s->texts[s->n_stops], text, size, err))) return st;
@@ -135,14 +135,14 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
         if (strcasecmp(rows[i].parameter, name) != 0) continue;
         if (rows[i].offset == AT(n_context) || rows[i].offset == AT(n_threads)) {
-            return sp_fail(err, SP_E_USAGE, "%s cannot change within a session", name);
+            return sp_fail(err, SP_E_USAGE, "%s cannot be changed during a session", name);
         }
         if ((st = set_row(s, rows + i, value, err))) return st;
         s->from[i] = from_user;
         return settle_seed(s, err);
     }
     if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
-    return sp_fail(err, SP_E_USAGE, "no setting is called %s, /show parameters lists them", name);
+    return sp_fail(err, SP_E_USAGE, "unknown setting %s, /show parameters lists them", name);
 }
 
 /* Whatever the command line left open is taken from the records. */

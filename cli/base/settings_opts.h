@@ -14,50 +14,50 @@
 
 #define SP_OPT_SET_ENDING(type, member)                                                           \
     {SP_OPT_INT, 0, "num-predict", NULL, "N", SP_OPT_SET(type, member, n_predict),                \
-     .min = 1, .max = 1 << 30, .word = "-1", .shown = "-1, until a stop or the context's end",    \
-     .help = "Most tokens to generate"},                                                          \
+     .min = 1, .max = 1 << 30, .word = "-1", .shown = "-1, until a stop or the end of the context",    \
+     .help = "Maximum number of tokens to generate"},                                                          \
     {SP_OPT_LIST, 0, "stop", NULL, "TEXT", SP_OPT_SET(type, member, stop_options),                \
-     .help = "End the answer before this text; may be given several times"}
+     .help = "End the answer before this text; repeatable"}
 
 #define SP_OPT_SET_DEPTH(type, member)                                                            \
     {SP_OPT_INT, 0, "draft-depth", NULL, "N", SP_OPT_SET(type, member, draft_len),                    \
      .max = 1 << 16, .word = "auto", .word_value = SP_DRAFT_LENGTH_AUTO, .shown = "auto",                \
-     .help = "Most tokens to draft in a round, 0: as --no-draft; the text does not depend on it"}
+     .help = "Maximum number of draft tokens per round, 0: no drafting; does not affect the text"}
 
 #define SP_OPT_SET_ACCEPT(type, member)                                                           \
     {SP_OPT_CHOICE, 0, "accept", NULL, "HOW", SP_OPT_SET(type, member, accept),                   \
      .choices = sp_settings_accepts, .shown = "coupled",                                          \
-     .help = "How drafts are checked while sampling"}
+     .help = "How draft tokens are accepted when sampling"}
 
 #define SP_OPT_SET_SAMPLING(type, member)                                                         \
     {SP_OPT_NUMBER, 0, "temperature", NULL, "T", SP_OPT_SET(type, member, temperature),           \
-     .max = 100, .shown = "0, greedy", .help = "Divides the logits"},                             \
+     .max = 100, .shown = "0, greedy", .help = "Sampling temperature"},                             \
     {SP_OPT_INT, 0, "top-k", NULL, "K", SP_OPT_SET(type, member, top_k),                          \
-     .max = 1 << 30, .shown = "0, off", .help = "Only the K most likely tokens"},                 \
+     .max = 1 << 30, .shown = "0, off", .help = "Sample from the K most likely tokens"},                 \
     {SP_OPT_NUMBER, 0, "top-p", NULL, "P", SP_OPT_SET(type, member, top_p),                       \
-     .max = 1, .shown = "1, off", .help = "Only the most likely tokens up to this probability"},  \
+     .max = 1, .shown = "1, off", .help = "Sample from the most likely tokens with this total probability"},  \
     {SP_OPT_NUMBER, 0, "min-p", NULL, "P", SP_OPT_SET(type, member, min_p),                       \
      .max = 1, .shown = "0, off",                                                                 \
-     .help = "Only tokens at least this fraction as likely as the most likely"},                  \
+     .help = "Drop tokens less likely than this fraction of the most likely one"},                  \
     {SP_OPT_NUMBER, 0, "typical-p", NULL, "P", SP_OPT_SET(type, member, typical_p),               \
      .max = 1, .shown = "1, off",                                                                 \
-     .help = "Only tokens of typical surprise up to this probability"},                           \
+     .help = "Locally typical sampling: total probability of the tokens kept"},                           \
     {SP_OPT_INT, 0, "repeat-last-n", NULL, "N", SP_OPT_SET(type, member, repeat_last_n),          \
      .min = -1, .max = 1 << 30, .shown = "64",                                                    \
-     .help = "How far back penalties look; 0 is off, -1 the whole context"},                      \
+     .help = "Number of recent tokens that penalties apply to; 0: off, -1: the whole context"},                      \
     {SP_OPT_NUMBER, 0, "repeat-penalty", NULL, "R", SP_OPT_SET(type, member, repeat_penalty),     \
-     .min = 0.01, .max = 100, .shown = "1, off", .help = "Makes recent tokens less likely"},      \
+     .min = 0.01, .max = 100, .shown = "1, off", .help = "Penalty factor for the logits of recent tokens"},      \
     {SP_OPT_NUMBER, 0, "presence-penalty", NULL, "P", SP_OPT_SET(type, member, presence_penalty), \
      .min = -100, .max = 100, .shown = "0, off",                                                  \
-     .help = "Taken off the logit of every recent token"},                                        \
+     .help = "Subtracted from the logit of every recent token"},                                        \
     {SP_OPT_NUMBER, 0, "frequency-penalty", NULL, "F", SP_OPT_SET(type, member, frequency_penalty),\
      .min = -100, .max = 100, .shown = "0, off",                                                  \
-     .help = "Taken off the logit of a recent token for each time it occurred"},                  \
+     .help = "Subtracted from the logit of a recent token per occurrence"},                  \
     {SP_OPT_LIST, 0, "logit-bias", NULL, "ID=B", SP_OPT_SET(type, member, bias_options),          \
-     .help = "Added to the logit of a token; may be given several times"},                        \
+     .help = "Added to the logit of a token; repeatable"},                        \
     {SP_OPT_INT, 0, "seed", NULL, "N", SP_OPT_SET(type, member, seed),                            \
      .max = 9223372036854774784.0, .word = "-1", .word_value = SP_SEED_FRESH,                     \
-     .shown = "-1, a fresh one", .help = "Seed of the sampling"}
+     .shown = "-1, random", .help = "Random seed"}
 /* clang-format on */
 
 #endif

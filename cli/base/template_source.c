@@ -163,7 +163,7 @@ enum sp_status sp_template_source_open(struct sp_template **out, const char *pat
     if (t == NULL) return sp_fail(err, SP_E_INPUT, "%s has no chat template", path);
     if (language != SP_TEMPLATE_UNKNOWN && language != sp_template_language(t)) {
         sp_template_free(t);
-        return sp_fail(err, SP_E_USAGE, "the template of %s is written in %s", path,
+        return sp_fail(err, SP_E_USAGE, "the template of %s is in %s", path,
                        language == SP_TEMPLATE_GO ? "Jinja" : "Go's language");
     }
     *out = t;

@@ -55,8 +55,8 @@ static void shorten(struct sp_bench *b)
     b->n_draft_depths = n;
     if (shortened) {
         char text[80];
-        snprintf(text, sizeof text, "the draft proposes at most %d tokens, deeper is the same",
-                 most);
+        snprintf(text, sizeof text,
+                 "the draft proposes at most %d tokens; larger values have the same effect", most);
         sp_out_note("bench", text);
     }
 }
@@ -70,7 +70,7 @@ enum sp_status sp_bench_read_draft_depths(struct sp_bench *b, struct sp_err *err
     for (;; at++) {
         size_t len = strcspn(at, ",");
         if (n == SP_BENCH_MAX_DRAFT_DEPTHS) {
-            return sp_fail(err, SP_E_USAGE, "--draft-depth: expected at most %d depths",
+            return sp_fail(err, SP_E_USAGE, "--draft-depth: expected at most %d values",
                            SP_BENCH_MAX_DRAFT_DEPTHS);
         }
         if ((st = read_depth(&b->draft_depths[n++], at, len, err))) return st;
@@ -208,9 +208,10 @@ static void print_advice(const struct sp_bench *b, const struct sp_bench_prompt 
     char name[SP_BENCH_DEPTH_TEXT];
 
     if (best == SP_BENCH_PLAIN) {
-        printf("\nNone of these depths pays: plain generation is the fastest.");
+        printf("\nGeneration without drafting is the fastest: none of these draft depths speeds it "
+               "up.");
     } else {
-        printf("\nOf these depths %s is the fastest: %.2fx.", sp_bench_depth_name(name, b, best),
+        printf("\nThe fastest draft depth is %s: %.2fx.", sp_bench_depth_name(name, b, best),
                sp_bench_speed_up(runs, &all->plain));
     }
     if (b->draft_depths[b->n_draft_depths - 1] == SP_DRAFT_LENGTH_AUTO) {

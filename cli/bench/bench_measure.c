@@ -284,12 +284,14 @@ static enum sp_status compare_tokens(const struct run *r, size_t prompt, size_t 
     sp_bench_depth_name(name, r->bench, which);
     for (size_t i = 0; i < n; i++) {
         if (first->ids[i] == other->ids[i]) continue;
-        return sp_fail(r->err, SP_E_CHECK, "prompt %zu, token %zu: %u (draft depth %s), plain %u",
+        return sp_fail(r->err, SP_E_CHECK,
+                       "prompt %zu, token %zu: %u with drafting (draft depth %s), %u without",
                        prompt + 1, i + 1, (unsigned)other->ids[i], name, (unsigned)first->ids[i]);
     }
     if (first->n_ids == other->n_ids) return SP_OK;
-    return sp_fail(r->err, SP_E_CHECK, "prompt %zu: %zu tokens (draft depth %s), plain %zu",
-                   prompt + 1, other->n_ids, name, first->n_ids);
+    return sp_fail(r->err, SP_E_CHECK,
+                   "prompt %zu: %zu tokens with drafting (draft depth %s), %zu without", prompt + 1,
+                   other->n_ids, name, first->n_ids);
 }
 
 /* Counts a run; returns its rate. */
@@ -387,16 +389,15 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
     sp_package_describe(package, &bench->info);
     by = sp_backend_draft_by_of(&options->backend);
     if (sp_bench_simulated(bench) && by != SP_DRAFT_BY_MODEL) {
-        return sp_fail(err, SP_E_USAGE,
-                       "--simulate-acceptance goes with --draft-by model: a lookup has nothing to "
-                       "simulate");
+        return sp_fail(
+            err, SP_E_USAGE,
+            "--simulate-acceptance requires --draft-by model: n-gram drafting cannot be simulated");
     }
     sp_backend_resolve_draft(&bench->info, package, by);
     if ((st = sp_bench_read_draft_depths(bench, err))) return st;
     if (bench->n_draft_depths == 0) bench->info.draft = NULL;
     if (sp_bench_simulated(bench) && bench->info.draft == NULL) {
-        return sp_fail(err, SP_E_USAGE,
-                       "--simulate-acceptance: %s has no draft whose cost could be measured",
+        return sp_fail(err, SP_E_USAGE, "--simulate-acceptance: %s has no draft model to measure",
                        bench->name);
     }
     if ((st = sp_new(&r.rates, (SP_BENCH_MAX_DRAFT_DEPTHS + 1) * n, sizeof *r.rates, err))) {

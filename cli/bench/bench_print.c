@@ -66,24 +66,26 @@ enum sp_status sp_bench_print_table(const struct sp_bench *b, struct sp_err *err
 {
     enum sp_status st;
 
-    printf("%s, %u threads, %s kernels, medians of %zu\n"
-           "bus: what memory gave at that moment; used: the share of it that a step took\n\n",
+    printf("%s, %u threads, %s kernels, medians of %zu\nbus: memory bandwidth measured at that "
+           "moment; used: fraction of it that a decoding step reads\n\n",
            b->name, b->info.n_threads, b->info.kernels, b->options->n_repeat);
-    printf("Prompt of %zu: %.1f tokens/s (bus %.1f GB/s)\n\n"
-           "Passes of 1 to 16 rows behind a context of depth tokens, logits of all rows:\n",
+    printf("Prompt processing, %zu tokens: %.1f tokens/s (bus %.1f GB/s)\n\nForward passes of 1 to "
+           "16 rows (tokens) after `depth` tokens of context, logits of all rows:\n",
            b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
     if ((st = print_passes(b, err))) return st;
-    printf("\n%s, %zu tokens behind each prompt, in tokens/s:\n",
-           b->n_draft_depths > 1 ? "Plain and draft depths, interleaved"
-           : b->info.draft       ? "Plain and drafted, interleaved"
-                                 : "Plain",
+    printf("\n%s, %zu tokens after each prompt, in tokens/s:\n",
+           b->n_draft_depths > 1
+               ? "Generation without drafting and at each draft depth, interleaved"
+           : b->info.draft ? "Generation without (plain) and with drafting, interleaved"
+                           : "Generation without drafting",
            b->options->n_predict);
     if (sp_bench_simulated(b)) {
-        printf("SIMULATION: a coin accepts each guess with probability %g; the cost is real, the "
-               "text is not.\n",
+        printf("SIMULATION: each draft token is accepted with probability %g; the cost is real, "
+               "the text is not.\n",
                b->options->acceptance);
     } else if (b->info.draft) {
-        puts(b->n_draft_depths > 1 ? "All wrote the same tokens." : "Both wrote the same tokens.");
+        puts(b->n_draft_depths > 1 ? "All runs generated the same tokens."
+                                   : "Both generated the same tokens.");
     }
     return b->n_draft_depths > 1 ? sp_bench_print_draft_depths(b, err) : print_prompts(b, err);
 }

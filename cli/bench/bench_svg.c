@@ -114,7 +114,7 @@ static void write_line(FILE *out, const struct sp_bench_depth *d, size_t index, 
     for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++)
         write_point(out, k, row_x(sp_bench_row_counts[k]), d->verify_seconds[k] * 1e3, top);
     fputs("\"/>\n", out);
-    snprintf(label, sizeof label, "behind %zu tokens", d->n_before);
+    snprintf(label, sizeof label, "after %zu tokens", d->n_before);
     write_legend(out, LEFT_PLOT, index, label);
 }
 
@@ -129,7 +129,7 @@ static void write_rows(FILE *out, const struct sp_bench *b)
         if (ms > most) most = ms;
     }
     top = round_up(most);
-    write_frame(out, LEFT_PLOT, top, "Milliseconds of a pass, by rows");
+    write_frame(out, LEFT_PLOT, top, "Milliseconds per forward pass, by rows");
     for (size_t k = 0; k < SP_BENCH_ROW_COUNTS; k++) {
         snprintf(label, sizeof label, "%zu", sp_bench_row_counts[k]);
         write_text(out, row_x(sp_bench_row_counts[k]), PLOT_TOP + PLOT_HEIGHT + 18, "middle",
@@ -172,7 +172,7 @@ static void write_bars(FILE *out, const struct sp_bench *b)
     double width = step * 0.35, bottom = PLOT_TOP + PLOT_HEIGHT;
     char label[64];
 
-    write_frame(out, RIGHT_PLOT, top, "Tokens a second, by prompt");
+    write_frame(out, RIGHT_PLOT, top, "Tokens per second, by prompt");
     for (size_t i = 0; i < b->n_prompts; i++) {
         const struct sp_bench_prompt *p = &b->prompts[i];
         double middle = RIGHT_PLOT + step * ((double)i + 0.5);
@@ -223,7 +223,7 @@ static void write_draft_depths(FILE *out, const struct sp_bench *b)
     double step = (double)PLOT_WIDTH / (double)(b->n_draft_depths + 1);
     char label[64];
 
-    write_frame(out, RIGHT_PLOT, top, "Tokens a second, by draft depth");
+    write_frame(out, RIGHT_PLOT, top, "Tokens per second, by draft depth");
     write_text(out, RIGHT_PLOT + step / 2, bottom + 18, "middle", "plain");
     for (size_t k = 0; k < b->n_draft_depths; k++) {
         write_text(out, RIGHT_PLOT + step * ((double)k + 1.5), bottom + 18, "middle",

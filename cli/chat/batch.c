@@ -242,7 +242,7 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
     while (n < n_sessions && pthread_create(&threads[n], NULL, answer_lines, b) == 0)
         n++;
     st = n > 0 ? sp_each_line(add_line, is_over, b, &own)
-               : sp_fail(&own, SP_E_NOMEM, "no thread for an answer");
+               : sp_fail(&own, SP_E_NOMEM, "cannot create a thread to generate in");
     if (st == SP_OK && sp_signals_caught()) st = sp_fail(&own, SP_E_CHECK, "interrupted");
     pthread_mutex_lock(&b->lock);
     if (st) end_with(b, &own);
@@ -253,7 +253,7 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
         pthread_join(threads[--n], NULL);
     free(threads);
     if (b->err.status == SP_OK && b->n_lacking > 0) {
-        sp_fail(&b->err, SP_E_NOMEM, "%zu prompt%s got no answer: %s", b->n_lacking,
+        sp_fail(&b->err, SP_E_NOMEM, "%zu prompt%s not answered: %s", b->n_lacking,
                 b->n_lacking == 1 ? "" : "s", b->lack.text);
     }
     if (b->err.status && err) *err = b->err;

@@ -36,7 +36,7 @@ static enum sp_status check_members(const struct sp_json *line, struct sp_err *e
         if (!found) return sp_fail(err, SP_E_INPUT, "unknown member %s", it.key);
     }
     if (sp_json_get(line, "prompt") && sp_json_get(line, "messages")) {
-        return sp_fail(err, SP_E_INPUT, "both prompt and messages are given");
+        return sp_fail(err, SP_E_INPUT, "prompt and messages cannot be combined");
     }
     return SP_OK;
 }
@@ -48,8 +48,7 @@ static enum sp_status read_form(struct sp_batch_line *line, const struct sp_gene
 
     if (format == NULL) return SP_OK;
     if (g->ignore_eos) {
-        return sp_fail(err, SP_E_USAGE,
-                       "format does not go with --ignore-eos: what is complete has to end");
+        return sp_fail(err, SP_E_USAGE, "format cannot be combined with --ignore-eos");
     }
     return sp_response_format_of_json(&line->grammar, format, err);
 }
@@ -80,10 +79,10 @@ static enum sp_status set_thinking(struct sp_conversation *c, const struct sp_js
     bool on;
 
     if (c->template == NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "there is no chat template to put think in");
+        return sp_fail(err, SP_E_UNSUPPORTED, "think requires a chat template");
     }
     if (sp_json_to_bool(think, &on)) word = on ? "true" : "false";
-    if (word == NULL) return sp_fail(err, SP_E_INPUT, "think: expected true, false, or a level");
+    if (word == NULL) return sp_fail(err, SP_E_INPUT, "think: expected true, false or a level");
     return sp_conversation_set_thinking(c, word, err);
 }
 
@@ -100,8 +99,9 @@ static enum sp_status request(struct sp_conversation *c, struct sp_ids *ids,
     if (messages) return sp_conversation_ask_all(c, messages, err);
     if (sp_json_kind(prompt) == SP_JSON_ARRAY) return sp_ids_of_json(ids, prompt, err);
     if (text != NULL) return size ? sp_conversation_ask(c, text, size, err) : SP_OK;
-    return sp_fail(err, SP_E_INPUT,
-                   "expected a text, an array of ids, or an object with prompt or messages");
+    return sp_fail(
+        err, SP_E_INPUT,
+        "expected a string, an array of token ids, or an object with prompt or messages");
 }
 
 enum sp_status sp_batch_line_ask(struct sp_generation *out, struct sp_batch_line *line,

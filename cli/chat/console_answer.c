@@ -31,7 +31,7 @@ static int show_prompt_progress(void *context, size_t done, size_t total)
 
     if (total >= LONG_PROMPT && sp_out_is_screen(stderr) && !s->style->whole) {
         if (done < total)
-            fprintf(stderr, "\rprompt: %zu of %zu tokens\x1b[K", done, total);
+            fprintf(stderr, "\rprocessing prompt: %zu of %zu tokens\x1b[K", done, total);
         else if (s->progress_drawn)
             fputs("\r\x1b[K", stderr);
         s->progress_drawn = done < total;
@@ -343,22 +343,33 @@ static bool looks_up(const struct sp_package_info *info)
     return info->draft != NULL && strncmp(info->draft, "lookup", strlen("lookup")) == 0;
 }
 
+/* *name = "n-gram drafting", "KIND drafting", or "n-gram and KIND drafting". Returns name. */
+static const char *name_drafting(char *name, size_t size, const struct sp_package_info *info)
+{
+    const char *others = looks_up(info) ? info->draft + strlen("lookup") : info->draft;
+
+    snprintf(name, size, "%s%s drafting", looks_up(info) ? "n-gram" : "", others);
+    return name;
+}
+
 /* A short answer's few steps say little about speed. */
 enum { ENOUGH_TO_COMPARE = 32 };
 
 static void report_short(const struct sp_result *r, const struct sp_package_info *info)
 {
     size_t n = r->n_ids ? r->n_ids - 1 : 0;
+    char name[64];
 
     fprintf(stderr, "%zu token%s", r->n_ids, r->n_ids == 1 ? "" : "s");
     if (n > 0) fprintf(stderr, ", %.1f tokens/s", rate(n, seconds_of_rounds(r)));
     if (info->draft != NULL && r->drafted > 0) {
-        fprintf(stderr, "; %s draft: %zu of %zu guesses accepted (%.0f%%), %.2f tokens per pass",
-                info->draft, r->accepted, r->drafted, 100 * share(r->accepted, r->drafted),
-                tokens_per_pass(r));
+        fprintf(stderr,
+                "; %s: %zu of %zu draft tokens accepted (%.0f%%), %.2f tokens per target pass",
+                name_drafting(name, sizeof name, info), r->accepted, r->drafted,
+                100 * share(r->accepted, r->drafted), tokens_per_pass(r));
     }
     if (r->speed_up > 0 && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE) {
-        fprintf(stderr, ", %.2fx as fast as without", r->speed_up);
+        fprintf(stderr, ", %.2fx as fast as without drafting", r->speed_up);
     }
     fputc('\n', stderr);
 }
@@ -372,18 +383,18 @@ static bool report_useless(const struct sp_result *r, const struct sp_package_in
 
     if (looks_up(info)) return false;
     if (r->tried_at[0] >= enough && share(r->accepted_at[0], r->tried_at[0]) < hardly_ever) {
-        fprintf(stderr, "the draft does not help here: %zu of %zu first guesses were right\n",
+        fprintf(stderr,
+                "the draft does not help here: %zu of %zu first draft tokens were accepted\n",
                 r->accepted_at[0], r->tried_at[0]);
         return true;
     }
     if (r->n_proposed == 0 || r->plain_rounds < 2 * enough || r->plain_rounds <= r->n_rounds / 2) {
         return false;
     }
-    fprintf(
-        stderr,
-        "drafting does not pay here: %zu of %zu rounds went without it; of %zu guesses %zu were "
-        "worth checking, %zu right\n",
-        r->plain_rounds, r->n_rounds, r->n_proposed, r->drafted, r->accepted);
+    fprintf(stderr,
+            "drafting does not pay here: %zu of %zu rounds ran without it; of %zu proposed tokens "
+            "%zu were worth verifying and %zu accepted\n",
+            r->plain_rounds, r->n_rounds, r->n_proposed, r->drafted, r->accepted);
     return true;
 }
 
@@ -393,7 +404,7 @@ static void report_sources(const struct sp_result *r, const struct sp_package_in
     bool other_draft = strcmp(info->draft, "lookup") != 0;
 
     if (looks_up(info) && (other_draft || r->grammar_drafted > 0)) {
-        fprintf(stderr, "by lookup     %zu, accepted %zu, acceptance %.1f%%\n", r->ngram_drafted,
+        fprintf(stderr, "by n-grams    %zu, accepted %zu, acceptance %.1f%%\n", r->ngram_drafted,
                 r->ngram_accepted, 100 * share(r->ngram_accepted, r->ngram_drafted));
     }
     if (r->grammar_drafted > 0) {
@@ -408,33 +419,34 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
 
     fprintf(stderr, "stopped by    %s\n", sp_stop_name(r->stop));
     fprintf(stderr, "machine       %u threads, %s kernels\n", info->n_threads, info->kernels);
-    fprintf(stderr, "prompt        %zu tokens (%zu in the cache) in %.3f s, %.1f tokens/s\n",
-            r->n_prompt, r->n_reused, r->prompt_seconds,
-            rate(r->n_prompt - r->n_reused, r->prompt_seconds));
+    fprintf(stderr, "prompt        %zu tokens (%zu cached) in %.3f s, %.1f tokens/s\n", r->n_prompt,
+            r->n_reused, r->prompt_seconds, rate(r->n_prompt - r->n_reused, r->prompt_seconds));
     fprintf(stderr, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
             seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
     fprintf(stderr, "draft         %s\n", plain || info->draft == NULL ? "none" : info->draft);
     if (drafting > 0) {
         fprintf(stderr,
-                "rounds        %zu with a draft (%zu all accepted, %zu mismatches), %zu plain\n",
+                "rounds        %zu with drafting (%zu accepted in full, %zu with a mismatch), %zu "
+                "without\n",
                 drafting, r->all_accepted, r->mismatches, r->plain_rounds);
-        fprintf(stderr,
-                "drafted       %zu, accepted %zu, acceptance %.1f%%; %zu not worth checking\n",
-                r->drafted, r->accepted, 100 * share(r->accepted, r->drafted),
-                r->n_proposed - r->drafted);
+        fprintf(
+            stderr,
+            "draft tokens  %zu, accepted %zu, acceptance %.1f%%; %zu more proposed, not verified\n",
+            r->drafted, r->accepted, 100 * share(r->accepted, r->drafted),
+            r->n_proposed - r->drafted);
         report_sources(r, info);
-        fprintf(stderr, "per pass      %.2f tokens for each pass of the target\n",
-                tokens_per_pass(r));
+        fprintf(stderr, "per pass      %.2f tokens per target pass\n", tokens_per_pass(r));
         fputs("by position  ", stderr);
         for (size_t i = 0; i < n_positions(r); i++) {
             fprintf(stderr, " %.0f%%", 100 * share(r->accepted_at[i], r->tried_at[i]));
         }
-        fputs(" of the first, second, ... guesses accepted", stderr);
-        fprintf(stderr, "\ntime          %.3f s drafting, %.3f s verifying, %.3f s plain\n",
+        fputs(" of the first, second, ... draft tokens accepted", stderr);
+        fprintf(stderr,
+                "\ntime          %.3f s drafting, %.3f s verifying, %.3f s without drafting\n",
                 r->draft_seconds, r->verify_seconds, r->plain_seconds);
     }
     if (r->speed_up > 0) {
-        fprintf(stderr, "speed-up      %.2fx; a plain step takes %.2f ms\n", r->speed_up,
+        fprintf(stderr, "speed-up      %.2fx; a step without drafting takes %.2f ms\n", r->speed_up,
                 r->plain_step_seconds * 1e3);
     }
 }

@@ -65,7 +65,7 @@ enum sp_status sp_conversation_set_thinking(struct sp_conversation *c, const cha
     size_t len = strlen(word);
 
     if (level && (len == 0 || len >= sizeof c->think_level || strspn(word, letters) < len)) {
-        return sp_fail(err, SP_E_USAGE, "think is \"%s\", expected true, false, or a level", word);
+        return sp_fail(err, SP_E_USAGE, "think is \"%s\", expected true, false or a level", word);
     }
     c->thinking = off ? SP_THINK_OFF : SP_THINK_ON;
     memcpy(c->think_level, word, level ? len + 1 : 0);
@@ -106,7 +106,7 @@ enum sp_status sp_conversation_open(struct sp_conversation *c, const struct sp_p
     c->now = sp_template_now();
     if ((st = sp_template_source_pack(&c->template, pack, err))) return st;
     if (system && c->template == NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template to put --system in",
+        return sp_fail(err, SP_E_UNSUPPORTED, "--system requires a chat template, and %s has none",
                        sp_pack_path(pack));
     }
     if (system && (st = sp_conversation_set_system(c, system, err))) return st;
@@ -207,7 +207,7 @@ enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text, 
 
     if (c->template == NULL) return ask_raw(c, text, size, err);
     if (memchr(text, '\0', size) != NULL) {
-        return sp_fail(err, SP_E_INPUT, "the prompt holds a NUL, which only --raw takes");
+        return sp_fail(err, SP_E_INPUT, "the prompt contains a NUL, which only --raw accepts");
     }
     if ((st = check_text("the prompt", text, size, err))) return st;
     if ((st = add_turn(c, "user", text, size, err))) return st;
@@ -232,9 +232,10 @@ static enum sp_status add_message(struct sp_conversation *c, const struct sp_jso
 
     if (!read_message(message, &role, &text, &size)) {
         return sp_fail(err, SP_E_INPUT,
-                       "a message is no object of a role and a content, both texts");
+                       "a message is not an object with a role and a content, both strings");
     }
-    if (memchr(text, '\0', size) != NULL) return sp_fail(err, SP_E_INPUT, "a message holds a NUL");
+    if (memchr(text, '\0', size) != NULL)
+        return sp_fail(err, SP_E_INPUT, "a message contains a NUL");
     return add_turn(c, role, text, size, err);
 }
 
@@ -247,10 +248,10 @@ enum sp_status sp_conversation_ask_all(struct sp_conversation *c, const struct s
     size_t size;
 
     if (c->template == NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "there is no chat template to put messages in");
+        return sp_fail(err, SP_E_UNSUPPORTED, "messages require a chat template");
     }
     if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0) {
-        return sp_fail(err, SP_E_INPUT, "messages: expected an array of messages");
+        return sp_fail(err, SP_E_INPUT, "messages is not an array");
     }
     if (read_message(sp_json_at(messages, 0), &role, &text, &size) && strcmp(role, "system") == 0) {
         c->system = NULL;

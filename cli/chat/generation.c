@@ -19,7 +19,7 @@ enum sp_status sp_generation_read(struct sp_generation *g, const struct sp_args 
     if ((st = sp_conversation_open(&g->conversation, pack, raw, system, &unused, err))) goto done;
     if (unused) {
         sp_out_note(args->command->name,
-                    "the file has no chat template: its SYSTEM and MESSAGE have no effect");
+                    "the file has no chat template, so its SYSTEM and MESSAGE have no effect");
     }
 done:
     sp_pack_close(pack);
@@ -87,13 +87,13 @@ enum sp_status sp_generation_check_context(const struct sp_generation *g, size_t
 
     if (n <= context) return SP_OK;
     if (n > max) {
-        return sp_fail(err, SP_E_USAGE, "the prompt has %zu tokens, and the model takes %zu", n,
+        return sp_fail(err, SP_E_USAGE, "the prompt has %zu tokens and the model's context %zu", n,
                        max);
     }
-    return sp_fail(err, SP_E_USAGE,
-                   "the prompt has %zu tokens and the context %zu; --num-ctx makes it larger, up "
-                   "to %zu",
-                   n, context, max);
+    return sp_fail(
+        err, SP_E_USAGE,
+        "the prompt has %zu tokens and the context %zu; --num-ctx N enlarges it, up to %zu", n,
+        context, max);
 }
 
 /* The tokens that end an answer beside those that the checkpoint names: the template's own end of a

@@ -186,7 +186,7 @@ enum sp_status sp_line_edit_open(struct sp_line_edit **out, const char *path, st
     edit->editor = el_init("spectool", stdin, stdout, stderr);
     edit->history = history_init();
     if (edit->editor == NULL || edit->history == NULL) {
-        st = sp_fail(err, SP_E_NOMEM, "the line editor does not start");
+        st = sp_fail(err, SP_E_NOMEM, "cannot start the line editor");
         goto done;
     }
     history(edit->history, &event, H_SETSIZE, HISTORY_LINES);

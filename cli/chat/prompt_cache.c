@@ -27,7 +27,7 @@ enum sp_status sp_prompt_cache_load(struct sp_session *session, const char *path
     st = sp_session_load(session, path, &why);
     if (st == SP_OK) return SP_OK;
     if (st != SP_E_CHECK) return sp_fail(err, st, "%s", why.text);
-    snprintf(sentence, sizeof sentence, "%s: the prompt is read anew", why.text);
+    snprintf(sentence, sizeof sentence, "%s: the prompt is processed again", why.text);
     sp_out_note("run", sentence);
     return SP_OK;
 }

@@ -42,7 +42,7 @@ static bool clear(struct chat *chat, char *words)
     (void)words;
     sp_conversation_clear(&chat->generation->conversation);
     chat->generation->n_used = 0;
-    puts("The conversation begins anew.");
+    puts("The conversation is cleared.");
     return true;
 }
 
@@ -107,11 +107,11 @@ static void set_system(struct sp_conversation *c, const char *text)
     struct sp_err err = {0};
 
     if (c->template == NULL) {
-        puts("Without a chat template there is no place for a system message.");
+        puts("A system message requires a chat template.");
     } else if (sp_conversation_set_system(c, text, &err)) {
         printf("%s.\n", err.text);
     } else {
-        puts(*text ? "The system message is set." : "There is no system message now.");
+        puts(*text ? "The system message is set." : "The system message is removed.");
     }
 }
 
@@ -122,7 +122,7 @@ static void set_thinking(struct sp_conversation *c, const char *word)
     if (sp_conversation_set_thinking(c, word, &err)) {
         printf("%s.\n", err.text);
     } else if (c->template == NULL) {
-        puts("Without a chat template there is no way to ask for that.");
+        puts("This requires a chat template.");
     }
 }
 
@@ -149,7 +149,7 @@ static void set_parameter(struct sp_generation *g, const char *name, const char 
     struct sp_err err = {0};
 
     if (!drafts && strcasecmp(name, "draft_num_predict") == 0) {
-        puts("This session has no draft.");
+        puts("This session does not draft.");
     } else if (sp_settings_set(g->settings, name, value, &err)) {
         printf("%s.\n", err.text);
     }
@@ -238,12 +238,12 @@ static bool help(struct chat *chat, char *words);
 
 static const struct chat_command commands[] = {
     {"/set", "change a setting: /set temperature 0.7, /set system TEXT, /set verbose", set},
-    {"/show", "the file and the settings; or: parameters, system, template, messages", show},
+    {"/show", "show the file and the settings; or: parameters, system, template, messages", show},
     {"/clear", "forget the conversation", clear},
-    {"/bye", "end the session; so do /exit and the end of input (Ctrl-D)", bye},
+    {"/bye", "end the session (also /exit, Ctrl-D)", bye},
     {"/exit", NULL, bye},
     {"/quit", NULL, bye},
-    {"/?", "this; so does /help", help},
+    {"/?", "show this help (also /help)", help},
     {"/help", NULL, help},
 };
 
@@ -256,8 +256,8 @@ static bool help(struct chat *chat, char *words)
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (commands[i].help) printf("  %-7s %s\n", commands[i].name, commands[i].help);
     }
-    puts("  \"\"\"     begins and ends a message of several lines\n"
-         "Ctrl-C stops an answer. What is pasted is one message, whatever lines it has.");
+    puts("  \"\"\"     begins and ends a message of several lines\nCtrl-C stops an answer. Pasted "
+         "text is one message, even if it has several lines.");
     return true;
 }
 
@@ -268,7 +268,7 @@ static bool run_command(struct chat *chat, char *line)
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (strcmp(commands[i].name, name) == 0) return commands[i].run(chat, rest);
     }
-    printf("%s is no command, /? lists them.\n", name);
+    printf("Unknown command %s, /? lists them.\n", name);
     return true;
 }
 
@@ -278,8 +278,8 @@ static bool fits(const struct sp_generation *g)
     size_t n = g->conversation.prompt.n, context = sp_session_n_context(g->session);
 
     if (n < context) return true;
-    printf("With this message the conversation has %zu tokens and no answer fits the context of "
-           "%zu; the message is taken back. /clear makes room.\n",
+    printf("With this message the conversation has %zu tokens and leaves no space for an answer in "
+           "the context of %zu; the message is removed. /clear starts over.\n",
            n, context);
     return false;
 }
@@ -302,9 +302,9 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
         if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
         if (result.stop == SP_STOP_CONTEXT) {
-            printf("The context of %zu tokens is full, so the answer ends here; /clear makes "
-                   "room.\n",
-                   sp_session_n_context(g->session));
+            printf(
+                "The context of %zu tokens is full, so the answer ends here; /clear starts over.\n",
+                sp_session_n_context(g->session));
         }
     }
     if (answered) st = sp_conversation_answered(c, &result, apart ? &message : NULL, err);
@@ -325,7 +325,7 @@ static enum sp_status answer(struct chat *chat, const char *text, size_t size)
     sp_signals_clear();
     if (st == SP_E_NOMEM || st == SP_E_BUG) return sp_fail(chat->err, st, "%s", err.text);
     if (st && interrupted)
-        puts("Interrupted; the message is taken back.");
+        puts("Interrupted; the message is removed.");
     else if (st)
         printf("%s.\n", err.text);
     return SP_OK;
@@ -387,9 +387,10 @@ enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err)
     char *history = history_path();
 
     if ((st = sp_line_edit_open(&chat.edit, history, err)) == SP_OK) {
-        puts("/? helps, /bye ends.");
+        puts("/? for help, /bye to end.");
         if (generation->conversation.template == NULL)
-            puts("Without a chat template the text is continued as it stands, not answered.");
+            puts("The file has no chat template: the model continues the text instead of answering "
+                 "it.");
         while (turn(&chat))
             fflush(stdout);
         st = chat.status;

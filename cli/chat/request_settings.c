@@ -62,9 +62,9 @@ static enum sp_status read_stop(struct sp_settings *settings, const struct sp_js
     size_t len;
     const char *text = sp_json_to_string(stop, &len);
 
-    if (text == NULL) return wrong("stop", stop, "a text or an array of texts", err);
+    if (text == NULL) return wrong("stop", stop, "a string or an array of strings", err);
     if (len == 0) return sp_fail(err, SP_E_INPUT, "stop is empty");
-    if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "stop holds a NUL");
+    if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "stop contains a NUL");
     return sp_settings_set(settings, "stop", text, err);
 }
 
@@ -88,7 +88,8 @@ enum sp_status sp_request_settings_read_biases(struct sp_settings *settings,
 
     if (object == NULL) return SP_OK;
     if (sp_json_kind(object) != SP_JSON_OBJECT) {
-        return wrong("logit_bias", object, "an object of token ids and numbers", err);
+        return wrong("logit_bias", object, "an object with token ids as keys and numbers as values",
+                     err);
     }
     while (sp_json_next(object, &it)) {
         char *end;

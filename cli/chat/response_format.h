@@ -10,9 +10,8 @@
     {                                                                                              \
         SP_OPT_STRING, 0, "format", NULL, "FORM", offsetof(type, member),                          \
             .path = true,                                                                          \
-            .help =                                                                                \
-                "Hold the answer to a form: json (an object), or a file with a JSON schema or "    \
-                "a GBNF grammar"                                                                   \
+            .help = "Structured output: json (any object), or a file with a "                      \
+                    "JSON schema or a GBNF grammar"                                                \
     }
 
 /* *out = the grammar of a form as it was given, owned by the caller; NULL where `form` is. Errors

@@ -12,19 +12,19 @@ static const struct sp_request_setting settings[] = {
     {NULL, NULL},
 };
 
-static const char no_servers[] = "nothing is called from here";
+static const char no_servers[] = "MCP servers are not supported";
 
 static const struct sp_serve_refusal refusals[] = {
     {"mcp_servers", "[]", no_servers},
-    {"container", NULL, "nothing is run here"},
-    {"compaction", NULL, "no conversation is cut here"},
-    {"fallbacks", "[]", "one model is served here"},
+    {"container", NULL, "code execution is not supported"},
+    {"compaction", NULL, "compaction is not supported"},
+    {"fallbacks", "[]", "the server has only one model"},
     {NULL, NULL, NULL},
 };
 
 static const struct sp_serve_refusal tool_refusals[] = {
-    {"defer_loading", "false", "all tools are shown to the model"},
-    {"allowed_callers", "[\"direct\"]", "the model alone calls tools here"},
+    {"defer_loading", "false", "tools are always sent to the model"},
+    {"allowed_callers", "[\"direct\"]", "only direct calls are supported"},
     {NULL, NULL, NULL},
 };
 
@@ -52,7 +52,7 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
     request->think = strcmp(type, "disabled") != 0;
     if (request->think && strcmp(type, "enabled") != 0 && strcmp(type, "adaptive") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "thinking.type is %s, expected enabled, adaptive, or disabled", type);
+                       "thinking.type is %s, expected enabled, adaptive or disabled", type);
     }
     request->omit_reasoning = display && strcmp(display, "omitted") == 0;
     if (display == NULL || request->omit_reasoning || strcmp(display, "summarized") == 0)
@@ -94,7 +94,7 @@ static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
         const char *type = sp_json_get_text(sp_json_at(edits, i), "type");
         if (type && strncmp(type, "clear_thinking", strlen("clear_thinking")) == 0) continue;
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "context_management: %s: nothing but thoughts is left out here",
+                       "context_management: %s: only clear_thinking edits are supported",
                        type ? type : "an edit without a type");
     }
     return SP_OK;
@@ -115,10 +115,9 @@ static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *
     if (sp_json_kind(tool) != SP_JSON_OBJECT) return expected("it", tool, "an object", err);
     if (type && strcmp(type, "custom") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "tools of type %s are not known here, only those with an input_schema",
-                       type);
+                       "tools of type %s are not supported, only those with an input_schema", type);
     }
-    if (name == NULL || *name == '\0') return sp_fail(err, SP_E_INPUT, "it has no name");
+    if (name == NULL || *name == '\0') return sp_fail(err, SP_E_INPUT, "missing name");
     if (sp_json_kind(schema) != SP_JSON_OBJECT) {
         return expected("input_schema", schema, "an object", err);
     }
@@ -179,7 +178,7 @@ static enum sp_status read_choice(struct sp_serve_request *request, struct sp_er
         wanted.function = sp_json_get_text(choice, "name");
         if (wanted.function == NULL) return sp_fail(err, SP_E_INPUT, "tool_choice.name is missing");
     } else if (choice != NULL && (type == NULL || strcmp(type, "auto") != 0)) {
-        return sp_fail(err, SP_E_INPUT, "tool_choice.type: expected auto, any, tool, or none");
+        return sp_fail(err, SP_E_INPUT, "tool_choice.type: expected auto, any, tool or none");
     }
     return sp_serve_choose(request, &wanted, err);
 }
@@ -195,7 +194,7 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
 
     if (c->template == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "%s has no chat template: /v1/completions takes text as it is",
+                       "%s has no chat template: use /v1/completions, which needs none",
                        serve->model.names[0]);
     }
     if ((st = sp_serve_refuse(request->body, refusals, err)) ||
@@ -207,10 +206,12 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
     }
     if (request->begun.len == 0) return SP_OK;
     if (request->think) {
-        return sp_fail(err, SP_E_INPUT, "thinking: the last message has begun the answer already");
+        return sp_fail(err, SP_E_INPUT,
+                       "thinking cannot be combined with a partial answer as the last message");
     }
     if (request->grammar || request->must_call) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s: the last message has begun the answer already",
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s cannot be combined with a partial answer as the last message",
                        request->grammar ? "output_config" : "tool_choice");
     }
     return SP_OK;

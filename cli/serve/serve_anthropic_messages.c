@@ -21,7 +21,7 @@ static enum sp_status add_text(struct sp_strbuf *to, const struct sp_json *value
     const char *text = sp_json_to_string(value, &size);
     enum sp_status st = SP_OK;
 
-    if (text == NULL) return sp_fail(err, SP_E_INPUT, "it has no text");
+    if (text == NULL) return sp_fail(err, SP_E_INPUT, "missing text");
     if (!pieces && to->len > 0 && to->at[to->len - 1] != '\n' && *text != '\n') {
         st = sp_strbuf_append(to, "\n", 1, err);
     }
@@ -35,13 +35,13 @@ static const char *type_of(const struct sp_json *block)
 
 static enum sp_status unreadable(const char *type, struct sp_err *err)
 {
-    if (type == NULL) return sp_fail(err, SP_E_INPUT, "it has no type");
-    return sp_fail(err, SP_E_UNSUPPORTED, "type %s: only text is read here", type);
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "missing type");
+    return sp_fail(err, SP_E_UNSUPPORTED, "content of type %s is not supported, only text", type);
 }
 
 static enum sp_status no_content(const struct sp_json *content, struct sp_err *err)
 {
-    return sp_fail(err, SP_E_INPUT, "content is %s, expected a text or an array of blocks",
+    return sp_fail(err, SP_E_INPUT, "content is %s, expected a string or an array of blocks",
                    content ? sp_json_kind_name(sp_json_kind(content)) : "missing");
 }
 
@@ -79,7 +79,7 @@ static enum sp_status add_call(struct turn *turn, const struct sp_json *block, s
         }
     }
     if (sp_json_kind(sp_json_get(block, "input")) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "tool_use has no input, an object");
+        return sp_fail(err, SP_E_INPUT, "tool_use has no input object");
     }
     st = sp_grow(&turn->calls, &turn->cap_calls, turn->n_calls + 1, sizeof *turn->calls, err);
     if (st == SP_OK) turn->calls[turn->n_calls++] = block;
@@ -174,7 +174,7 @@ static enum sp_status add_block(struct sp_json_out *out, struct turn *turn,
     for (size_t i = 0; type && i < sizeof assistants / sizeof *assistants; i++) {
         if (strcmp(type, assistants[i]) != 0) continue;
         if (!assistant) {
-            return sp_fail(err, SP_E_INPUT, "%s is the assistant's, not of role %s", type,
+            return sp_fail(err, SP_E_INPUT, "%s must have the role assistant, found %s", type,
                            turn->role);
         }
         if (i == 0) return add_call(turn, block, err);
@@ -214,13 +214,12 @@ static enum sp_status begin_answer(struct sp_serve_request *request, struct turn
                                    struct sp_err *err)
 {
     if (turn->n_calls > 0) {
-        return sp_fail(err, SP_E_INPUT, "the last message calls tools, and has no results");
+        return sp_fail(err, SP_E_INPUT, "the last message has tool calls without results");
     }
     if (turn->reasoning.len > 0) {
         return sp_fail(
             err, SP_E_UNSUPPORTED,
-            "the last message is the assistant's, and has thoughts: only text is gone on "
-            "with");
+            "the last message is a partial answer with thinking: only text can be continued");
     }
     request->begun = turn->text;
     turn->text = (struct sp_strbuf){0};
@@ -264,7 +263,7 @@ enum sp_status sp_serve_anthropic_read_messages(struct sp_serve_request *request
 
     if (sp_json_kind(messages) != SP_JSON_ARRAY || sp_json_len(messages) == 0) {
         return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
-                       messages ? "empty or something else" : "missing");
+                       messages ? "empty or of another type" : "missing");
     }
     if ((st = sp_json_draft_begin(&draft, err))) return st;
     sp_json_out_begin(&draft.out, NULL, '[');

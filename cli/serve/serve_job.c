@@ -308,8 +308,8 @@ static enum sp_status read_answers_of(struct answering *a, const struct sp_gener
     if (st) return st;
     if (request->begun.len > 0 && sp_chat_format_opens_reasoning(&a->format, prompt, size)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "the last message is the assistant's, and this model's answers begin with "
-                       "thoughts");
+                       "the last message is a partial answer, which a model that always reasons "
+                       "first cannot continue");
     }
     if ((st = make_grammar(a, g, prompt, size, err))) return st;
     /* What is held to a form alone is content from its first byte. */
@@ -446,7 +446,7 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
 static void give_up(struct answering *a, const struct sp_err *err)
 {
     if (sp_serve_queue_is_stopped(a->serve->queue)) {
-        fail(a, 503, "the server is stopping");
+        fail(a, 503, "the server is shutting down");
     } else if (err->status != SP_OK && err->status != SP_E_CHECK) {
         fail(a, sp_serve_status_of(err->status), err->text);
     }

@@ -19,13 +19,13 @@ static enum sp_status part_text(const char **text, size_t *size, const struct sp
     };
     const char *type = sp_json_to_string(sp_json_get(part, "type"), NULL);
 
-    if (type == NULL) return sp_fail(err, SP_E_INPUT, "a part of its content has no type");
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "a content part has no type");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(type, names[i].type) != 0) continue;
         *text = sp_json_to_string(sp_json_get(part, names[i].member), size);
-        return *text ? SP_OK : sp_fail(err, SP_E_INPUT, "a part of its content has no text");
+        return *text ? SP_OK : sp_fail(err, SP_E_INPUT, "a content part has no text");
     }
-    return sp_fail(err, SP_E_UNSUPPORTED, "content of type %s: only text is read here", type);
+    return sp_fail(err, SP_E_UNSUPPORTED, "content of type %s is not supported, only text", type);
 }
 
 enum sp_status sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content,
@@ -38,7 +38,7 @@ enum sp_status sp_serve_join_content(struct sp_strbuf *to, const struct sp_json 
     if (content == NULL) return SP_OK;
     if (text != NULL) return sp_strbuf_append(to, text, size, err);
     if (sp_json_kind(content) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "content is %s, expected a text or an array of parts",
+        return sp_fail(err, SP_E_INPUT, "content is %s, expected a string or an array of parts",
                        sp_json_kind_name(sp_json_kind(content)));
     }
     for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
@@ -120,10 +120,11 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
     enum sp_status st;
     bool tool;
 
-    if (sp_json_kind(message) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is no object");
+    if (sp_json_kind(message) != SP_JSON_OBJECT)
+        return sp_fail(err, SP_E_INPUT, "is not an object");
     if (role == NULL || *role == '\0') return sp_fail(err, SP_E_INPUT, "has no role");
     if (sp_json_len(sp_json_get(message, "images")) > 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "images: only text is read here");
+        return sp_fail(err, SP_E_UNSUPPORTED, "images: not supported");
     }
     tool = strcmp(role, "tool") == 0;
     calls = sp_json_get(message, "tool_calls");
@@ -190,7 +191,7 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
 
     if (sp_json_kind(from) != SP_JSON_ARRAY || sp_json_len(from) == 0) {
         return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
-                       from ? "empty or something else" : "missing");
+                       from ? "empty or of another type" : "missing");
     }
     if ((st = sp_json_draft_begin(&draft, err))) return st;
     sp_json_out_begin(&draft.out, NULL, '[');

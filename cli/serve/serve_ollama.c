@@ -5,13 +5,13 @@
 
 enum form { CHAT, TEXT };
 
-static const char no_images[] = "only text is read here";
+static const char no_images[] = "images are not supported";
 
 static const struct sp_serve_refusal refusals[] = {
     {"images", "[]", no_images},
-    {"context", "[]", "deprecated, and not read here: /api/chat takes a conversation"},
-    {"logprobs", "false", "told by /v1/chat/completions only"},
-    {"top_logprobs", "0", "told by /v1/chat/completions only"},
+    {"context", "[]", "deprecated and not supported, use /api/chat for conversations"},
+    {"logprobs", "false", "supported by /v1/chat/completions only"},
+    {"top_logprobs", "0", "supported by /v1/chat/completions only"},
     {NULL, NULL, NULL},
 };
 
@@ -26,7 +26,7 @@ static enum sp_status read_think(struct sp_serve_request *request, struct sp_err
     if (level != NULL) {
         sp_serve_set_think_level(request, level);
     } else if (!sp_json_to_bool(think, &request->think)) {
-        return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false, or a level",
+        return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false or a level",
                        sp_json_kind_name(sp_json_kind(think)));
     }
     return SP_OK;
@@ -67,7 +67,7 @@ static enum sp_status read_chat(struct sp_serve_request *request, const struct s
 
     if ((st = read_common(request, err))) return st;
     if (c->template == NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: /api/generate takes text",
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: use /api/generate",
                        serve->model.names[0]);
     }
     if ((st = sp_serve_read_tools(request, err))) return st;
@@ -83,7 +83,7 @@ static enum sp_status read_text(const struct sp_json **out, const struct sp_json
 
     if (value == NULL) return SP_OK;
     if (sp_json_to_string(value, &len) == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a text", key,
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a string", key,
                        sp_json_kind_name(sp_json_kind(value)));
     }
     if (len > 0) *out = value;
@@ -98,7 +98,8 @@ static enum sp_status read_gap(struct sp_serve_request *request, const struct sp
     const struct sp_template *t = request->template ? request->template : c->template;
 
     if (t == NULL || sp_template_language(t) != SP_TEMPLATE_GO) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "suffix: the model's template has no place for it");
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "suffix: the model's template does not support insertion");
     }
     request->prompt = prompt;
     request->suffix = suffix;
@@ -142,7 +143,8 @@ static enum sp_status read_generate(struct sp_serve_request *request, const stru
     if (suffix != NULL) return read_gap(request, c, prompt, suffix, err);
     if (raw || (c->template == NULL && request->template == NULL)) {
         if (system != NULL) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "system: %s has no template to put it in",
+            return sp_fail(err, SP_E_UNSUPPORTED,
+                           "system requires a chat template, and %s has none",
                            serve->model.names[0]);
         }
         if ((st = sp_serve_request_take_prompts(request, 1, err))) return st;

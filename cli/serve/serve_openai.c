@@ -24,21 +24,21 @@ static const struct sp_request_setting limits[] = {
     {NULL, NULL},
 };
 
-static const char text_only[] = "text is all there is here";
+static const char text_only[] = "only text is supported";
 
 static const struct sp_serve_refusal chat_refusals[] = {
-    {"functions", NULL, "deprecated, tools take its place"},
-    {"function_call", "\"none\"", "deprecated, tool_choice takes its place"},
+    {"functions", NULL, "deprecated, use tools"},
+    {"function_call", "\"none\"", "deprecated, use tool_choice"},
     {"modalities", "[\"text\"]", text_only},
     {"audio", NULL, text_only},
-    {"web_search_options", NULL, "nothing is searched here"},
+    {"web_search_options", NULL, "web search is not supported"},
     {NULL, NULL, NULL},
 };
 
 static const struct sp_serve_refusal text_refusals[] = {
-    {"best_of", "1", "all answers are told"},
-    {"echo", "false", "the prompt is not repeated here"},
-    {"suffix", "\"\"", "text around a gap is read by /api/generate only"},
+    {"best_of", "1", "not supported, all n answers are returned"},
+    {"echo", "false", "not supported"},
+    {"suffix", "\"\"", "not supported here, use /api/generate"},
     {NULL, NULL, NULL},
 };
 
@@ -82,7 +82,7 @@ static enum sp_status read_n(struct sp_serve_request *request, struct sp_err *er
     if (st) return st;
     request->n_each = (size_t)n;
     if (sp_serve_request_n_answers(request) <= SP_SERVE_MAX_ANSWERS) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "n is %d for %zu prompts, expected %d answers in all at most",
+    return sp_fail(err, SP_E_INPUT, "n is %d for %zu prompts, expected at most %d answers in total",
                    (int)n, request->n_prompts, SP_SERVE_MAX_ANSWERS);
 }
 
@@ -125,7 +125,7 @@ enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve, stru
 {
     if (serve->generation->conversation.template != NULL) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
-                   "%s has no chat template: /v1/completions takes text as it is",
+                   "%s has no chat template: use /v1/completions, which needs none",
                    serve->model.names[0]);
 }
 
@@ -148,7 +148,7 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
         return st;
     }
     if (n_top > 0 && !request->logprobs) {
-        return sp_fail(err, SP_E_INPUT, "top_logprobs goes with \"logprobs\": true");
+        return sp_fail(err, SP_E_INPUT, "top_logprobs requires \"logprobs\": true");
     }
     request->n_top = (unsigned)n_top;
     if ((st = read_n(request, err))) return st;
@@ -166,7 +166,7 @@ static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct s
     }
     to->text = sp_json_to_string(prompt, &to->size);
     if (to->text == NULL) {
-        return sp_fail(err, SP_E_INPUT, "prompt is %s, expected a text or token ids",
+        return sp_fail(err, SP_E_INPUT, "prompt is %s, expected a string or token ids",
                        prompt ? sp_json_kind_name(sp_json_kind(prompt)) : "missing");
     }
     return SP_OK;
@@ -182,7 +182,7 @@ static enum sp_status read_prompts(struct sp_serve_request *request, const struc
     enum sp_status st;
 
     if (n > SP_SERVE_MAX_ANSWERS) {
-        return sp_fail(err, SP_E_INPUT, "prompt has %zu elements, expected %d at most", n,
+        return sp_fail(err, SP_E_INPUT, "prompt has %zu elements, expected at most %d", n,
                        SP_SERVE_MAX_ANSWERS);
     }
     if ((st = sp_serve_request_take_prompts(request, n, err))) return st;

@@ -14,7 +14,7 @@ static enum sp_status take(struct sp_serve_request *request, struct sp_grammar *
         return SP_OK;
     }
     sp_grammar_close(grammar);
-    return sp_fail(err, SP_E_INPUT, "%s: another member asks for a form already", key);
+    return sp_fail(err, SP_E_INPUT, "%s: the request has another response format already", key);
 }
 
 static enum sp_status take_json(struct sp_serve_request *request, const char *key,
@@ -43,7 +43,7 @@ static enum sp_status take_gbnf(struct sp_serve_request *request, const struct s
     const char *text = sp_json_to_string(gbnf, &len);
     enum sp_status st;
 
-    if (text == NULL) return sp_fail(err, SP_E_INPUT, "%s: expected a text", key);
+    if (text == NULL) return sp_fail(err, SP_E_INPUT, "%s: expected a string", key);
     if (len == 0) return SP_OK;
     if ((st = sp_grammar_of_gbnf(&grammar, text, len, err))) {
         sp_context(err, "%s", key);

@@ -7,30 +7,30 @@ static const struct sp_request_setting limits[] = {
     {NULL, NULL},
 };
 
-static const char kept[] = "nothing is kept here: input takes the whole conversation",
-                  whole[] = "nothing of a conversation is dropped here";
+static const char kept[] = "responses are not stored: send the whole conversation in input",
+                  whole[] = "not supported: a conversation is never truncated";
 
 static const struct sp_serve_refusal refusals[] = {
     {"previous_response_id", NULL, kept},
     {"conversation", NULL, kept},
     {"store", "false", kept},
-    {"prompt", NULL, "no prompts are kept here"},
-    {"background", "false", "an answer comes on the connection that asks for it"},
+    {"prompt", NULL, "stored prompts are not supported"},
+    {"background", "false", "background responses are not supported"},
     {"truncation", "\"disabled\"", whole},
     {"context_management", "[]", whole},
-    {"moderation", NULL, "nothing is moderated here"},
+    {"moderation", NULL, "moderation is not supported"},
     {NULL, NULL, NULL},
 };
 
 static const struct sp_serve_refusal reasoning_refusals[] = {
-    {"generate_summary", NULL, "deprecated, summary takes its place"},
-    {"context", "\"auto\"", "the template says which thoughts it takes"},
-    {"mode", "\"standard\"", "there is one way to think"},
+    {"generate_summary", NULL, "deprecated, use summary"},
+    {"context", "\"auto\"", "not supported: the chat template decides"},
+    {"mode", "\"standard\"", "other modes are not supported"},
     {NULL, NULL, NULL},
 };
 
 static const struct sp_serve_refusal text_refusals[] = {
-    {"verbosity", "\"medium\"", "an answer is as long as the model makes it"},
+    {"verbosity", "\"medium\"", "not supported"},
     {NULL, NULL, NULL},
 };
 
@@ -67,8 +67,7 @@ static enum sp_status read_reasoning(struct sp_serve_request *request, struct sp
     if ((summary = sp_json_get(reasoning, "summary")) == NULL) return SP_OK;
     text = sp_json_to_string(summary, NULL);
     if (text && (strcmp(text, "auto") == 0 || strcmp(text, "detailed") == 0)) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "reasoning.summary: expected \"auto\" or \"detailed\": thoughts are told whole");
+    return sp_fail(err, SP_E_UNSUPPORTED, "reasoning.summary: expected \"auto\" or \"detailed\"");
 }
 
 static enum sp_status read_text(struct sp_serve_request *request, struct sp_err *err)
@@ -113,7 +112,7 @@ static enum sp_status read_include(struct sp_serve_request *request, struct sp_e
         return st;
     }
     if (n_top > 0 && !request->logprobs) {
-        return sp_fail(err, SP_E_INPUT, "top_logprobs goes with %s in include", logprobs);
+        return sp_fail(err, SP_E_INPUT, "top_logprobs requires %s in include", logprobs);
     }
     request->n_top = (unsigned)n_top;
     return SP_OK;

@@ -72,7 +72,7 @@ static enum sp_status write_system(struct input *in, const struct sp_json *instr
     enum sp_status st = SP_OK;
 
     if (instructions != NULL && sp_json_kind(instructions) != SP_JSON_STRING) {
-        return sp_fail(err, SP_E_INPUT, "instructions is %s, expected a text",
+        return sp_fail(err, SP_E_INPUT, "instructions is %s, expected a string",
                        sp_json_kind_name(sp_json_kind(instructions)));
     }
     if (instructions != NULL) st = append(&text, instructions, err);
@@ -202,14 +202,14 @@ static enum sp_status write_item(struct input *in, struct sp_err *err)
     const struct sp_json *item = next(in);
     const char *type = type_of(item);
 
-    if (sp_json_kind(item) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is no object");
-    if (type == NULL) return sp_fail(err, SP_E_INPUT, "has neither type nor role");
+    if (sp_json_kind(item) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is not an object");
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "has neither a type nor a role");
     if (is_of(item, "reasoning") || is_of(item, "function_call") || is_said_by(item, "assistant")) {
         return write_answer(in, err);
     }
     if (is_of(item, "message")) return write_said(in, err);
     if (is_of(item, "function_call_output")) return write_output(in, err);
-    return sp_fail(err, SP_E_UNSUPPORTED, "items of type %s are not read here", type);
+    return sp_fail(err, SP_E_UNSUPPORTED, "items of type %s are not supported", type);
 }
 
 /* An item that is refused is where `at` was, or the last one before it. */
@@ -238,8 +238,8 @@ static enum sp_status write_input(struct sp_json_out *out, const struct sp_json 
         return write_items(&in, err);
     }
     if (sp_json_kind(input) != SP_JSON_STRING) {
-        return sp_fail(err, SP_E_INPUT, "input is %s, expected a text or an array of items",
-                       input ? "empty or something else" : "missing");
+        return sp_fail(err, SP_E_INPUT, "input is %s, expected a string or an array of items",
+                       input ? "empty or of another type" : "missing");
     }
     if (!(st = append(&text, input, err))) write_message(out, "user", &text);
     sp_strbuf_release(&text);

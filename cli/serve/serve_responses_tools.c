@@ -11,7 +11,7 @@ static enum sp_status read_name(const char **name, const struct sp_json *tool, s
 
     if (type == NULL) return sp_fail(err, SP_E_INPUT, "has no type");
     if (strcmp(type, "function") != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "type %s: only functions are called here", type);
+        return sp_fail(err, SP_E_UNSUPPORTED, "type %s is not supported, only functions", type);
     }
     if ((*name = sp_json_get_text(tool, "name")) == NULL)
         return sp_fail(err, SP_E_INPUT, "has no name");
@@ -35,7 +35,7 @@ static enum sp_status check_allowed(const struct sp_json *allowed, const struct 
     enum sp_status st;
 
     if (sp_json_kind(allowed) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "tool_choice: allowed_tools have no array of tools");
+        return sp_fail(err, SP_E_INPUT, "tool_choice: allowed_tools has no array tools");
     }
     for (size_t i = 0; i < sp_json_len(allowed); i++) {
         const char *name;
@@ -44,7 +44,7 @@ static enum sp_status check_allowed(const struct sp_json *allowed, const struct 
             return st;
         }
         if (!is_among(tools, name)) {
-            return sp_fail(err, SP_E_INPUT, "tool_choice: none of the tools is called %s", name);
+            return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %s", name);
         }
     }
     return SP_OK;

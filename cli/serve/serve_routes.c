@@ -85,7 +85,7 @@ static struct sp_json *read_body(struct exchange *x)
     char sentence[SP_ERR_TEXT];
 
     if (q->too_large) {
-        refuse(x, 413, "the request's body is too large: at most 16 MiB are read");
+        refuse(x, 413, "the request body is too large, expected at most 16 MiB");
         return NULL;
     }
     if (sp_json_parse_within(&body, q->body, q->size, SP_JSON_STRICT, max_tree_bytes, &err)) {
@@ -93,7 +93,7 @@ static struct sp_json *read_body(struct exchange *x)
         return NULL;
     }
     if (sp_json_kind(body) != SP_JSON_OBJECT) {
-        refuse(x, 400, "the request's body is no JSON object");
+        refuse(x, 400, "the request body is not a JSON object");
         goto refused;
     }
     if (sp_json_get_string(body, "model", &model, &err)) {
@@ -102,7 +102,7 @@ static struct sp_json *read_body(struct exchange *x)
     }
     if (model == NULL) (void)!sp_json_get_string(body, "name", &model, NULL); /* as it was once */
     if (model != NULL && !sp_serve_model_is(&x->serve->model, model)) {
-        snprintf(sentence, sizeof sentence, "model '%.200s' not found: '%s' is served here", model,
+        snprintf(sentence, sizeof sentence, "model '%.200s' not found, this server has '%s'", model,
                  x->serve->model.names[0]);
         refuse(x, 404, sentence);
         goto refused;
@@ -212,8 +212,8 @@ static void generate(struct exchange *x, struct sp_json *body, const struct sp_s
         return;
     }
     refuse(x, 503,
-           entry == SP_SERVE_FULL ? "too many requests wait already, try again later"
-                                  : "the server is stopping");
+           entry == SP_SERVE_FULL ? "too many requests are waiting, try again later"
+                                  : "the server is shutting down");
     x->answer->retry = entry == SP_SERVE_FULL;
 refused:
     release_client(c);
@@ -221,7 +221,7 @@ refused:
 
 static void anthropic(struct exchange *x)
 {
-    static const char sentence[] = "thread: no conversation is kept here";
+    static const char sentence[] = "thread: conversations are not stored";
     struct sp_json *body = read_body(x);
 
     if (body == NULL) return;
@@ -375,7 +375,7 @@ static void model(struct exchange *x)
     const char *name = x->request->path + strlen("/v1/models/");
 
     if (!sp_serve_model_is(&x->serve->model, name)) {
-        refuse(x, 404, "no such model is served here, GET /v1/models lists them");
+        refuse(x, 404, "model not found, GET /v1/models lists the models");
         return;
     }
     if (!open_object(x)) return;
@@ -489,11 +489,11 @@ static void dispatch(struct exchange *x)
         other = &routes[i];
     }
     if (other == NULL) {
-        refuse(x, 404, "there is nothing at this path");
+        refuse(x, 404, "not found");
         return;
     }
     x->answer->allow = strcmp(other->method, "GET") == 0 ? "GET, HEAD" : "POST";
-    refuse(x, 405, "the path takes another method");
+    refuse(x, 405, "method not allowed");
 }
 
 void sp_serve_handle(void *context, const struct sp_http_request *request,
@@ -503,7 +503,7 @@ void sp_serve_handle(void *context, const struct sp_http_request *request,
 
     answer->cors = x.serve->cors;
     if (sp_serve_is_cross_origin(x.serve, request)) {
-        refuse(&x, 403, "not for this host or origin, --cors names the one that may ask");
+        refuse(&x, 403, "this host or origin is not allowed, see --cors of spectool serve");
     } else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL) {
         answer->status = 204;
     } else {

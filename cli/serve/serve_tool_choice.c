@@ -36,7 +36,7 @@ static enum sp_status find_function(struct sp_serve_request *request, const char
         if (is && strcmp(is, name) == 0) request->function = name;
     }
     if (request->function) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "tool_choice: none of the tools is called %s", name);
+    return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %s", name);
 }
 
 enum sp_status sp_serve_choose(struct sp_serve_request *request,
@@ -49,7 +49,7 @@ enum sp_status sp_serve_choose(struct sp_serve_request *request,
     if (wanted->none) request->tools = NULL;
     if (wanted->function && (st = find_function(request, wanted->function, err))) return st;
     if (wanted->must && request->tools == NULL) {
-        return sp_fail(err, SP_E_INPUT, "tool_choice: there are no tools");
+        return sp_fail(err, SP_E_INPUT, "tool_choice: the request has no tools");
     }
     request->hold_calls = wanted->must;
     return read_strict(request, err);

@@ -36,7 +36,7 @@ const char *sp_serve_usage_describe(char text[SP_SERVE_USAGE_TEXT], const struct
         snprintf(how, sizeof how, " in %zu answers", n);
     }
     if (t->drafted > 0) {
-        snprintf(accepted, sizeof accepted, ", %zu of %zu guesses accepted", t->accepted,
+        snprintf(accepted, sizeof accepted, ", %zu of %zu draft tokens accepted", t->accepted,
                  t->drafted);
     }
     snprintf(text, SP_SERVE_USAGE_TEXT, "%zu (%zu cached) + %zu tokens%s%s%s", t->n_prompt,

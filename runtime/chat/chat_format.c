@@ -126,7 +126,7 @@ const char *sp_chat_format_describe_reasoning(char text[SP_CHAT_FORMAT_TEXT],
     } else if (*s->reasoning_close) {
         add_all(&line, (const char *const[]){s->reasoning_open, "...", s->reasoning_close}, 3);
     } else {
-        add(&line, "unknown");
+        add(&line, "none found in the template");
     }
     return text;
 }
@@ -141,7 +141,7 @@ const char *sp_chat_format_describe_calls(char text[SP_CHAT_FORMAT_TEXT],
     add_all(&line, (const char *const[]){s->all_open, s->open}, 2);
     switch (s->form) {
     case SP_TOOL_CALL_UNKNOWN:
-        add(&line, "unknown");
+        add(&line, "none found in the template");
         break;
     case SP_TOOL_CALL_HARMONY:
         add(&line, "<|channel|>commentary to=functions.NAME<|message|>{...}<|call|>");

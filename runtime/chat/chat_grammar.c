@@ -109,8 +109,10 @@ enum sp_status sp_chat_grammar(struct sp_grammar **out, const struct sp_chat_gra
 
     if (form->tools && !sp_chat_format_can_constrain_calls(form->format)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "answers are not held to calls here as this model's template writes them%s",
-                       form->format->calls.form == SP_TOOL_CALL_UNKNOWN ? ", if it does" : "");
+                       form->format->calls.form == SP_TOOL_CALL_UNKNOWN
+                           ? "the model's chat template does not show how it writes tool calls, so "
+                             "they cannot be constrained"
+                           : "tool calls in this model's notation cannot be constrained");
     }
     if ((st = sp_grammar_new(&b.g, err)) ||
         (st = parse(&b.no_arguments, "{\"type\": \"object\", \"properties\": {}}", err)) ||

@@ -15,11 +15,11 @@ grep -c '^<polyline' out.svg
 grep -o 'SIMULATED, acceptance 0' out.svg
 tail -1 out.svg
 echo '# several draft depths: 7 tokens behind the first in rounds of one more than the depth'
-spectool bench packed.bin --num-predict 8 --repeat 1 --depths 7 --draft-depth auto,2,1 | sed '1,/^Plain/d' >table
-sed 's/^None of these depths pays:.*fastest/Of these depths N is the fastest: Nx/; /prompt/!s/ \(best\|-\) / N% /g; s/ -$/ N%/' table | mask
+spectool bench packed.bin --num-predict 8 --repeat 1 --depths 7 --draft-depth auto,2,1 | sed '1,/^Generation/d' >table
+sed 's/^Generation without drafting is the fastest:[^.]*\./The fastest draft depth is N: Nx./; /prompt/!s/ \(best\|-\) / N% /g; s/ -$/ N%/' table | mask
 # The depth that the last sentence names is the best of all prompts' rows.
 awk '/^ *all/ { all = 1 } all && / best / { best = $1 == "all" ? $2 : $1 }
-    /^None/ { said = "plain" } /^Of these/ { said = $4 } END { print said == best ? "best is best" : said " is not " best }' table
+    /^Generation without/ { said = "plain" } /^The fastest/ { said = $6; sub(/:$/, "", said) } END { print said == best ? "best is best" : said " is not " best }' table
 spectool bench packed.bin --num-predict 8 --repeat 2 --ids 1,2 --depths 7 --simulate-acceptance 1 --json --svg out.svg \
     --draft-depth 7,auto,99,0,2,1,2,16 | grep -o '"draft_depth": [^,]*\|"acceptance": [^,]*\|"tokens_per_pass": [^,]*' |
     awk '/depth/ { depth = $2 } /acceptance/ { share = $2 } /pass/ { print depth ": " (depth ~ /auto/ ? "as it likes" : share " " $2) }'

@@ -587,7 +587,8 @@ static void what_cannot_be_held_is_refused(void **state)
         const char *tool, *sentence;
     } cases[] = {
         {&silent, SP_E_UNSUPPORTED, "{\"name\": \"f\"}",
-         "answers are not held to calls here as this model's template writes them, if it does"},
+         "the model's chat template does not show how it writes tool calls, so they cannot be "
+         "constrained"},
         {&hermes, SP_E_UNSUPPORTED,
          "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"not\": {}}}}}",
          "the parameters of f: #/properties/a/not: this keyword is not done here"},

@@ -116,7 +116,7 @@ static const struct {
                        "<|call|>",
                        ""),
                  "<|channel|>commentary to=functions.NAME<|message|>{...}<|call|>"},
-    [SILENT] = {BEFORE AFTER, "unknown"},
+    [SILENT] = {BEFORE AFTER, "none found in the template"},
 };
 
 static struct sp_chat_format learn(enum form form)

@@ -357,7 +357,7 @@ static void test_reasoning(void **state)
                                     "{\"role\": \"assistant\", \"content\": \"b\"}]}"),
                         400);
     assert_string_equal(served_text(json, "error.message"),
-                        "thinking: the last message has begun the answer already");
+                        "thinking cannot be combined with a partial answer as the last message");
     sp_json_free(json);
     assert_int_equal(serving_stop(&s), 0);
 }
@@ -378,9 +378,10 @@ static void test_open_reasoning(void **state)
                      400);
 
     (void)state;
-    assert_string_equal(served_text(json, "error.message"),
-                        "the last message is the assistant's, and this model's answers begin with "
-                        "thoughts");
+    assert_string_equal(
+        served_text(json, "error.message"),
+        "the last message is a partial answer, which a model that always reasons first "
+        "cannot continue");
     sp_json_free(json);
     assert_int_equal(serving_stop(&s), 0);
 }

@@ -124,45 +124,46 @@ static void refusals(void **state)
 {
     (void)state;
     becomes("{}", "messages is missing, expected an array of messages");
-    becomes("{\"messages\": []}", "messages is empty or something else, expected an array of "
+    becomes("{\"messages\": []}", "messages is empty or of another type, expected an array of "
                                   "messages");
     becomes("{\"messages\": [1]}", "messages[0]: role is missing, expected user or assistant");
     becomes("{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}",
             "messages[0]: role is tool, expected user or assistant");
     becomes("{\"messages\": [{\"role\": \"user\"}]}",
-            "messages[0]: content is missing, expected a text or an array of blocks");
-    becomes(SAYS("[{\"text\": \"a\"}]"), "messages[0]: content[0]: it has no type");
-    becomes(SAYS("[{\"type\": \"text\"}]"), "messages[0]: content[0]: it has no text");
+            "messages[0]: content is missing, expected a string or an array of blocks");
+    becomes(SAYS("[{\"text\": \"a\"}]"), "messages[0]: content[0]: missing type");
+    becomes(SAYS("[{\"type\": \"text\"}]"), "messages[0]: content[0]: missing text");
     becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"thinking\"}]}]}",
-            "messages[0]: content[0]: it has no text");
+            "messages[0]: content[0]: missing text");
     becomes("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
             "\"content\": [{\"type\": \"thinking\", \"thinking\": \"Hm.\"}]}]}",
-            "the last message is the assistant's, and has thoughts: only text is gone on with");
+            "the last message is a partial answer with thinking: only text can be continued");
     becomes(SAYS("[{\"type\": \"image\", \"source\": {}}]"),
-            "messages[0]: content[0]: type image: only text is read here");
+            "messages[0]: content[0]: content of type image is not supported, only text");
     becomes(SAYS("[{\"type\": \"document\", \"source\": {}}]"),
-            "messages[0]: content[0]: type document: only text is read here");
-    becomes(SAYS("[" RESULT("t", ", \"content\": [{\"type\": \"image\"}]") "]"),
-            "messages[0]: content[0]: content[0]: type image: only text is read here");
+            "messages[0]: content[0]: content of type document is not supported, only text");
+    becomes(
+        SAYS("[" RESULT("t", ", \"content\": [{\"type\": \"image\"}]") "]"),
+        "messages[0]: content[0]: content[0]: content of type image is not supported, only text");
     becomes(SAYS("[{\"type\": \"tool_result\"}]"),
             "messages[0]: content[0]: tool_result has no tool_use_id");
     becomes(SAYS("[" USE("t") "]"),
-            "messages[0]: content[0]: tool_use is the assistant's, not of role user");
+            "messages[0]: content[0]: tool_use must have the role assistant, found user");
     becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [" RESULT("t", "") "]}]}",
-            "messages[0]: content[0]: type tool_result: only text is read here");
+            "messages[0]: content[0]: content of type tool_result is not supported, only text");
     becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
             "\"id\": \"t\", \"input\": {}}]}]}",
             "messages[0]: content[0]: tool_use has no name");
     becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
             "\"id\": \"t\", \"name\": \"f\", \"input\": \"{}\"}]}]}",
-            "messages[0]: content[0]: tool_use has no input, an object");
+            "messages[0]: content[0]: tool_use has no input object");
     becomes("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
             "\"content\": [" USE("t") "]}]}",
-            "the last message calls tools, and has no results");
+            "the last message has tool calls without results");
     becomes(
         "{\"system\": [{\"type\": \"image\"}], \"messages\": [{\"role\": \"user\", \"content\": "
         "\"a\"}]}",
-        "system: content[0]: type image: only text is read here");
+        "system: content[0]: content of type image is not supported, only text");
 }
 
 int main(void)

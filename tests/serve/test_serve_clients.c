@@ -102,10 +102,10 @@ static void test_queue(void **state)
         r = serving_receive(rest[away].fd);
         assert_int_equal(r.status, 503);
         assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
-        assert_non_null(strstr(r.body, "too many requests wait"));
+        assert_non_null(strstr(r.body, "too many requests are waiting"));
         serving_release(&r);
         close(rest[1 - away].fd);
-        serving_await(&s, "the client left", (size_t)i + 1);
+        serving_await(&s, "client disconnected", (size_t)i + 1);
         close(running);
         sp_json_free(
             serving_json(serving_ask(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
@@ -113,7 +113,7 @@ static void test_queue(void **state)
     serving_await(&s, "200: 4 (0 cached) + ", 1);
     serving_await(&s, "tokens/s, cancelled", 2);
     close(serving_begin(&s, "/v1/completions", whole)); /* whether its turn has come or not */
-    serving_await(&s, "the client left", 3);
+    serving_await(&s, "client disconnected", 3);
     assert_int_equal(serving_stop(&s), 0);
 }
 
@@ -240,7 +240,8 @@ static void test_stopping(void **state)
     r = serving_receive(running);
     assert_int_equal(r.status, 200);
     assert_true(r.chunked);
-    assert_non_null(strstr(r.body, "data: {\"error\": {\"message\": \"the server is stopping\""));
+    assert_non_null(
+        strstr(r.body, "data: {\"error\": {\"message\": \"the server is shutting down\""));
     assert_null(strstr(r.body, "[DONE]"));
     serving_release(&r);
     r = serving_receive(waiting);

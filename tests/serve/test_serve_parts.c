@@ -203,8 +203,8 @@ static void test_calls(void **state)
     free(text);
     openai_calls(&s);
     ollama_calls(&s);
-    assert_int_equal(serving_logged(&s, "thoughts of answers: There...a hungry"), 1);
-    assert_int_equal(serving_logged(&s, "calls of tools: called Finn.NAMElived"), 1);
+    assert_int_equal(serving_logged(&s, "reasoning: There...a hungry"), 1);
+    assert_int_equal(serving_logged(&s, "tool calls: called Finn.NAMElived"), 1);
     assert_int_equal(serving_stop(&s), 0);
 }
 

@@ -314,7 +314,7 @@ static void test_failed(void **state)
     assert_begins(names, "response.created\nresponse.in_progress\n");
     assert_string_equal(served_text(last, "type"), "response.failed");
     assert_string_equal(served_text(last, "response.status"), "failed");
-    assert_string_equal(served_text(last, "response.error.message"), "the server is stopping");
+    assert_string_equal(served_text(last, "response.error.message"), "the server is shutting down");
     free(names);
     sp_json_free(last);
     serving_release(&r);
@@ -328,12 +328,12 @@ static void test_refusals(void **state)
     static const struct {
         const char *body, *sentence;
     } all[] = {
-        {"\"previous_response_id\": \"resp_1\"", "previous_response_id: nothing is kept here"},
-        {"\"conversation\": \"c\"", "conversation: nothing is kept here"},
-        {"\"store\": true", "store: nothing is kept here"},
+        {"\"previous_response_id\": \"resp_1\"", "previous_response_id: responses are not stored"},
+        {"\"conversation\": \"c\"", "conversation: responses are not stored"},
+        {"\"store\": true", "store: responses are not stored"},
         {"\"background\": true", "background: "},
-        {"\"prompt\": {\"id\": \"p\"}", "prompt: no prompts"},
-        {"\"truncation\": \"auto\"", "truncation: nothing of a conversation is dropped"},
+        {"\"prompt\": {\"id\": \"p\"}", "prompt: stored prompts are not supported"},
+        {"\"truncation\": \"auto\"", "truncation: not supported"},
         {"\"max_output_tokens\": 0", "max_output_tokens is 0"},
         {"\"temperature\": -1", "temperature is -1"},
         {"\"stream\": 1", "stream is 1"},
@@ -346,7 +346,7 @@ static void test_refusals(void **state)
         {"\"text\": {\"format\": {\"type\": \"grammar\"}}", "text.format.type: expected text"},
         {"\"include\": \"x\"", "include is string, expected an array"},
         {"\"include\": [\"file_search_call.results\"]", "include[0]: expected message.output_text"},
-        {"\"top_logprobs\": 2", "top_logprobs goes with"},
+        {"\"top_logprobs\": 2", "top_logprobs requires"},
     };
 
     (void)state;

@@ -97,19 +97,20 @@ static void test_input(void **state)
 static void test_refused_input(void **state)
 {
     (void)state;
-    becomes("{}", "input is missing, expected a text or an array of items");
-    becomes("{\"input\": []}", "input is empty or something else, expected a text or an array of "
-                               "items");
-    becomes("{\"input\": \"a\", \"instructions\": []}", "instructions is array, expected a text");
-    becomes("{\"input\": [3]}", "input[0]: is no object");
-    becomes("{\"input\": [{\"content\": \"a\"}]}", "input[0]: has neither type nor role");
+    becomes("{}", "input is missing, expected a string or an array of items");
+    becomes("{\"input\": []}",
+            "input is empty or of another type, expected a string or an array of "
+            "items");
+    becomes("{\"input\": \"a\", \"instructions\": []}", "instructions is array, expected a string");
+    becomes("{\"input\": [3]}", "input[0]: is not an object");
+    becomes("{\"input\": [{\"content\": \"a\"}]}", "input[0]: has neither a type nor a role");
     becomes("{\"input\": [{\"role\": \"tool\", \"content\": \"a\"}]}",
             "input[0]: role: expected user, assistant, system or developer");
     becomes("{\"input\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", "
             "\"content\": [{\"type\": \"input_file\", \"file_id\": \"f\"}]}]}",
-            "input[1]: content of type input_file: only text is read here");
+            "input[1]: content of type input_file is not supported, only text");
     becomes("{\"input\": [{\"role\": \"developer\", \"content\": [{\"type\": \"input_image\"}]}]}",
-            "input[0]: content of type input_image: only text is read here");
+            "input[0]: content of type input_image is not supported, only text");
     becomes("{\"input\": [" CALLED("c") ", {\"type\": \"function_call\", \"call_id\": \"d\", "
                                         "\"arguments\": \"{}\"}]}",
             "input[1]: function_call has no name");
@@ -118,7 +119,7 @@ static void test_refused_input(void **state)
     becomes("{\"input\": [{\"type\": \"function_call_output\", \"call_id\": \"c\"}]}",
             "input[0]: has no output");
     becomes("{\"input\": [{\"type\": \"web_search_call\", \"id\": \"ws_1\"}]}",
-            "input[0]: items of type web_search_call are not read here");
+            "input[0]: items of type web_search_call are not supported");
 }
 
 #define FUNCTION(name) "{\"type\": \"function\", \"name\": \"" name "\", \"parameters\": {}}"
@@ -159,9 +160,9 @@ static void test_tools(void **state)
                                         "\"f\"}}",
           "[" TAKEN("f") "]", true);
     shows(ALLOWED("g"), "[" TAKEN("g") "]", true);
-    shows(ALLOWED("h"), "tool_choice: none of the tools is called h", false);
+    shows(ALLOWED("h"), "tool_choice: there is no tool named h", false);
     shows("{\"tools\": [" FUNCTION("f") ", {\"type\": \"web_search\"}]}",
-          "tools[1]: type web_search: only functions are called here", false);
+          "tools[1]: type web_search is not supported, only functions", false);
     shows("{\"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]}",
           "tools[0]: has no name", false);
     shows("{\"tools\": [" FUNCTION("f") "], \"tool_choice\": {\"type\": \"mcp\"}}",

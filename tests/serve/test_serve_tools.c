@@ -183,10 +183,10 @@ static void test_refusals(void **state)
     static const struct {
         const char *body, *sentence;
     } all[] = {
-        {ASK ", \"tool_choice\": \"required\"}", "tool_choice: there are no tools"},
+        {ASK ", \"tool_choice\": \"required\"}", "tool_choice: the request has no tools"},
         {ASK TOOLS ", \"tool_choice\": \"often\"}", "tool_choice: expected \"auto\""},
         {ASK TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}}",
-         "tool_choice: none of the tools is called f"},
+         "tool_choice: there is no tool named f"},
         {ASK TOOLS ", \"tool_choice\": {\"type\": \"allowed_tools\"}}", "tool_choice: expected"},
         {ASK TOOLS ", \"parallel_tool_calls\": 1}", "parallel_tool_calls is 1"},
         {ASK ", \"tools\": [{\"function\": {\"name\": \"f\", \"strict\": \"yes\"}}]}",
@@ -212,9 +212,10 @@ static void test_refusals(void **state)
     json = serving_json(serving_ask(&served, "POST", "/v1/chat/completions",
                                     ASK TOOLS ", \"tool_choice\": \"required\"}"),
                         400);
-    assert_string_equal(served_text(json, "error.message"),
-                        "tool_choice: answers are not held to calls here as this model's template "
-                        "writes them, if it does");
+    assert_string_equal(
+        served_text(json, "error.message"),
+        "tool_choice: the model's chat template does not show how it writes tool calls, "
+        "so they cannot be constrained");
     sp_json_free(json);
 }
 
