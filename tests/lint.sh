@@ -10,7 +10,7 @@ sources=$(git ls-files '*.c' '*.h' | grep -v '^testdata/')
 
 # The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
-#   format:  base <- tokenizer, modelfile, files <- model
+#   format:  base <- tokenizer, modelfile, files <- model <- families
 #   convert: adapter <- source <- create <- export
 #   runtime: vector <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
@@ -26,6 +26,7 @@ below() {
     format/base) below= ;;
     format | format/tokenizer | format/modelfile) below=format/base ;;
     format/model) below='format/base format' ;;
+    format/model/families) below='format/base format format/model' ;;
     quantize) below=$formats ;;
     convert/adapter) below="$formats quantize" ;;
     convert/source) below="$formats quantize convert/adapter" ;;

@@ -40,8 +40,7 @@ static enum sp_status find_wrapped(struct sp_config_text *t, struct sp_err *err)
     }
     if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
     t->family = sp_family_by_type(type);
-    if (t->family == NULL || t->family->wrapper == NULL ||
-        strcmp(t->family->wrapper, t->wrapper->name) != 0) {
+    if (t->family == NULL || t->family->wrapper != t->wrapper) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "model_type \"%s\" in the text_config of \"%s\" is not supported", type,
                        t->wrapper->name);
@@ -100,7 +99,7 @@ static enum sp_status find_assistant_family(struct sp_config_text *t, struct sp_
     }
     if ((st = sp_json_get_string(t->text, "model_type", &type, err))) return st;
     t->family = sp_family_by_type(type);
-    if (t->family && (t->family->reads & SP_READS_GEMMA4)) return SP_OK;
+    if (t->family && t->family->assistants) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "assistant: text_config of model_type \"%s\" is not supported", type);
 }
@@ -146,7 +145,7 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
                                  struct sp_err *err)
 {
     const struct sp_json *kv = sp_text_holder(t, "num_key_value_heads");
-    const char *ffn_key = t->family->ffn_key ? t->family->ffn_key : "intermediate_size";
+    const char *ffn_key = t->family->ffn_key;
     const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim"; /* what rotates */
     enum sp_status st;
 
@@ -184,11 +183,11 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
     if (s->head_dim % 2 != 0) {
         return sp_fail(err, SP_E_INPUT, "%s %u is not even", dim_key, s->head_dim);
     }
-    if (!t->family->full_heads) {
+    if (t->family->read_full_heads == NULL) {
         s->full_head_dim = s->head_dim;
         return SP_OK;
     }
-    st = sp_config_read_full_heads(s, t, err);
+    st = t->family->read_full_heads(s, t, err);
     if (st == SP_OK && s->full_head_dim % 2 != 0) {
         st = sp_fail(err, SP_E_INPUT, "the head_dim of full layers, %u, is not even",
                      s->full_head_dim);
@@ -212,43 +211,22 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
         {"relu2", SP_RELU2},
         {"xielu", SP_XIELU},
     };
-    const char *name = t->family->activation;
+    const char *key = t->family->activation_key, *name = t->family->activation;
     bool learned = strcmp(name, "xielu") == 0;
     enum sp_status st;
 
-    if (t->family->activation_key &&
-        (st = sp_text_string(t, t->family->activation_key, &name, err))) {
-        return st;
-    }
+    if (key[0] != '\0' && (st = sp_text_string(t, key, &name, err))) return st;
     if (t->family->gelu_is_tanh && strcmp(name, "gelu") == 0) name = "gelu_pytorch_tanh";
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(names[i].name, name) != 0) continue;
         c->activation = names[i].activation;
         if (c->activation == SP_XIELU && !learned) break;
-        if (!t->family->gpt_oss_mlp) return SP_OK;
+        if (!t->family->clamped_swiglu) return SP_OK;
         if (c->activation != SP_SILU) break;
         c->activation = SP_SWIGLU_CLAMPED;
         return SP_OK;
     }
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", t->family->activation_key,
-                   name);
-}
-
-/* The constant inside gpt-oss's gate is part of the kernel; the limit is a number of the model. */
-static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_text *t,
-                                  struct sp_err *err)
-{
-    double alpha = 1.702;
-    enum sp_status st;
-
-    c->swiglu_limit = 7.0;
-    if ((st = sp_text_double(t, "swiglu_limit", 1e-3, 1e6, &c->swiglu_limit, err))) return st;
-    if ((st = sp_text_double(t, "swiglu_alpha", 0, 1e6, &alpha, err))) return st;
-    if (alpha != 1.702) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "swiglu_alpha %g is not supported, only 1.702",
-                       alpha);
-    }
-    return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, name);
 }
 
 /* Granite's, where logits_scaling divides. Source: the granite and hyperclovax modeling files in
@@ -282,28 +260,28 @@ static enum sp_status read_scales(struct sp_config *c, const struct sp_config_te
 
     c->attention_cap = sp_text_holder(t, "attn_logit_softcapping") ? 0 : f->attention_cap;
     c->logit_cap = sp_text_holder(t, "final_logit_softcapping") ? 0 : f->logit_cap;
-    if (f->reads & SP_READS_SCORE_CAP) {
+    if (f->reads.attention_cap) {
         st = sp_text_double(t, "attn_logit_softcapping", 1e-3, 1e6, &c->attention_cap, err);
         if (st) return st;
     }
-    if (f->reads & SP_READS_LOGIT_CAP) {
+    if (f->reads.logit_cap) {
         st = sp_text_double(t, "final_logit_softcapping", 1e-3, 1e6, &c->logit_cap, err);
         if (st) return st;
     }
-    if (f->reads & SP_READS_QUERY_SCALAR) {
+    if (f->reads.query_scalar) {
         if ((st = sp_text_double(t, "query_pre_attn_scalar", 1e-3, 1e6, &scalar, err))) return st;
     }
-    if (f->reads & SP_READS_CLIP) {
+    if (f->reads.qkv_limit) {
         if ((st = sp_text_double(t, "clip_qkv", 1e-6, 1e6, &c->qkv_limit, err))) return st;
     }
     c->attention_scale = 1 / sqrt(scalar);
     c->logit_scale = c->residual_scale = c->embedding_scale = c->input_scale = 1;
     c->attention_part = c->mamba_part = c->ffn_in_scale = c->ffn_out_scale = 1;
-    if (f->reads & SP_READS_LOGIT_SCALE) {
+    if (f->reads.logit_scale) {
         c->logit_scale = f->logit_scale;
         if ((st = sp_text_double(t, "logit_scale", 1e-6, 1e6, &c->logit_scale, err))) return st;
     }
-    return f->reads & SP_READS_MULTIPLIERS ? read_multipliers(c, t, err) : SP_OK;
+    return f->reads.multipliers ? read_multipliers(c, t, err) : SP_OK;
 }
 
 static double round_to_bits(double x, int n_bits)
@@ -368,7 +346,7 @@ static enum sp_status read_biases(struct sp_config *c, const struct sp_config_te
     if ((st = sp_text_bool(t, mlp_key, &mlp, err))) return st;
     c->qkv_bias = bias_of(f->qkv_bias, qkv);
     c->o_bias = bias_of(f->o_bias, o);
-    c->mlp_bias = f->gpt_oss_mlp || bias_of(f->mlp_bias, mlp);
+    c->mlp_bias = bias_of(f->mlp_bias, mlp);
     return SP_OK;
 }
 
@@ -432,18 +410,15 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     c->norm_weightless = f->norm_weightless;
     c->embedding_normed = f->embedding_normed;
     c->head_bias = f->head_bias;
-    c->attention_sinks = f->gpt_oss_mlp || f->sinks;
-    const char *eps = f->norm_eps_key ? f->norm_eps_key : "rms_norm_eps";
-    if ((st = sp_text_double(t, eps, 1e-30, 1, &c->norm_eps, err)) ||
+    c->attention_sinks = f->sinks;
+    c->shared_gate = f->shared_gate;
+    if ((st = sp_text_double(t, f->norm_eps_key, 1e-30, 1, &c->norm_eps, err)) ||
         (st = read_biases(c, t, err)) || (st = read_qk_norm(c, t, err)) ||
         (st = read_activation(c, t, err)) || (st = read_scales(c, t, sizes, err)) ||
         (st = read_embedding_scale(c, t, err)) || (st = read_tied(c, t, err)) ||
         (st = read_parallel(c, t, err))) {
         return st;
     }
-    if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
-    if (f->gpt_oss_mlp) return read_swiglu(c, t, err);
-    c->shared_gate = (f->reads & SP_READS_SHARED) != 0;
     return SP_OK;
 }
 
@@ -451,6 +426,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
                             struct sp_err *err)
 {
     struct sp_config_text t = {.root = root, .what = "", .warnings = warnings};
+    struct sp_family family;
     struct sp_sizes sizes;
     const char *architecture;
     enum sp_status st;
@@ -464,17 +440,19 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     if ((st = sp_config_detect_draft(&t, err))) return st;
     st = t.draft ? find_draft_family(&t, err) : find_family(&t, architecture, err);
     if (st) return st;
+    sp_family_resolve(&family, t.family);
+    t.family = &family;
     if ((st = sp_config_refuse(&t, err)) || (st = read_sizes(&sizes, &t, err)) ||
         (st = read_traits(c, &t, &sizes, err)) || (st = sp_config_read_ropes(c, &t, &sizes, err)) ||
         (st = sp_config_read_layers(c, &t, &sizes, err)) ||
         (st = sp_config_read_routing(c, &t, err)) ||
         (st = sp_config_read_latent(c, &t, &sizes, err)) ||
-        (st = sp_config_read_gemma4(c, &t, &sizes, err)) ||
         (st = sp_config_read_delta(c, &t, err)) || (st = sp_config_read_short_conv(c, &t, err)) ||
-        (st = sp_config_read_mamba(c, &t, err)) || (st = sp_config_read_falcon_h1(c, &t, err))) {
+        (st = sp_config_read_mamba(c, &t, err)) ||
+        (family.read_own && (st = family.read_own(c, &t, &sizes, err)))) {
         return st;
     }
-    memcpy(c->family, t.family->name, strlen(t.family->name) + 1);
+    memcpy(c->family, family.name, strlen(family.name) + 1);
     if (architecture) memcpy(c->architecture, architecture, strlen(architecture) + 1);
     return t.draft ? sp_config_read_draft(c, &t, err) : SP_OK;
 }

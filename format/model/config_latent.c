@@ -38,7 +38,7 @@ static enum sp_status read_interleave(bool *out, const struct sp_config_text *t,
     static const char key[] = "rope_interleave";
     enum sp_status st = sp_text_bool(t, key, out, err);
 
-    if (st || *out || !t->family->latent->always_paired) return st;
+    if (st || *out || !t->family->latent->always_interleaved) return st;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s false is not supported for %s", key, t->family->name);
 }
 

@@ -89,7 +89,7 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
                            r->t->what, i, type);
         }
     }
-    if (any && r->window == 0 && !r->t->family->ignores_layer_types) {
+    if (any && r->window == 0 && r->t->family->reads.layer_types) {
         return sp_fail(err, SP_E_INPUT, "%ssliding_attention layers require sliding_window%s",
                        r->t->what, r->switched_off ? ", which use_sliding_window turns off" : "");
     }
@@ -227,14 +227,14 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     const char *width = keys->width ? keys->width : "moe_intermediate_size";
     enum sp_status st;
 
-    if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
+    if (!f->reads.experts) return SP_OK;
     r->n_experts = f->n_experts;
     r->n_experts_used = f->n_experts_used;
     r->n_expert_ffn = f->n_expert_ffn ? f->n_expert_ffn : r->sizes->n_ffn;
     r->n_shared_ffn = f->n_shared_ffn;
     r->sparse_step = 1;
     r->last_sparse = SP_CAP_LAYERS;
-    st = read_uniform(t, count, f->gpt_oss_mlp ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts, err);
+    st = read_uniform(t, count, f->clamped_swiglu ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts, err);
     if (st || (st = read_uniform(t, used, r->n_experts ? 1 : 0, SP_CAP_EXPERTS, &r->n_experts_used,
                                  err))) {
         return st;
@@ -246,7 +246,7 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
         return sp_fail(err, SP_E_INPUT, "%s %u is more than %s %u", used, r->n_experts_used, count,
                        r->n_experts);
     }
-    if (f->gpt_oss_mlp) return SP_OK;
+    if (f->clamped_swiglu) return SP_OK;
     if ((st = sp_text_unsigned(t, width, 1, SP_CAP_WIDTH, &r->n_expert_ffn, err)) ||
         (st = read_sparse_layers(r, err))) {
         return st;
@@ -305,7 +305,7 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
     if (st == SP_OK && t->family->attention_list) {
         st = read_integers(&r->full_attention, t, t->family->attention_list, 0, err);
     }
-    if (st || !(t->family->reads & SP_READS_NO_ROPE)) return st;
+    if (st || !t->family->reads.no_rope_layers) return st;
     st = sp_text_unsigned(t, "no_rope_layer_interval", 1, SP_CAP_LAYERS, &r->no_rope_interval, err);
     return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n, err);
 }
@@ -316,7 +316,7 @@ static bool rotates(const struct layer_rules *r, unsigned i)
     int64_t v = 1;
 
     if (r->unrotated) return false;
-    if (!(r->t->family->reads & SP_READS_NO_ROPE)) return true;
+    if (!r->t->family->reads.no_rope_layers) return true;
     if (r->no_rope == NULL) return (i + 1) % r->no_rope_interval != 0;
     (void)sp_json_to_i64(sp_json_at(r->no_rope, i), &v);
     return v != 0;
@@ -324,7 +324,7 @@ static bool rotates(const struct layer_rules *r, unsigned i)
 
 static bool slides(const struct layer_rules *r, unsigned i)
 {
-    if (r->layer_types && !r->t->family->ignores_layer_types) {
+    if (r->layer_types && r->t->family->reads.layer_types) {
         return names_sliding(r->layer_types, i);
     }
     if (r->window == 0) return false;
@@ -414,7 +414,7 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
     l->window = sliding ? r->window : 0;
     l->rope = sliding && c->n_ropes == 2 ? 1 : 0;
     if (!rotates(r, i) || (r->t->family->full_unrotated && r->window && !sliding)) l->rope = -1;
-    if (r->t->family->reads & SP_READS_THETAS) l->rope = listed_rope(r, c, i);
+    if (r->t->family->reads.layer_thetas) l->rope = listed_rope(r, c, i);
     l->output_gate = r->t->family->output_gate;
     l->head_gate = r->t->family->head_gate;
 }

@@ -8,9 +8,7 @@
  * config_delta.c   gated delta-rule layers
  * config_short_conv.c  short convolutions, and what else LFM2 says in its own words
  * config_mamba.c   Mamba-2 layers
- * config_falcon_h1.c  the multipliers of Falcon-H1
  * config_sublayers.c  layers that are one sublayer each
- * config_gemma4.c  what Gemma 4 says layer by layer
  * config_draft.c   drafts: which kind, and a DFlash draft's own keys
  * config_eagle3.c  the keys of an EAGLE-3 or P-EAGLE draft
  * config_assistant.c  the keys of a Gemma 4 assistant, and what its target must be like
@@ -119,22 +117,6 @@ SP_MUST_CHECK enum sp_status sp_config_read_short_conv(struct sp_config *out,
 /* Fills `mamba` where there are such layers. Needs the layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_mamba(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
-
-/* Falcon-H1's multipliers. Needs `mamba` and the scales. */
-SP_MUST_CHECK enum sp_status
-sp_config_read_falcon_h1(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
-
-/* Fills full_head_dim of Gemma 4. Needs the other sizes. */
-SP_MUST_CHECK enum sp_status sp_config_read_full_heads(struct sp_sizes *sizes,
-                                                       const struct sp_config_text *t,
-                                                       struct sp_err *err);
-
-/* Head sizes by layer type, shared keys, per-layer embeddings and experts of Gemma 4. Needs the
- * layers. */
-SP_MUST_CHECK enum sp_status sp_config_read_gemma4(struct sp_config *out,
-                                                   const struct sp_config_text *t,
-                                                   const struct sp_sizes *sizes,
-                                                   struct sp_err *err);
 
 /* Which kind of draft the names say this is; a kind that is not implemented is refused. Sets
  * t->draft, t->dflash and t->what. */

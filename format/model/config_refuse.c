@@ -8,6 +8,7 @@
 #include "format/base/warnings.h"
 #include "format/model/prequantized.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* The values of a key that change nothing; null and {} always are. */
@@ -21,26 +22,29 @@ enum neutral {
     NEUTRAL_GATE,   /* true where the family gates attention output, else false */
 };
 
+/* Families with this flag read the key, so that it is not refused. */
+#define READ_BY(flag) (offsetof(struct sp_family_reads, flag) / sizeof(bool) + 1)
+
 static const struct {
     const char *key;
     enum neutral neutral;
-    unsigned read_by; /* enum sp_family_reads: families that read it are excepted */
+    size_t read_by; /* number of a flag in struct sp_family_reads, from 1; 0: none */
 } keys[] = {
-    {"attn_logit_softcapping", NEUTRAL_FALSE, SP_READS_SCORE_CAP},
-    {"final_logit_softcapping", NEUTRAL_FALSE, SP_READS_LOGIT_CAP},
-    {"query_pre_attn_scalar", NEUTRAL_NULL, SP_READS_QUERY_SCALAR},
-    {"num_experts", NEUTRAL_FALSE, SP_READS_EXPERTS | SP_READS_GEMMA4},
-    {"num_local_experts", NEUTRAL_FALSE, SP_READS_EXPERTS},
-    {"n_routed_experts", NEUTRAL_FALSE, SP_READS_ROUTED},
-    {"n_shared_experts", NEUTRAL_FALSE, SP_READS_ROUTED},
-    {"moe_num_experts", NEUTRAL_FALSE, SP_READS_ERNIE},
-    {"moe_num_shared_experts", NEUTRAL_FALSE, SP_READS_ERNIE},
-    {"routed_scaling_factor", NEUTRAL_ONE, SP_READS_ROUTED_SCALE},
-    {"shared_expert_intermediate_size", NEUTRAL_FALSE, SP_READS_SHARED},
-    {"no_rope_layers", NEUTRAL_NULL, SP_READS_NO_ROPE},
-    {"swiglu_limit", NEUTRAL_FALSE, SP_READS_SWIGLU},
-    {"swiglu_alpha", NEUTRAL_FALSE, SP_READS_SWIGLU},
-    {"use_bidirectional_attention", NEUTRAL_FALSE, SP_READS_GEMMA4},
+    {"attn_logit_softcapping", NEUTRAL_FALSE, READ_BY(attention_cap)},
+    {"final_logit_softcapping", NEUTRAL_FALSE, READ_BY(logit_cap)},
+    {"query_pre_attn_scalar", NEUTRAL_NULL, READ_BY(query_scalar)},
+    {"num_experts", NEUTRAL_FALSE, READ_BY(experts)},
+    {"num_local_experts", NEUTRAL_FALSE, READ_BY(experts)},
+    {"n_routed_experts", NEUTRAL_FALSE, READ_BY(expert_groups)},
+    {"n_shared_experts", NEUTRAL_FALSE, READ_BY(expert_groups)},
+    {"moe_num_experts", NEUTRAL_FALSE, 0},
+    {"moe_num_shared_experts", NEUTRAL_FALSE, 0},
+    {"routed_scaling_factor", NEUTRAL_ONE, READ_BY(routed_scale)},
+    {"shared_expert_intermediate_size", NEUTRAL_FALSE, 0},
+    {"no_rope_layers", NEUTRAL_NULL, READ_BY(no_rope_layers)},
+    {"swiglu_limit", NEUTRAL_FALSE, 0},
+    {"swiglu_alpha", NEUTRAL_FALSE, 0},
+    {"use_bidirectional_attention", NEUTRAL_FALSE, 0},
     {"is_causal", NEUTRAL_TRUE, 0},
     {"is_encoder_decoder", NEUTRAL_FALSE, 0},
     {"attention_chunk_size", NEUTRAL_NULL, 0},
@@ -58,23 +62,23 @@ static const struct {
     {"use_post_norm", NEUTRAL_TRUE, 0},
     {"use_sandwich_norm", NEUTRAL_TRUE, 0},
     {"use_attention_gate", NEUTRAL_TRUE, 0},
-    {"clip_qkv", NEUTRAL_NULL, SP_READS_CLIP},
-    {"attention_multiplier", NEUTRAL_NULL, SP_READS_MULTIPLIERS},
-    {"embedding_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS | SP_READS_FALCON_H1},
-    {"residual_multiplier", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
-    {"logits_scaling", NEUTRAL_ONE, SP_READS_MULTIPLIERS},
-    {"logit_scale", NEUTRAL_ONE, SP_READS_LOGIT_SCALE},
+    {"clip_qkv", NEUTRAL_NULL, READ_BY(qkv_limit)},
+    {"attention_multiplier", NEUTRAL_NULL, READ_BY(multipliers)},
+    {"embedding_multiplier", NEUTRAL_ONE, READ_BY(multipliers)},
+    {"residual_multiplier", NEUTRAL_ONE, READ_BY(multipliers)},
+    {"logits_scaling", NEUTRAL_ONE, READ_BY(multipliers)},
+    {"logit_scale", NEUTRAL_ONE, READ_BY(logit_scale)},
     {"scale_emb", NEUTRAL_ONE, 0},
     {"scale_depth", NEUTRAL_NULL, 0},
-    {"kv_lora_rank", NEUTRAL_NULL, SP_READS_LATENT},
+    {"kv_lora_rank", NEUTRAL_NULL, 0},
     {"attn_output_gate", NEUTRAL_GATE, 0},
     {"gating", NEUTRAL_FALSE, 0},
     {"attention_sink_bias", NEUTRAL_FALSE, 0},
     {"attention_value_scale", NEUTRAL_ONE, 0},
     {"moe_latent_size", NEUTRAL_NULL, 0},
-    {"num_kv_shared_layers", NEUTRAL_FALSE, SP_READS_GEMMA4},
-    {"hidden_size_per_layer_input", NEUTRAL_FALSE, SP_READS_GEMMA4},
-    {"per_layer_config", NEUTRAL_NULL, SP_READS_GEMMA4},
+    {"num_kv_shared_layers", NEUTRAL_FALSE, 0},
+    {"hidden_size_per_layer_input", NEUTRAL_FALSE, 0},
+    {"per_layer_config", NEUTRAL_NULL, 0},
 };
 
 static bool is_neutral(const struct sp_json *v, enum neutral neutral, const struct sp_family *f)
@@ -115,6 +119,20 @@ static bool is_own(const char *family_key, const char *key)
     return family_key && strcmp(family_key, key) == 0;
 }
 
+/* Does the family read keys[i]: by a flag, by its own reader, or as the name of one of its keys? */
+static bool is_of_family(const struct sp_family *f, size_t i)
+{
+    const char *key = keys[i].key;
+
+    if (keys[i].read_by && ((const bool *)&f->reads)[keys[i].read_by - 1]) return true;
+    for (size_t k = 0; f->own_keys && f->own_keys[k]; k++) {
+        if (strcmp(f->own_keys[k], key) == 0) return true;
+    }
+    return is_own(f->qk_norm_key, key) || is_own(f->parallel_key, key) ||
+           is_own(f->expert_keys.count, key) || is_own(f->expert_keys.shared, key) ||
+           is_own(f->expert_keys.beside, key) || is_own(f->latent ? "kv_lora_rank" : NULL, key);
+}
+
 enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err)
 {
     struct sp_prequantized ignored;
@@ -123,10 +141,8 @@ enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *e
     if ((st = sp_prequantized_parse(&ignored, t->root, err))) return st;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         const struct sp_json *v = sp_text_get(t, keys[i].key);
-        if (is_of_draft(t, keys[i].key) || (keys[i].read_by & t->family->reads)) continue;
+        if (is_of_draft(t, keys[i].key) || is_of_family(t->family, i)) continue;
         if (is_neutral(v, keys[i].neutral, t->family)) continue;
-        if (is_own(t->family->qk_norm_key, keys[i].key)) continue;
-        if (is_own(t->family->parallel_key, keys[i].key)) continue;
         if (t->draft) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%.*s: unsupported option %s",
                            (int)strlen(t->what) - 1, t->what, keys[i].key);

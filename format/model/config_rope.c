@@ -92,7 +92,7 @@ static enum sp_status read_type(enum sp_rope_kind *out, const struct rope_source
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         if (strcmp(types[i].name, name) != 0) continue;
         *out = types[i].kind;
-        if (*out == SP_ROPE_PROPORTIONAL && !s->t->family->full_heads &&
+        if (*out == SP_ROPE_PROPORTIONAL && !s->t->family->read_full_heads &&
             !s->t->family->rope_by_type) {
             break;
         }
@@ -384,7 +384,7 @@ static enum sp_status read_growth(struct sp_config *c, const struct rope_source 
 
     if ((st = sp_json_get_double(s->dict, key, 0, 1e3, &c->query_growth, err))) return st;
     if (c->query_growth == 0) return SP_OK;
-    if (!(s->t->family->reads & SP_READS_GROWTH)) {
+    if (!s->t->family->reads.query_growth) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s is not supported for %s", key,
                        s->t->family->name);
     }
@@ -504,7 +504,7 @@ enum sp_status sp_config_read_ropes(struct sp_config *out, const struct sp_confi
         s.dict = made;
     }
     if ((st = read_both(out, &s, sizes->head_dim, other, err))) goto done;
-    if (t->family->reads & SP_READS_THETAS) st = read_thetas(out, &s, sizes->n_layers, err);
+    if (t->family->reads.layer_thetas) st = read_thetas(out, &s, sizes->n_layers, err);
 done:
     sp_json_free(made);
     return st;

@@ -22,21 +22,6 @@ static enum sp_status check_groups(const struct sp_routing *r, unsigned n_expert
                    n_experts_used, r->n_groups_used);
 }
 
-/* The sum of the chosen weights, of which the largest is at least 1 / n, is never less than this.
- */
-static enum sp_status check_least_sum(const struct sp_config *c, const struct sp_config_text *t,
-                                      struct sp_err *err)
-{
-    double least = 1e-12;
-    enum sp_status st = sp_text_double(t, "moe_norm_min", 0, 1, &least, err);
-
-    for (unsigned i = 0; st == SP_OK && i < c->n_layers; i++) {
-        if (c->layers[i].n_experts * least < 0.5) continue;
-        st = sp_fail(err, SP_E_UNSUPPORTED, "moe_norm_min %g is not supported", least);
-    }
-    return st;
-}
-
 /* Keys of DeepSeek's that say how experts are chosen; other families do not read them. scoring_func
  * is for DeepSeek's own code, and must say what transformers does. */
 static enum sp_status check_scoring(const struct sp_config_text *t, struct sp_err *err)
@@ -79,9 +64,8 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     enum sp_status st;
 
     *r = f->routing;
-    if (r->scale == 0) r->scale = 1;
-    if (!(f->reads & SP_READS_EXPERTS)) return SP_OK;
-    if (f->gpt_oss_mlp) return SP_OK;
+    if (!f->reads.experts) return SP_OK;
+    if (f->clamped_swiglu) return SP_OK;
     if ((st = sp_text_bool(t, "norm_topk_prob", &r->norm, err))) return st;
     if (r->norm != f->routing.norm && f->router_norm_fixed) {
         return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
@@ -90,13 +74,12 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
         (st = sp_text_bool(t, f->expert_keys.corrected, &r->corrected, err))) {
         return st;
     }
-    if ((f->reads & SP_READS_ERNIE) && (st = check_least_sum(out, t, err))) return st;
-    if (f->reads & SP_READS_ROUTED_SCALE) {
+    if (f->reads.routed_scale) {
         const char *key = f->expert_keys.scale ? f->expert_keys.scale : "routed_scaling_factor";
         st = sp_text_double(t, key, 1e-6, 1e6, &r->scale, err);
         if (st) return st;
     }
-    if (!(f->reads & SP_READS_ROUTED)) return SP_OK;
+    if (!f->reads.expert_groups) return SP_OK;
     if ((st = read_method(&grouped, r, t, err)) || !grouped) return st;
     if ((st = sp_text_unsigned(t, "n_group", 1, SP_CAP_EXPERTS, &r->n_groups, err)) ||
         (st = sp_text_unsigned(t, "topk_group", 1, SP_CAP_EXPERTS, &r->n_groups_used, err))) {

@@ -7,6 +7,7 @@
 #include "format/dtype.h"
 #include "format/base/mem.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +27,9 @@ enum sp_status sp_tensor_match_init(struct sp_tensor_match *m,
     enum sp_status st;
 
     if (family == NULL) return sp_fail(m->err, SP_E_BUG, "no family \"%s\"", m->config->family);
-    m->storage = family->storage;
-    if (m->config->draft.rows_paired) m->storage |= SP_STORED_PAIRED;
+    if (m->config->draft.rows_paired) m->aliases[m->n_aliases++] = sp_aliases_interleaved_heads;
+    for (size_t i = 0; i < SP_MAX_ALIASES && family->aliases[i]; i++)
+        m->aliases[m->n_aliases++] = family->aliases[i];
     if ((st = sp_new(&m->sorted, n, sizeof *m->sorted, m->err))) return st;
     if ((st = sp_new(&m->used, n, sizeof *m->used, m->err))) return st;
     for (size_t i = 0; i < n; i++)
@@ -35,6 +37,13 @@ enum sp_status sp_tensor_match_init(struct sp_tensor_match *m,
     m->n = n;
     qsort(m->sorted, n, sizeof *m->sorted, compare_tensors);
     return SP_OK;
+}
+
+void sp_tensor_match_set_next_layer(struct sp_tensor_match *m)
+{
+    m->only_layer = "";
+    assert(m->n_aliases < sizeof m->aliases / sizeof m->aliases[0]);
+    m->aliases[m->n_aliases++] = sp_aliases_next_layer;
 }
 
 void sp_tensor_match_release(struct sp_tensor_match *m)

@@ -119,8 +119,7 @@ static enum sp_status settle(struct sp_tensor_match *m)
     char name[SP_SOURCE_NAME];
     size_t fc;
 
-    snprintf(name, sizeof name, "%s%s", m->prefix,
-             m->storage & SP_STORED_NEXTN ? "eh_proj.weight" : "fc.weight");
+    sp_tensor_match_name(name, m, m->prefix, "fc.weight");
     fc = sp_tensor_match_find(m, name);
     if (fc == m->n || m->sorted[fc]->rank != 2) {
         return sp_fail(m->err, SP_E_INPUT, "mtp: no matrix \"%s\"", name);
@@ -162,10 +161,7 @@ enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
         if (is_of_head(tensors[i].name, prefix)) head[n_head++] = tensors[i];
     }
     if ((st = sp_tensor_match_init(&m, head, n_head))) goto done;
-    if (strcmp(prefix, SP_MTP_PREFIX) != 0) {
-        m.only_layer = "";
-        m.storage |= SP_STORED_NEXTN;
-    }
+    if (strcmp(prefix, SP_MTP_PREFIX) != 0) sp_tensor_match_set_next_layer(&m);
     if ((st = match(&m))) goto done;
     *out = specs;
     memset(&specs, 0, sizeof specs);

@@ -29,7 +29,8 @@ struct sp_published_list {
 struct sp_tensor_match {
     struct sp_specs *specs;
     struct sp_config *config;
-    unsigned storage;                       /* enum sp_storage */
+    const struct sp_alias *aliases[SP_MAX_ALIASES + 1]; /* the family's, and one more */
+    size_t n_aliases;
     const struct sp_source_tensor **sorted; /* by name, [n] */
     bool *used;                             /* [n] */
     size_t n;
@@ -58,8 +59,9 @@ void sp_tensor_match_release(struct sp_tensor_match *m); /* not the specs */
 /* One canonical vector; a checkpoint stores the norm of each tap apart, as fc_norm.N.weight. */
 #define SP_TAP_NORMS "fc_norm.weight"
 
-/* What the embedding is called where sublayers are mixers (SP_STORED_MIXER). */
-#define SP_MIXER_EMBEDDING "embeddings.weight"
+/* The model is a prediction head that its checkpoint stores as one more layer: its names follow the
+ * prefix directly, and it has aliases of its own. */
+void sp_tensor_match_set_next_layer(struct sp_tensor_match *m);
 
 /* SP_E_INPUT with the findings, if there are any. */
 SP_MUST_CHECK enum sp_status sp_tensor_match_conclude(const struct sp_tensor_match *m);
@@ -84,51 +86,8 @@ SP_MUST_CHECK enum sp_status sp_tensor_match_add(struct sp_tensor_match *m,
 SP_MUST_CHECK enum sp_status sp_tensor_match_place(struct sp_tensor_match *m,
                                                    struct sp_tensor_spec *spec);
 
-/* ---- family_rows.c ---- */
-
-/* How a source tensor holds a canonical one. */
-enum sp_response_format {
-    SP_FORM_WHOLE,         /* as it is, maybe under another name */
-    SP_FORM_QKV,           /* rows of q, k, v; `part` says which */
-    SP_FORM_GATE_UP,       /* rows of gate, up */
-    SP_FORM_EACH,          /* one tensor for each expert */
-    SP_FORM_HALVES,        /* [E, 2I, H]: rows of gate, up for each expert */
-    SP_FORM_ALTERNATE,     /* [E, H, 2I]: gate, up, gate, up, ... transposed */
-    SP_FORM_ROWS,          /* [E, 2I, H]: gate, up, gate, up, ... */
-    SP_FORM_TRANSPOSED,    /* [E, cols, rows] */
-    SP_FORM_BIASES,        /* [E, 2I]: gate, up, gate, up, ... */
-    SP_FORM_HEADS,         /* [2 n, H]: query rows, then gate rows, of each head */
-    SP_FORM_QKVZ,          /* delta layers: rows of q, k, v, z of each key head; `part` 1: of z */
-    SP_FORM_ROW,           /* a vector as the only row of a matrix */
-    SP_FORM_BA,            /* ... of b, a of each key head; `part` says which */
-    SP_FORM_PAIRS,         /* of each head, rows that rotate together are neighbours */
-    SP_FORM_TAILS,         /* maybe the last ones: of each head of q; `part` 1: of one in all */
-    SP_FORM_LATENT_KEYS,   /* of each head rows of keys, then of values: the former, transposed, */
-    SP_FORM_LATENT_VALUES, /* ... and the latter */
-    SP_FORM_HEADWISE,      /* a vector for each head */
-    SP_FORM_BACKWARD,      /* of each head, the halves are the other way round */
-    SP_FORM_SCALAR,        /* without dimensions */
-    SP_FORM_ZXBCDT,        /* Mamba-2 layers: rows of z, of x, B and C, of dt; `part` says which */
-};
-
-struct sp_form_row {
-    enum sp_storage storage;
-    const char *canonical, *source; /* after "layers.N."; "%u" stands for the expert */
-    enum sp_response_format form;
-    unsigned part;
-};
-
-/* All pieces of a canonical tensor of a layer out of a source tensor of this form. */
-SP_MUST_CHECK enum sp_status sp_form_add(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
-                                         const struct sp_form_row *form, const char *name,
-                                         const struct sp_layer_config *l);
-/* The source tensor as it is. */
-SP_MUST_CHECK enum sp_status sp_form_add_whole(struct sp_tensor_match *m,
-                                               struct sp_tensor_spec *spec, const char *name);
-/* The norms of all taps, one after another. */
-SP_MUST_CHECK enum sp_status sp_form_add_tap_norms(struct sp_tensor_match *m,
-                                                   struct sp_tensor_spec *spec);
-/* A source's name with the expert's number in place of %u. */
-void sp_form_name_expert(char *out, size_t size, const char *pattern, unsigned expert);
+/* The full name that a canonical tensor outside the layers has in the checkpoint. */
+void sp_tensor_match_name(char name[SP_SOURCE_NAME], const struct sp_tensor_match *m,
+                          const char *prefix, const char *canonical);
 
 #endif

@@ -30,8 +30,7 @@ static void name_head(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
     snprintf(prefix, SP_SOURCE_NAME, "%s", SP_MTP_PREFIX);
     if (!family->prediction_layer) return;
     snprintf(prefix, SP_SOURCE_NAME, "model.layers.%u.", target->n_layers);
-    m->only_layer = "";
-    m->storage |= SP_STORED_NEXTN;
+    sp_tensor_match_set_next_layer(m);
 }
 
 static void choose_names(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
@@ -39,13 +38,12 @@ static void choose_names(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
 {
     const struct sp_draft_config *d = &m->config->draft;
     bool bare = d->kind != SP_DRAFT_NONE && d->kind != SP_DRAFT_ASSISTANT;
+    struct sp_family family;
 
+    sp_family_resolve(&family, sp_family_by_type(m->config->family));
     m->prefix = prefix;
     m->head_name = "lm_head.weight";
-    snprintf(prefix, SP_SOURCE_NAME, "%s",
-             bare                           ? ""
-             : m->storage & SP_STORED_MIXER ? "backbone."
-                                            : "model.");
+    snprintf(prefix, SP_SOURCE_NAME, "%s", bare ? "" : family.prefix);
     if (d->midlayer) m->only_layer = "midlayer.";
     if (d->kind == SP_DRAFT_MTP) name_head(m, prefix, target);
 }

@@ -74,9 +74,10 @@ static enum sp_status refuse_evidence(const struct sp_tensor_match *m)
 
 static bool has_embedding(const struct sp_tensor_match *m, const char *prefix)
 {
-    bool mixer = m->storage & SP_STORED_MIXER;
+    char name[SP_SOURCE_NAME];
 
-    return sp_tensor_match_has(m, prefix, mixer ? SP_MIXER_EMBEDDING : "embed_tokens.weight");
+    sp_tensor_match_name(name, m, prefix, "embed_tokens.weight");
+    return sp_tensor_match_has(m, "", name);
 }
 
 /* Exactly one prefix holds the text model. */

@@ -1,29 +1,37 @@
-/* The families, and how they are found. Defaults are those of transformers' configuration classes:
- * nested text configs are written as the difference to them, so a missing key means the class
- * default and never a formula of other keys. */
+/* The families, and how they are found. The defaults in the rows are those of transformers'
+ * configuration classes: transformers writes a nested text config as the difference to its class,
+ * so a missing key means the class default and never a formula of other keys. */
 #include "format/model/family_table.h"
 
 #include <string.h>
 
-static const struct sp_wrapper wrappers[] = {
-    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", false},
-    {"gemma4", "Gemma4ForConditionalGeneration", "gemma4_text", false},
-    /* Mistral3Config's own default at the root is true while its text models are untied. */
-    {"mistral3", "Mistral3ForConditionalGeneration", "mistral", true},
-    {"qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", true},
-    {"qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", true},
+static const struct sp_sizes llama_sizes = {
+    .n_vocab = 32000,
+    .n_hidden = 4096,
+    .n_ffn = 11008,
+    .n_layers = 32,
+    .n_heads = 32,
+    .max_positions = 2048,
 };
 
-enum { N_WRAPPERS = sizeof wrappers / sizeof wrappers[0] };
+void sp_family_resolve(struct sp_family *out, const struct sp_family *row)
+{
+    *out = *row;
+    if (out->sizes.n_vocab == 0) out->sizes = llama_sizes;
+    if (out->ffn_key == NULL) out->ffn_key = "intermediate_size";
+    if (out->norm_eps == 0) out->norm_eps = 1e-6;
+    if (out->norm_eps_key == NULL) out->norm_eps_key = "rms_norm_eps";
+    if (out->theta == 0 && !out->theta_required) out->theta = 1e4;
+    if (out->activation == NULL) out->activation = "silu";
+    if (out->activation_key == NULL) out->activation_key = "hidden_act";
+    if (out->routing.scale == 0) out->routing.scale = 1;
+    if (out->prefix == NULL) out->prefix = "model.";
+}
 
 const struct sp_family *sp_family_at(size_t i)
 {
-    static const struct sp_family *const tables[] = {sp_families_dense, sp_families_centered,
-                                                     sp_families_experts, sp_families_hybrid,
-                                                     sp_families_latent};
-
-    for (size_t k = 0; k < sizeof tables / sizeof tables[0]; k++) {
-        for (const struct sp_family *f = tables[k]; f->name; f++) {
+    for (size_t k = 0; sp_lineages[k]; k++) {
+        for (const struct sp_family *f = sp_lineages[k]; f->name; f++) {
             if (i-- == 0) return f;
         }
     }
@@ -44,26 +52,29 @@ const struct sp_family *sp_family_by_architecture(const char *name)
 {
     const struct sp_family *f = NULL;
 
-    /* An early spelling that many Llama conversions still carry. */
-    if (name && strcmp(name, "LLaMAForCausalLM") == 0) name = "LlamaForCausalLM";
     for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++) {
         if (strcmp(f->architecture, name) == 0) break;
+        if (f->old_architecture && strcmp(f->old_architecture, name) == 0) break;
     }
     return f;
 }
 
 const struct sp_wrapper *sp_wrapper_by_type(const char *name)
 {
-    for (size_t i = 0; name && i < N_WRAPPERS; i++) {
-        if (strcmp(wrappers[i].name, name) == 0) return &wrappers[i];
+    const struct sp_family *f;
+
+    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++) {
+        if (f->wrapper && strcmp(f->wrapper->name, name) == 0) return f->wrapper;
     }
     return NULL;
 }
 
 const struct sp_wrapper *sp_wrapper_by_architecture(const char *name)
 {
-    for (size_t i = 0; name && i < N_WRAPPERS; i++) {
-        if (strcmp(wrappers[i].architecture, name) == 0) return &wrappers[i];
+    const struct sp_family *f;
+
+    for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++) {
+        if (f->wrapper && strcmp(f->wrapper->architecture, name) == 0) return f->wrapper;
     }
     return NULL;
 }

@@ -1,11 +1,15 @@
-/* Falcon-H1: attention and Mamba-2 side by side in every layer, and a multiplier on nearly every
- * path (its configuration and modeling files in transformers 5.23).
+/* Falcon-H1: attention and Mamba-2 in parallel in every layer, and a multiplier on nearly every
+ * path. Source: its configuration and modeling files in transformers 5.23.
  *
- * Paths are linear up to the next activation, convolution or softmax, so that a multiplier may
- * stand anywhere in front of it: those of keys and of attention's input become part of the scores'
- * scale, that of the MLP's gate scales what the MLP reads and is taken off what it makes. Biases in
- * such a path would be multiplied, too, and are refused; no published model has them. */
+ * A path is linear up to the next activation, convolution or softmax, so a multiplier may be
+ * applied anywhere before that. The multipliers of keys and of the attention input become part of
+ * the score scale. The multiplier of the MLP's gate scales the input of the MLP and is divided out
+ * of its output. A bias in such a path would be multiplied as well, so biases are refused; no
+ * published model has them. */
 #include "format/model/config_parts.h"
+#include "format/model/families/families.h"
+
+#include <math.h>
 
 /* A list of n positive numbers; without it they keep their values. */
 static enum sp_status read_multipliers(double *out, size_t n, const struct sp_config_text *t,
@@ -59,8 +63,8 @@ static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_confi
     return SP_OK;
 }
 
-enum sp_status sp_config_read_falcon_h1(struct sp_config *out, const struct sp_config_text *t,
-                                        struct sp_err *err)
+static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t,
+                               const struct sp_sizes *sizes, struct sp_err *err)
 {
     struct sp_mamba_config *m = &out->mamba;
     double key = 1, attention_in = 1, attention_out = 1, mamba_in = 1;
@@ -79,7 +83,7 @@ enum sp_status sp_config_read_falcon_h1(struct sp_config *out, const struct sp_c
     };
     enum sp_status st;
 
-    if (!(t->family->reads & SP_READS_FALCON_H1)) return SP_OK;
+    (void)sizes;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         st = sp_text_double(t, numbers[i].key, 1e-6, 1e6, numbers[i].value, err);
         if (st) return st;
@@ -100,3 +104,47 @@ enum sp_status sp_config_read_falcon_h1(struct sp_config *out, const struct sp_c
     m->step_scale = mamba_in * mamba[4];
     return SP_OK;
 }
+
+static const char *const own_keys[] = {"embedding_multiplier", NULL};
+
+static const struct sp_mamba_family mamba_parallel = {
+    .heads = "mamba_n_heads",
+    .head_dim = "mamba_d_head",
+    .groups = "mamba_n_groups",
+    .state = "mamba_d_state",
+    .kernel = "mamba_d_conv",
+    .conv_bias = "mamba_conv_bias",
+    .proj_bias = "mamba_proj_bias",
+    .values = "mamba_d_ssm",
+    .n_values = 1024,
+    .defaults = {.n_heads = 128,
+                 .n_groups = 1,
+                 .state_dim = 256,
+                 .kernel = 4,
+                 .conv_bias = true,
+                 .most_step = INFINITY},
+    .beside = true,
+};
+
+const struct sp_family sp_families_falcon[] = {
+    {
+        .name = "falcon_h1",
+        .architecture = "FalconH1ForCausalLM",
+        .sizes = {.n_vocab = 128000,
+                  .n_hidden = 4096,
+                  .n_ffn = 14336,
+                  .n_layers = 32,
+                  .n_heads = 32,
+                  .n_kv_heads = 8,
+                  .max_positions = 8192},
+        .norm_eps = 1e-5,
+        .mamba = &mamba_parallel,
+        .qkv_bias = SP_BIAS_NEVER,
+        .o_bias = SP_BIAS_NEVER,
+        .mlp_bias = SP_BIAS_NEVER,
+        .read_own = read_own,
+        .own_keys = own_keys,
+        .aliases = {sp_aliases_mamba, sp_aliases_feed_forward},
+    },
+    {.name = NULL},
+};

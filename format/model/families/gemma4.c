@@ -1,7 +1,9 @@
-/* What Gemma 4 says layer by layer: heads of another size on full layers, values made from keys,
- * layers that read an earlier layer's keys, per-layer embeddings, experts beside the dense MLP.
- * Source: Gemma4TextConfig and the gemma4 modeling file in transformers. */
+/* Gemma 4. Its config states layer by layer what other families have in common for all layers:
+ * heads of another size on full layers, values made from keys, layers that read an earlier layer's
+ * keys, per-layer embeddings, and experts beside the dense MLP. Source: Gemma4TextConfig and the
+ * gemma4 modeling file in transformers. */
 #include "format/model/config_parts.h"
+#include "format/model/families/families.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,8 +42,8 @@ static enum sp_status check_entry(const struct sp_json *entry, unsigned i, struc
     return SP_OK;
 }
 
-enum sp_status sp_config_read_full_heads(struct sp_sizes *sizes, const struct sp_config_text *t,
-                                         struct sp_err *err)
+static enum sp_status read_full_heads(struct sp_sizes *sizes, const struct sp_config_text *t,
+                                      struct sp_err *err)
 {
     const struct sp_json *layers = sp_text_get(t, per_layer_key);
     size_t n_seen = 0;
@@ -174,14 +176,13 @@ static enum sp_status share_keys(struct sp_config *c, unsigned layer, unsigned n
                    "layer %u shares keys, but no earlier layer of its type has any", layer);
 }
 
-enum sp_status sp_config_read_gemma4(struct sp_config *out, const struct sp_config_text *t,
-                                     const struct sp_sizes *sizes, struct sp_err *err)
+static enum sp_status read_own(struct sp_config *out, const struct sp_config_text *t,
+                               const struct sp_sizes *sizes, struct sp_err *err)
 {
     struct gemma4_keys k = {0};
     unsigned n_own;
     enum sp_status st;
 
-    if (!(t->family->reads & SP_READS_GEMMA4)) return SP_OK;
     if ((st = read_keys(&k, out, t, err))) return st;
     if (t->draft && (st = check_assistant(&k, out, err))) return st;
     out->v_norm = out->layer_scalars = true;
@@ -211,3 +212,67 @@ enum sp_status sp_config_read_gemma4(struct sp_config *out, const struct sp_conf
     }
     return SP_OK;
 }
+
+static const char *const own_keys[] = {
+    "num_experts",          "use_bidirectional_attention",
+    "num_kv_shared_layers", "hidden_size_per_layer_input",
+    "per_layer_config",     NULL,
+};
+
+static const struct sp_wrapper wrapper = {
+    .name = "gemma4",
+    .architecture = "Gemma4ForConditionalGeneration",
+    .text_type = "gemma4_text",
+};
+
+/* mlp.* is the dense MLP; the experts and the router are outside of it. */
+static const struct sp_alias expert_aliases[] = {
+    {"mlp.router.weight", "router.proj.weight", NULL, 0},
+    {"mlp.router.scale", "router.scale", NULL, 0},
+    {"mlp.router.expert_scale", "router.per_expert_scale", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "experts.gate_up_proj", sp_layout_expert_gate_up, 0},
+    {"mlp.experts.up_proj.weight", "experts.gate_up_proj", sp_layout_expert_gate_up, 1},
+    {"mlp.experts.down_proj.weight", "experts.down_proj", NULL, 0},
+    {"mlp.shared_expert.*", "mlp.*", NULL, 0},
+    {0},
+};
+
+const struct sp_family sp_families_gemma4[] = {
+    {
+        .name = "gemma4_text",
+        .architecture = "Gemma4ForCausalLM",
+        .wrapper = &wrapper,
+        .sizes = {.n_vocab = 262144,
+                  .n_hidden = 2304,
+                  .n_ffn = 9216,
+                  .n_layers = 30,
+                  .n_heads = 8,
+                  .n_kv_heads = 4,
+                  .head_dim = 256,
+                  .max_positions = 131072,
+                  .full_head_dim = 512},
+        .theta = 1e6,
+        .local_theta = 1e4,
+        .rope_default = "{\"full_attention\":{\"rope_type\":\"proportional\",\"rope_theta\":1e6,"
+                        "\"partial_rotary_factor\":0.25},"
+                        "\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":1e4}}",
+        .tied = true,
+        .windows = SP_WINDOWS_PATTERN,
+        .window = 512,
+        .window_pattern = 6,
+        .norms = SP_NORM_SANDWICH,
+        .qk_norm = SP_QK_HEADS,
+        .scaled_embedding = true,
+        .query_scalar = 1,
+        .activation_key = "hidden_activation",
+        .activation = "gelu_pytorch_tanh",
+        .read_full_heads = read_full_heads,
+        .mlp_bias = SP_BIAS_NEVER,
+        .read_own = read_own,
+        .own_keys = own_keys,
+        .assistants = true,
+        .reads = {.layer_types = true, .logit_cap = true},
+        .aliases = {expert_aliases},
+    },
+    {.name = NULL},
+};
