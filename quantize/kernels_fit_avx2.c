@@ -1,4 +1,4 @@
-/* Fits q4 blocks with AVX2: microscale_fit.h, 8 rows at a time.
+/* The search of microscale_fit.h with AVX2, 8 rows at a time.
  *
  * sp_q4_place puts 4 k of 8 rows into two registers of 16-bit numbers, a and b. Packed to bytes
  * they become one register with 32-bit lane = row and 4 k in it, and unpacked again they are a and
@@ -6,14 +6,14 @@
  *
  *   a  rows 0 1 | 4 5      b  rows 2 3 | 6 7      pack(a, b)  rows 0 1 2 3 | 4 5 6 7
  *
- * The entry nearest to x goes by the upper four bits of x: an index, and two values above which it
- * is one more; then the entry by that index. Sums over k end as two 32-bit lanes a row, added at
- * the end. */
+ * The entry nearest to x is looked up by the upper four bits of x: an index, and two values of x
+ * above which the index is one more; then the entry by that index. Sums over k end as two 32-bit
+ * lanes a row, added at the end. */
 #include "quantize/microscale_fit.h"
 
 #include <immintrin.h>
 
-enum { GROUPS = 4 }; /* of 4 k in a half block */
+enum { GROUPS = 4 }; /* groups of 4 k in a half block */
 
 struct half {
     __m256i a[GROUPS], b[GROUPS]; /* v of 8 rows */
@@ -23,7 +23,7 @@ struct codebook {
     __m256i index, first, second, entries;
 };
 
-/* Per row a 16-bit number in a 32-bit lane -> repeated for the 4 k of each row of a, and of b. */
+/* Repeats a row's 16-bit number, in a 32-bit lane, for the 4 k of that row in a, and in b. */
 static inline __m256i spread_a(__m256i rows)
 {
     return _mm256_shuffle_epi8(rows,
@@ -53,7 +53,7 @@ static inline __m256i look_up(const struct codebook *book, __m256i x)
     return _mm256_shuffle_epi8(book->entries, n);
 }
 
-/* Per row the byte of codebook t nearest to `scale`. */
+/* The byte of codebook t nearest to `scale`, per row. */
 static inline __m256i bytes_near(__m256 scale, int t)
 {
     __m256 n = _mm256_mul_ps(_mm256_sub_ps(scale, _mm256_set1_ps((float)t)), _mm256_set1_ps(0.25f));
@@ -115,7 +115,7 @@ static inline void try_codebook(__m256i *best, __m256 *best_gain, const struct h
 /* The largest of each row's numbers, as a float; a and b hold the largest per k. */
 static inline __m256 max_of_rows(__m256i a, __m256i b)
 {
-    /* Of the 4 k of a row, the larger of k and k + 2, then of those the larger. */
+    /* The larger of k and k + 2 of each row, then the larger of the two that remain. */
     __m256 low = _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0x88);
     __m256 high = _mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), 0xdd);
     __m256i pairs = _mm256_max_epi16(_mm256_castps_si256(low), _mm256_castps_si256(high));
@@ -139,7 +139,7 @@ static __m256i search(const struct half *half, const struct sp_q4_tables *tables
         min_b = _mm256_min_epi16(min_b, half->b[g]);
     }
     max = max_of_rows(max_a, max_b);
-    /* min(v) = -1 - max(-1 - v), and -1 - v is v with all bits turned. */
+    /* min(v) = -1 - max(-1 - v), and -1 - v is v with all bits inverted. */
     min = max_of_rows(_mm256_xor_si256(min_a, all), _mm256_xor_si256(min_b, all));
     min = _mm256_sub_ps(_mm256_set1_ps(-1.0f), min);
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
@@ -161,7 +161,7 @@ static void store_codes(uint8_t *codes, const struct half *half, __m256i bytes,
         n_a[g] = n_b[g] = _mm256_setzero_si256();
     for (int i = 0; i < SP_Q4_N_MIDPOINTS; i++) {
         __m256 sums = _mm256_castsi256_ps(load_twice(tables->sums[i]));
-        /* picks by the lowest two bits: the codebook */
+        /* permutevar selects by the lowest two bits, the codebook. */
         __m256i sum = _mm256_castps_si256(_mm256_permutevar_ps(sums, bytes));
         __m256i middle = _mm256_srai_epi32(_mm256_madd_epi16(bytes, sum), 1);
         __m256i middle_a = spread_a(middle), middle_b = spread_b(middle);
@@ -179,7 +179,7 @@ static void store_codes(uint8_t *codes, const struct half *half, __m256i bytes,
     }
 }
 
-/* The lowest byte of each 32-bit lane. */
+/* Stores the lowest byte of each 32-bit lane. */
 static inline void store_bytes(uint8_t *out, __m256i bytes)
 {
     __m128i words =

@@ -1,4 +1,4 @@
-/* Fits q4 blocks with AVX-512 VBMI and VNNI: microscale_fit.h, 16 rows at a time.
+/* The search of microscale_fit.h with AVX-512 VBMI and VNNI, 16 rows at a time.
  *
  * sp_q4_place puts 4 k of 16 rows into two registers of 16-bit numbers, a and b. Packed to bytes
  * they become one register with 32-bit lane = row and 4 k in it:
@@ -13,7 +13,7 @@
 
 #include <immintrin.h>
 
-enum { GROUPS = 4 }; /* of 4 k in a half block */
+enum { GROUPS = 4 }; /* groups of 4 k in a half block */
 
 struct half {
     __m512i a[GROUPS], b[GROUPS]; /* v */
@@ -26,7 +26,7 @@ struct codebook {
     __m512i u[4]; /* for x = 0..63, 64..127, -128..-65, -64..-1 */
 };
 
-/* Per row a 16-bit number in a 32-bit lane -> repeated for the 4 k of each row of a, and of b. */
+/* Repeats a row's 16-bit number, in a 32-bit lane, for the 4 k of that row in a, and in b. */
 static inline __m512i spread_a(__m512i rows)
 {
     return _mm512_shuffle_epi8(rows,
@@ -69,7 +69,7 @@ static inline __m512i look_up(const struct codebook *book, __m512i x)
     return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), up, down);
 }
 
-/* Per row the byte of codebook t nearest to `scale`, as a float. */
+/* The byte of codebook t nearest to `scale`, per row, as a float. */
 static inline __m512 bytes_near(__m512 scale, int t)
 {
     __m512 n = _mm512_mul_ps(_mm512_sub_ps(scale, _mm512_set1_ps((float)t)), _mm512_set1_ps(0.25f));
@@ -79,7 +79,7 @@ static inline __m512 bytes_near(__m512 scale, int t)
     return _mm512_fmadd_ps(n, _mm512_set1_ps(4), _mm512_set1_ps((float)t));
 }
 
-/* p[r] and q[r] for the multipliers inverse * sp_q4_ratios[r], side by side. */
+/* p[r] and q[r] for the multipliers inverse * sp_q4_ratios[r]. */
 static inline void find_sums(__m512 *p, __m512 *q, const struct half *half, __m512 inverse,
                              const struct codebook *book)
 {
@@ -141,7 +141,7 @@ static inline void try_codebook(__m512 *best, __m512 *best_gain, const struct ha
 /* The largest of each row's numbers, as a float; a and b hold the largest per k. */
 static inline __m512 max_of_rows(__m512i a, __m512i b)
 {
-    /* Of the 4 k of a row, the larger of k and k + 2, then of those the larger. */
+    /* The larger of k and k + 2 of each row, then the larger of the two that remain. */
     __m512i low = _mm512_castps_si512(
         _mm512_shuffle_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), 0x88));
     __m512i high = _mm512_castps_si512(
@@ -167,7 +167,7 @@ static __m512i search(const struct half *half, const struct sp_q4_tables *tables
         min_b = _mm512_min_epi16(min_b, half->b[g]);
     }
     max = max_of_rows(max_a, max_b);
-    /* min(v) = -1 - max(-1 - v), and -1 - v is v with all bits turned. */
+    /* min(v) = -1 - max(-1 - v), and -1 - v is v with all bits inverted. */
     min = max_of_rows(_mm512_xor_si512(min_a, all), _mm512_xor_si512(min_b, all));
     min = _mm512_sub_ps(_mm512_set1_ps(-1.0f), min);
     for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
@@ -190,7 +190,7 @@ static void store_codes(uint8_t *codes, const struct half *half, __m512i bytes,
         n_a[g] = n_b[g] = _mm512_setzero_si512();
     for (int i = 0; i < SP_Q4_N_MIDPOINTS; i++) {
         __m512i sums = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)tables->sums[i]));
-        /* picks by the lowest two bits: the codebook */
+        /* permutevar selects by the lowest two bits, the codebook. */
         __m512i sum = _mm512_castps_si512(_mm512_permutevar_ps(_mm512_castsi512_ps(sums), bytes));
         __m512i middle = _mm512_srai_epi32(_mm512_madd_epi16(bytes, sum), 1);
         __m512i middle_a = spread_a(middle), middle_b = spread_b(middle);

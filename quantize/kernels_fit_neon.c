@@ -1,4 +1,4 @@
-/* Fits q4 blocks with NEON and its dot products: microscale_fit.h, 4 rows at a time.
+/* The search of microscale_fit.h with NEON and its dot products, 4 rows at a time.
  *
  * sp_q4_place puts 4 k of 4 rows into two registers of 16-bit numbers, a and b. Packed to bytes
  * they become one register with 32-bit lane = row and 4 k in it, and unpacked again they are a and
@@ -6,14 +6,14 @@
  *
  *   a  rows 0 1      b  rows 2 3      pack(a, b)  rows 0 1 2 3
  *
- * The entry nearest to x goes by the upper four bits of x: an index, and two values above which it
- * is one more; then the entry by that index. */
+ * The entry nearest to x is looked up by the upper four bits of x: an index, and two values of x
+ * above which the index is one more; then the entry by that index. */
 #include "quantize/microscale_fit.h"
 
 #include <arm_neon.h>
 #include <string.h>
 
-enum { GROUPS = 4 }; /* of 4 k in a half block */
+enum { GROUPS = 4 }; /* groups of 4 k in a half block */
 
 struct half {
     int16x8_t a[GROUPS], b[GROUPS]; /* v of 4 rows */
@@ -23,7 +23,7 @@ struct codebook {
     int8x16_t index, first, second, entries;
 };
 
-/* Per row a 16-bit number in a 32-bit lane -> repeated for the 4 k of each row of a, and of b. */
+/* Repeats a row's 16-bit number, in a 32-bit lane, for the 4 k of that row in a, and in b. */
 static inline int16x8_t spread_a(int32x4_t rows)
 {
     static const uint8_t order[16] = {0, 1, 0, 1, 0, 1, 0, 1, 4, 5, 4, 5, 4, 5, 4, 5};
@@ -50,7 +50,7 @@ static inline int8x16_t look_up(const struct codebook *book, int8x16_t x)
     return vqtbl1q_s8(book->entries, vreinterpretq_u8_s8(n));
 }
 
-/* Per row the byte of codebook t nearest to `scale`. */
+/* The byte of codebook t nearest to `scale`, per row. */
 static inline int32x4_t bytes_near(float32x4_t scale, int t)
 {
     float32x4_t n = vmulq_n_f32(vsubq_f32(scale, vdupq_n_f32((float)t)), 0.25f);
@@ -100,7 +100,7 @@ static inline void try_codebook(int32x4_t *best, float32x4_t *best_gain, const s
         uint32x4_t better;
         int32x4_t byte;
 
-        /* a row of zeros has no estimate: the limit in place of its infinity or NaN */
+        /* A row of zeros has no estimate: the limits replace its infinity or NaN. */
         m = vminnmq_f32(vmaxnmq_f32(m, vdupq_n_f32(128.0f)), vdupq_n_f32(32767.0f));
         find_sums(&p, &q, half, vcvtq_s32_f32(m), &book);
         byte = bytes_near(vdivq_f32(p, q), t);
@@ -155,7 +155,7 @@ static int32x4_t search(const struct half *half, const struct sp_q4_tables *tabl
 static void store_codes(uint8_t *codes, const struct half *half, int32x4_t bytes,
                         const struct sp_q4_tables *tables)
 {
-    /* the four bytes of the codebook's sum in a table of four */
+    /* Four bytes select the codebook's sum in a table of four. */
     uint8x16_t codebook = vreinterpretq_u8_s32(vandq_s32(bytes, vdupq_n_s32(3)));
     uint8x16_t four = vreinterpretq_u8_u32(
         vmlaq_n_u32(vdupq_n_u32(0x03020100), vreinterpretq_u32_u8(codebook), 0x04040404));
@@ -182,7 +182,7 @@ static void store_codes(uint8_t *codes, const struct half *half, int32x4_t bytes
     }
 }
 
-/* The lowest byte of each 32-bit lane. */
+/* Stores the lowest byte of each 32-bit lane. */
 static inline void store_bytes(uint8_t *out, int32x4_t bytes)
 {
     uint16x4_t words = vmovn_u32(vreinterpretq_u32_s32(bytes));

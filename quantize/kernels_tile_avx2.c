@@ -1,8 +1,8 @@
-/* Encoders' inner loops with AVX2: quantize/tile.h.
+/* The encoders' inner loops with AVX2: quantize/tile.h.
  *
  * Four columns of 8 of a tile's rows fill four registers, register j with rows j and 4 + j, one in
- * each 128 bits. Packed pairwise from 32 to 16 and to 8 bits, they fall into the order in which
- * blocks keep rows:
+ * each 128 bits. Packed pairwise from 32 to 16 and to 8 bits, they are in the order of rows in a
+ * block:
  *
  *   pack(0, 1)  rows 0 1 | 4 5      pack(2, 3)  rows 2 3 | 6 7      once more  0 1 2 3 | 4 5 6 7 */
 #include "format/dtype.h"
@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-enum { GROUPS = SP_BLOCK / 4 }; /* of four columns */
+enum { GROUPS = SP_BLOCK / 4 }; /* groups of four columns */
 
 static inline uint32_t largest(__m256i x)
 {
@@ -49,7 +49,7 @@ static uint32_t max_bits(const float *x, size_t n)
         _mm256_max_epu32(_mm256_max_epu32(max[0], max[1]), _mm256_max_epu32(max[2], max[3])));
 }
 
-/* 4 x 4 numbers in each 128 bits of four registers. */
+/* Transposes 4 x 4 numbers in each 128 bits of four registers. */
 static inline void transpose_halves(__m256 *x)
 {
     __m256 a = _mm256_unpacklo_ps(x[0], x[1]), b = _mm256_unpackhi_ps(x[0], x[1]);
@@ -61,7 +61,7 @@ static inline void transpose_halves(__m256 *x)
     x[3] = _mm256_shuffle_ps(b, d, 0xee);
 }
 
-/* 8 x 8 numbers. */
+/* Transposes 8 x 8 numbers. */
 static inline void transpose_eight(float *out, size_t ld_out, const float *x, size_t ld)
 {
     __m256 top[4], bottom[4]; /* rows 0..3 and 4..7; then columns c and 4 + c of each */
@@ -85,7 +85,7 @@ static void transpose(float *out, size_t ld_out, const float *x, size_t ld)
             transpose_eight(out + c * ld_out + r, ld_out, x + r * ld + c, ld);
 }
 
-/* Columns 4 g..4 g + 3 of 8 rows. */
+/* Loads columns 4 g..4 g + 3 of 8 rows. */
 static inline void load_group(__m256 *x, const float *tile, size_t g)
 {
     for (size_t j = 0; j < 4; j++) {
@@ -96,7 +96,7 @@ static inline void load_group(__m256 *x, const float *tile, size_t g)
     }
 }
 
-/* A number for each row -> for the registers of a group. */
+/* Distributes one number per row to the registers of a group. */
 static inline void spread(__m256 *x, __m256 rows)
 {
     x[0] = _mm256_permute_ps(rows, 0x00);
@@ -105,7 +105,7 @@ static inline void spread(__m256 *x, __m256 rows)
     x[3] = _mm256_permute_ps(rows, 0xff);
 }
 
-/* Lane = row. */
+/* The largest magnitude of each row; lane = row. */
 static inline __m256 max_of_rows(const float *tile)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f);
@@ -122,7 +122,7 @@ static inline __m256 max_of_rows(const float *tile)
     return _mm256_max_ps(_mm256_max_ps(max[0], max[1]), _mm256_max_ps(max[2], max[3]));
 }
 
-/* quantize/affine.c, scale_of: bf16 in 32-bit lanes. */
+/* scale_of of quantize/affine.c: bf16 in 32-bit lanes. */
 static inline __m256i scales_of(__m256 max)
 {
     const __m256 limit = _mm256_set1_ps(FLT_MAX / 127.0f), least = _mm256_set1_ps(FLT_MIN);
@@ -138,7 +138,7 @@ static inline __m256i scales_of(__m256 max)
     return _mm256_and_si256(half, _mm256_castps_si256(normal));
 }
 
-/* 8 rows of a q8 block. */
+/* Encodes 8 rows of a q8 block. */
 static inline void encode_rows(uint8_t *codes, uint8_t *scales, const float *tile)
 {
     const __m256 low = _mm256_set1_ps(-127.0f), high = _mm256_set1_ps(127.0f);

@@ -1,8 +1,8 @@
-/* Encoders' inner loops with AVX-512: quantize/tile.h.
+/* The encoders' inner loops with AVX-512: quantize/tile.h.
  *
  * Four columns of a tile's 16 rows fill four registers, register j with rows j, 4 + j, 8 + j, 12 +
- * j, one in each 128 bits. Packed pairwise from 32 to 16 and to 8 bits, they fall into the order in
- * which blocks keep rows:
+ * j, one in each 128 bits. Packed pairwise from 32 to 16 and to 8 bits, they are in the order of
+ * rows in a block:
  *
  *   pack(0, 1)  rows 0 1 | 4 5 | 8 9 | 12 13      pack(2, 3)  rows 2 3 | 6 7 | 10 11 | 14 15
  *   packed once more      rows 0 1 2 3 | 4 5 6 7 | 8 9 10 11 | 12 13 14 15 */
@@ -12,7 +12,7 @@
 #include <float.h>
 #include <immintrin.h>
 
-enum { GROUPS = SP_BLOCK / 4 }; /* of four columns */
+enum { GROUPS = SP_BLOCK / 4 }; /* groups of four columns */
 
 static uint32_t max_bits(const float *x, size_t n)
 {
@@ -38,7 +38,7 @@ static uint32_t max_bits(const float *x, size_t n)
         _mm512_max_epu32(_mm512_max_epu32(max[0], max[1]), _mm512_max_epu32(max[2], max[3])));
 }
 
-/* 4 x 4 numbers in each 128 bits of four registers. */
+/* Transposes 4 x 4 numbers in each 128 bits of four registers. */
 static inline void transpose_quarters(__m512 *x)
 {
     __m512 a = _mm512_unpacklo_ps(x[0], x[1]), b = _mm512_unpackhi_ps(x[0], x[1]);
@@ -72,7 +72,7 @@ static void transpose(float *out, size_t ld_out, const float *x, size_t ld)
     }
 }
 
-/* Columns 4 g..4 g + 3 of all rows. */
+/* Loads columns 4 g..4 g + 3 of all rows. */
 static inline void load_group(__m512 *x, const float *tile, size_t g)
 {
     for (size_t j = 0; j < 4; j++) {
@@ -85,7 +85,7 @@ static inline void load_group(__m512 *x, const float *tile, size_t g)
     }
 }
 
-/* A number for each row -> for the registers of a group. */
+/* Distributes one number per row to the registers of a group. */
 static inline void spread(__m512 *x, __m512 rows)
 {
     x[0] = _mm512_permute_ps(rows, 0x00);
@@ -94,7 +94,7 @@ static inline void spread(__m512 *x, __m512 rows)
     x[3] = _mm512_permute_ps(rows, 0xff);
 }
 
-/* Lane = row. */
+/* The largest magnitude of each row; lane = row. */
 static inline __m512 max_of_rows(const float *tile)
 {
     __m512 max[4], x[4];
@@ -110,7 +110,7 @@ static inline __m512 max_of_rows(const float *tile)
     return _mm512_max_ps(_mm512_max_ps(max[0], max[1]), _mm512_max_ps(max[2], max[3]));
 }
 
-/* quantize/affine.c, scale_of: bf16 in 32-bit lanes. */
+/* scale_of of quantize/affine.c: bf16 in 32-bit lanes. */
 static inline __m512i scales_of(__m512 max)
 {
     const __m512 limit = _mm512_set1_ps(FLT_MAX / 127.0f), least = _mm512_set1_ps(FLT_MIN);

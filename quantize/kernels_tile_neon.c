@@ -1,7 +1,7 @@
-/* Encoders' inner loops with NEON: quantize/tile.h.
+/* The encoders' inner loops with NEON: quantize/tile.h.
  *
  * Four columns of four of a tile's rows fill four registers, one a row. Packed pairwise from 32 to
- * 16 and to 8 bits they stand as blocks keep them: [row][4 k]. */
+ * 16 and to 8 bits they are in the order of a block: [row][4 k]. */
 #include "format/dtype.h"
 #include "quantize/tile.h"
 
@@ -9,7 +9,7 @@
 #include <float.h>
 #include <string.h>
 
-enum { GROUPS = SP_BLOCK / 4 }; /* of four columns */
+enum { GROUPS = SP_BLOCK / 4 }; /* groups of four columns */
 
 static inline uint32x4_t size_bits(const float *x)
 {
@@ -34,7 +34,7 @@ static uint32_t max_bits(const float *x, size_t n)
     return vmaxvq_u32(vmaxq_u32(vmaxq_u32(max[0], max[1]), vmaxq_u32(max[2], max[3])));
 }
 
-/* 4 x 4 numbers. */
+/* Transposes 4 x 4 numbers. */
 static inline void transpose_four(float32x4_t *x)
 {
     float64x2_t a = vreinterpretq_f64_f32(vtrn1q_f32(x[0], x[1]));
@@ -63,14 +63,14 @@ static void transpose(float *out, size_t ld_out, const float *x, size_t ld)
     }
 }
 
-/* Columns 4 g..4 g + 3 of 4 rows. */
+/* Loads columns 4 g..4 g + 3 of 4 rows. */
 static inline void load_group(float32x4_t *x, const float *tile, size_t g)
 {
     for (size_t j = 0; j < 4; j++)
         x[j] = vld1q_f32(tile + j * SP_BLOCK + 4 * g);
 }
 
-/* A number for each row -> for the registers of a group. */
+/* Distributes one number per row to the registers of a group. */
 static inline void spread(float32x4_t *x, float32x4_t rows)
 {
     x[0] = vdupq_laneq_f32(rows, 0);
@@ -79,7 +79,7 @@ static inline void spread(float32x4_t *x, float32x4_t rows)
     x[3] = vdupq_laneq_f32(rows, 3);
 }
 
-/* Lane = row. */
+/* The largest magnitude of each row; lane = row. */
 static inline float32x4_t max_of_rows(const float *tile)
 {
     float32x4_t max[4], x[4];
@@ -94,7 +94,7 @@ static inline float32x4_t max_of_rows(const float *tile)
     return vpmaxq_f32(vpmaxq_f32(max[0], max[1]), vpmaxq_f32(max[2], max[3]));
 }
 
-/* quantize/affine.c, scale_of: bf16 in 32-bit lanes. */
+/* scale_of of quantize/affine.c: bf16 in 32-bit lanes. */
 static inline uint32x4_t scales_of(float32x4_t max)
 {
     uint32x4_t bits = vreinterpretq_u32_f32(vdivq_f32(max, vdupq_n_f32(127.0f)));
@@ -107,7 +107,7 @@ static inline uint32x4_t scales_of(float32x4_t max)
     return vandq_u32(vaddq_u32(half, large), normal); /* all ones are -1 */
 }
 
-/* 4 rows of a q8 block. */
+/* Encodes 4 rows of a q8 block. */
 static inline void encode_rows(uint8_t *codes, uint8_t *scales, const float *tile)
 {
     const float32x4_t low = vdupq_n_f32(-127.0f), high = vdupq_n_f32(127.0f);

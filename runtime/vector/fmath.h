@@ -1,15 +1,16 @@
-/* Exponential and its kin, written as fixed sequences of IEEE operations (+ - * / fma and integer
- * arithmetic), so that every compiler, instruction set and C library gives the same bits. The
- * decoder calls no libm function whose result could differ.
+/* Exponential and related functions, written as fixed sequences of IEEE operations (+ - * / fma and
+ * integer arithmetic), so that every compiler, instruction set and C library gives the same bits.
+ * The decoder calls no libm function whose result could differ.
  *
- * The inline functions are the specification of one lane: vector_avx2.c and its like mirror them
- * operation by operation. They are branch-free for that reason. A NaN gives a NaN (which one
- * is not specified); results below 2^-126 are rounded to denormals, not flushed.
+ * The inline functions are the specification of one lane: vector_avx2.c, vector_avx512.c and
+ * vector_neon.c mirror them operation by operation. They are branch-free for that reason. A NaN
+ * gives a NaN (which one is not specified); results below 2^-126 are rounded to denormals, not
+ * flushed.
  *
  * Errors against the true value, tests/runtime/test_fmath.c, in units of the last place:
- *   sp_expf 1   sp_tanhf 2   sp_sigmoidf, sp_siluf 3   doubles 1 (sp_pow, sp_sin_cos: see there)
- *   sp_gelu_tanhf 4 and sp_gelu_erff 8 above -0.5; below, 2^-22 absolute
- */
+ *
+ *   sp_expf 1   sp_tanhf 2   sp_sigmoidf, sp_siluf 3   doubles 1 (except sp_pow, sp_sin_cos)
+ *   sp_gelu_tanhf 4 and sp_gelu_erff 8 above -0.5; below, 2^-22 absolute */
 #ifndef SP_RUNTIME_VECTOR_FMATH_H
 #define SP_RUNTIME_VECTOR_FMATH_H
 
@@ -17,9 +18,9 @@
 
 #include <math.h>
 
-/* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2; e^r by a polynomial of degree 6 that is
- * within 3.1e-9 of it. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits. Beyond
- * LOW and HIGH the result is 0 and infinity. */
+/* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln 2 / 2; e^r by a polynomial of degree 6 with an
+ * error below 3.1e-9. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits. Below
+ * SP_EXP_LOW the result is 0, above SP_EXP_HIGH infinity. */
 #define SP_EXP_LOW (-104.0f)
 #define SP_EXP_HIGH 89.0f
 #define SP_EXP_LOG2E 0x1.715476p+0f
@@ -53,7 +54,7 @@ static inline float sp_expf(float x)
     return p * sp_float_of_bits(half << 23) * sp_float_of_bits((u - half) << 23);
 }
 
-/* tanh: odd polynomial below LIMIT, else 1 - 2 / (e^2|x| + 1). */
+/* tanh is an odd polynomial below SP_TANH_LIMIT, else 1 - 2 / (e^2|x| + 1). */
 #define SP_TANH_LIMIT 0.6f
 #define SP_TANH_C3 (-0x1.55553ep-2f)
 #define SP_TANH_C5 0x1.1109aep-3f
@@ -140,10 +141,11 @@ static inline float sp_swiglu_clampedf(float gate, float up, float limit)
     return g / (1.0f + sp_expf(-(g * SP_SWIGLU_ALPHA))) * (u + 1.0f);
 }
 
-/* ln(1 + e^x), the identity above 20. */
+/* ln(1 + e^x); x itself above 20. */
 float sp_softplusf(float x);
 
-/* Natural logarithm: -infinity at 0, NaN below. Within 0.51 units of the last place. */
+/* Natural logarithm: -infinity at 0, NaN below 0. The error is within 0.51 units of the last
+ * place. */
 float sp_logf(float x);
 
 double sp_exp(double x);

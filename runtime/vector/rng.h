@@ -1,6 +1,6 @@
-/* Random numbers that are looked up, not drawn: each is a function of (seed, position, purpose,
- * index). Nothing advances, so what is generated cannot depend on how many numbers others took: not
- * on drafting, its depth, or the batch.
+/* Random numbers as functions of (seed, position, purpose, index). There is no state that advances,
+ * so generated text cannot depend on how many numbers were used elsewhere: not on drafting, the
+ * draft length, or the batch.
  *
  * The position's key comes from Philox4x32-10 (Salmon et al., SC 2011); the numbers under a key
  * from the finalizer of SplitMix64 (Steele et al., OOPSLA 2014) over key + index * golden ratio. */
@@ -9,18 +9,18 @@
 
 #include <stdint.h>
 
-/* What a number is for: streams that never meet. */
+/* The purposes of random numbers, as independent streams. */
 enum sp_purpose {
     SP_PURPOSE_TOKEN = 1,    /* the token of a position */
-    SP_PURPOSE_PROPOSAL = 2, /* a draft's own choice (rejection) */
-    SP_PURPOSE_ACCEPT = 3,   /* the coin of min(1, p/q) */
-    SP_PURPOSE_RESIDUAL = 4, /* the token drawn after a rejection, or the bonus */
+    SP_PURPOSE_PROPOSAL = 2, /* the token that a draft proposes, under rejection sampling */
+    SP_PURPOSE_ACCEPT = 3,   /* acceptance with probability min(1, p/q) */
+    SP_PURPOSE_RESIDUAL = 4, /* the token sampled after a rejection, or the bonus token */
 };
 
 /* Philox4x32-10: out = the block of counter[4] under key[2]. */
 void sp_philox(uint32_t out[4], const uint32_t counter[4], const uint32_t key[2]);
 
-/* The key of everything random at one position. */
+/* The key of all random numbers of one purpose at one position. */
 uint64_t sp_rng_key(uint64_t seed, uint64_t position, enum sp_purpose purpose);
 
 /* Number `index` under a key: 64 random bits. */
@@ -33,7 +33,7 @@ static inline uint64_t sp_rng_bits(uint64_t key, uint64_t index)
     return z ^ (z >> 31);
 }
 
-/* The same as a number in (0, 1): odd multiples of 2^-54. */
+/* Number `index` under a key, in (0, 1): an odd multiple of 2^-54. */
 static inline double sp_rng_uniform(uint64_t key, uint64_t index)
 {
     return ((double)(sp_rng_bits(key, index) >> 11) + 0.5) * 0x1p-53;

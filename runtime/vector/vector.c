@@ -1,5 +1,5 @@
-/* Sizes of stored keys and values, what no instruction set needs a version of its own for, and the
- * choice of a table by name. */
+/* Sizes of stored keys and values, operations that need no intrinsics, and the choice of a table by
+ * name. */
 #include "runtime/vector/vector.h"
 
 #include "format/base/mem.h"
@@ -37,8 +37,7 @@ void sp_clamp(float *y, float limit, size_t n)
     }
 }
 
-/* e^x - 1 as 2 t / (1 - t), t = tanh(x / 2): exact in all digits near 0, where x takes its place
- * in the difference. */
+/* Computes e^x - 1 as 2 t / (1 - t), t = tanh(x / 2), which has no cancellation near 0. */
 void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -92,12 +91,12 @@ size_t sp_query_size(size_t head_dim)
     return sp_round_up(head_dim * sizeof(float), 64);
 }
 
-/* What runs beside a set of matrix kernels. VNNI without the rest of AVX-512 makes sets of their
- * own for products only. */
+/* The vector table of each kernel set. Sets with VNNI but without the rest of AVX-512 have matrix
+ * products of their own only. */
 static const struct {
     const char *kernels_name;
     const struct sp_vector *vector;
-} companions[] = {
+} tables[] = {
 #if defined(__x86_64__)
     {"avx512", &sp_vector_avx512},   {"avxvnni", &sp_vector_avx2},
     {"avx512vnni", &sp_vector_avx2}, {"avx2", &sp_vector_avx2},
@@ -109,8 +108,8 @@ static const struct {
 
 const struct sp_vector *sp_vector_find(const char *kernels_name)
 {
-    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
-        if (strcmp(kernels_name, companions[i].kernels_name) == 0) return companions[i].vector;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        if (strcmp(kernels_name, tables[i].kernels_name) == 0) return tables[i].vector;
     }
     return NULL;
 }

@@ -1,9 +1,9 @@
 /* The arithmetic of a decoder that is not a matrix product: norms, activations, rotations, and the
- * parts of attention. Same contract as quantize/kernels.h: vector_ref.c is the specification, every
- * other table gives identical bits for all lengths and alignments, and each row's result depends on
- * that row alone. Reductions along a vector use 16 running sums (element i goes to sum i % 16, in
- * ascending i, fused multiply-add), added as a fixed tree: 16 -> 8 (s[j] + s[j+8]) -> 4 -> 2 -> 1.
- * exp, tanh and their kin are runtime/vector/fmath.h's, evaluated lane by lane. */
+ * parts of attention. vector_ref.c is the specification; every other table gives identical bits for
+ * all lengths and alignments, and each row's result depends on that row alone. Reductions along a
+ * vector use 16 running sums (element i goes to sum i % 16, in ascending i, fused multiply-add),
+ * added as a fixed tree: 16 -> 8 (s[j] + s[j+8]) -> 4 -> 2 -> 1. exp, tanh and related functions
+ * are those of runtime/vector/fmath.h, evaluated lane by lane. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_H
 #define SP_RUNTIME_VECTOR_VECTOR_H
 
@@ -15,29 +15,32 @@
 
 enum sp_kv_type { SP_KV_F32, SP_KV_F16, SP_KV_Q8, SP_N_KV_TYPES };
 
-/* Stores hold blocks of 16 positions.
- * Keys, one lane a position, dims ascending: f32, f16: [head_dim][16]. q8: [head_dim / 4][16][4] u8
- * (code + 128), then [head_dim / 32][16] f32 scales: one for each 32 dims of a key.
+/* Caches consist of blocks of 16 positions.
+ *
+ * Keys, one lane per position, dims ascending: f32, f16: [head_dim][16]. q8: [head_dim / 4][16][4]
+ * u8 (code + 128), then [head_dim / 32][16] f32 scales, one for each 32 dims of a key.
+ *
  * Values: f32, f16: a row for each position, [16][head_dim]. q8: [16] f32 scales, one for each
- * position, then [4][head_dim][4] s8 codes: four positions side by side, dims, positions.
+ * position, then s8 codes [4][head_dim][4]: groups of four positions, dims, positions of the group.
+ *
  * q8 needs head_dim % 32 == 0; its keys are stored rotated (rotation.h). */
 enum { SP_KV_BLOCK = 16, SP_KV_GROUP = 32, SP_MAX_HEAD_DIM = 1024 };
-enum { SP_SPAN = 256 }; /* positions of a span, the fixed unit in which attention walks its keys */
+enum { SP_SPAN = 256 }; /* positions of a span, the unit in which attention walks its keys */
 
 size_t sp_key_block_size(enum sp_kv_type type, size_t head_dim);   /* bytes, multiple of 64 */
 size_t sp_value_block_size(enum sp_kv_type type, size_t head_dim); /* bytes */
 size_t sp_query_size(size_t head_dim); /* bytes of a prepared query, multiple of 64 */
 
-/* Attention over stores of one type. A code of q8 is round-to-even(x * (127 / m)) with scale
- * m / 127, where m is the largest |x| that shares the scale. */
+/* Attention over caches of one type. A q8 code is round-to-even(x * (127 / m)) with scale m / 127,
+ * where m is the largest |x| of the numbers that share the scale. */
 struct sp_vector_kv {
-    /* Writes one position (lane = position % 16) into its block. */
+    /* Writes the key, or the value, of one position (lane = position % 16) into its block. */
     void (*store_key)(uint8_t *block, size_t lane, const float *k, size_t head_dim);
     void (*store_value)(uint8_t *block, size_t lane, const float *v, size_t head_dim);
-    /* A query as `scores` of this table wants it: floats, or rotated q8 codes in groups of 32
-     * dims, q_scale being theirs / 32. */
+    /* Converts a query to the input of `scores`: floats, or rotated q8 codes in groups of 32 dims,
+     * whose q_scale is the scale of the codes / 32. */
     void (*prepare)(uint8_t *query, const float *q, size_t head_dim);
-    /* scores[i][16 * b + j] = (q_i . k_j) * scale for n_queries prepared queries side by side and
+    /* scores[i][16 * b + j] = (q_i . k_j) * scale for n_queries contiguous prepared queries and
      * n_blocks key blocks; fmaf over ascending dims from +0, then one multiplication. q8: sums of
      * 32 products of codes are exact, and acc = fmaf((float)sum, k_scale * q_scale, acc) over
      * ascending groups. */
@@ -45,8 +48,10 @@ struct sp_vector_kv {
                    const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float scale);
     /* out_i = sum_j p[i][j] v_j over j = first[i]..last[i]-1, ascending, one fmaf each, from +0.
      * q8: the weights of a query become integers of 15 bits, so that the sum is exact in 32:
+     *
      *   w_j = p_j * v_scale_j;  m = max |w_j|;  c_j = round-to-even(min(w_j * (32767 / m), 32767))
      *   out = (float)(sum_j c_j code_j) * (m / 32767);  for m below 2^-100 all c_j are 0
+     *
      * p is not negative; it and value_blocks start at a multiple of 16, last[i] <= SP_SPAN. */
     void (*weigh)(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                   const size_t *last, size_t n_queries, const uint8_t *value_blocks,
@@ -79,11 +84,12 @@ struct sp_vector {
      * dots over dk with the 16 sums. delta[dv] receives the d's. */
     void (*delta_step)(float *state, float *out, float *delta, const float *q, const float *k,
                        const float *v, float decay, float beta, size_t dk, size_t dv);
-    /* The same where the d's are known:
+    /* A step with known d's, for each j < dv:
+     *
      *   S_j = fmaf(delta_j, k, S_j * decay);  out_j = S_j . q */
     void (*state_step)(float *state, float *out, const float *delta, const float *q, const float *k,
                        float decay, size_t dk, size_t dv);
-    /* What either did to the state, again. */
+    /* Repeats the state changes of delta_step or state_step. */
     void (*state_replay)(float *state, const float *delta, const float *k, float decay, size_t dk,
                          size_t dv);
     void (*softcap)(float *y, float cap, size_t n); /* y = cap * tanh(y / cap) */
@@ -92,12 +98,13 @@ struct sp_vector {
     void (*rope)(float *head, const float *cos, const float *sin, size_t n_rot);
 
     /* s[first..last) -> exp(s - m), m = their maximum; *max = m, *sum = their sum: 16 running sums
-     * by index % 16 (plain additions), fixed tree. s is 64-byte aligned and has room up to the next
-     * multiple of 16, which may be read and is not changed. */
+     * by index % 16 (plain additions), fixed tree. s is 64-byte aligned and has space up to the
+     * next multiple of 16, which may be read and is not changed. */
     void (*softmax)(float *s, size_t first, size_t last, float *max, float *sum);
     const struct sp_vector_kv *kv[SP_N_KV_TYPES]; /* static */
 
-    /* Sampling: y = sp_exp((x - max) / temperature); y = sp_rng_uniform(key, id). */
+    /* Sampling: soften: y = sp_exp((x - max) / temperature); uniform: y = sp_rng_uniform(key,
+     * id). */
     void (*soften)(double *y, const float *x, size_t n, double max, double temperature);
     void (*uniform)(double *y, const uint32_t *ids, size_t n, uint64_t key);
 
@@ -105,14 +112,15 @@ struct sp_vector {
     size_t (*argmax)(const float *x, size_t n);
 };
 
-/* y = x less its mean: 16 running sums by index % 16 (plain additions), fixed tree. The same code
- * for every instruction set, for it is little work. y may be x. */
+/* y = x minus its mean: 16 running sums by index % 16 (plain additions), fixed tree. It is cheap,
+ * so all instruction sets use the same code. y may be x. */
 void sp_center(float *y, const float *x, size_t n);
 
-/* y = x within -limit..limit, for each element; the same code for every set. */
+/* Clamps each element to -limit..limit. All instruction sets use the same code. */
 void sp_clamp(float *y, float limit, size_t n);
 
-/* xIELU (arXiv 2411.13010), for each element; the same code for every set:
+/* xIELU (arXiv 2411.13010) of each element. All instruction sets use the same code.
+ *
  *   x > 0: positive x^2 + beta x;  else: (e^min(x, eps) - 1 - x) negative + beta x */
 struct sp_xielu {
     float positive, negative, beta, eps; /* eps < 0 */
@@ -120,8 +128,7 @@ struct sp_xielu {
 
 void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n);
 
-/* The table whose name equals `kernels_name` (one of quantize/kernels.h's); never NULL for those.
- */
+/* The table of a kernel set (quantize/kernels.h) by name; never NULL for the name of a set. */
 const struct sp_vector *sp_vector_find(const char *kernels_name);
 
 #endif

@@ -1,6 +1,6 @@
-/* struct sp_vector with 8 lanes, one an element, bit-equal to vector_ref.c. The 16 running sums of
- * the contract are two vectors. Ends of rows go through load8 and store8, which touch no byte
- * outside the row. Attention: vector_kv_avx2.c, vector_q8_avx2.c. */
+/* struct sp_vector with 8 lanes, one element each, bit-equal to vector_ref.c. The 16 running sums
+ * of the contract are two vectors. Ends of rows go through load8 and store8, which touch no byte
+ * outside the row. Attention is in vector_kv_avx2.c and vector_q8_avx2.c. */
 #include "runtime/vector/vector_avx2.h"
 #include "runtime/vector/vector_each.h"
 
@@ -24,7 +24,7 @@ static __m256 tanh8(__m256 x)
     return _mm256_or_ps(_mm256_blendv_ps(large, small, is_small), _mm256_and_ps(x, sign));
 }
 
-/* 1 + e^-x */
+/* Returns 1 + e^-x. */
 static __m256 one_plus_exp(__m256 x)
 {
     __m256 negative = _mm256_xor_ps(x, _mm256_set1_ps(-0.0f));
@@ -231,12 +231,12 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
 
 enum { PAIR = 2 };
 
-/* Running sums of rows: lanes 0..7 and 8..15 of each. */
+/* Running sums of a pair of rows: lanes 0..7 and 8..15 of each. */
 struct pair_sums {
     __m256 low[PAIR], high[PAIR];
 };
 
-/* Both rows' sums as tree_sum, in lanes 0 and 1. */
+/* The sums of both rows, added like tree_sum, in lanes 0 and 1. */
 static __m128 tree_sums(const struct pair_sums *s)
 {
     __m256 a = _mm256_add_ps(s->low[0], s->high[0]), b = _mm256_add_ps(s->low[1], s->high[1]);
@@ -248,7 +248,7 @@ static __m128 tree_sums(const struct pair_sums *s)
     return _mm_unpacklo_ps(_mm256_castps256_ps128(s1), _mm256_extractf128_ps(s1, 1));
 }
 
-/* The decayed rows s_r, n <= 8 lanes of them, times k. */
+/* sums += the decayed rows s_r times k, for n <= 8 lanes. */
 INLINE void add_decayed(__m256 sums[PAIR], const float *s, const float *k, __m256 decay, size_t dk,
                         size_t n_rows, size_t n)
 {
@@ -260,7 +260,7 @@ INLINE void add_decayed(__m256 sums[PAIR], const float *s, const float *k, __m25
     }
 }
 
-/* s_r = d_r k + decayed s_r; sums += s_r q */
+/* s_r = d_r k + decayed s_r; sums += s_r q. */
 INLINE void correct(__m256 sums[PAIR], float *s, const __m256 d[PAIR], const float *k,
                     const float *q, __m256 decay, size_t dk, size_t n_rows, size_t n)
 {
@@ -355,8 +355,8 @@ static void state_replay(float *state, const float *delta, const float *k, float
     }
 }
 
-/* Each lane keeps its first maximum; the largest of those with the lowest index wins. x * 0 is NaN
- * where x is not finite. */
+/* Each lane keeps its first maximum; of the lanes with the largest, the one with the lowest index
+ * is chosen. x * 0 is NaN if x is not finite. */
 static size_t argmax(const float *x, size_t n)
 {
     __m256 best = _mm256_set1_ps(-INFINITY), zero = _mm256_setzero_ps(), check = zero;

@@ -1,5 +1,5 @@
-/* What the files of the AVX2 tables share: ends of rows, the sums' tree, and fmath.h's exponential,
- * 8 at a time. For files that are compiled for AVX2; empty elsewhere. */
+/* Code for the files of the AVX2 tables: ends of rows, the tree of sums, and fmath.h's exponential,
+ * 8 lanes at a time. It is empty unless the including file is compiled for AVX2. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_AVX2_H
 #define SP_RUNTIME_VECTOR_VECTOR_AVX2_H
 
@@ -12,7 +12,7 @@
 
 enum { LANES = 8 };
 
-/* The first n lanes, n < 8. */
+/* A mask of the first n lanes, n < 8. */
 INLINE __m256i lanes(size_t n)
 {
     static const int32_t ones_zeros[2 * LANES] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -20,7 +20,7 @@ INLINE __m256i lanes(size_t n)
     return _mm256_loadu_si256((const __m256i *)(ones_zeros + LANES - n));
 }
 
-/* p[0..n-1] and zeros; all of p[0..7] when n >= 8. */
+/* Loads p[0..n-1] and zeros; all of p[0..7] if n >= 8. */
 INLINE __m256 load8(const float *p, size_t n)
 {
     return n >= LANES ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, lanes(n));
@@ -40,7 +40,7 @@ INLINE size_t above(size_t n, size_t subtracted)
     return n > subtracted ? n - subtracted : 0;
 }
 
-/* 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
+/* Adds 16 sums as a tree, 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
 INLINE float tree_sum(__m256 low, __m256 high)
 {
     __m256 s8 = _mm256_add_ps(low, high);
@@ -50,7 +50,7 @@ INLINE float tree_sum(__m256 low, __m256 high)
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
 
-/* sp_expf of each lane. */
+/* Computes sp_expf of each lane. */
 INLINE __m256 exp8(__m256 x)
 {
     __m256 c = _mm256_min_ps(_mm256_set1_ps(SP_EXP_HIGH), x);
@@ -73,7 +73,7 @@ INLINE __m256 exp8(__m256 x)
     return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(rest, 23)));
 }
 
-/* Lanes of the vector at i that lie in first..last-1. */
+/* A mask of the lanes of the vector at i that are in first..last-1. */
 INLINE __m256 lanes_between(size_t i, size_t first, size_t last)
 {
     __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);

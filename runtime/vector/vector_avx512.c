@@ -1,6 +1,6 @@
-/* struct sp_vector with 16 lanes, one an element, bit-equal to vector_ref.c. Running sum i of the
- * contract is lane i. Ends of rows are masked. Attention: vector_kv_avx512.c, vector_q8_avx512.c.
- */
+/* struct sp_vector with 16 lanes, one element each, bit-equal to vector_ref.c. Running sum i of the
+ * contract is lane i. Ends of rows are masked. Attention is in vector_kv_avx512.c and
+ * vector_q8_avx512.c. */
 #include "runtime/vector/vector_avx512.h"
 #include "runtime/vector/vector_each.h"
 
@@ -24,7 +24,7 @@ static __m512 tanh16(__m512 x)
     return _mm512_or_ps(_mm512_mask_blend_ps(is_small, large, small), sign);
 }
 
-/* 1 + e^-x */
+/* Returns 1 + e^-x. */
 static __m512 one_plus_exp(__m512 x)
 {
     __m512 negative = _mm512_xor_ps(x, _mm512_set1_ps(-0.0f));
@@ -251,7 +251,8 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
 
 enum { QUAD = 4 };
 
-/* The sums of four rows' 16 lanes, each as tree_sum: row r's in every lane of quarter r. */
+/* The sums of four rows' 16 lanes, added like tree_sum: that of row r in every lane of quarter
+ * r. */
 static __m512 tree_sums(const __m512 s[QUAD])
 {
     __m512 low = _mm512_add_ps(_mm512_shuffle_f32x4(s[0], s[1], 0x44),
@@ -273,7 +274,7 @@ static __m128 quarters(__m512 x)
     return _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, x));
 }
 
-/* Lanes m of what the decayed rows s_r are at one place times k there. */
+/* sums += the decayed rows s_r times k, for the lanes in m. */
 INLINE void add_decayed(__m512 sums[QUAD], const float *s, __m512 k, __m512 decay, size_t dk,
                         size_t n_rows, __mmask16 m)
 {
@@ -283,7 +284,7 @@ INLINE void add_decayed(__m512 sums[QUAD], const float *s, __m512 k, __m512 deca
     }
 }
 
-/* s_r = d_r k + decayed s_r; sums += s_r q */
+/* s_r = d_r k + decayed s_r; sums += s_r q. */
 INLINE void correct(__m512 sums[QUAD], float *s, const __m512 d[QUAD], __m512 k, __m512 q,
                     __m512 decay, size_t dk, size_t n_rows, __mmask16 m)
 {
@@ -376,8 +377,8 @@ static void state_replay(float *state, const float *delta, const float *k, float
     }
 }
 
-/* Each lane keeps its first maximum; the largest of those with the lowest index wins. x * 0 is NaN
- * where x is not finite. */
+/* Each lane keeps its first maximum; of the lanes with the largest, the one with the lowest index
+ * is chosen. x * 0 is NaN if x is not finite. */
 static size_t argmax(const float *x, size_t n)
 {
     __m512 best = _mm512_set1_ps(-INFINITY), zero = _mm512_setzero_ps(), check = zero;

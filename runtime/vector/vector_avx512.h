@@ -1,5 +1,5 @@
-/* What the files of the AVX-512 tables share: lanes, the sums' tree, and fmath.h's exponential, 16
- * at a time. For files that are compiled for AVX-512; empty elsewhere. */
+/* Code for the files of the AVX-512 tables: lanes, the tree of sums, and fmath.h's exponential, 16
+ * lanes at a time. It is empty unless the including file is compiled for AVX-512. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_AVX512_H
 #define SP_RUNTIME_VECTOR_VECTOR_AVX512_H
 
@@ -12,13 +12,13 @@
 
 enum { LANES = 16 };
 
-/* The first n lanes (n may be above 16). */
+/* A mask of the first n lanes (n may be above 16). */
 INLINE __mmask16 lanes(size_t n)
 {
     return (__mmask16)(n < LANES ? (1u << n) - 1 : 0xffff);
 }
 
-/* 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
+/* Adds 16 sums as a tree, 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
 INLINE float tree_sum(__m512 s)
 {
     __m256 s8 = _mm256_add_ps(_mm512_castps512_ps256(s), _mm512_extractf32x8_ps(s, 1));
@@ -28,7 +28,7 @@ INLINE float tree_sum(__m512 s)
     return _mm_cvtss_f32(_mm_add_ss(s2, _mm_movehdup_ps(s2)));
 }
 
-/* sp_expf of each lane. */
+/* Computes sp_expf of each lane. */
 INLINE __m512 exp16(__m512 x)
 {
     __m512 c = _mm512_min_ps(_mm512_set1_ps(SP_EXP_HIGH), x);
@@ -51,7 +51,7 @@ INLINE __m512 exp16(__m512 x)
     return _mm512_mul_ps(p, _mm512_castsi512_ps(_mm512_slli_epi32(rest, 23)));
 }
 
-/* Lanes of the vector at i that lie in first..last-1. */
+/* A mask of the lanes of the vector at i that are in first..last-1. */
 INLINE __mmask16 lanes_between(size_t i, size_t first, size_t last)
 {
     __mmask16 below = first > i ? lanes(first - i) : 0;

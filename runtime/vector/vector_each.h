@@ -1,5 +1,5 @@
-/* Loops whose elements are each by themselves, written once for every instruction set: a table's
- * file includes them, and the compiler makes vectors of them, which changes no bit. */
+/* Loops over independent elements, written once and compiled in the file of each table. The
+ * compiler vectorizes them, which changes no bit. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_EACH_H
 #define SP_RUNTIME_VECTOR_VECTOR_EACH_H
 

@@ -1,7 +1,7 @@
-/* What the stores of keys and values have in common in all instruction sets but the reference:
- * where numbers go, and how queries pass over values. An instruction set brings its own inner
- * functions (tiles, rounding), which it gives as arguments: everything here is inlined, with these
- * and the sizes of tiles constant, so that calls are direct and loops unroll. */
+/* Code for the caches of all instruction sets except the reference: the layout of stored numbers,
+ * and the passes of queries over values. An instruction set passes its own inner functions (tiles,
+ * rounding) as arguments. Everything here is inlined, with these functions and the sizes of tiles
+ * constant, so that calls are direct and loops unroll. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_KV_H
 #define SP_RUNTIME_VECTOR_VECTOR_KV_H
 
@@ -14,7 +14,7 @@
 /* ---- f32 and f16: stored numbers --------------------------------------------------------------
  */
 
-/* row = n numbers as f16. */
+/* Writes n numbers as f16. */
 typedef void sp_store_row_fn(uint8_t *row, const float *x, size_t n);
 
 INLINE void store_key_f32(uint8_t *block, size_t lane, const float *k, size_t head_dim)
@@ -52,17 +52,18 @@ INLINE void prepare_floats(uint8_t *query, const float *q, size_t head_dim)
 /* ---- f32 and f16: weighted sums ----------------------------------------------------------------
  */
 
-/* Rows of values of consecutive positions. */
+/* The values of consecutive positions, one row each. */
 struct sp_value_rows {
     const uint8_t *rows;
     size_t row_size, head_dim;
 };
 
-/* out_i += sum of p_i[j] v_j over j = from..to-1, for nq queries; all dims. */
+/* out_i += sum of p_i[j] v_j over j = from..to-1, for nq queries and all dims. */
 typedef void sp_weigh_rows_fn(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
                               size_t to, struct sp_value_rows values, enum sp_kv_type type, int nq);
 
-/* nq queries together where all of them see the keys, one by one before and after that. */
+/* Weighs the keys that all nq queries attend to for all of them at once, and the keys before and
+ * after these query by query. */
 INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
                           const size_t *first, const size_t *last, struct sp_value_rows values,
                           enum sp_kv_type type, sp_weigh_rows_fn *weigh_rows, const int nq)
@@ -86,10 +87,11 @@ INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
     }
 }
 
-/* sp_vector_kv.weigh, `most` queries at a time, where fewer are left four or fewer. */
+/* sp_vector_kv.weigh for `max_queries` queries at a time; the remaining ones in groups of at most
+ * four. */
 INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                          const size_t *last, size_t n_queries, const uint8_t *rows, size_t dim,
-                         enum sp_kv_type type, sp_weigh_rows_fn *weigh_rows, const int most)
+                         enum sp_kv_type type, sp_weigh_rows_fn *weigh_rows, const int max_queries)
 {
     const struct sp_value_rows values = {rows, sp_value_block_size(type, dim) / SP_KV_BLOCK, dim};
 
@@ -98,7 +100,7 @@ INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, 
         const float *w = p + i * ldp;
         const size_t *f = first + i, *l = last + i;
         n = n_queries - i;
-        n = n >= (size_t)most ? (size_t)most : n >= 4 ? 4 : n;
+        n = n >= (size_t)max_queries ? (size_t)max_queries : n >= 4 ? 4 : n;
         switch (n) {
         case 1:
             weigh_queries(o, ld_out, w, ldp, f, l, values, type, weigh_rows, 1);
@@ -113,7 +115,7 @@ INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, 
             weigh_queries(o, ld_out, w, ldp, f, l, values, type, weigh_rows, 4);
             break;
         default:
-            weigh_queries(o, ld_out, w, ldp, f, l, values, type, weigh_rows, most);
+            weigh_queries(o, ld_out, w, ldp, f, l, values, type, weigh_rows, max_queries);
         }
     }
 }
@@ -121,7 +123,7 @@ INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, 
 /* ---- q8: stored numbers ------------------------------------------------------------------------
  */
 
-/* Codes of n numbers, a multiple of SP_KV_GROUP; returns their scale. */
+/* Computes the codes of n numbers, a multiple of SP_KV_GROUP; returns their scale. */
 typedef float sp_quantize_fn(int8_t *codes, const float *x, size_t n);
 
 INLINE void store_codes_of_key(uint8_t *block, size_t lane, const float *k, size_t head_dim,
@@ -139,7 +141,7 @@ INLINE void store_codes_of_key(uint8_t *block, size_t lane, const float *k, size
             size_t row = g * SP_KV_GROUP / 4 + i;
             uint32_t four;
             memcpy(&four, codes + 4 * i, sizeof four);
-            four ^= 0x80808080; /* + 128 in each byte */
+            four ^= 0x80808080; /* adds 128 to each byte */
             memcpy(block + (row * SP_KV_BLOCK + lane) * 4, &four, sizeof four);
         }
     }
@@ -162,14 +164,15 @@ INLINE void store_codes_of_value(uint8_t *block, size_t lane, const float *v, si
 /* ---- q8: queries -------------------------------------------------------------------------------
  */
 
-/* A prepared query is an array of these. */
+/* The codes of 32 dims of a prepared query, which is an array of these groups. */
 struct sp_query_group {
     int8_t codes[SP_KV_GROUP];
     float scale;
-    int32_t start; /* of a sum of products */
+    int32_t start; /* initial value of a sum of products */
 };
 
-/* offset: what key codes carry in products; sums start at what it adds, negated. */
+/* Prepares a q8 query. offset: the surplus of key codes, which the initial value of the sums
+ * subtracts. */
 INLINE void prepare_codes(uint8_t *query, const float *q, size_t head_dim, sp_quantize_fn *quantize,
                           const int32_t offset)
 {
@@ -191,14 +194,15 @@ INLINE void prepare_codes(uint8_t *query, const float *q, size_t head_dim, sp_qu
 
 enum { WEIGH_BATCH = 16 }; /* queries whose weights become integers before the values are read */
 
-struct sp_value_weights; /* those of a batch, as an instruction set's tile reads them */
+struct sp_value_weights; /* the weights of a batch of queries, in the layout of an instruction set's
+                            tile */
 
 /* sp_vector_kv.weigh for at most WEIGH_BATCH queries. */
 typedef void sp_weigh_batch_fn(float *out, size_t ld_out, const float *p, size_t ldp,
                                const size_t *first, const size_t *last, size_t n,
                                const uint8_t *blocks, size_t head_dim);
 
-/* nv vectors of dims, from dim d on, for queries i..i+nq-1 of w. */
+/* Weighs nv vectors of dims, from dim d on, for queries i..i+nq-1 of w. */
 typedef void sp_weigh_codes_fn(float *out, size_t ld_out, const struct sp_value_weights *w,
                                size_t i, const uint8_t *blocks, size_t head_dim, size_t d, int nq,
                                int nv);
@@ -214,8 +218,9 @@ INLINE void weigh_batches(float *out, size_t ld_out, const float *p, size_t ldp,
     }
 }
 
-/* Blocks *from..*to-1: those that any of n queries sees. */
-INLINE void seen_blocks(size_t *from, size_t *to, const size_t *first, const size_t *last, size_t n)
+/* Sets the blocks *from..*to-1 that any of n queries attends to. */
+INLINE void attended_blocks(size_t *from, size_t *to, const size_t *first, const size_t *last,
+                            size_t n)
 {
     *from = first[0] / SP_KV_BLOCK;
     *to = 0;
@@ -227,7 +232,7 @@ INLINE void seen_blocks(size_t *from, size_t *to, const size_t *first, const siz
     }
 }
 
-/* nv vectors of dims for all n queries of w, four, two or one at a time. */
+/* Weighs nv vectors of dims for all n queries of w, four, two or one at a time. */
 INLINE void weigh_dims(float *out, size_t ld_out, const struct sp_value_weights *w, size_t n,
                        const uint8_t *blocks, size_t head_dim, size_t d, sp_weigh_codes_fn *tile,
                        const int nv)

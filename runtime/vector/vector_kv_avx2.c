@@ -31,7 +31,8 @@ static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t he
 /* ---- scores -----------------------------------------------------------------------------------
  */
 
-/* A key block is two halves of 8 keys; a tile is nq queries times nh halves, 8 accumulators. */
+/* A key block is two halves of 8 keys; a tile is nq queries times nh halves, with 8
+ * accumulators. */
 enum { SCORE_QUERIES = 8 };
 
 INLINE __m256 load_keys(const uint8_t *p, enum sp_kv_type type)
@@ -40,7 +41,7 @@ INLINE __m256 load_keys(const uint8_t *p, enum sp_kv_type type)
     return _mm256_loadu_ps((const float *)(const void *)p);
 }
 
-/* The half blocks of a store, in position order. */
+/* The half blocks of a cache, in order of positions. */
 struct halves {
     const uint8_t *blocks;
     size_t block_size, width; /* width: bytes of a half's row of keys */
@@ -84,7 +85,7 @@ TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, stru
     }
 }
 
-/* All keys for nq queries. */
+/* Scores of nq queries for all keys. */
 TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, struct halves keys,
                          size_t n_halves, size_t head_dim, float factor, enum sp_kv_type type,
                          const int nq)
@@ -143,7 +144,7 @@ static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, 
 /* ---- weighted sums -----------------------------------------------------------------------------
  */
 
-/* Dims d.. of a row, n of them (n >= 8: 8). */
+/* Loads n dims of a row from dim d on (8 if n >= 8). */
 INLINE __m256 load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type type)
 {
     __m128i bytes = _mm_setzero_si128();
@@ -164,7 +165,7 @@ INLINE __m256 load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type
 enum { WEIGH_QUERIES = 4, VALUES_AHEAD = 4096 };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
- * dims: of the last vector, 8 unless nv is 1. */
+ * dims: number of dims of the last vector, 8 unless nv is 1. */
 TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
                      struct sp_value_rows values, size_t d, size_t dims, enum sp_kv_type type,
                      const int nq, const int nv)
@@ -195,7 +196,7 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
     }
 }
 
-/* The same for all dims: as many vectors at a time as leave room for the accumulators. */
+/* Weighs all dims, as many vectors at a time as the registers can accumulate. */
 TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
                      struct sp_value_rows values, enum sp_kv_type type, const int nq)
 {

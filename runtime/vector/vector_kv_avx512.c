@@ -33,7 +33,7 @@ static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t he
 
 enum { SCORE_QUERIES = 8 };
 
-/* 16 keys (or dims of a value) as floats. */
+/* Loads 16 keys (or dims of a value) as floats. */
 INLINE __m512 load16(const uint8_t *p, enum sp_kv_type type)
 {
     if (type == SP_KV_F16) return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
@@ -71,7 +71,7 @@ TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, cons
     }
 }
 
-/* All key blocks for nq queries, two blocks at a time. */
+/* Scores of nq queries for all key blocks, two blocks at a time. */
 TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq,
                          const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor,
                          enum sp_kv_type type, const int nq)
@@ -152,8 +152,8 @@ INLINE __m512 load_value(const uint8_t *row, size_t d, __mmask16 m, enum sp_kv_t
 
 enum { WEIGH_QUERIES = 8, VALUES_AHEAD = 4096 };
 
-/* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims,
- * the lanes of m of the last one. */
+/* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
+ * m: the lanes of the last vector. */
 TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
                      struct sp_value_rows values, size_t d, __mmask16 m, enum sp_kv_type type,
                      const int nq, const int nv)
@@ -184,7 +184,7 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
     }
 }
 
-/* The same for all dims: as many vectors at a time as leave room for the accumulators. */
+/* Weighs all dims, as many vectors at a time as the registers can accumulate. */
 TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
                      struct sp_value_rows values, enum sp_kv_type type, const int nq)
 {

@@ -28,7 +28,7 @@ static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t he
     store_halves_of_key(block, lane, k, head_dim, store_row_f16);
 }
 
-/* Four stored numbers. */
+/* Loads four stored numbers as floats. */
 INLINE float32x4_t widen4(const uint8_t *p, enum sp_kv_type type)
 {
     if (type == SP_KV_F16) return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
@@ -46,7 +46,7 @@ struct keys {
     size_t block_size, width, head_dim; /* width: bytes of a number */
 };
 
-/* nq queries times the keys of nb blocks from the b-th on. */
+/* Scores of nq queries for the keys of nb blocks from the b-th on. */
 TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, struct keys keys,
                       size_t b, float factor, enum sp_kv_type type, const int nq, const int nb)
 {
@@ -85,7 +85,7 @@ TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, stru
     }
 }
 
-/* All keys for nq queries. */
+/* Scores of nq queries for all keys. */
 TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, struct keys keys,
                          size_t n_blocks, float factor, enum sp_kv_type type, const int nq)
 {
@@ -140,7 +140,7 @@ static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, 
 /* ---- weighted sums -----------------------------------------------------------------------------
  */
 
-/* Dims d.. of a row, n of them (n >= 4: 4). */
+/* Loads n dims of a row from dim d on (4 if n >= 4). */
 INLINE float32x4_t load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type type)
 {
     const size_t width = type == SP_KV_F16 ? 2 : 4;
@@ -154,7 +154,7 @@ INLINE float32x4_t load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv
 enum { WEIGH_QUERIES = 4, VALUES_AHEAD = 4096 };
 
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
- * dims: of the last vector, 4 unless nv is 1. */
+ * dims: number of dims of the last vector, 4 unless nv is 1. */
 TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
                      struct sp_value_rows values, size_t d, size_t dims, enum sp_kv_type type,
                      const int nq, const int nv)
@@ -186,7 +186,7 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
     }
 }
 
-/* The same for all dims: as many vectors at a time as leave room for the accumulators. */
+/* Weighs all dims, as many vectors at a time as the registers can accumulate. */
 TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
                      struct sp_value_rows values, enum sp_kv_type type, const int nq)
 {

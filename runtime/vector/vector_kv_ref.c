@@ -1,5 +1,5 @@
-/* The specification of struct sp_vector_kv: how keys and values are stored, and the products of
- * attention over them, as the plain loops that vector.h describes. See vector_ref.c. */
+/* The specification of struct sp_vector_kv: the layout of stored keys and values, and the products
+ * of attention over them, as the plain loops that vector.h describes. */
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/rotation.h"
 #include "runtime/vector/vector_tables.h"
@@ -22,7 +22,7 @@ static void put_f32(uint8_t *p, float f)
     memcpy(p, &f, sizeof f);
 }
 
-/* IEEE half to float; exact. */
+/* Converts an IEEE half to float, which is exact. */
 static float get_f16(const uint8_t *p)
 {
     uint16_t h;
@@ -31,12 +31,12 @@ static float get_f16(const uint8_t *p)
 
     if (magnitude > 0x7c00) return sp_float_of_bits(sign | 0x7fc00000 | magnitude << 13);
     if (magnitude == 0x7c00) return sp_float_of_bits(sign | 0x7f800000);
-    /* Placing the bits 13 higher scales by 2^-112; denormals come out right as well. */
+    /* Moving the bits up by 13 scales by 2^-112; this is right for denormals, too. */
     float f = sp_float_of_bits(magnitude << 13) * 0x1p112f;
     return sp_float_of_bits(sp_bits_of_float(f) | sign);
 }
 
-/* Float to IEEE half, ties to even, infinity from 65520 on. */
+/* Converts a float to an IEEE half, ties to even, infinity from 65520 on. */
 static void put_f16(uint8_t *p, float f)
 {
     uint32_t bits = sp_bits_of_float(f), magnitude = bits & 0x7fffffff, h;
@@ -48,21 +48,22 @@ static void put_f16(uint8_t *p, float f)
     } else if (magnitude >= 0x38800000) {
         h = (magnitude - (112u << 23) + 0xfff + (magnitude >> 13 & 1)) >> 13;
     } else {
-        /* Denormal: adding 1/2 leaves multiples of 2^-24, rounded by the addition. */
+        /* For a denormal, adding 1/2 leaves the multiple of 2^-24, rounded by the addition. */
         h = sp_bits_of_float(sp_float_of_bits(magnitude) + 0.5f) - 0x3f000000;
     }
     uint16_t out = (uint16_t)(h | (bits >> 16 & 0x8000));
     memcpy(p, &out, sizeof out);
 }
 
-/* To the nearest integer, ties to even; |f| < 2^22. */
+/* Rounds to the nearest integer, ties to even; |f| < 2^22. */
 static int32_t round_even(float f)
 {
     return (int32_t)sp_bits_of_float(f + SP_EXP_ROUND) - (int32_t)SP_EXP_ROUND_BITS;
 }
 
-/* Codes of n numbers and their scale. Comparing the bits of |x| lets a NaN win, so that it reaches
- * the scale, always as the same NaN; limits are placed so that a NaN product gives 127. */
+/* Computes the codes of n numbers; returns their scale. Magnitudes are compared as bits, so that a
+ * NaN is the largest and reaches the scale, always as the same NaN; the limits are written so that
+ * a NaN product gives 127. */
 static float quantize(int8_t *codes, const float *x, size_t n)
 {
     uint32_t m = 0;
@@ -123,7 +124,7 @@ static void store_value_f16(uint8_t *block, size_t lane, const float *v, size_t 
         put_f16(block + 2 * (lane * head_dim + d), v[d]);
 }
 
-/* The code of dim d, position `lane`. */
+/* Offset of the code of dim d at position `lane`. */
 static size_t value_code_at(size_t head_dim, size_t lane, size_t d)
 {
     return SP_KV_BLOCK * sizeof(float) + (lane / 4 * head_dim + d) * 4 + lane % 4;
@@ -147,7 +148,7 @@ static void prepare_float(uint8_t *query, const float *q, size_t head_dim)
     memcpy(query, q, head_dim * sizeof *q);
 }
 
-/* [head_dim] codes, then a scale for each group. */
+/* Prepares a query as [head_dim] codes, then a scale for each group. */
 static void prepare_q8(uint8_t *query, const float *q, size_t head_dim)
 {
     float rotated[SP_KV_GROUP];
@@ -199,7 +200,7 @@ static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, 
                  SP_KV_F16, get_f16, sizeof(uint16_t));
 }
 
-/* One prepared query against key `lane` of a block. */
+/* The dot product of a prepared query and key `lane` of a block. */
 static float dot_q8(const uint8_t *query, const uint8_t *block, size_t lane, size_t head_dim)
 {
     float acc = 0;
@@ -258,7 +259,7 @@ static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, con
                 sizeof(uint16_t));
 }
 
-/* Integers of one query's weights, and what multiplies their sums. */
+/* Computes the integers of one query's weights; returns the factor of their sums. */
 static float quantize_weights(int32_t *codes, const float *p, size_t first, size_t last,
                               const uint8_t *blocks, size_t block_size)
 {

@@ -1,6 +1,6 @@
-/* struct sp_vector with 4 lanes, one an element, bit-equal to vector_ref.c. The 16 running sums of
- * the contract are four vectors. Ends of rows go through load4 and store4, which touch no byte
- * outside the row. Attention: vector_kv_neon.c, vector_q8_neon.c. */
+/* struct sp_vector with 4 lanes, one element each, bit-equal to vector_ref.c. The 16 running sums
+ * of the contract are four vectors. Ends of rows go through load4 and store4, which touch no byte
+ * outside the row. Attention is in vector_kv_neon.c and vector_q8_neon.c. */
 #include "runtime/vector/vector_neon.h"
 #include "runtime/vector/vector_each.h"
 
@@ -24,7 +24,7 @@ static float32x4_t tanh4(float32x4_t x)
     return vbslq_f32(sign, x, vbslq_f32(is_small, small, large));
 }
 
-/* 1 + e^-x */
+/* Returns 1 + e^-x. */
 static float32x4_t one_plus_exp(float32x4_t x)
 {
     return vaddq_f32(vdupq_n_f32(1), exp4(vnegq_f32(x)));
@@ -60,13 +60,13 @@ static float32x4_t gelu_erf4(float32x4_t x)
     return vmulq_f32(x, vbslq_f32(vcltzq_f32(x), tail, vsubq_f32(one, tail)));
 }
 
-/* a < b ? a : b, which the instruction for a minimum is not where one is a NaN */
+/* Returns a < b ? a : b. The minimum instruction differs if one of them is a NaN. */
 static float32x4_t smaller(float32x4_t a, float32x4_t b)
 {
     return vbslq_f32(vcltq_f32(a, b), a, b);
 }
 
-/* a > b ? a : b */
+/* Returns a > b ? a : b. */
 static float32x4_t larger(float32x4_t a, float32x4_t b)
 {
     return vbslq_f32(vcgtq_f32(a, b), a, b);
@@ -75,7 +75,7 @@ static float32x4_t larger(float32x4_t a, float32x4_t b)
 /* ---- rows -------------------------------------------------------------------------------------
  */
 
-/* s += a * b for n elements, at most 16; 16 as a constant leaves no question. */
+/* s += a * b for n elements, at most 16; a constant 16 removes all branches. */
 INLINE void dot16(float32x4_t s[N_SUMS], const float *a, const float *b, size_t n)
 {
     UNROLL
@@ -228,7 +228,7 @@ static void rope(float *head, const float *cos, const float *sin, size_t n_rot)
     }
 }
 
-/* sums += (decayed s) . k, as dot16 */
+/* sums += (decayed s) . k, like dot16. */
 INLINE void decay16(float32x4_t sums[N_SUMS], const float *s, const float *k, float decay, size_t n)
 {
     UNROLL
@@ -240,7 +240,7 @@ INLINE void decay16(float32x4_t sums[N_SUMS], const float *s, const float *k, fl
     }
 }
 
-/* s = k d + decayed s; sums += s.q, as dot16 */
+/* s = k d + decayed s; sums += s . q, like dot16. */
 INLINE void correct16(float32x4_t sums[N_SUMS], float *s, const float *k, float d, const float *q,
                       float decay, size_t n)
 {
@@ -306,15 +306,15 @@ static void state_replay(float *state, const float *delta, const float *k, float
     }
 }
 
-/* Each of 16 lanes keeps its first maximum; the largest of those with the lowest index wins. x * 0
- * is NaN where x is not finite. */
+/* Each of 16 lanes keeps its first maximum; of the lanes with the largest, the one with the lowest
+ * index is chosen. x * 0 is NaN if x is not finite. */
 struct maxima {
     float32x4_t best[N_SUMS], check[N_SUMS];
     uint32x4_t at[N_SUMS];
 };
 
-/* Elements 16 * at.., n of them, at most 16. */
-INLINE void look_at(struct maxima *m, const float *x, uint32_t at, size_t n)
+/* Updates the maxima with n elements, at most 16, from element 16 * at on. */
+INLINE void update_maxima(struct maxima *m, const float *x, uint32_t at, size_t n)
 {
     UNROLL
     for (size_t g = 0; g < N_SUMS; g++) {
@@ -343,8 +343,8 @@ static size_t argmax(const float *x, size_t n)
         m.at[g] = vdupq_n_u32(0);
     }
     for (; n - i >= N; i += N)
-        look_at(&m, x + i, (uint32_t)(i / N), N);
-    look_at(&m, x + i, (uint32_t)(i / N), n - i);
+        update_maxima(&m, x + i, (uint32_t)(i / N), N);
+    update_maxima(&m, x + i, (uint32_t)(i / N), n - i);
     for (size_t g = 0; g < N_SUMS; g++) {
         vst1q_f32(values + LANES * g, m.best[g]);
         vst1q_f32(checks + LANES * g, m.check[g]);

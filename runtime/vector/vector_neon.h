@@ -1,5 +1,5 @@
-/* What the files of the NEON tables share: ends of rows, the sums' tree, and fmath.h's exponential,
- * 4 at a time. For files that are compiled for 64-bit ARM; empty elsewhere. */
+/* Code for the files of the NEON tables: ends of rows, the tree of sums, and fmath.h's exponential,
+ * 4 lanes at a time. It is empty unless the including file is compiled for 64-bit ARM. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_NEON_H
 #define SP_RUNTIME_VECTOR_VECTOR_NEON_H
 
@@ -18,7 +18,7 @@
 
 enum { LANES = 4, N_SUMS = 4 /* registers of the 16 running sums */ };
 
-/* p[0..n-1] and zeros; all of p[0..3] when n >= 4. */
+/* Loads p[0..n-1] and zeros; all of p[0..3] if n >= 4. */
 INLINE float32x4_t load4(const float *p, size_t n)
 {
     float rest[LANES] = {0};
@@ -40,7 +40,7 @@ INLINE void store4(float *p, size_t n, float32x4_t v)
     }
 }
 
-/* 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
+/* Adds 16 sums as a tree, 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
 INLINE float tree_sum(const float32x4_t s[N_SUMS])
 {
     float32x4_t s4 = vaddq_f32(vaddq_f32(s[0], s[2]), vaddq_f32(s[1], s[3]));
@@ -54,7 +54,7 @@ INLINE uint32x4_t magnitude(float32x4_t x)
     return vreinterpretq_u32_f32(vabsq_f32(x));
 }
 
-/* sp_expf of each lane. Limits that are numbers: a NaN passes them. */
+/* Computes sp_expf of each lane. The limits are numbers, so a NaN passes them. */
 INLINE float32x4_t exp4(float32x4_t x)
 {
     float32x4_t c = vmaxq_f32(vdupq_n_f32(SP_EXP_LOW), vminq_f32(vdupq_n_f32(SP_EXP_HIGH), x));
@@ -75,7 +75,7 @@ INLINE float32x4_t exp4(float32x4_t x)
     return vmulq_f32(p, vreinterpretq_f32_u32(vshlq_n_u32(rest, 23)));
 }
 
-/* Lanes of the vector at i that lie in first..last-1. */
+/* A mask of the lanes of the vector at i that are in first..last-1. */
 INLINE uint32x4_t lanes_between(size_t i, size_t first, size_t last)
 {
     static const uint32_t ascending[LANES] = {0, 1, 2, 3};

@@ -1,5 +1,5 @@
-/* struct sp_vector_kv for q8 stores with 8 lanes of int32: keys in scores, dims in weigh. Tiles as
- * in vector_kv_avx2.c. */
+/* struct sp_vector_kv for q8 caches with 8 lanes of int32: keys in scores, dims in weigh. The tiles
+ * are like those of vector_kv_avx2.c. */
 #include "runtime/vector/vector_avx2.h"
 #include "runtime/vector/vector_kv.h"
 
@@ -20,8 +20,8 @@ INLINE __m256i magnitude(__m256 x)
     return _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x7fffffff));
 }
 
-/* Codes of n numbers, a multiple of 32; returns their scale. Operand order decides what a NaN
- * gives, as in vector_kv_ref.c. */
+/* Computes the codes of n numbers, a multiple of 32; returns their scale. As in vector_kv_ref.c the
+ * order of operands decides the result for a NaN. */
 static float quantize(int8_t *codes, const float *x, size_t n)
 {
     __m256i m = _mm256_setzero_si256(), q[4];
@@ -37,7 +37,7 @@ static float quantize(int8_t *codes, const float *x, size_t n)
             v = _mm256_max_ps(_mm256_min_ps(v, _mm256_set1_ps(127)), _mm256_set1_ps(-127));
             q[i] = _mm256_cvtps_epi32(v);
         }
-        /* Packing works within 128-bit halves: dwords come out as 0 2 4 6 | 1 3 5 7. */
+        /* Packs work within 128-bit halves: dwords come out in the order 0 2 4 6 | 1 3 5 7. */
         __m256i words =
             _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
         words = _mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
@@ -66,8 +66,8 @@ static void prepare(uint8_t *query, const float *q, size_t head_dim)
 
 enum { SCORE_QUERIES = 4 };
 
-/* One half block of 8 keys. The product of signed bytes is |k| times q with k's sign; two products
- * of at most 127 * 127 fit 16 bits. */
+/* Scores of one half block of 8 keys. The product of signed bytes is |k| times q with the sign of
+ * k; two products of at most 127 * 127 fit 16 bits. */
 INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const uint8_t *half,
                         size_t head_dim, float factor, const int nq)
 {
@@ -109,7 +109,7 @@ INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const 
     }
 }
 
-/* One half block for all queries. */
+/* Scores of all queries for one half block. */
 INLINE void scores_half(float *scores, size_t ld, const uint8_t *queries, size_t n_queries,
                         const uint8_t *half, size_t head_dim, float factor)
 {
@@ -150,13 +150,13 @@ static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size
 
 enum { WEIGH_QUERIES = 4 };
 
-/* What some queries give each position, as pairs of 16 bits for positions (0, 2) and (1, 3) of
- * every four, and what multiplies the sums. Positions that a query does not see have weight 0,
- * whatever lies in the store. */
+/* The weights of several queries, as pairs of 16 bits for positions (0, 2) and (1, 3) of every
+ * four, and the factors of their sums. Positions that a query does not attend to have weight 0,
+ * whatever the cache contains. */
 struct sp_value_weights {
     int32_t pairs[WEIGH_BATCH][SP_SPAN / 2];
     float scale[WEIGH_BATCH];
-    size_t first, last; /* blocks that any query sees */
+    size_t first, last; /* blocks that any query attends to */
 };
 
 /* p times the scale of its value, for 8 positions from j on; 0 outside first..last-1. */
@@ -171,7 +171,7 @@ INLINE __m256 scaled(const float *p, const uint8_t *blocks, size_t block_size, s
     return _mm256_and_ps(x, lanes_between(j, first, last));
 }
 
-/* Query i of w; blocks w->first..w->last-1 are filled. */
+/* Sets query i of w for blocks w->first..w->last-1. */
 static void quantize_weights(struct sp_value_weights *w, size_t i, const float *p, size_t first,
                              size_t last, const uint8_t *blocks, size_t block_size)
 {
@@ -185,7 +185,7 @@ static void quantize_weights(struct sp_value_weights *w, size_t i, const float *
     for (size_t j = start; j < end; j += LANES) {
         __m256 x = _mm256_mul_ps(scaled(p, blocks, block_size, j, first, last), inverse);
         __m256i c = _mm256_cvtps_epi32(_mm256_min_ps(x, _mm256_set1_ps(32767)));
-        /* c0 | c2 << 16, c1 | c3 << 16 of each half; the rest is dropped */
+        /* Combines c0 | c2 << 16 and c1 | c3 << 16 of each half; the other lanes are unused. */
         c = _mm256_or_si256(c, _mm256_slli_epi32(_mm256_srli_si256(c, 8), 16));
         c = _mm256_permute4x64_epi64(c, 0x08);
         _mm_storeu_si128((__m128i *)(w->pairs[i] + j / 2), _mm256_castsi256_si128(c));
@@ -193,8 +193,8 @@ static void quantize_weights(struct sp_value_weights *w, size_t i, const float *
     w->scale[i] = max / 32767.0f;
 }
 
-/* nv vectors of 8 dims, from dim d on, for queries i..i+nq-1 of w. A vector of codes holds four
- * positions of each dim: its odd bytes, widened, are positions 1 and 3. */
+/* Weighs nv vectors of 8 dims, from dim d on, for queries i..i+nq-1 of w. A vector of codes holds
+ * four positions of each dim: its odd bytes, widened, are positions 1 and 3. */
 INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights *w, size_t i,
                        const uint8_t *blocks, size_t head_dim, size_t d, const int nq, const int nv)
 {
@@ -240,7 +240,7 @@ static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, c
     struct sp_value_weights w;
     size_t d = 0;
 
-    seen_blocks(&w.first, &w.last, first, last, n);
+    attended_blocks(&w.first, &w.last, first, last, n);
     for (size_t i = 0; i < n; i++)
         quantize_weights(&w, i, p + i * ldp, first[i], last[i], blocks, size);
     for (; n < WEIGH_QUERIES && d + 4 * LANES <= head_dim; d += 4 * LANES)

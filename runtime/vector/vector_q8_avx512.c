@@ -1,5 +1,5 @@
-/* struct sp_vector_kv for q8 stores: products of bytes, four at a time, in 16 lanes of int32. Lanes
- * are keys in scores, dims in weigh. Tiles as in vector_kv_avx512.c. */
+/* struct sp_vector_kv for q8 caches: products of bytes, four at a time, in 16 lanes of int32. Lanes
+ * are keys in scores, dims in weigh. The tiles are like those of vector_kv_avx512.c. */
 #include "runtime/vector/vector_avx512.h"
 #include "runtime/vector/vector_kv.h"
 
@@ -10,7 +10,7 @@ enum {
 /* ---- stored numbers ----------------------------------------------------------------------------
  */
 
-/* Largest |x| as bits, so that a NaN wins. */
+/* The largest |x| as bits, so that a NaN is the largest. */
 static uint32_t max_magnitude(const float *x, size_t n)
 {
     __m512i m = _mm512_setzero_si512();
@@ -21,8 +21,8 @@ static uint32_t max_magnitude(const float *x, size_t n)
     return _mm512_reduce_max_epu32(m);
 }
 
-/* Codes of n numbers, a multiple of 16; returns their scale. Operand order decides what a NaN
- * gives, as in vector_kv_ref.c. */
+/* Computes the codes of n numbers, a multiple of 16; returns their scale. As in vector_kv_ref.c the
+ * order of operands decides the result for a NaN. */
 static float quantize(int8_t *codes, const float *x, size_t n)
 {
     __m512 top = _mm512_set1_ps(127), bottom = _mm512_set1_ps(-127);
@@ -107,7 +107,7 @@ INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const 
     }
 }
 
-/* nb key blocks for all queries. */
+/* Scores of all queries for nb key blocks. */
 INLINE void scores_blocks(float *scores, size_t ld, const uint8_t *queries, size_t n_queries,
                           const uint8_t *blocks, size_t head_dim, float factor, const int nb)
 {
@@ -153,12 +153,12 @@ static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size
 
 enum { WEIGH_QUERIES = 4, AHEAD = 2 /* blocks */ };
 
-/* What some queries give each position, in two bytes, and what multiplies the sums. Positions that
- * a query does not see have weight 0, whatever lies in the store. */
+/* The weights of several queries, in two bytes per position, and the factors of their sums.
+ * Positions that a query does not attend to have weight 0, whatever the cache contains. */
 struct sp_value_weights {
     uint8_t low[WEIGH_BATCH][SP_SPAN], high[WEIGH_BATCH][SP_SPAN];
     float scale[WEIGH_BATCH];
-    size_t first, last; /* blocks that any query sees */
+    size_t first, last; /* blocks that any query attends to */
 };
 
 /* p times the scale of its value, for 16 positions; 0 outside first..last-1. */
@@ -171,7 +171,7 @@ INLINE __m512 scaled(const float *p, const uint8_t *blocks, size_t block_size, s
                          _mm512_maskz_loadu_ps(m, blocks + b * block_size));
 }
 
-/* Query i of w; blocks w->first..w->last are filled, rounded out to pairs. */
+/* Sets query i of w for blocks w->first..w->last, rounded up to pairs. */
 static void quantize_weights(struct sp_value_weights *w, size_t i, const float *p, size_t first,
                              size_t last, const uint8_t *blocks, size_t block_size)
 {
@@ -213,7 +213,7 @@ INLINE __m512i four_weights(const uint8_t *plane, size_t j)
     return _mm512_set1_epi32(four);
 }
 
-/* nv vectors of 16 dims, from dim d on, for queries i..i+nq-1 of w. */
+/* Weighs nv vectors of 16 dims, from dim d on, for queries i..i+nq-1 of w. */
 INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights *w, size_t i,
                        const uint8_t *blocks, size_t head_dim, size_t d, const int nq, const int nv)
 {
@@ -257,7 +257,7 @@ static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, c
     struct sp_value_weights w;
     size_t d = 0;
 
-    seen_blocks(&w.first, &w.last, first, last, n);
+    attended_blocks(&w.first, &w.last, first, last, n);
     for (size_t i = 0; i < n; i++)
         quantize_weights(&w, i, p + i * ldp, first[i], last[i], blocks, size);
     for (; n < WEIGH_QUERIES && d + 4 * LANES <= head_dim; d += 4 * LANES)

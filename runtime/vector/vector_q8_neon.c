@@ -1,9 +1,10 @@
-/* struct sp_vector_kv for q8 stores with NEON's dot products (FEAT_DotProd): keys in scores, dims
- * in weigh, four of them a register, each with four bytes. Tiles as in vector_kv_neon.c. */
+/* struct sp_vector_kv for q8 caches with NEON's dot products (FEAT_DotProd). Lanes are keys in
+ * scores, dims in weigh, four in each register with four bytes each. The tiles are like those of
+ * vector_kv_neon.c. */
 #include "runtime/vector/vector_kv.h"
 #include "runtime/vector/vector_neon.h"
 
-/* i + x . w for four bytes of each lane of x and lane `at`, a constant, of w */
+/* Returns i + x . w for four bytes of each lane of x and of lane `at`, a constant, of w. */
 INLINE int32x4_t dot4(int32x4_t i, int8x16_t x, int8x16_t w, size_t at)
 {
     switch (at) {
@@ -18,7 +19,7 @@ INLINE int32x4_t dot4(int32x4_t i, int8x16_t x, int8x16_t w, size_t at)
     }
 }
 
-/* The low halves of the lanes of two vectors. */
+/* Combines the low halves of the lanes of two vectors. */
 INLINE int16x8_t narrow(int32x4_t a, int32x4_t b)
 {
     return vcombine_s16(vmovn_s32(a), vmovn_s32(b));
@@ -27,8 +28,8 @@ INLINE int16x8_t narrow(int32x4_t a, int32x4_t b)
 /* ---- stored numbers ----------------------------------------------------------------------------
  */
 
-/* Codes of n numbers, a multiple of 32; returns their scale. vminnm takes the limit where the other
- * is a NaN, as vector_kv_ref.c does. */
+/* Computes the codes of n numbers, a multiple of 32; returns their scale. vminnm returns the limit
+ * if the other operand is a NaN, like vector_kv_ref.c. */
 static float quantize(int8_t *codes, const float *x, size_t n)
 {
     const float32x4_t top = vdupq_n_f32(127), bottom = vdupq_n_f32(-127);
@@ -72,8 +73,8 @@ static void prepare(uint8_t *query, const float *q, size_t head_dim)
 
 enum { SCORE_QUERIES = 8, FOURS = SP_KV_GROUP / 4 };
 
-/* Four keys of a block, whose codes begin at `keys`, times nq queries. A group's codes fill eight
- * registers. */
+/* Scores of nq queries for four keys of a block, whose codes begin at `keys`. A group's codes fill
+ * eight registers. */
 INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const uint8_t *keys,
                         size_t head_dim, float factor, const int nq)
 {
@@ -109,7 +110,7 @@ INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const 
         vst1q_f32(scores + (size_t)i * ld, vmulq_n_f32(acc[i], factor));
 }
 
-/* Four keys for all queries. */
+/* Scores of all queries for four keys. */
 INLINE void scores_keys(float *scores, size_t ld, const uint8_t *queries, size_t n_queries,
                         const uint8_t *keys, size_t head_dim, float factor)
 {
@@ -153,13 +154,13 @@ static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size
 
 enum { WEIGH_QUERIES = 4 };
 
-/* What some queries give each position, and what multiplies the sums. The weight is an integer of
- * 15 bits; its negative has two signed bytes as digits, 256 * high + low. Positions that a query
- * does not see have weight 0, whatever lies in the store. */
+/* The weights of several queries and the factors of their sums. A weight is an integer of 15 bits;
+ * its negative has two signed bytes as digits, 256 * high + low. Positions that a query does not
+ * attend to have weight 0, whatever the cache contains. */
 struct sp_value_weights {
     int8_t low[WEIGH_BATCH][SP_SPAN], high[WEIGH_BATCH][SP_SPAN];
     float scale[WEIGH_BATCH];
-    size_t first, last; /* blocks that any query sees */
+    size_t first, last; /* blocks that any query attends to */
 };
 
 /* p times the scale of its value, for 4 positions from j on; 0 outside first..last-1. */
@@ -173,7 +174,7 @@ INLINE float32x4_t scaled(const float *p, const uint8_t *blocks, size_t block_si
     return vbslq_f32(lanes_between(j, first, last), x, vdupq_n_f32(0));
 }
 
-/* Query i of w; blocks w->first..w->last-1 are filled. */
+/* Sets query i of w for blocks w->first..w->last-1. */
 static void quantize_weights(struct sp_value_weights *w, size_t i, const float *p, size_t first,
                              size_t last, const uint8_t *blocks, size_t block_size)
 {
@@ -199,7 +200,7 @@ static void quantize_weights(struct sp_value_weights *w, size_t i, const float *
     w->scale[i] = max / 32767.0f;
 }
 
-/* nv vectors of 4 dims, from dim d on, for queries i..i+nq-1 of w. */
+/* Weighs nv vectors of 4 dims, from dim d on, for queries i..i+nq-1 of w. */
 INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights *w, size_t i,
                        const uint8_t *blocks, size_t head_dim, size_t d, const int nq, const int nv)
 {
@@ -245,7 +246,7 @@ INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights 
     }
 }
 
-/* Dims d..d+31 for all n queries of w. */
+/* Weighs dims d..d+31 for all n queries of w. */
 INLINE void weigh_group(float *out, size_t ld_out, const struct sp_value_weights *w, size_t n,
                         const uint8_t *blocks, size_t head_dim, size_t d)
 {
@@ -269,7 +270,7 @@ static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, c
     const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
     struct sp_value_weights w;
 
-    seen_blocks(&w.first, &w.last, first, last, n);
+    attended_blocks(&w.first, &w.last, first, last, n);
     for (size_t i = 0; i < n; i++)
         quantize_weights(&w, i, p + i * ldp, first[i], last[i], blocks, size);
     for (size_t d = 0; d < head_dim; d += 32)

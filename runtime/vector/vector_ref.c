@@ -1,7 +1,6 @@
 /* The specification of struct sp_vector: every function as the plain loop that vector.h describes.
- * The tables for instruction sets give identical bits; tests/runtime/test_vector.c holds them
- * against this one. Baseline C without libm, fmaf and sqrtf apart, which IEEE 754 defines to the
- * bit. */
+ * The tables of instruction sets give identical bits, which tests/runtime/test_vector.c checks.
+ * Baseline C without libm, except fmaf and sqrtf, which IEEE 754 defines to the bit. */
 #include "runtime/vector/fmath.h"
 #include "runtime/vector/vector_each.h"
 #include "runtime/vector/vector_tables.h"
@@ -10,7 +9,7 @@
 
 enum { SUMS = 16 };
 
-/* 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
+/* Adds 16 sums as a tree, 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
 static float tree_sum(float s[SUMS])
 {
     for (size_t half = SUMS / 2; half > 0; half /= 2) {
@@ -192,7 +191,7 @@ static void softmax(float *s, size_t first, size_t last, float *max, float *sum)
 
     for (size_t i = first; i < last; i++)
         m = s[i] > m ? s[i] : m;
-    m += 0.0f; /* a maximum of -0 becomes +0, whichever zero came first */
+    m += 0.0f; /* makes a maximum of -0 +0, whichever zero came first */
     for (size_t i = first; i < last; i++) {
         s[i] = sp_expf(s[i] - m);
         sums[i % SUMS] += s[i];

@@ -1,5 +1,5 @@
-/* The tables behind sp_vector_find, one per instruction set, the parts they point to, and what
- * their files share whatever the set. */
+/* The tables that sp_vector_find chooses from, one per instruction set, the tables they point to,
+ * and code for all of their files. */
 #ifndef SP_RUNTIME_VECTOR_VECTOR_TABLES_H
 #define SP_RUNTIME_VECTOR_VECTOR_TABLES_H
 
@@ -7,21 +7,21 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* A function inlined with constant sizes, so that its loops unroll. SP_ROLLED: as in
- * quantize/kernels_avx512.c. */
+/* A function inlined with constant sizes, so that its loops unroll. quantize/kernels_avx512.c
+ * explains SP_ROLLED. */
 #if defined(SP_ROLLED)
 #define TILE static
 #else
 #define TILE INLINE
 #endif
 
-/* The largest magnitude of numbers, compared as bits, is a NaN above the first; as the second it is
- * the same one everywhere. */
+/* Magnitudes are compared as bits: those of a NaN are above SP_INFINITY_BITS. SP_NAN_BITS is the
+ * NaN that all instruction sets use. */
 #define SP_INFINITY_BITS 0x7f800000u
 #define SP_NAN_BITS 0x7fc00000u
 
-/* Asks for n bytes, `ahead` bytes past p, which may lie beyond the store: a tile's computing would
- * otherwise wait for memory, since the processor's own prefetch stops at the end of every page. */
+/* Prefetches n bytes, `ahead` bytes after p, possibly beyond the cache's memory. The processor's
+ * own prefetch stops at the end of every page, and a tile would otherwise wait for memory. */
 INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
 {
     for (size_t i = 0; i < n; i += 64)
