@@ -8,8 +8,7 @@
 
 enum { N = SP_GPTQ_GROUP };
 
-/* ---- layout -------------------------------------------------------------------------------
- */
+/* ---- layout ---- */
 
 /* Floats of one block of `width` columns. Each group has N columns fewer than the one before. */
 static size_t block_size(size_t width)
@@ -37,8 +36,7 @@ size_t sp_gptq_offset(size_t cols, size_t g)
            N * (before * width - N * (before * (before - 1) / 2));
 }
 
-/* ---- solving ----------------------------------------------------------------------------------
- */
+/* ---- solving ---- */
 
 /* a[j][i] = sums of (i, j), i <= j: the block's lower triangle. */
 static void load_block(double *a, const float *sums, size_t width)

@@ -51,8 +51,7 @@ static inline lanes smaller(lanes a, lanes b)
     return select(a < b, a, b);
 }
 
-/* ---- accumulation -----------------------------------------------------------------------------
- */
+/* ---- accumulation ---- */
 
 /* Adds to the sums of four columns from j on; the four additions are independent. */
 static inline void accumulate_four(float *sums, const float *x, size_t ld, size_t n_rows,
@@ -81,8 +80,7 @@ static inline void accumulate(float *sums, const float *x, size_t ld, size_t n_r
         accumulate_four(sums, x, ld, n_rows, first, j);
 }
 
-/* ---- encoding ---------------------------------------------------------------------------------
- */
+/* ---- encoding ---- */
 
 /* One group of a panel by column, in units of the rows' scales: the weights w, and v, which
  * includes the errors of the groups before. */

@@ -45,8 +45,7 @@ struct sp_attention_scratch {
     atomic_uint *open_items; /* [n_parts] unfinished items of a tile that is split, owned */
 };
 
-/* ---- scratch ----------------------------------------------------------------------------------
- */
+/* ---- scratch ---- */
 
 /* Number of parts for rows whose tiles are split: at least one row's; 0 for a single thread. */
 static size_t count_parts(unsigned n_threads, size_t n_heads, size_t ld, size_t max_rows,
@@ -118,8 +117,7 @@ void sp_attention_scratch_free(struct sp_attention_scratch *scratch)
     free(scratch);
 }
 
-/* ---- one tile ---------------------------------------------------------------------------------
- */
+/* ---- one tile ---- */
 
 /* One call of sp_attend. */
 struct run {
@@ -300,8 +298,7 @@ static void write_totals(const struct run *run, const struct tile *tile, struct 
     }
 }
 
-/* ---- the items of a run -----------------------------------------------------------------------
- */
+/* ---- work items ---- */
 
 /* An item that is a whole tile. Late tiles have the most keys and start first. */
 static void attend_tile(void *context, size_t item, unsigned worker)

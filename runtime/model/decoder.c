@@ -8,8 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* ---- opening ----------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 static enum sp_status open_frequencies(struct sp_decoder *d, struct sp_err *err)
 {
@@ -121,8 +120,7 @@ void sp_decoder_close(struct sp_decoder *d)
     free(d);
 }
 
-/* ---- what is stored ---------------------------------------------------------------------------
- */
+/* ---- caches ---- */
 
 static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
 {

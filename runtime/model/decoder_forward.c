@@ -363,8 +363,7 @@ void sp_decoder_commit(struct sp_decoder *d, size_t n)
         sp_recurrent_commit(d, i, n);
 }
 
-/* ---- what comes out ---------------------------------------------------------------------------
- */
+/* ---- logits ---- */
 
 /* Rows of the pass whose final norms are the input of the head. */
 struct final_job {
@@ -426,8 +425,7 @@ const float *sp_decoder_features(const struct sp_decoder *d)
     return d->features;
 }
 
-/* ---- several sequences ------------------------------------------------------------------------
- */
+/* ---- batches ---- */
 
 bool sp_batch_fits(const struct sp_batch_seq *seqs, size_t n_seqs)
 {
@@ -481,8 +479,7 @@ void sp_batch_run(const struct sp_batch_seq *seqs, size_t n_seqs)
     make_logits(ws);
 }
 
-/* ---- context of block drafts ------------------------------------------------------------------
- */
+/* ---- context of block drafts ---- */
 
 void sp_decoder_add_context(struct sp_decoder *d, const float *features, size_t n, size_t pos)
 {

@@ -189,8 +189,7 @@ struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *s
     return size;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------
- */
+/* ---- writing ---- */
 
 /* The names of the matrices that share the sums of slot `first`, in their order, separated by
  * commas. */

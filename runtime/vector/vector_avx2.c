@@ -6,8 +6,7 @@
 
 #include <assert.h>
 
-/* ---- fmath.h, lane by lane --------------------------------------------------------------------
- */
+/* ---- fmath.h, lane by lane ---- */
 
 static __m256 tanh8(__m256 x)
 {
@@ -64,8 +63,7 @@ static __m256 gelu_erf8(__m256 x)
     return _mm256_mul_ps(x, _mm256_blendv_ps(_mm256_sub_ps(one, tail), tail, is_below));
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 static float dot(const float *a, const float *b, size_t n)
 {

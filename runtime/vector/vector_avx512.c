@@ -6,8 +6,7 @@
 
 #include <assert.h>
 
-/* ---- fmath.h, lane by lane --------------------------------------------------------------------
- */
+/* ---- fmath.h, lane by lane ---- */
 
 static __m512 tanh16(__m512 x)
 {
@@ -64,8 +63,7 @@ static __m512 gelu_erf16(__m512 x)
     return _mm512_mul_ps(x, _mm512_mask_blend_ps(is_below, _mm512_sub_ps(one, tail), tail));
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 static float dot(const float *a, const float *b, size_t n)
 {

@@ -11,8 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- f32 and f16: stored numbers --------------------------------------------------------------
- */
+/* ---- f32 and f16: stored numbers ---- */
 
 /* Writes n numbers as f16. */
 typedef void sp_store_row_fn(uint8_t *row, const float *x, size_t n);
@@ -49,8 +48,7 @@ INLINE void prepare_floats(uint8_t *query, const float *q, size_t head_dim)
     memcpy(query, q, head_dim * sizeof *q);
 }
 
-/* ---- f32 and f16: weighted sums ----------------------------------------------------------------
- */
+/* ---- f32 and f16: weighted sums ---- */
 
 /* The values of consecutive positions, one row each. */
 struct sp_value_rows {
@@ -120,8 +118,7 @@ INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, 
     }
 }
 
-/* ---- q8: stored numbers ------------------------------------------------------------------------
- */
+/* ---- q8: stored numbers ---- */
 
 /* Computes the codes of n numbers, a multiple of SP_KV_GROUP; returns their scale. */
 typedef float sp_quantize_fn(int8_t *codes, const float *x, size_t n);
@@ -161,8 +158,7 @@ INLINE void store_codes_of_value(uint8_t *block, size_t lane, const float *v, si
         to[4 * d] = (uint8_t)codes[d];
 }
 
-/* ---- q8: queries -------------------------------------------------------------------------------
- */
+/* ---- q8: queries ---- */
 
 /* The codes of 32 dims of a prepared query, which is an array of these groups. */
 struct sp_query_group {
@@ -189,8 +185,7 @@ INLINE void prepare_codes(uint8_t *query, const float *q, size_t head_dim, sp_qu
     }
 }
 
-/* ---- q8: weighted sums -------------------------------------------------------------------------
- */
+/* ---- q8: weighted sums ---- */
 
 enum { WEIGH_BATCH = 16 }; /* queries whose weights become integers before the values are read */
 

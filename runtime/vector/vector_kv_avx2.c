@@ -6,8 +6,7 @@
 #include "runtime/vector/vector_avx2.h"
 #include "runtime/vector/vector_kv.h"
 
-/* ---- stored numbers ---------------------------------------------------------------------------
- */
+/* ---- stored numbers ---- */
 
 static void store_row_f16(uint8_t *row, const float *v, size_t head_dim)
 {
@@ -28,8 +27,7 @@ static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t he
     store_halves_of_key(block, lane, k, head_dim, store_row_f16);
 }
 
-/* ---- scores -----------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 /* A key block is two halves of 8 keys; a tile is nq queries times nh halves, with 8
  * accumulators. */
@@ -141,8 +139,7 @@ static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, 
                  SP_KV_F16);
 }
 
-/* ---- weighted sums -----------------------------------------------------------------------------
- */
+/* ---- weighted sums ---- */
 
 /* Loads n dims of a row from dim d on (8 if n >= 8). */
 INLINE __m256 load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type type)

@@ -6,8 +6,7 @@
 #include "runtime/vector/vector_kv.h"
 #include "runtime/vector/vector_neon.h"
 
-/* ---- stored numbers ---------------------------------------------------------------------------
- */
+/* ---- stored numbers ---- */
 
 static void store_row_f16(uint8_t *row, const float *x, size_t n)
 {
@@ -35,8 +34,7 @@ INLINE float32x4_t widen4(const uint8_t *p, enum sp_kv_type type)
     return vreinterpretq_f32_u8(vld1q_u8(p));
 }
 
-/* ---- scores -----------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 enum { SCORE_QUERIES = 4, QUARTERS = SP_KV_BLOCK / LANES };
 
@@ -137,8 +135,7 @@ static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, 
                  SP_KV_F16);
 }
 
-/* ---- weighted sums -----------------------------------------------------------------------------
- */
+/* ---- weighted sums ---- */
 
 /* Loads n dims of a row from dim d on (4 if n >= 4). */
 INLINE float32x4_t load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type type)

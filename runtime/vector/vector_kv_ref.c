@@ -6,8 +6,7 @@
 
 #include <assert.h>
 
-/* ---- stored numbers ---------------------------------------------------------------------------
- */
+/* ---- stored numbers ---- */
 
 static float get_f32(const uint8_t *p)
 {
@@ -140,8 +139,7 @@ static void store_value_q8(uint8_t *block, size_t lane, const float *v, size_t h
         memcpy(block + value_code_at(head_dim, lane, d), codes + d, 1);
 }
 
-/* ---- queries ----------------------------------------------------------------------------------
- */
+/* ---- queries ---- */
 
 static void prepare_float(uint8_t *query, const float *q, size_t head_dim)
 {
@@ -162,8 +160,7 @@ static void prepare_q8(uint8_t *query, const float *q, size_t head_dim)
     }
 }
 
-/* ---- attention --------------------------------------------------------------------------------
- */
+/* ---- attention ---- */
 
 typedef float read_fn(const uint8_t *p);
 

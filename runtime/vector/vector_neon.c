@@ -6,8 +6,7 @@
 
 #include <assert.h>
 
-/* ---- fmath.h, lane by lane --------------------------------------------------------------------
- */
+/* ---- fmath.h, lane by lane ---- */
 
 static float32x4_t tanh4(float32x4_t x)
 {
@@ -72,8 +71,7 @@ static float32x4_t larger(float32x4_t a, float32x4_t b)
     return vbslq_f32(vcgtq_f32(a, b), a, b);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 /* s += a * b for n elements, at most 16; a constant 16 removes all branches. */
 INLINE void dot16(float32x4_t s[N_SUMS], const float *a, const float *b, size_t n)

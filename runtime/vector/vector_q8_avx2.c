@@ -3,8 +3,7 @@
 #include "runtime/vector/vector_avx2.h"
 #include "runtime/vector/vector_kv.h"
 
-/* ---- stored numbers ----------------------------------------------------------------------------
- */
+/* ---- stored numbers ---- */
 
 static uint32_t max_of_lanes(__m256i v)
 {
@@ -56,8 +55,7 @@ static void store_value(uint8_t *block, size_t lane, const float *v, size_t head
     store_codes_of_value(block, lane, v, head_dim, quantize);
 }
 
-/* ---- scores ------------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 static void prepare(uint8_t *query, const float *q, size_t head_dim)
 {
@@ -145,8 +143,7 @@ static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size
     }
 }
 
-/* ---- weighted sums -----------------------------------------------------------------------------
- */
+/* ---- weighted sums ---- */
 
 enum { WEIGH_QUERIES = 4 };
 

@@ -7,8 +7,7 @@ enum {
     GROUP_VECTORS = SP_KV_GROUP / 4
 }; /* 64-byte vectors of 16 keys that a group of dims fills */
 
-/* ---- stored numbers ----------------------------------------------------------------------------
- */
+/* ---- stored numbers ---- */
 
 /* The largest |x| as bits, so that a NaN is the largest. */
 static uint32_t max_magnitude(const float *x, size_t n)
@@ -48,8 +47,7 @@ static void store_value(uint8_t *block, size_t lane, const float *v, size_t head
     store_codes_of_value(block, lane, v, head_dim, quantize);
 }
 
-/* ---- scores ------------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 static void prepare(uint8_t *query, const float *q, size_t head_dim)
 {
@@ -148,8 +146,7 @@ static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size
     }
 }
 
-/* ---- weighted sums -----------------------------------------------------------------------------
- */
+/* ---- weighted sums ---- */
 
 enum { WEIGH_QUERIES = 4, AHEAD = 2 /* blocks */ };
 

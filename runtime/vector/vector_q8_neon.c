@@ -25,8 +25,7 @@ INLINE int16x8_t narrow(int32x4_t a, int32x4_t b)
     return vcombine_s16(vmovn_s32(a), vmovn_s32(b));
 }
 
-/* ---- stored numbers ----------------------------------------------------------------------------
- */
+/* ---- stored numbers ---- */
 
 /* Computes the codes of n numbers, a multiple of 32; returns their scale. vminnm returns the limit
  * if the other operand is a NaN, like vector_kv_ref.c. */
@@ -63,8 +62,7 @@ static void store_value(uint8_t *block, size_t lane, const float *v, size_t head
     store_codes_of_value(block, lane, v, head_dim, quantize);
 }
 
-/* ---- scores ------------------------------------------------------------------------------------
- */
+/* ---- scores ---- */
 
 static void prepare(uint8_t *query, const float *q, size_t head_dim)
 {
@@ -149,8 +147,7 @@ static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size
     }
 }
 
-/* ---- weighted sums -----------------------------------------------------------------------------
- */
+/* ---- weighted sums ---- */
 
 enum { WEIGH_QUERIES = 4 };
 

@@ -28,8 +28,7 @@ static float dot(const float *a, const float *b, size_t n)
     return tree_sum(s);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------
- */
+/* ---- rows ---- */
 
 static void rms_norm(float *y, const float *x, const float *w, size_t n, float eps)
 {
