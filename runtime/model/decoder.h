@@ -119,8 +119,9 @@ void sp_decoder_add_context(struct sp_decoder *decoder, const float *features, s
 /* Writes or reads the caches of the len committed positions and the checkpoints. Reading requires a
  * decoder of the same model; its contents are lost even on failure, and the next pass must then
  * begin at position 0. */
-SP_MUST_CHECK enum sp_status sp_decoder_state(struct sp_decoder *decoder, struct sp_state *state,
-                                              size_t len, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_decoder_transfer(struct sp_decoder *decoder,
+                                                 struct sp_session_file *file, size_t len,
+                                                 struct sp_err *err);
 
 /* Digest of everything that positions 0..len-1 left in the caches (tests of exact rollback). */
 uint64_t sp_decoder_digest(struct sp_decoder *decoder, size_t len);

@@ -90,16 +90,17 @@ void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, siz
         sp_kv_put_head(kv, vector, h, pos, n, k + h * kv->head_dim, v + h * kv->value_dim, ld);
 }
 
-enum sp_status sp_kv_state(struct sp_kv *kv, struct sp_state *state, size_t len, struct sp_err *err)
+enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, size_t len,
+                              struct sp_err *err)
 {
     size_t n_used = sp_round_up(len, SP_SPAN), n;
     enum sp_status st;
 
     if (n_used > kv->n_slots) n_used = kv->n_slots;
-    if ((st = sp_state_same(state, n_used, "context (--num-ctx)", err))) return st;
+    if ((st = sp_session_file_match(file, n_used, "context (--num-ctx)", err))) return st;
     n = n_used / SP_KV_BLOCK * kv->n_heads;
-    if ((st = sp_state_bytes(state, kv->keys, n * kv->key_block_size, err))) return st;
-    return sp_state_bytes(state, kv->values, n * kv->value_block_size, err);
+    if ((st = sp_session_file_bytes(file, kv->keys, n * kv->key_block_size, err))) return st;
+    return sp_session_file_bytes(file, kv->values, n * kv->value_block_size, err);
 }
 
 /* Copies key `lane` of a block to `out`; returns its size. */

@@ -66,8 +66,8 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
 
 /* Writes or reads the slots of positions 0..len-1 that still exist. Reading requires a cache of the
  * same type and shape, which is not checked; SP_E_INPUT if it has another number of slots. */
-SP_MUST_CHECK enum sp_status sp_kv_state(struct sp_kv *kv, struct sp_state *state, size_t len,
-                                         struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file,
+                                            size_t len, struct sp_err *err);
 
 /* Digest of the stored positions first..last-1 (tests compare caches by it). */
 uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last);

@@ -11,7 +11,7 @@
 enum { MAGIC_SIZE = 8, HEAD_SIZE = 16, VERSION = 1 };
 static const char magic[MAGIC_SIZE] = "SPCACHE";
 
-struct sp_state {
+struct sp_session_file {
     struct sp_file *in;         /* owned; NULL if the file is written */
     struct sp_atomic_file *out; /* owned; NULL if the file is read */
     struct sp_hash *digest;     /* owned */
@@ -19,9 +19,10 @@ struct sp_state {
     uint64_t at;
 };
 
-enum sp_status sp_state_create(struct sp_state **out, const char *path, struct sp_err *err)
+enum sp_status sp_session_file_create(struct sp_session_file **out, const char *path,
+                                      struct sp_err *err)
 {
-    struct sp_state *s = NULL;
+    struct sp_session_file *s = NULL;
     uint8_t head[HEAD_SIZE];
     enum sp_status st;
 
@@ -38,11 +39,11 @@ enum sp_status sp_state_create(struct sp_state **out, const char *path, struct s
     *out = s;
     s = NULL;
 done:
-    sp_state_close(s);
+    sp_session_file_close(s);
     return st;
 }
 
-static enum sp_status check_head(struct sp_state *s, struct sp_err *err)
+static enum sp_status check_head(struct sp_session_file *s, struct sp_err *err)
 {
     uint8_t head[HEAD_SIZE];
     enum sp_status st;
@@ -62,9 +63,10 @@ static enum sp_status check_head(struct sp_state *s, struct sp_err *err)
     return SP_OK;
 }
 
-enum sp_status sp_state_open(struct sp_state **out, const char *path, struct sp_err *err)
+enum sp_status sp_session_file_open(struct sp_session_file **out, const char *path,
+                                    struct sp_err *err)
 {
-    struct sp_state *s = NULL;
+    struct sp_session_file *s = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&s, 1, sizeof *s, err))) return st;
@@ -75,11 +77,11 @@ enum sp_status sp_state_open(struct sp_state **out, const char *path, struct sp_
     *out = s;
     s = NULL;
 done:
-    sp_state_close(s);
+    sp_session_file_close(s);
     return st;
 }
 
-void sp_state_close(struct sp_state *s)
+void sp_session_file_close(struct sp_session_file *s)
 {
     if (s == NULL) return;
     sp_file_close(s->in);
@@ -89,17 +91,18 @@ void sp_state_close(struct sp_state *s)
     free(s);
 }
 
-bool sp_state_is_read(const struct sp_state *s)
+bool sp_session_file_is_read(const struct sp_session_file *s)
 {
     return s->in != NULL;
 }
 
-const char *sp_state_path(const struct sp_state *s)
+const char *sp_session_file_path(const struct sp_session_file *s)
 {
     return s->path;
 }
 
-enum sp_status sp_state_bytes(struct sp_state *s, void *bytes, size_t size, struct sp_err *err)
+enum sp_status sp_session_file_bytes(struct sp_session_file *s, void *bytes, size_t size,
+                                     struct sp_err *err)
 {
     enum sp_status st = s->in ? sp_file_read_at(s->in, s->at, bytes, size, err)
                               : sp_atomic_file_write_at(s->out, s->at, bytes, size, err);
@@ -111,18 +114,19 @@ enum sp_status sp_state_bytes(struct sp_state *s, void *bytes, size_t size, stru
 }
 
 /* Writes a number, or replaces *number by the one that is read. */
-static enum sp_status move(struct sp_state *s, uint64_t *number, struct sp_err *err)
+static enum sp_status move(struct sp_session_file *s, uint64_t *number, struct sp_err *err)
 {
     uint8_t bytes[8];
     enum sp_status st;
 
     sp_put64(bytes, *number);
-    if ((st = sp_state_bytes(s, bytes, sizeof bytes, err))) return st;
+    if ((st = sp_session_file_bytes(s, bytes, sizeof bytes, err))) return st;
     *number = sp_get64(bytes);
     return SP_OK;
 }
 
-enum sp_status sp_state_number(struct sp_state *s, size_t *number, size_t most, struct sp_err *err)
+enum sp_status sp_session_file_number(struct sp_session_file *s, size_t *number, size_t most,
+                                      struct sp_err *err)
 {
     uint64_t moved = *number;
     enum sp_status st;
@@ -136,8 +140,8 @@ enum sp_status sp_state_number(struct sp_state *s, size_t *number, size_t most, 
     return SP_OK;
 }
 
-enum sp_status sp_state_same(struct sp_state *s, uint64_t number, const char *what,
-                             struct sp_err *err)
+enum sp_status sp_session_file_match(struct sp_session_file *s, uint64_t number, const char *what,
+                                     struct sp_err *err)
 {
     uint64_t moved = number;
     enum sp_status st;
@@ -147,7 +151,7 @@ enum sp_status sp_state_same(struct sp_state *s, uint64_t number, const char *wh
     return sp_fail(err, SP_E_INPUT, "%s: a prompt cache of another %s", s->path, what);
 }
 
-static enum sp_status read_rest(struct sp_state *s, uint64_t end, struct sp_err *err)
+static enum sp_status read_rest(struct sp_session_file *s, uint64_t end, struct sp_err *err)
 {
     enum { PIECE = 1 << 16 };
     uint8_t *bytes = NULL;
@@ -156,13 +160,13 @@ static enum sp_status read_rest(struct sp_state *s, uint64_t end, struct sp_err 
     if ((st = sp_new(&bytes, PIECE, 1, err))) return st;
     while (st == SP_OK && s->at < end) {
         uint64_t left = end - s->at;
-        st = sp_state_bytes(s, bytes, left < PIECE ? (size_t)left : PIECE, err);
+        st = sp_session_file_bytes(s, bytes, left < PIECE ? (size_t)left : PIECE, err);
     }
     free(bytes);
     return st;
 }
 
-enum sp_status sp_state_end(struct sp_state *s, struct sp_err *err)
+enum sp_status sp_session_file_finish(struct sp_session_file *s, struct sp_err *err)
 {
     uint8_t bytes[8];
     uint64_t digest;

@@ -18,32 +18,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sp_state; /* opaque: a file that is being written, or read */
+struct sp_session_file; /* opaque: a file that is being written, or read */
 
-/* Creates a file, which appears at sp_state_end. It replaces only another prompt cache. */
-SP_MUST_CHECK enum sp_status sp_state_create(struct sp_state **out, const char *path,
-                                             struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_state_open(struct sp_state **out, const char *path,
-                                           struct sp_err *err);
-void sp_state_close(
-    struct sp_state *state); /* NULL is fine; a file that did not reach sp_state_end is removed */
+/* Creates a file, which appears when it is finished. It replaces only another prompt cache. */
+SP_MUST_CHECK enum sp_status sp_session_file_create(struct sp_session_file **out, const char *path,
+                                                    struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_session_file_open(struct sp_session_file **out, const char *path,
+                                                  struct sp_err *err);
+/* NULL is fine. A created file that is not finished is removed. */
+void sp_session_file_close(struct sp_session_file *file);
 
-bool sp_state_is_read(const struct sp_state *state);
-const char *sp_state_path(const struct sp_state *state); /* as given, for messages */
+bool sp_session_file_is_read(const struct sp_session_file *file);
+const char *sp_session_file_path(const struct sp_session_file *file); /* as given, for messages */
 
 /* Writes or reads bytes. */
-SP_MUST_CHECK enum sp_status sp_state_bytes(struct sp_state *state, void *bytes, size_t size,
-                                            struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_session_file_bytes(struct sp_session_file *file, void *bytes,
+                                                   size_t size, struct sp_err *err);
 /* Writes or reads one number; SP_E_INPUT if a read number is larger than `most`. */
-SP_MUST_CHECK enum sp_status sp_state_number(struct sp_state *state, size_t *number, size_t most,
-                                             struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_session_file_number(struct sp_session_file *file, size_t *number,
+                                                    size_t most, struct sp_err *err);
 /* Writes a number, or reads one that must equal it; SP_E_INPUT says "another <what>" if it
  * differs. */
-SP_MUST_CHECK enum sp_status sp_state_same(struct sp_state *state, uint64_t number,
-                                           const char *what, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_session_file_match(struct sp_session_file *file, uint64_t number,
+                                                   const char *what, struct sp_err *err);
 
 /* Ends the file. Reading skips the rest of the contents; SP_E_INPUT if the digest does not
  * match. */
-SP_MUST_CHECK enum sp_status sp_state_end(struct sp_state *state, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_session_file_finish(struct sp_session_file *file,
+                                                    struct sp_err *err);
 
 #endif

@@ -116,45 +116,45 @@ size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t 
 }
 
 /* The packed file and what else decides what caches hold. */
-static enum sp_status same_origin(const struct sp_session *s, struct sp_state *state,
+static enum sp_status same_origin(const struct sp_session *s, struct sp_session_file *file,
                                   struct sp_err *err)
 {
     uint64_t identity = sp_pack_identity(s->package->pack);
     enum sp_status st;
 
-    if ((st = sp_state_same(state, identity, "packed file", err))) return st;
-    return sp_state_same(state, sp_decoder_kv_type(s->speculator->decoder), "type (--kv-type)",
-                         err);
+    if ((st = sp_session_file_match(file, identity, "packed file", err))) return st;
+    return sp_session_file_match(file, sp_decoder_kv_type(s->speculator->decoder),
+                                 "type (--kv-type)", err);
 }
 
 enum sp_status sp_session_save(struct sp_session *session, const char *path, struct sp_err *err)
 {
-    struct sp_state *state = NULL;
+    struct sp_session_file *file = NULL;
     bool is_running = session->is_running;
     enum sp_status st;
 
-    if ((st = sp_state_create(&state, path, err))) return st;
+    if ((st = sp_session_file_create(&file, path, err))) return st;
     if (!is_running) sp_scheduler_acquire(session->package->scheduler);
-    if ((st = same_origin(session, state, err))) goto done;
-    if ((st = sp_speculator_save(session->speculator, state, err))) goto done;
-    st = sp_state_end(state, err);
+    if ((st = same_origin(session, file, err))) goto done;
+    if ((st = sp_speculator_save(session->speculator, file, err))) goto done;
+    st = sp_session_file_finish(file, err);
 done:
     if (!is_running) sp_scheduler_release(session->package->scheduler);
-    sp_state_close(state);
+    sp_session_file_close(file);
     return st;
 }
 
 enum sp_status sp_session_load(struct sp_session *session, const char *path, struct sp_err *err)
 {
-    struct sp_state *state = NULL;
+    struct sp_session_file *file = NULL;
     enum sp_status st;
 
-    if ((st = sp_state_open(&state, path, err))) return st;
+    if ((st = sp_session_file_open(&file, path, err))) return st;
     sp_scheduler_acquire(session->package->scheduler);
-    st = same_origin(session, state, err);
-    if (st == SP_OK) st = sp_speculator_load(session->speculator, state, err);
+    st = same_origin(session, file, err);
+    if (st == SP_OK) st = sp_speculator_load(session->speculator, file, err);
     sp_scheduler_release(session->package->scheduler);
-    sp_state_close(state);
+    sp_session_file_close(file);
     return st;
 }
 

@@ -195,13 +195,13 @@ size_t sp_dflash_cache_size(const struct sp_drafter *base)
     return sp_decoder_cache_size(((const struct sp_dflash *)base)->decoder);
 }
 
-enum sp_status sp_dflash_state(struct sp_drafter *base, struct sp_state *state, size_t n_cached,
-                               struct sp_err *err)
+enum sp_status sp_dflash_state(struct sp_drafter *base, struct sp_session_file *file,
+                               size_t n_cached, struct sp_err *err)
 {
     struct sp_dflash *d = (struct sp_dflash *)base;
 
     d->n_context = n_cached;
-    return sp_decoder_state(d->decoder, state, n_cached, err);
+    return sp_decoder_transfer(d->decoder, file, n_cached, err);
 }
 
 const struct sp_drafter_ops sp_draft_dflash_ops = {

@@ -209,20 +209,21 @@ size_t sp_feature_head_cache_size(const struct sp_drafter *base)
     return sp_decoder_cache_size(((const struct sp_feature_head *)base)->decoder);
 }
 
-enum sp_status sp_feature_head_state(struct sp_drafter *base, struct sp_state *state,
+enum sp_status sp_feature_head_state(struct sp_drafter *base, struct sp_session_file *file,
                                      size_t n_cached, struct sp_err *err)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
     size_t n_waiting = n_cached - p->n_true, n_states = p->n_have - p->n_kept;
     enum sp_status st;
 
-    if ((st = sp_state_number(state, &n_states, smaller(n_cached, p->max_rows), err)) ||
-        (st = sp_state_number(state, &n_waiting, n_states, err)) ||
-        (st = sp_state_bytes(state, p->hidden, n_states * p->n_hidden * sizeof *p->hidden, err))) {
+    if ((st = sp_session_file_number(file, &n_states, smaller(n_cached, p->max_rows), err)) ||
+        (st = sp_session_file_number(file, &n_waiting, n_states, err)) ||
+        (st = sp_session_file_bytes(file, p->hidden, n_states * p->n_hidden * sizeof *p->hidden,
+                                    err))) {
         return st;
     }
     p->n_have = n_cached;
     p->n_kept = n_cached - n_states;
     p->n_true = n_cached - n_waiting;
-    return sp_decoder_state(p->decoder, state, p->n_true, err);
+    return sp_decoder_transfer(p->decoder, file, p->n_true, err);
 }

@@ -216,15 +216,15 @@ static size_t lm_cache_size(const struct sp_drafter *base)
     return sp_decoder_cache_size(((const struct draft_lm *)base)->decoder);
 }
 
-static enum sp_status lm_state(struct sp_drafter *base, struct sp_state *state, size_t n_cached,
-                               struct sp_err *err)
+static enum sp_status lm_state(struct sp_drafter *base, struct sp_session_file *file,
+                               size_t n_cached, struct sp_err *err)
 {
     struct draft_lm *d = (struct draft_lm *)base;
     enum sp_status st;
 
     if (n_cached > d->n_positions) n_cached = d->n_positions;
-    if ((st = sp_state_number(state, &d->n_fed, n_cached, err))) return st;
-    return sp_decoder_state(d->decoder, state, d->n_fed, err);
+    if ((st = sp_session_file_number(file, &d->n_fed, n_cached, err))) return st;
+    return sp_decoder_transfer(d->decoder, file, d->n_fed, err);
 }
 
 static void lm_close(struct sp_drafter *base)

@@ -79,8 +79,8 @@ struct sp_drafter_ops {
     size_t (*cache_size)(const struct sp_drafter *drafter);
     /* What it remembers of the n_cached positions; read: into one that was truncated to nothing,
      * and is truncated again on failure. NULL: the next commit brings all that it takes. */
-    enum sp_status (*state)(struct sp_drafter *drafter, struct sp_state *state, size_t n_cached,
-                            struct sp_err *err);
+    enum sp_status (*state)(struct sp_drafter *drafter, struct sp_session_file *file,
+                            size_t n_cached, struct sp_err *err);
     void (*close)(struct sp_drafter *drafter);
 };
 

@@ -3,29 +3,30 @@
 
 #include "runtime/model/state_checkpoint.h"
 
-static enum sp_status walk(struct sp_speculator *s, struct sp_state *state, struct sp_err *err)
+static enum sp_status walk(struct sp_speculator *s, struct sp_session_file *file,
+                           struct sp_err *err)
 {
     size_t n = s->n_cached, has_draft = s->drafter != NULL;
     enum sp_status st;
 
-    if ((st = sp_state_number(state, &n, SIZE_MAX, err))) return st;
+    if ((st = sp_session_file_number(file, &n, SIZE_MAX, err))) return st;
     if (n > s->n_positions) {
         return sp_fail(err, SP_E_INPUT, "%s: a prompt cache of %zu tokens, the context has %zu",
-                       sp_state_path(state), n, s->n_positions);
+                       sp_session_file_path(file), n, s->n_positions);
     }
-    if ((st = sp_state_number(state, &has_draft, 1, err)) ||
-        (st = sp_state_bytes(state, s->ids, n * sizeof *s->ids, err)) ||
-        (st = sp_decoder_state(s->decoder, state, n, err))) {
+    if ((st = sp_session_file_number(file, &has_draft, 1, err)) ||
+        (st = sp_session_file_bytes(file, s->ids, n * sizeof *s->ids, err)) ||
+        (st = sp_decoder_transfer(s->decoder, file, n, err))) {
         return st;
     }
     s->n_cached = s->n_ids = n;
     if (s->drafter == NULL) return SP_OK; /* what a file has of one is not wanted */
     if (!has_draft) {
         return sp_fail(err, SP_E_CHECK, "%s: a prompt cache that was written without the draft",
-                       sp_state_path(state));
+                       sp_session_file_path(file));
     }
     if (s->drafter->ops->state == NULL) return SP_OK;
-    return s->drafter->ops->state(s->drafter, state, n, err);
+    return s->drafter->ops->state(s->drafter, file, n, err);
 }
 
 /* The draft may not have read the prompt yet: it reads when it is asked for guesses. */
@@ -37,20 +38,20 @@ static void read_up(struct sp_speculator *s)
     if (sp_speculator_limit(s, d)) d->ops->catch_up(d, s->ids, s->n_cached);
 }
 
-enum sp_status sp_speculator_save(struct sp_speculator *s, struct sp_state *state,
+enum sp_status sp_speculator_save(struct sp_speculator *s, struct sp_session_file *file,
                                   struct sp_err *err)
 {
     read_up(s);
-    return walk(s, state, err);
+    return walk(s, file, err);
 }
 
-static enum sp_status check_ids(const struct sp_speculator *s, const struct sp_state *state,
+static enum sp_status check_ids(const struct sp_speculator *s, const struct sp_session_file *file,
                                 struct sp_err *err)
 {
     for (size_t i = 0; i < s->n_cached; i++) {
         if (s->ids[i] < s->target->config.n_vocab) continue;
         return sp_fail(err, SP_E_INPUT, "%s: token id %u, the vocabulary has %u tokens",
-                       sp_state_path(state), (unsigned)s->ids[i], s->target->config.n_vocab);
+                       sp_session_file_path(file), (unsigned)s->ids[i], s->target->config.n_vocab);
     }
     return SP_OK;
 }
@@ -63,14 +64,14 @@ static void forget(struct sp_speculator *s)
     s->n_cached = s->n_ids = 0;
 }
 
-enum sp_status sp_speculator_load(struct sp_speculator *s, struct sp_state *state,
+enum sp_status sp_speculator_load(struct sp_speculator *s, struct sp_session_file *file,
                                   struct sp_err *err)
 {
     enum sp_status st;
 
     forget(s);
-    if ((st = walk(s, state, err)) || (st = sp_state_end(state, err)) ||
-        (st = check_ids(s, state, err))) {
+    if ((st = walk(s, file, err)) || (st = sp_session_file_finish(file, err)) ||
+        (st = check_ids(s, file, err))) {
         forget(s);
     }
     return st;
