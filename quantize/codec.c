@@ -1,6 +1,7 @@
-/* The switch on dtype. Types of one element lie in panels as [cols][16]; block types have a file of
- * their own (affine.c, microscale.c). */
+/* The switch on dtype. Panels of one-element types are [cols][16]; block types have files of their
+ * own (affine.c, microscale.c). */
 #include "quantize/codec.h"
+
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "quantize/affine.h"

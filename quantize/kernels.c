@@ -145,7 +145,7 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
 {
     enum sp_status st;
     size_t per_row, floats;
-    struct sp_acts made = {.cols = cols};
+    struct sp_acts result = {.cols = cols};
     float *memory;
 
     if (cols > SIZE_MAX / 64 || n_rows > SIZE_MAX - 1) {
@@ -154,24 +154,24 @@ enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, size_t cols, st
     }
     /* An odd number of cache lines: rows at multiples of 4096 bytes would all map to one cache
      * set. */
-    made.ld = sp_round_up(cols ? cols : 1, 64);
-    if (made.ld / 64 % 2 == 0) made.ld += 64;
-    made.ld_block = made.ld / SP_BLOCK;
+    result.ld = sp_round_up(cols ? cols : 1, 64);
+    if (result.ld / 64 % 2 == 0) result.ld += 64;
+    result.ld_block = result.ld / SP_BLOCK;
 
     /* Floats per row: x, q (a quarter of a float per element), scale, three starts. */
-    per_row = made.ld + made.ld / 4 + made.ld_block * 4;
+    per_row = result.ld + result.ld / 4 + result.ld_block * 4;
     if (!sp_mul(&floats, per_row, n_rows + 1)) {
         return sp_fail(err, SP_E_NOMEM, "activations: %zu rows of %zu columns wanted", n_rows,
                        cols);
     }
     if ((st = sp_new_aligned(&memory, floats, sizeof *memory, err))) return st;
     memset(memory, 0, floats * sizeof *memory);
-    made.x = memory;
-    made.q = (int8_t *)(memory + n_rows * made.ld);
-    made.scale = memory + n_rows * (made.ld + made.ld / 4);
-    made.start_q4 = (int32_t *)(void *)(made.scale + n_rows * made.ld_block);
-    made.start_q8 = made.start_q4 + n_rows * made.ld_block * 2;
-    *acts = made;
+    result.x = memory;
+    result.q = (int8_t *)(memory + n_rows * result.ld);
+    result.scale = memory + n_rows * (result.ld + result.ld / 4);
+    result.start_q4 = (int32_t *)(void *)(result.scale + n_rows * result.ld_block);
+    result.start_q8 = result.start_q4 + n_rows * result.ld_block * 2;
+    *acts = result;
     return SP_OK;
 }
 

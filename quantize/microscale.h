@@ -33,12 +33,13 @@ enum { SP_Q4_HALF = 16 }; /* weights that share a scale byte */
 /* Entry index: codebook << 4 | nibble. 64 bytes, one vector register or cache line. */
 extern const int8_t sp_q4_codebooks[64];
 
-/* The scale that byte `b` stands for, and where its codebook starts in sp_q4_codebooks. */
+/* The scale of the scale byte b. */
 static inline float sp_q4_scale(uint8_t b)
 {
     return (float)b;
 }
 
+/* Index in sp_q4_codebooks where the codebook of the scale byte b starts. */
 static inline unsigned sp_q4_codebook(uint8_t b)
 {
     return (b & 3u) << 4;

@@ -77,8 +77,8 @@ static bool keeps_8_bits(const struct sp_policy_request *request,
     return tensor->stored != SP_Q4 && tensor->shape[0] <= tensor->shape[1] / 2;
 }
 
-static struct sp_policy_choice wanted(const struct sp_policy_request *request,
-                                      const struct sp_policy_tensor *tensor)
+static struct sp_policy_choice requested_choice(const struct sp_policy_request *request,
+                                                const struct sp_policy_tensor *tensor)
 {
     bool is_output = tensor->role == SP_ROLE_EMBEDDING || tensor->role == SP_ROLE_HEAD;
 
@@ -96,7 +96,7 @@ static struct sp_policy_choice wanted(const struct sp_policy_request *request,
 static struct sp_policy_choice choose_matrix(const struct sp_policy_request *request,
                                              const struct sp_policy_tensor *tensor)
 {
-    struct sp_policy_choice choice = wanted(request, tensor);
+    struct sp_policy_choice choice = requested_choice(request, tensor);
 
     if (choice.dtype == tensor->stored) return choice;
     if (tensor->role == SP_ROLE_ROUTER) return keep(tensor, SP_PANEL, "router stays float");

@@ -356,13 +356,13 @@ static void split(struct run *run)
 {
     const struct sp_attention_scratch *s = run->scratch;
     size_t heads = run->job->kv->n_heads, n_spans = run->last_span - run->first_span;
-    size_t wanted = (size_t)s->n_threads * ITEMS_PER_THREAD;
+    size_t n_items = (size_t)s->n_threads * ITEMS_PER_THREAD;
 
     run->n_tiles = (run->n_queries + TILE - 1) / TILE;
     run->tile = (run->n_queries + run->n_tiles - 1) / run->n_tiles;
     run->n_chunks = 1;
     if (s->n_threads == 1 || heads * run->n_queries * n_spans > s->n_parts) return;
-    run->n_chunks = (wanted + heads * run->n_tiles - 1) / (heads * run->n_tiles);
+    run->n_chunks = (n_items + heads * run->n_tiles - 1) / (heads * run->n_tiles);
     if (run->n_chunks > n_spans) run->n_chunks = n_spans ? n_spans : 1;
 }
 

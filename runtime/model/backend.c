@@ -11,16 +11,16 @@ enum {
 enum sp_status sp_backend_init(struct sp_backend *backend, const char *kernels, unsigned n_threads,
                                struct sp_err *err)
 {
-    struct sp_backend made = {0};
+    struct sp_backend result = {0};
     enum sp_status st;
 
-    if ((st = sp_kernels_find(&made.kernels, kernels, err))) return st;
-    made.vector = sp_vector_find(made.kernels->name);
-    if (made.vector == NULL) {
-        return sp_fail(err, SP_E_BUG, "kernel set %s has no vector table", made.kernels->name);
+    if ((st = sp_kernels_find(&result.kernels, kernels, err))) return st;
+    result.vector = sp_vector_find(result.kernels->name);
+    if (result.vector == NULL) {
+        return sp_fail(err, SP_E_BUG, "kernel set %s has no vector table", result.kernels->name);
     }
-    if ((st = sp_pool_open(&made.pool, n_threads, err))) return st;
-    *backend = made;
+    if ((st = sp_pool_open(&result.pool, n_threads, err))) return st;
+    *backend = result;
     return SP_OK;
 }
 

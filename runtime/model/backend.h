@@ -53,10 +53,9 @@ size_t sp_matrix_ld(size_t rows);
 
 /* Operations on the rows of a product while they are in the nearest cache. */
 struct sp_finish {
-    float scale; /* y *= scale, unless it is 1 */
-    float cap;   /* then y = cap tanh(y / cap), unless it is 0 */
-    atomic_uint_least64_t
-        *best; /* [n_rows] order of each row's largest element, for sp_best_index */
+    float scale;                 /* y *= scale, unless it is 1 */
+    float cap;                   /* then y = cap tanh(y / cap), unless it is 0 */
+    atomic_uint_least64_t *best; /* [n_rows] order of the largest element, for sp_best_index */
 };
 
 /* The index of a row's largest element, the lowest index of equal ones; SIZE_MAX if any element is

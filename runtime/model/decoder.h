@@ -42,9 +42,8 @@ struct sp_decoder_options {
     size_t max_rows;       /* most rows of one pass */
     size_t max_logit_rows; /* most rows of one sp_decoder_logits */
     enum sp_kv_type kv_type;
-    size_t n_planned; /* length that selects the longrope factors; 0: n_positions */
-    const unsigned
-        *taps; /* [n_taps] layers whose output is kept, or SP_TAP_*; borrowed until close */
+    size_t n_planned;     /* length that selects the longrope factors; 0: n_positions */
+    const unsigned *taps; /* [n_taps] layers with features, or SP_TAP_*; borrowed until close */
     unsigned n_taps;
     bool checkpoints;                 /* allocate memory for sp_decoder_checkpoint */
     const struct sp_decoder *keys_of; /* the decoder whose keys are read by layers without keys of
@@ -56,8 +55,7 @@ struct sp_decoder_options {
     const struct sp_decoder *workspace_of; /* NULL: the decoder creates its own */
 };
 
-/* A tap in place of a layer index, like SP_TAP_EMBEDDING: the residual stream after the final norm.
- */
+/* A tap that is not a layer, like SP_TAP_EMBEDDING: the residual stream after the final norm. */
 #define SP_TAP_FINAL UINT_MAX
 
 /* model and backend must outlive the decoder. */

@@ -218,7 +218,7 @@ static enum sp_status join_names(char **out, const struct sp_input_stats *stats,
     return SP_OK;
 }
 
-static enum sp_status fill_tensors(struct sp_pack_tensor *tensors, char **names, size_t *which,
+static enum sp_status fill_tensors(struct sp_pack_tensor *tensors, char **names, size_t *slot_of,
                                    const struct sp_input_stats *stats, struct sp_err *err)
 {
     enum sp_status st;
@@ -233,7 +233,7 @@ static enum sp_status fill_tensors(struct sp_pack_tensor *tensors, char **names,
                                              .layout = SP_PLAIN,
                                              .rank = 1,
                                              .shape = {stats->slots[i].n}};
-        which[n++] = i;
+        slot_of[n++] = i;
     }
     return SP_OK;
 }
@@ -242,20 +242,20 @@ enum sp_status sp_input_stats_write(const struct sp_input_stats *stats, const ch
                                     bool force, const char *record, struct sp_err *err)
 {
     enum sp_status st;
-    size_t n = sp_input_stats_measure(stats).n_inputs, *which = NULL;
+    size_t n = sp_input_stats_measure(stats).n_inputs, *slot_of = NULL;
     struct sp_pack_tensor *tensors = NULL;
     struct sp_pack_writer *w = NULL;
     char **names = NULL;
 
     if ((st = sp_new(&tensors, n, sizeof *tensors, err))) goto done;
     if ((st = sp_new(&names, n, sizeof *names, err))) goto done;
-    if ((st = sp_new(&which, n, sizeof *which, err))) goto done;
-    if ((st = fill_tensors(tensors, names, which, stats, err))) goto done;
+    if ((st = sp_new(&slot_of, n, sizeof *slot_of, err))) goto done;
+    if ((st = fill_tensors(tensors, names, slot_of, stats, err))) goto done;
     if ((st = sp_pack_writer_open(&w, path, force, tensors, n, err))) goto done;
     st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record, strlen(record),
                                 err);
     for (size_t i = 0; i < n && !st; i++) {
-        const struct slot *s = &stats->slots[which[i]];
+        const struct slot *s = &stats->slots[slot_of[i]];
         st = sp_pack_writer_put(w, i, s->sums, s->n * sizeof *s->sums, err);
     }
     if (!st) st = sp_pack_writer_finish(w, NULL, err);
@@ -264,7 +264,7 @@ done:
     for (size_t i = 0; names && i < n; i++)
         free(names[i]);
     free(names);
-    free(which);
+    free(slot_of);
     free(tensors);
     return st;
 }

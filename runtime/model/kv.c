@@ -10,9 +10,9 @@
 /* Slots of a cache as kv.h defines them; false on overflow. */
 static bool count_slots(size_t *out, size_t n_positions, size_t window, size_t max_rows)
 {
-    size_t n = n_positions, kept, rounded;
+    size_t n = n_positions, n_window, rounded;
 
-    if (window && sp_add(&kept, window, max_rows) && kept < n) n = kept;
+    if (window && sp_add(&n_window, window, max_rows) && n_window < n) n = n_window;
     if (!sp_add(&rounded, n, SP_SPAN - 1)) return false;
     *out = n ? rounded / SP_SPAN * SP_SPAN : SP_SPAN;
     return true;

@@ -100,8 +100,8 @@ struct sp_layer {
     struct sp_delta_weights delta;           /* in place of attention */
     struct sp_short_conv_weights short_conv; /* in place of attention */
     struct sp_mamba_weights mamba;           /* in place of attention, or parallel to it */
-    struct sp_matrix gate, up, down; /* of all experts, stacked, where the layer has experts; no
-                                        gate where config.plain_mlp */
+    struct sp_matrix gate, up, down; /* of all experts, stacked, if the layer has experts; no gate
+                                        if config.plain_mlp */
     struct sp_matrix shared_gate, shared_up, shared_down; /* the shared expert */
     struct sp_matrix shared_weight;                       /* [1, H] its weight before the sigmoid */
     const float *shared_post, *experts_norm, *experts_post; /* [H] norms (config.expert_norms) */
@@ -121,7 +121,7 @@ struct sp_model {
     enum sp_part part;
     struct sp_layer *layers;               /* [config.n_layers] */
     struct sp_matrix embedding;            /* [V, H]; empty: borrowed from the target (drafts) */
-    struct sp_matrix head;                 /* [V, H]; the embedding where tied; empty as above;
+    struct sp_matrix head;                 /* [V, H]; the embedding if tied; empty as above;
                                               of a draft's own vocabulary: [head rows, H] */
     const float *head_bias;                /* [V] */
     const float *norm, *norm_bias;         /* [H] final */

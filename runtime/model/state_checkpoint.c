@@ -77,8 +77,8 @@ static void load(struct sp_decoder *d, const struct sp_state_checkpoint *checkpo
     }
 }
 
-/* True if no sliding window has overwritten what a pass after `to` positions reads, len positions
- * being stored. */
+/* True if no sliding window has overwritten keys that a pass at position `to` reads. len positions
+ * are stored. */
 static bool keeps_windows(const struct sp_decoder *d, size_t len, size_t to)
 {
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {

@@ -3,8 +3,7 @@
  * Keys and values stay where they are when a sequence goes on, recurrent states do not. A
  * checkpoint is a copy of the recurrent states at some position; a new prompt that shares a prefix
  * with the cached sequence continues from the newest checkpoint within that prefix. Layers with
- * sliding windows limit how far a decoder can go back, too: their caches overwrite old positions.
- */
+ * sliding windows also limit how far a decoder can go back: their caches overwrite old keys. */
 #ifndef SP_RUNTIME_MODEL_STATE_CHECKPOINT_H
 #define SP_RUNTIME_MODEL_STATE_CHECKPOINT_H
 

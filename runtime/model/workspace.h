@@ -21,8 +21,7 @@ struct sp_workspace {
     const struct sp_backend *backend;
     size_t n_users; /* decoders that share it */
     size_t max_rows, max_logit_rows, n_positions;
-    const struct sp_batch_seq
-        *seqs; /* [n_seqs] of the pass, in the order of their rows; borrowed */
+    const struct sp_batch_seq *seqs; /* [n_seqs] of the pass in row order, borrowed */
     size_t n_seqs;
     struct sp_batch_seq single; /* the sequence of a pass that has only one */
     size_t *positions;          /* [max_rows] of the rows in their sequences */
