@@ -1,4 +1,4 @@
-/* Wall time for statistics and cost estimates. Never decides what text comes out. */
+/* Wall time for statistics and cost estimates. The generated text never depends on it. */
 #ifndef SP_FORMAT_BASE_CLOCK_H
 #define SP_FORMAT_BASE_CLOCK_H
 
