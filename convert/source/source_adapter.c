@@ -31,7 +31,7 @@ static enum sp_status part_tables(struct sp_source *source, const struct sp_adap
                        "the output matrix, which the model shares: not supported",
                        a->path);
     }
-    if ((st = sp_specs_part_head(&source->specs, &source->config, err))) return st;
+    if ((st = sp_specs_untie_head(&source->specs, &source->config, err))) return st;
     return sp_warn(
         warnings, err,
         "%s: changes the embedding or the output matrix, which were one: both are stored", a->path);

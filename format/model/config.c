@@ -1,6 +1,5 @@
-/* config.json -> struct sp_config: the driver. Which family, its sizes, its traits; then the parts
- * (config_parts.h) for rotation, layers and drafts. Nothing outside format/config*.c and the family
- * table knows how a key is spelled. */
+/* sp_config_parse: finds the family, reads its sizes and traits, and calls the other readers
+ * (config_parts.h). Only config*.c and the family table know the names of keys. */
 #include "format/model/config.h"
 
 #include "format/model/config_parts.h"
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* architectures[0], NULL when there is none. */
+/* *out = architectures[0], or NULL if there is none. */
 static enum sp_status read_architecture(const char **out, const struct sp_json *root,
                                         struct sp_err *err)
 {
@@ -28,7 +27,7 @@ static enum sp_status read_architecture(const char **out, const struct sp_json *
     return SP_OK;
 }
 
-/* The text model of a multimodal checkpoint: its own model_type decides. */
+/* The family of the text model in a multimodal config, by the model_type of text_config. */
 static enum sp_status find_wrapped(struct sp_config_text *t, struct sp_err *err)
 {
     const char *type = t->wrapper->text_type;
@@ -48,13 +47,13 @@ static enum sp_status find_wrapped(struct sp_config_text *t, struct sp_err *err)
     return SP_OK;
 }
 
-/* Some families have no class of their own in transformers. */
+/* Does transformers run this family as another architecture, for lack of a class of its own? */
 static bool runs_as(const struct sp_family *f, const char *architecture)
 {
     return f && f->run_as && strcmp(f->run_as, architecture) == 0;
 }
 
-/* model_type decides; an architecture that belongs to another family contradicts it. */
+/* model_type determines the family; an architecture of another family is an error. */
 static enum sp_status find_family(struct sp_config_text *t, const char *architecture,
                                   struct sp_err *err)
 {
@@ -104,7 +103,7 @@ static enum sp_status find_assistant_family(struct sp_config_text *t, struct sp_
                    "assistant: text_config of model_type \"%s\" is not supported", type);
 }
 
-/* A layer of Llama's shape, or of Qwen3's, which norms queries and keys. */
+/* The layers of EAGLE-3 drafts have Llama's or Qwen3's shape. */
 static enum sp_status find_eagle3_family(struct sp_config_text *t, struct sp_err *err)
 {
     const char *type = "llama";
@@ -117,7 +116,7 @@ static enum sp_status find_eagle3_family(struct sp_config_text *t, struct sp_err
                    sp_draft_name(t->draft), type);
 }
 
-/* DFlash drafts are layers of Qwen3's shape, whatever their target is. */
+/* The layers of DFlash drafts have Qwen3's shape for every target. */
 static enum sp_status find_draft_family(struct sp_config_text *t, struct sp_err *err)
 {
     const char *type = "qwen3";
@@ -146,7 +145,7 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
 {
     const struct sp_json *kv = sp_text_holder(t, "num_key_value_heads");
     const char *ffn_key = t->family->ffn_key;
-    const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim"; /* what rotates */
+    const char *dim_key = t->family->latent ? "qk_rope_head_dim" : "head_dim";
     enum sp_status st;
 
     *s = t->family->sizes;
@@ -161,8 +160,8 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
                                err))) {
         return st;
     }
-    if (t->family->sizes.n_ffn == 0) s->n_ffn = 0; /* a family without MLPs, whatever is stated */
-    /* Missing is the class default, but an explicit null means one K/V head for each query head. */
+    if (t->family->sizes.n_ffn == 0) s->n_ffn = 0; /* a family without MLPs ignores the key */
+    /* A missing key means the class default, null means one K/V head per query head. */
     if (s->n_kv_heads == 0 || (kv && sp_json_get(kv, "num_key_value_heads") == NULL)) {
         s->n_kv_heads = s->n_heads;
     }
@@ -229,7 +228,8 @@ static enum sp_status read_activation(struct sp_config *c, const struct sp_confi
     return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported", key, name);
 }
 
-/* Granite's, where logits_scaling divides. Source: the granite and hyperclovax modeling files in
+/* The multipliers of Granite, whose logits_scaling divides the logits, and of muP, whose
+ * logits_scaling multiplies them. Source: the granite and hyperclovax modeling files in
  * transformers 5.23. */
 static enum sp_status read_multipliers(struct sp_config *c, const struct sp_config_text *t,
                                        struct sp_err *err)
@@ -249,8 +249,7 @@ static enum sp_status read_multipliers(struct sp_config *c, const struct sp_conf
     return SP_OK;
 }
 
-/* Soft caps and the scale of scores. A cap's null disables it; only a missing key has the default.
- */
+/* Reads soft caps and scales. null disables a cap; only a missing key means the default. */
 static enum sp_status read_scales(struct sp_config *c, const struct sp_config_text *t,
                                   const struct sp_sizes *sizes, struct sp_err *err)
 {
@@ -292,9 +291,9 @@ static double round_to_bits(double x, int n_bits)
     return ldexp(rint(ldexp(mantissa, n_bits)), exponent - n_bits);
 }
 
-/* Gemma multiplies embeddings by sqrt(H), a number of the type that the model is loaded in: the
- * config's own type, so that whoever reads the config gets the same number, whatever type the
- * embedding has been packed as. */
+/* Gemma multiplies embeddings by sqrt(n_hidden), rounded to the type that the model is loaded in.
+ * That is the type that the config states, so the factor does not depend on the type in which the
+ * embedding is packed. */
 static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_config_text *t,
                                            struct sp_err *err)
 {
@@ -350,17 +349,16 @@ static enum sp_status read_biases(struct sp_config *c, const struct sp_config_te
     return SP_OK;
 }
 
-/* The root's word counts before text_config's, except where a wrapper's class default would
- * overrule what the text model really is. */
+/* tie_word_embeddings of the root overrules that of text_config, except in wrappers whose class
+ * default would hide the value of the text model. */
 static enum sp_status read_tied(struct sp_config *c, const struct sp_config_text *t,
                                 struct sp_err *err)
 {
-    static const char usual[] = "tie_word_embeddings";
     bool text_first = t->wrapper && t->wrapper->text_tie_first;
     const struct sp_json *first = text_first ? t->text : t->root;
     const struct sp_json *second = text_first ? t->root : t->text;
     const char *own = t->family->tied_key;
-    const char *key = own && sp_text_get(t, own) ? own : usual;
+    const char *key = own && sp_text_get(t, own) ? own : "tie_word_embeddings";
     const struct sp_json *holder = sp_json_get(first, key) ? first : second;
 
     c->tied = t->family->tied;

@@ -1,13 +1,13 @@
-/* Gemma 4 assistants: small decoders that attend to their target's keys and values and keep none.
- * Which keys of config.json say so, and what a target must be like. The config wraps an ordinary
- * Gemma 4 text_config. Source: Gemma4AssistantConfig in transformers. */
+/* Gemma 4 assistants: small decoders that attend to their target's keys and values and have none of
+ * their own. This file reads their keys of config.json and checks a target against them. The config
+ * holds an ordinary Gemma 4 text_config. Source: Gemma4AssistantConfig in transformers. */
 #include "format/model/config_parts.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The head that scores only the tokens of the clusters nearest to a row. */
+/* The keys of a head that scores only the tokens of the clusters nearest to the hidden state. */
 static enum sp_status read_clusters(struct sp_draft_config *d, unsigned n_vocab,
                                     const struct sp_json *root, struct sp_err *err)
 {
@@ -43,7 +43,7 @@ enum sp_status sp_config_read_assistant(struct sp_config *out, const struct sp_c
     st = sp_object_unsigned(t->root, "backbone_hidden_size", 1, SP_CAP_WIDTH, &d->target_hidden,
                             err);
     if (st) return st;
-    out->logit_cap = 0; /* a target's own: it changes no order */
+    out->logit_cap = 0; /* a cap does not change the order of the logits */
     return read_clusters(d, out->n_vocab, t->root, err);
 }
 
@@ -52,7 +52,8 @@ static const char *type_name(const struct sp_layer_config *l)
     return l->window ? "sliding" : "full";
 }
 
-/* Layer i must find keys of its type that its queries fit, and that the target still has. */
+/* The target must have keys of the type of layer i that its queries fit and that its window does
+ * not outlive. */
 static enum sp_status check_layer(const struct sp_config *assistant, unsigned i,
                                   const struct sp_config *target, struct sp_err *err)
 {

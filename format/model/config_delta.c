@@ -1,8 +1,8 @@
-/* Gated delta-rule layers (Qwen3.5's linear_attention): the sizes of their heads and convolution,
- * and what the same configs say about a built-in prediction head. */
+/* Gated delta-rule layers (linear_attention in Qwen3.5): the sizes of their heads and convolution,
+ * and the keys of a built-in prediction head. */
 #include "format/model/config_parts.h"
 
-/* transformers' class defaults, the same for every family that has such layers. */
+/* The class defaults of transformers, which are equal in all families with such layers. */
 static const struct sp_delta_config defaults = {
     .n_key_heads = 16,
     .n_value_heads = 32,
@@ -20,7 +20,7 @@ static enum sp_status check(const struct sp_delta_config *d, struct sp_err *err)
                        "linear_num_value_heads %u is not a multiple of linear_num_key_heads %u",
                        d->n_value_heads, d->n_key_heads);
     }
-    /* One tap would make the two ways in which convolutions are stored indistinguishable. */
+    /* With one tap, the layouts of transformers and mlx could not be told apart. */
     if (d->kernel < 2) {
         return sp_fail(err, SP_E_UNSUPPORTED, "linear_conv_kernel_dim %u is not supported",
                        d->kernel);

@@ -1,13 +1,13 @@
-/* Drafts that are more than a small language model: which kind a config.json means, and the keys of
- * a DFlash draft (z-lab's DFlashDraftModel, Qwen3-shaped layers that look at a whole block).
+/* Drafts that are not complete language models: the detection of their kind, and the keys of a
+ * DFlash draft (z-lab's DFlashDraftModel: layers of Qwen3's shape that see a whole block).
  *
- * Later files nest in dflash_config what earlier ones had at the root; the nested value counts.
- * Only is_causal at the root comes before dflash_config.causal.
+ * Newer configs nest in dflash_config the keys that older ones have at the root. A nested value
+ * overrules one at the root, except that is_causal at the root overrules dflash_config.causal.
  *
- * The speculators library has a dialect of its own: the layers' config nests in
- * transformer_layer_config, the draft's keys stand at the root. There taps count the inputs of
- * layers, a window counts the keys in front of the block, all layers rotate alike, and the
- * embeddings of the target are read as they are stored, even Gemma's. */
+ * The speculators library has a different format: the config of the layers is nested in
+ * transformer_layer_config, and the keys of the draft are at the root. In this format taps are
+ * numbers of layer inputs, a window counts the keys before the block, all layers have the same
+ * rotary embedding, and the target's embeddings are read without a scale, even Gemma's. */
 #include "format/model/config_parts.h"
 #include "format/base/warnings.h"
 
@@ -16,17 +16,17 @@
 
 #define LFM2_DSPARK "Lfm2DSparkDraftModel"
 
-/* Draft kinds known by name, in the order in which they are looked for. */
+/* Draft kinds by the name of the architecture. The first pattern that matches counts. */
 static const struct {
-    const char *pattern; /* '*': any run of characters */
-    const char *refused; /* how a refusal calls it; NULL: implemented, as `kind` */
+    const char *pattern; /* '*' matches any run of characters */
+    const char *refused; /* name of a kind that is not implemented, for the message; or NULL */
     enum sp_draft_kind kind;
 } architectures[] = {
     {"*Eagle3*", NULL, SP_DRAFT_EAGLE3},
     {"DFlash2DraftModel", NULL, SP_DRAFT_DFLASH2},
     {"Qwen3DSparkModel", NULL, SP_DRAFT_DSPARK},
     {"DSparkDraftModel", NULL, SP_DRAFT_DSPARK},
-    {LFM2_DSPARK, NULL, SP_DRAFT_DSPARK}, /* of Qwen3's layers, too */
+    {LFM2_DSPARK, NULL, SP_DRAFT_DSPARK}, /* its layers have Qwen3's shape as well */
     {"*DSpark*", "DSpark variant", SP_DRAFT_NONE},
     {"DFlashLaguna*", "Laguna", SP_DRAFT_NONE},
     {"DFlashDraftModel", NULL, SP_DRAFT_DFLASH},
@@ -35,7 +35,7 @@ static const struct {
     {"Gemma4*Assistant*", NULL, SP_DRAFT_ASSISTANT},
 };
 
-/* The same by model_type, where the architecture says nothing. */
+/* Draft kinds by model_type, for configs whose architecture names no draft. */
 static const struct {
     const char *type;
     enum sp_draft_kind kind; /* SP_DRAFT_NONE: refused */
@@ -101,15 +101,15 @@ const char *sp_draft_name(enum sp_draft_kind kind)
     return kind == SP_DRAFT_EAGLE3 ? "eagle3" : "dflash";
 }
 
-/* The same as the beginning of a sentence. */
-static const char *what_of(enum sp_draft_kind kind)
+/* The name of a draft kind as the beginning of a message. */
+static const char *message_prefix(enum sp_draft_kind kind)
 {
     if (kind == SP_DRAFT_ASSISTANT) return "assistant ";
     if (kind == SP_DRAFT_PEAGLE) return "peagle ";
     return kind == SP_DRAFT_EAGLE3 ? "eagle3 " : "dflash ";
 }
 
-/* The speculators library names the kind, and nests the layers' own config. */
+/* A config of the speculators library names the kind and nests the config of the layers. */
 static enum sp_status detect_speculator(struct sp_config_text *t, const char *type,
                                         struct sp_err *err)
 {
@@ -126,7 +126,7 @@ static enum sp_status detect_speculator(struct sp_config_text *t, const char *ty
     }
     if (t->draft == SP_DRAFT_NONE) return refuse_kind("speculators", type, err);
     t->speculators = true;
-    t->what = what_of(t->draft);
+    t->what = message_prefix(t->draft);
     t->text = sp_json_get(t->root, "transformer_layer_config");
     if (sp_json_kind(t->text) == SP_JSON_OBJECT) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "%s: transformer_layer_config is missing", type);
@@ -138,7 +138,7 @@ static enum sp_status detect_by_name(struct sp_config_text *t, const char *name,
         if (!matches(architectures[i].pattern, name)) continue;
         if (architectures[i].refused) return refuse_kind(architectures[i].refused, name, err);
         t->draft = architectures[i].kind;
-        t->what = what_of(t->draft);
+        t->what = message_prefix(t->draft);
         return SP_OK;
     }
     return SP_OK;
@@ -159,7 +159,7 @@ enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *e
         if (strcmp(assistant_types[i].type, type) != 0) continue;
         if (assistant_types[i].kind == SP_DRAFT_NONE) return refuse_kind("assistant", type, err);
         t->draft = assistant_types[i].kind;
-        t->what = what_of(t->draft);
+        t->what = message_prefix(t->draft);
     }
     t->dflash = sp_json_get(t->root, "dflash_config");
     if (t->dflash == NULL) return SP_OK;
@@ -190,8 +190,8 @@ static bool is_trivial(const struct sp_json *v, double neutral)
     return sp_json_to_double(v, &d) && d == neutral;
 }
 
-/* What DFlash drafts have in the speculators library only. */
-static bool is_of_dialect(const struct sp_config_text *t, const char *key)
+/* Is this a key that only DFlash drafts of the speculators library have? */
+static bool is_of_speculators(const struct sp_config_text *t, const char *key)
 {
     static const char *const keys[] = {"aux_hidden_state_layer_ids", "sample_from_anchor",
                                        "sliding_window_non_causal"};
@@ -202,14 +202,14 @@ static bool is_of_dialect(const struct sp_config_text *t, const char *key)
     return found;
 }
 
-/* Options of forks and of later kinds: refused unless they ask for nothing. The root's options that
- * any model could have are in config_refuse.c. */
+/* Refuses options of forks and of other kinds of drafts, unless their value has no effect.
+ * Options at the root that any model may have are refused in config_refuse.c. */
 static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_err *err)
 {
     static const struct {
         const char *key;
-        double neutral;            /* as a number; false and null are always neutral */
-        enum sp_draft_kind reader; /* the kind that reads it */
+        double neutral;            /* the number without effect; false and null have none either */
+        enum sp_draft_kind reader; /* the kind that reads the option */
     } options[] = {
         {"attention_sink_bias", 0, SP_DRAFT_NONE},
         {"attention_value_scale", 1, SP_DRAFT_NONE},
@@ -239,11 +239,11 @@ static enum sp_status refuse_options(const struct sp_config_text *t, struct sp_e
 
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
         const struct sp_json *holder = sp_dflash_holder(t, options[i].key);
-        if (options[i].reader == t->draft || is_of_dialect(t, options[i].key)) continue;
+        if (options[i].reader == t->draft || is_of_speculators(t, options[i].key)) continue;
         if (is_trivial(sp_json_get(holder, options[i].key), options[i].neutral)) continue;
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option %s", options[i].key);
     }
-    /* What a DFlash draft is: it reads the target's residual stream. */
+    /* A DFlash draft always reads the target's hidden states. */
     aux = sp_json_get(sp_dflash_holder(t, "use_aux_hidden_state"), "use_aux_hidden_state");
     if (aux && sp_json_to_bool(aux, &use_aux) && !use_aux) {
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash: unsupported option use_aux_hidden_state");
@@ -304,8 +304,8 @@ static enum sp_status read_block_size(struct sp_draft_config *d, const struct sp
     return SP_OK;
 }
 
-/* What layers make; in the speculators library what goes into them, which the layer before has
- * made. */
+/* Taps are numbers of layer outputs. The speculators library numbers layer inputs: the input of a
+ * layer is the output of the layer before. */
 static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_config_text *t,
                                 struct sp_err *err)
 {
@@ -317,7 +317,7 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
     if (list == NULL && t->speculators) {
         return sp_fail(err, SP_E_INPUT, "dflash config missing %s", key);
     }
-    if (list == NULL) return SP_OK; /* the width of fc settles how many, sp_config_settle which */
+    if (list == NULL) return SP_OK; /* sp_config_settle finds them by the width of fc */
     if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0) {
         return sp_fail(err, SP_E_INPUT, "dflash %s is no list of layers", key);
     }
@@ -346,7 +346,7 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
     return SP_OK;
 }
 
-/* DFlash2: convolutions over the block's rows, and a selector that walks it. */
+/* The keys of DFlash2: convolutions over the rows of a block, and a selector of candidates. */
 static enum sp_status read_dflash2(struct sp_config *c, const struct sp_config_text *t,
                                    struct sp_err *err)
 {
@@ -390,9 +390,10 @@ static enum sp_status read_dflash2(struct sp_config *c, const struct sp_config_t
                               err);
 }
 
-/* is_causal, then dflash_config.causal, then by kind of layer: a layer that sees everything looks
- * both ways inside the block, a sliding one only back, if the speculators library does not say
- * otherwise, which it does of a DFlash2 draft unless asked not to. */
+/* Whether a row of a block sees the rows after it. is_causal decides, then dflash_config.causal. If
+ * neither is stated, layers without a window see the whole block and layers with one are causal.
+ * In the speculators library sliding_window_non_causal makes the latter see the whole block; it is
+ * true by default for DFlash2. */
 static enum sp_status read_direction(struct sp_config *c, const struct sp_config_text *t,
                                      struct sp_err *err)
 {
@@ -414,7 +415,7 @@ static enum sp_status read_direction(struct sp_config *c, const struct sp_config
     return SP_OK;
 }
 
-/* Does the anchor's row guess, too? */
+/* Whether the row of the anchor gives a draft token as well. */
 static enum sp_status read_first_row(struct sp_draft_config *d, const struct sp_config_text *t,
                                      struct sp_err *err)
 {
@@ -428,8 +429,8 @@ static enum sp_status read_first_row(struct sp_draft_config *d, const struct sp_
     return st;
 }
 
-/* Which rows of q and k rotate together. Implementations disagree about what it means that LFM2's
- * drafts do not say so; released ones do. */
+/* Which rows of q and k rotate together. An LFM2 draft must state it, because implementations
+ * disagree about the default; all released drafts do. */
 static enum sp_status read_pairing(struct sp_config *c, const struct sp_config_text *t,
                                    struct sp_err *err)
 {
@@ -448,8 +449,9 @@ static enum sp_status read_pairing(struct sp_config *c, const struct sp_config_t
     return SP_OK;
 }
 
-/* Keys of dflash_config that nothing here reads: mentioned, since this format is young. */
-static enum sp_status note_unknown(const struct sp_config_text *t, struct sp_err *err)
+/* Warns about keys of dflash_config that are not read, because the format is new and still
+ * grows. */
+static enum sp_status warn_unknown(const struct sp_config_text *t, struct sp_err *err)
 {
     static const char *const known[] = {
         "block_size",
@@ -515,13 +517,13 @@ enum sp_status sp_config_read_draft(struct sp_config *out, const struct sp_confi
         (st = read_direction(out, t, err)) || (st = read_pairing(out, t, err))) {
         return st;
     }
-    return note_unknown(t, err);
+    return warn_unknown(t, err);
 }
 
 enum sp_status sp_config_check_token_map(enum sp_draft_kind kind, const float *d2t, size_t n,
                                          size_t n_vocab, struct sp_err *err)
 {
-    const char *what = what_of(kind);
+    const char *what = message_prefix(kind);
     double last = -1;
 
     for (size_t i = 0; i < n; i++) {

@@ -1,13 +1,15 @@
-/* DSpark drafts (DeepSpec's successor of DFlash, and SpecForge's): the keys of the heads that they
- * add to a DFlash block. Markov head: logits of a row are corrected by the token before it.
- * Confidence head: how likely each guess is right. Releases called dflash_*_block7 are DSpark
- * drafts with neither head; what sets them apart from DFlash is that the anchor's row guesses too.
+/* DSpark drafts (of DeepSpec, the successor of DFlash, and of SpecForge): the keys of the heads
+ * that they add to a DFlash block. The Markov head corrects the logits of a row by the preceding
+ * token. The confidence head predicts the acceptance of each draft token. Releases named
+ * dflash_*_block7 are DSpark drafts with neither head; they differ from DFlash in that the row of
+ * the anchor gives a draft token as well.
  *
- * DeepSpec cuts proposals where the confidence falls below a threshold that is no part of the
- * checkpoint but an argument of its evaluator (0: never); here it is the depth that decides.
+ * DeepSpec cuts a proposal where the confidence falls below a threshold. The threshold is not part
+ * of the checkpoint but an argument of its evaluator (0: never cut); spectool chooses the draft
+ * length instead.
  *
- * In the speculators library a draft has both heads if it does not say otherwise, its anchor's row
- * may guess nothing, and it may have a vocabulary of its own. */
+ * In the speculators library a draft has both heads by default, the row of its anchor may give no
+ * draft token, and it may have a vocabulary of its own. */
 #include "format/model/config_parts.h"
 
 #include <string.h>
@@ -62,7 +64,7 @@ enum sp_status sp_config_read_dspark(struct sp_draft_config *out, const struct s
     enum sp_status st;
 
     if (out->kind != SP_DRAFT_DSPARK) return SP_OK;
-    /* Its older classes had another default. */
+    /* The default differs between versions of the speculators library. */
     if (t->speculators && sp_dflash_holder(t, anchor) == NULL) {
         return sp_fail(err, SP_E_INPUT, "dspark config missing %s", anchor);
     }

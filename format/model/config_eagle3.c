@@ -1,18 +1,18 @@
-/* EAGLE-3 drafts (Li et al. 2025): one decoder layer that pairs the target's features with the next
- * token, over a vocabulary of its own. Two dialects of config.json are read: that of SafeAILab and
+/* EAGLE-3 drafts (Li et al. 2025): one decoder layer that reads the target's features and the next
+ * token, with a vocabulary of its own. Two formats of config.json are read: that of SafeAILab and
  * SpecForge (keys at the root, taps in eagle_config), and that of the speculators library (the
- * layer nests in transformer_layer_config, the draft's keys stand at the root). DeepSpec's is the
- * first with target_layer_ids.
+ * config of the layer in transformer_layer_config, the keys of the draft at the root). DeepSpec
+ * uses the first one with target_layer_ids.
  *
- * P-EAGLE drafts (arXiv 2602.01469) of
- * the speculators library have the same keys, any number of layers, of which the first reads pairs,
- * and a mask token; how many guesses they are trained to make stands with the proposal methods. */
+ * P-EAGLE drafts (arXiv 2602.01469) of the speculators library have the same keys and a mask token.
+ * They have any number of layers, the first of which reads pairs; the number of draft tokens that
+ * they are trained for is stated with the proposal methods. */
 #include "format/model/config_parts.h"
 
 #include <string.h>
 
-/* The lists of taps, in the order in which they are looked for. Most count the inputs of layers:
- * index j is the residual stream in front of layer j, behind layer j - 1. */
+/* The keys that list taps; the first one that exists counts. Numbers are those of layer inputs,
+ * that is, j means the output of layer j - 1, unless `outputs` is set. */
 static const struct {
     const char *key;
     bool outputs;
@@ -47,7 +47,7 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
         list = sp_json_get(holders[i % 2], tap_keys[i / 2].key);
         outputs = tap_keys[i / 2].outputs;
     }
-    if (list == NULL) return SP_OK; /* the target's depth settles them */
+    if (list == NULL) return SP_OK; /* sp_config_fit_target finds them */
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) == 0) {
         return sp_fail(err, SP_E_INPUT, "%s aux layer ids are no list of layers", what);
     }
@@ -62,7 +62,7 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
     return st;
 }
 
-/* Llama itself has no windows, whatever its config lists. */
+/* Do layer_types, which this family ignores, ask for windows? */
 static bool lists_windows(const struct sp_config_text *t)
 {
     const struct sp_json *types = sp_text_get(t, "layer_types");
@@ -101,9 +101,9 @@ static enum sp_status refuse_options(const struct sp_config *c, const struct sp_
     return sp_fail(err, SP_E_UNSUPPORTED, "eagle3: unsupported option sliding_window");
 }
 
-/* The first proposal method is the one that the draft was trained for. */
-static enum sp_status read_n_guesses(struct sp_draft_config *d, const struct sp_config_text *t,
-                                     struct sp_err *err)
+/* The draft length of the first proposal method, which is the one that the draft is trained for. */
+static enum sp_status read_draft_length(struct sp_draft_config *d, const struct sp_config_text *t,
+                                        struct sp_err *err)
 {
     static const char key[] = "speculative_tokens";
     const struct sp_json *methods =
@@ -120,7 +120,7 @@ static enum sp_status read_n_guesses(struct sp_draft_config *d, const struct sp_
                    SP_MAX_BLOCK - 1);
 }
 
-/* Guesses see each other however far apart they are, so a window must hold them all. */
+/* Draft tokens see each other over any distance, so a window must hold all of them. */
 static enum sp_status check_windows(const struct sp_config *c, struct sp_err *err)
 {
     for (unsigned i = 0; i < c->n_layers; i++) {
@@ -149,7 +149,7 @@ static enum sp_status read_peagle(struct sp_config *c, const struct sp_config_te
                        mask, c->n_vocab);
     }
     c->draft.mask_token = mask;
-    if ((st = read_n_guesses(&c->draft, t, err))) return st;
+    if ((st = read_draft_length(&c->draft, t, err))) return st;
     return check_windows(c, err);
 }
 
@@ -180,7 +180,8 @@ enum sp_status sp_config_read_eagle3(struct sp_config *out, const struct sp_conf
     return sp_fail(err, SP_E_INPUT, "%s: both norm_before_fc and fc_norm", sp_draft_name(d->kind));
 }
 
-/* Without a list: the second layer's input, the middle one's and that of the third from the end. */
+/* The default taps are the inputs of layer 2, of the middle layer, and of the third layer from the
+ * end. */
 enum sp_status sp_config_fit_target(struct sp_config *draft, const struct sp_config *target,
                                     struct sp_err *err)
 {

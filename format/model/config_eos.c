@@ -1,5 +1,5 @@
-/* End-of-sequence ids. generation_config.json replaces config.json's word, it does not add to it:
- * so transformers does. Id 0 is an id like any other. */
+/* End-of-sequence ids. As in transformers, generation_config.json replaces the ids of config.json
+ * and does not add to them. Id 0 is valid. */
 #include "format/model/config.h"
 
 #include "format/base/json.h"
@@ -22,7 +22,7 @@ static enum sp_status add_id(uint32_t ids[SP_MAX_EOS], size_t *n, const struct s
     return SP_OK;
 }
 
-/* An int or a list; *n stays 0 when the object has neither. */
+/* eos_token_id is an integer or a list; *n stays 0 if the object does not have it. */
 static enum sp_status read_ids(uint32_t ids[SP_MAX_EOS], size_t *n, const struct sp_json *object,
                                struct sp_err *err)
 {

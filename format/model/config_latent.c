@@ -1,10 +1,10 @@
 /* Multi-head latent attention: the sizes of its latents and heads, and the scale of its scores.
- * What is rotated has been read by config_rope.c. */
+ * config_rope.c reads its rotary embedding. */
 #include "format/model/config_parts.h"
 
 #include <math.h>
 
-/* Null and missing are not the same: no latent, and the class's. */
+/* null means that queries have no latent; a missing key means the class default. */
 static enum sp_status read_query_rank(unsigned *out, const struct sp_config_text *t,
                                       struct sp_err *err)
 {
@@ -17,7 +17,7 @@ static enum sp_status read_query_rank(unsigned *out, const struct sp_config_text
     return sp_text_unsigned(t, key, 1, SP_CAP_WIDTH, out, err);
 }
 
-/* Sizes that other files state in other words, but must be these. */
+/* num_key_value_heads is stated, but it must equal num_attention_heads. */
 static enum sp_status check_sizes(const struct sp_latent_config *l, const struct sp_sizes *sizes,
                                   const struct sp_config_text *t, struct sp_err *err)
 {
@@ -42,7 +42,8 @@ static enum sp_status read_interleave(bool *out, const struct sp_config_text *t,
     return sp_fail(err, SP_E_UNSUPPORTED, "%s false is not supported for %s", key, t->family->name);
 }
 
-/* Every so many layers would have experts in the families' first code, not in transformers'. */
+/* moe_layer_freq is read by the original code of these families but not by transformers, so only 1,
+ * which has no effect, is accepted. */
 static enum sp_status check_frequency(const struct sp_config_text *t, struct sp_err *err)
 {
     static const char key[] = "moe_layer_freq";

@@ -1,25 +1,27 @@
-/* What differs from layer to layer: which see a window, which rotate, which have experts. */
+/* The properties that differ from layer to layer: mixer, window, rotary embedding and experts. */
 #include "format/model/config_parts.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 
 #include <string.h>
 
-/* How the layers of one model are told apart. Lists are borrowed, NULL: by the family's rule. */
+/* The rules that determine the properties of a layer. Lists are borrowed; without a list (NULL) the
+ * rule of the family applies. */
 struct layer_rules {
     const struct sp_config_text *t;
     const struct sp_sizes *sizes;
     const struct sp_json *layer_types, *mlp_types, *no_rope, *mlp_only, *full_attention;
-    unsigned full_interval; /* delta layers but for every such one */
+    unsigned full_interval; /* every full_interval-th layer is attention, the others delta */
     unsigned window;        /* 0: none */
-    bool switched_off;      /* there would be a window, but use_sliding_window is false */
+    bool switched_off;      /* there is a window, but use_sliding_window is false */
     unsigned max_window_layers, pattern, no_rope_interval;
     unsigned n_experts, n_experts_used, n_expert_ffn, n_shared_ffn, sparse_step;
-    bool unrotated;                /* every layer */
-    unsigned n_dense, last_sparse; /* layers before and behind these have no experts */
+    bool unrotated;       /* no layer has rotary embedding */
+    unsigned n_dense;     /* layers below this have no experts */
+    unsigned last_sparse; /* layers above this have no experts */
 };
 
-/* An optional list with at least `min` and at most `max` elements. */
+/* Reads a list of min to max elements; *out is NULL if the key is missing. */
 static enum sp_status read_list(const struct sp_json **out, const struct sp_config_text *t,
                                 const char *key, size_t min, size_t max, struct sp_err *err)
 {
@@ -50,7 +52,7 @@ static enum sp_status read_integers(const struct sp_json **out, const struct sp_
     return st;
 }
 
-static bool names(const struct sp_json *layer_types, size_t i, const char *wanted)
+static bool has_type(const struct sp_json *layer_types, size_t i, const char *wanted)
 {
     size_t len;
     const char *type = sp_json_to_string(sp_json_at(layer_types, i), &len);
@@ -58,14 +60,14 @@ static bool names(const struct sp_json *layer_types, size_t i, const char *wante
     return type && strcmp(type, wanted) == 0;
 }
 
-static bool names_sliding(const struct sp_json *layer_types, size_t i)
+static bool is_sliding_type(const struct sp_json *layer_types, size_t i)
 {
-    return names(layer_types, i, "sliding_attention");
+    return has_type(layer_types, i, "sliding_attention");
 }
 
-static bool names_mamba(const struct sp_json *layer_types, size_t i)
+static bool is_mamba_type(const struct sp_json *layer_types, size_t i)
 {
-    return names(layer_types, i, "mamba") || names(layer_types, i, "linear_attention");
+    return has_type(layer_types, i, "mamba") || has_type(layer_types, i, "linear_attention");
 }
 
 static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_err *err)
@@ -78,13 +80,13 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
         if (type == NULL) {
             return sp_fail(err, SP_E_INPUT, "%slayer_types[%zu] is no string", r->t->what, i);
         }
-        if (names_sliding(r->layer_types, i)) {
+        if (is_sliding_type(r->layer_types, i)) {
             any = true;
         } else if (strcmp(type, "full_attention") != 0 &&
                    !(r->t->family->rotation_stated && strcmp(type, "attention") == 0) &&
                    !(r->t->family->delta_layers && strcmp(type, "linear_attention") == 0) &&
                    !(r->t->family->conv_layers && strcmp(type, "conv") == 0) &&
-                   !(r->t->family->mamba && names_mamba(r->layer_types, i))) {
+                   !(r->t->family->mamba && is_mamba_type(r->layer_types, i))) {
             return sp_fail(err, SP_E_UNSUPPORTED, "%slayer_types[%zu] \"%s\" is not supported",
                            r->t->what, i, type);
         }
@@ -96,13 +98,13 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
     return SP_OK;
 }
 
-/* The window in force. Null, zero and a switch that is off all mean that every layer sees all. */
+/* The window in effect. null, 0 and use_sliding_window false all mean that no layer has one. */
 static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
 {
     static const char key[] = "sliding_window";
     const struct sp_config_text *t = r->t;
     int64_t window = sp_text_holder(t, key) ? 0 : t->family->window;
-    /* A draft that lists sliding layers means it; no switch is needed. */
+    /* A draft that lists sliding layers needs no use_sliding_window. */
     bool on = !t->family->window_switch || (t->draft && r->layer_types);
     enum sp_status st;
 
@@ -134,7 +136,7 @@ static enum sp_status read_window(struct layer_rules *r, struct sp_err *err)
     return SP_OK;
 }
 
-/* So many shared experts are one dense MLP of as many times the width. */
+/* n shared experts are one dense MLP of n times their width. */
 static enum sp_status read_shared(struct layer_rules *r, const char *key, struct sp_err *err)
 {
     unsigned n = r->t->family->n_shared;
@@ -149,28 +151,29 @@ static enum sp_status read_shared(struct layer_rules *r, const char *key, struct
     return SP_OK;
 }
 
-/* Which of the usual spellings the config has, where the family has none of its own. */
-static const char *spelled(const struct sp_config_text *t, const char *own, const char *usual,
-                           const char *other)
+/* The name of a key: that of the family, or else the one of two common names that the config
+ * has. */
+static const char *key_name(const struct sp_config_text *t, const char *own, const char *first,
+                            const char *second)
 {
     if (own) return own;
-    return sp_text_get(t, other) && !sp_text_get(t, usual) ? other : usual;
+    return sp_text_get(t, second) && !sp_text_get(t, first) ? second : first;
 }
 
-/* Whether each layer's MLP is dense or sparse. */
+/* A list that states for each layer whether its MLP is "dense" or "sparse". */
 static enum sp_status read_mlp_types(struct layer_rules *r, const char *key, struct sp_err *err)
 {
     unsigned n = r->sizes->n_layers;
     enum sp_status st = read_list(&r->mlp_types, r->t, key, n, n, err);
 
     for (size_t i = 0; st == SP_OK && i < sp_json_len(r->mlp_types); i++) {
-        if (names(r->mlp_types, i, "dense") || names(r->mlp_types, i, "sparse")) continue;
+        if (has_type(r->mlp_types, i, "dense") || has_type(r->mlp_types, i, "sparse")) continue;
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s[%zu] is neither \"dense\" nor \"sparse\"", key, i);
     }
     return st;
 }
 
-/* A number, or a list of the same number for each layer. */
+/* A number, or a list that has the same number for each layer. */
 static enum sp_status read_uniform(const struct sp_config_text *t, const char *key, unsigned min,
                                    unsigned max, unsigned *out, struct sp_err *err)
 {
@@ -191,7 +194,7 @@ static enum sp_status read_uniform(const struct sp_config_text *t, const char *k
     return SP_OK;
 }
 
-/* Which layers have experts. */
+/* Reads which layers have experts. */
 static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *err)
 {
     const struct sp_config_text *t = r->t;
@@ -222,8 +225,8 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
     const struct sp_config_text *t = r->t;
     const struct sp_family *f = t->family;
     const struct sp_expert_keys *keys = &f->expert_keys;
-    const char *count = spelled(t, keys->count, "num_experts", "num_local_experts");
-    const char *used = spelled(t, keys->used, "num_experts_per_tok", "experts_per_token");
+    const char *count = key_name(t, keys->count, "num_experts", "num_local_experts");
+    const char *used = key_name(t, keys->used, "num_experts_per_tok", "experts_per_token");
     const char *width = keys->width ? keys->width : "moe_intermediate_size";
     enum sp_status st;
 
@@ -251,9 +254,9 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
         (st = read_sparse_layers(r, err))) {
         return st;
     }
-    if (f->ffn_beside) r->n_shared_ffn = r->sizes->n_ffn;
-    if (keys->beside) {
-        return sp_text_unsigned(t, keys->beside, 0, SP_CAP_WIDTH, &r->n_shared_ffn, err);
+    if (f->parallel_ffn) r->n_shared_ffn = r->sizes->n_ffn;
+    if (keys->parallel_width) {
+        return sp_text_unsigned(t, keys->parallel_width, 0, SP_CAP_WIDTH, &r->n_shared_ffn, err);
     }
     return keys->shared ? read_shared(r, keys->shared, err) : SP_OK;
 }
@@ -261,7 +264,7 @@ static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)
 static enum sp_status read_rotation(struct layer_rules *r, struct sp_err *err)
 {
     static const char key[] = "position_embedding_type";
-    const char *type = "nope"; /* where there is none */
+    const char *type = "nope"; /* the default */
     enum sp_status st;
 
     r->unrotated = r->t->family->unrotated;
@@ -290,7 +293,7 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
         t->family->windows == SP_WINDOWS_BEFORE_LAYER) {
         st = sp_text_unsigned(t, "max_window_layers", 0, SP_CAP_LAYERS, &r->max_window_layers, err);
     }
-    /* Beside a list the pattern does not count; EXAONE 4 spells it "LLLG". */
+    /* A layer_types list overrules the pattern, which EXAONE 4 writes as a text, "LLLG". */
     if (st == SP_OK && t->family->windows == SP_WINDOWS_PATTERN && r->layer_types == NULL) {
         const char *key = t->family->pattern_key                     ? t->family->pattern_key
                           : sp_text_get(t, "sliding_window_pattern") ? "sliding_window_pattern"
@@ -310,7 +313,7 @@ static enum sp_status read_rules(struct layer_rules *r, struct sp_err *err)
     return st ? st : read_integers(&r->no_rope, t, "no_rope_layers", n, err);
 }
 
-/* no_rope_layers is the wrong way round: 1 marks a layer that does rotate. */
+/* In no_rope_layers, 1 marks a layer that has rotary embedding, contrary to the name. */
 static bool rotates(const struct layer_rules *r, unsigned i)
 {
     int64_t v = 1;
@@ -322,10 +325,10 @@ static bool rotates(const struct layer_rules *r, unsigned i)
     return v != 0;
 }
 
-static bool slides(const struct layer_rules *r, unsigned i)
+static bool has_window(const struct layer_rules *r, unsigned i)
 {
     if (r->layer_types && r->t->family->reads.layer_types) {
-        return names_sliding(r->layer_types, i);
+        return is_sliding_type(r->layer_types, i);
     }
     if (r->window == 0) return false;
     switch (r->t->family->windows) {
@@ -352,7 +355,7 @@ static bool slides(const struct layer_rules *r, unsigned i)
     return false;
 }
 
-static bool lists(const struct sp_json *integers, unsigned i)
+static bool contains(const struct sp_json *integers, unsigned i)
 {
     int64_t v;
 
@@ -365,33 +368,33 @@ static bool lists(const struct sp_json *integers, unsigned i)
 static bool has_experts(const struct layer_rules *r, unsigned i)
 {
     if (r->t->family->sublayers && sp_config_sublayer(r->t, i) != SP_SUBLAYER_EXPERTS) return false;
-    if (r->n_experts && r->mlp_types) return names(r->mlp_types, i, "sparse");
+    if (r->n_experts && r->mlp_types) return has_type(r->mlp_types, i, "sparse");
     if (r->n_experts == 0 || i < r->n_dense || i > r->last_sparse) return false;
-    return (i + 1) % r->sparse_step == 0 && !lists(r->mlp_only, i);
+    return (i + 1) % r->sparse_step == 0 && !contains(r->mlp_only, i);
 }
 
 static bool is_delta(const struct layer_rules *r, unsigned i)
 {
     if (!r->t->family->delta_layers) return false;
-    if (r->layer_types) return names(r->layer_types, i, "linear_attention");
+    if (r->layer_types) return has_type(r->layer_types, i, "linear_attention");
     return (i + 1) % r->full_interval != 0;
 }
 
 static bool is_conv(const struct layer_rules *r, unsigned i)
 {
     if (!r->t->family->conv_layers) return false;
-    if (r->layer_types) return names(r->layer_types, i, "conv");
+    if (r->layer_types) return has_type(r->layer_types, i, "conv");
     if (r->t->family->windows == SP_WINDOWS_LFM3_PATTERN) return i == 0 || i % 2 != 0;
-    return r->full_attention && !lists(r->full_attention, i);
+    return r->full_attention && !contains(r->full_attention, i);
 }
 
 static bool is_mamba(const struct layer_rules *r, unsigned i)
 {
-    if (r->t->family->mamba == NULL || r->t->family->mamba->beside) return false;
-    return r->layer_types ? names_mamba(r->layer_types, i) : !lists(r->full_attention, i);
+    if (r->t->family->mamba == NULL || r->t->family->mamba->parallel) return false;
+    return r->layer_types ? is_mamba_type(r->layer_types, i) : !contains(r->full_attention, i);
 }
 
-/* By the theta of a layer; the lists have been checked. */
+/* The rope of a layer by its theta in layer_rope_theta, which has been checked. */
 static int listed_rope(const struct layer_rules *r, const struct sp_config *c, unsigned i)
 {
     const struct sp_json *list = sp_text_get(r->t, SP_THETAS_KEY);
@@ -405,7 +408,7 @@ static int listed_rope(const struct layer_rules *r, const struct sp_config *c, u
 static void fill_attention(struct sp_layer_config *l, const struct layer_rules *r,
                            const struct sp_config *c, unsigned i)
 {
-    bool sliding = slides(r, i);
+    bool sliding = has_window(r, i);
 
     l->mixers = SP_MIXER_ATTENTION;
     l->n_heads = r->sizes->n_heads;
@@ -419,7 +422,7 @@ static void fill_attention(struct sp_layer_config *l, const struct layer_rules *
     l->head_gate = r->t->family->head_gate;
 }
 
-/* One sublayer: a mixer without an MLP, or the reverse. */
+/* Fills a layer that is one sublayer: a mixer without an MLP, or an MLP without a mixer. */
 static void fill_sublayer(struct sp_layer_config *l, const struct layer_rules *r,
                           const struct sp_config *c, unsigned i)
 {
@@ -456,7 +459,7 @@ static void fill_layer(struct sp_layer_config *l, const struct layer_rules *r,
         l->rope = -1;
     } else {
         fill_attention(l, r, c, i);
-        if (r->t->family->mamba && r->t->family->mamba->beside) l->mixers |= SP_MIXER_MAMBA;
+        if (r->t->family->mamba && r->t->family->mamba->parallel) l->mixers |= SP_MIXER_MAMBA;
     }
     l->kv_source = (int)i;
     l->causal = true;

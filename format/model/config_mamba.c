@@ -6,7 +6,7 @@
 
 enum { MAX_KERNEL = 64 };
 
-/* What all heads together are wide: `expand` times as much as the model, unless a key says so. */
+/* The width of all heads: that of a key if the family has one, or else expand * n_hidden. */
 static enum sp_status read_width(uint64_t *width, const struct sp_config_text *t, unsigned n_hidden,
                                  struct sp_err *err)
 {
@@ -16,7 +16,7 @@ static enum sp_status read_width(uint64_t *width, const struct sp_config_text *t
 
     if ((st = sp_text_unsigned(t, "mamba_expand", 1, 64, &expand, err))) return st;
     *width = (uint64_t)expand * n_hidden;
-    /* A missing key means its default; null, that there is no such number. */
+    /* A missing key means its default, null means expand * n_hidden. */
     if (f->values == NULL || (sp_text_holder(t, f->values) && !sp_text_get(t, f->values))) {
         return SP_OK;
     }
@@ -25,7 +25,7 @@ static enum sp_status read_width(uint64_t *width, const struct sp_config_text *t
     return st;
 }
 
-/* "auto", the usual default, is what the width leaves to a head. */
+/* "auto", the default of most families, is the width of all heads divided by their number. */
 static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_config_text *t,
                                     unsigned n_hidden, struct sp_err *err)
 {
@@ -53,7 +53,7 @@ static enum sp_status read_head_dim(struct sp_mamba_config *m, const struct sp_c
                    t->family->mamba->heads, m->n_heads, (unsigned long long)width);
 }
 
-/* A number as JSON has it, or as transformers 5 writes infinities: {"__float__": "Infinity"}. */
+/* A JSON number, or {"__float__": "Infinity"}, as transformers 5 writes infinities. */
 static bool read_float(double *out, const struct sp_json *v)
 {
     size_t len;
@@ -86,7 +86,7 @@ static enum sp_status read_limits(struct sp_mamba_config *m, const struct sp_con
     return SP_OK;
 }
 
-/* Of the convolution and of the gate. */
+/* Checks the activation of the convolution and of the gate. */
 static enum sp_status check_activation(const struct sp_config_text *t, struct sp_err *err)
 {
     const char *key = t->family->mamba->activation ? t->family->mamba->activation : "hidden_act";

@@ -1,5 +1,3 @@
-/* Packed files keep config.json as it was read; what that text leaves to the tensors is found here
- * by the same names for everybody who opens a file. */
 #include "format/model/config_packed.h"
 
 #include <stdio.h>

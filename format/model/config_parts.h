@@ -1,19 +1,6 @@
-/* The parts that sp_config_parse is made of, one file each; not for anybody else.
- *
- * config_text.c    the effective config: text_config's keys over the root's
- * config_rope.c    old and new spellings of rotation -> struct sp_rope
- * config_layers.c  windows, rotation and experts of each layer
- * config_routing.c how experts are chosen
- * config_latent.c  multi-head latent attention
- * config_delta.c   gated delta-rule layers
- * config_short_conv.c  short convolutions, and what else LFM2 says in its own words
- * config_mamba.c   Mamba-2 layers
- * config_sublayers.c  layers that are one sublayer each
- * config_draft.c   drafts: which kind, and a DFlash draft's own keys
- * config_eagle3.c  the keys of an EAGLE-3 or P-EAGLE draft
- * config_assistant.c  the keys of a Gemma 4 assistant, and what its target must be like
- * config_refuse.c  keys that change the maths and are not implemented
- * config.c         the driver, sizes and traits */
+/* The parts of sp_config_parse: lookup of keys, and one reader per subject. Only config*.c and the
+ * readers of single families (format/model/families/) include this header. format/model/README.md
+ * lists the files. */
 #ifndef SP_FORMAT_MODEL_CONFIG_PARTS_H
 #define SP_FORMAT_MODEL_CONFIG_PARTS_H
 
@@ -21,7 +8,7 @@
 #include "format/model/family_table.h"
 #include "format/base/json.h"
 
-/* Upper bounds of what a config may ask for: far above any model, far below overflow. */
+/* Upper limits of the numbers in a config: far above any model, far below overflow. */
 enum {
     SP_CAP_LAYERS = 4096,
     SP_CAP_WIDTH = 1 << 20,
@@ -34,22 +21,22 @@ enum {
 /* One config.json being read. All pointers are borrowed. */
 struct sp_config_text {
     const struct sp_json *root;
-    const struct sp_json *text;   /* text_config, or what stands for it; NULL: there is none */
-    bool speculators;             /* a draft as the speculators library spells it */
+    const struct sp_json *text;   /* text_config or its counterpart in a draft; NULL: none */
+    bool speculators;             /* a draft in the format of the speculators library */
     const struct sp_json *dflash; /* dflash_config; NULL: there is none */
     const struct sp_family *family;
     const struct sp_wrapper *wrapper; /* NULL: the text config is the root */
     enum sp_draft_kind draft;
-    const char *what; /* "", "dflash ", ...: begins the messages that all share */
+    const char *what; /* beginning of messages about drafts: "dflash ", ...; else "" */
     char **warnings;
 };
 
-/* The object that states `key`, even as null: text_config before the root. NULL: neither does. */
+/* The object that has `key`, even as null: text_config or else the root; NULL if neither has it. */
 const struct sp_json *sp_text_holder(const struct sp_config_text *t, const char *key);
-/* The value; NULL when absent or null. */
+/* The value of `key`; NULL if it is missing or null. */
 const struct sp_json *sp_text_get(const struct sp_config_text *t, const char *key);
 
-/* Absent or null: *out keeps its value. */
+/* These readers leave *out unchanged if the key is missing or null. */
 SP_MUST_CHECK enum sp_status sp_text_unsigned(const struct sp_config_text *t, const char *key,
                                               unsigned min, unsigned max, unsigned *out,
                                               struct sp_err *err);
@@ -61,20 +48,20 @@ SP_MUST_CHECK enum sp_status sp_text_bool(const struct sp_config_text *t, const 
 SP_MUST_CHECK enum sp_status sp_text_string(const struct sp_config_text *t, const char *key,
                                             const char **out, struct sp_err *err);
 
-/* Members of one object, as unsigned; like sp_json_get_i64 otherwise. */
+/* Reads a member of one object as unsigned; *out is unchanged if it is missing or null. */
 SP_MUST_CHECK enum sp_status sp_object_unsigned(const struct sp_json *object, const char *key,
                                                 unsigned min, unsigned max, unsigned *out,
                                                 struct sp_err *err);
 
 #define SP_THETAS_KEY "layer_rope_theta"
 
-/* Fills ropes[0] (layers that see everything) and, where sliding layers rotate differently,
- * ropes[1]. Needs head_dim and max_positions. Also fills query_growth. */
+/* Fills ropes[0], of layers without a window, ropes[1] if sliding layers have a rotary embedding of
+ * their own, and query_growth. Needs head_dim and max_positions. */
 SP_MUST_CHECK enum sp_status sp_config_read_ropes(struct sp_config *out,
                                                   const struct sp_config_text *t,
                                                   const struct sp_sizes *sizes, struct sp_err *err);
 
-/* What a layer is where each is one sublayer (sp_family.sublayers). */
+/* The kind of a layer in families whose layers are one sublayer each (sp_family.sublayers). */
 enum sp_sublayer {
     SP_SUBLAYER_MAMBA,
     SP_SUBLAYER_ATTENTION,
@@ -82,7 +69,7 @@ enum sp_sublayer {
     SP_SUBLAYER_EXPERTS,
 };
 
-/* How many there are; checks them all. */
+/* *out = the number of sublayers. Returns SP_E_UNSUPPORTED if one of them is of an unknown kind. */
 SP_MUST_CHECK enum sp_status
 sp_config_count_sublayers(unsigned *out, const struct sp_config_text *t, struct sp_err *err);
 enum sp_sublayer sp_config_sublayer(const struct sp_config_text *t, unsigned i);
@@ -97,52 +84,53 @@ SP_MUST_CHECK enum sp_status sp_config_read_layers(struct sp_config *out,
 SP_MUST_CHECK enum sp_status
 sp_config_read_routing(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
-/* Fills `latent` where the family attends so, and what follows for the layers and the scale of
- * scores. Needs the layers, and ropes, whose head_dim is that of the rotated dims alone. */
+/* Fills `latent` in families with latent attention, and with it the head sizes of the layers and
+ * the scale of the scores. Needs the layers and the ropes. */
 SP_MUST_CHECK enum sp_status sp_config_read_latent(struct sp_config *out,
                                                    const struct sp_config_text *t,
                                                    const struct sp_sizes *sizes,
                                                    struct sp_err *err);
 
-/* Fills `delta` where the family has such layers. */
+/* Fills `delta` if there are such layers, and n_mtp_layers. Needs the layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_delta(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
-/* Fills `short_conv` where the family has such layers, and corrects the width of their MLPs. Needs
- * the layers. */
+/* Fills `short_conv` in families with such layers, and adjusts the width of their MLPs. Needs the
+ * layers. */
 SP_MUST_CHECK enum sp_status sp_config_read_short_conv(struct sp_config *out,
                                                        const struct sp_config_text *t,
                                                        struct sp_err *err);
 
-/* Fills `mamba` where there are such layers. Needs the layers. */
+/* Fills `mamba` if there are such layers. Needs the layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_mamba(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
-/* Which kind of draft the names say this is; a kind that is not implemented is refused. Sets
- * t->draft, t->dflash and t->what. */
+/* Detects the kind of a draft by its architecture and model_type, and sets t->draft, t->dflash and
+ * t->what. A kind that is not implemented is refused. */
 SP_MUST_CHECK enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *err);
 
-/* The keys of a Gemma 4 assistant, which has nothing of its own to attend to. Needs the layers. */
+/* Reads the keys of a Gemma 4 assistant. Needs the layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_assistant(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
-/* Where a key of a block draft stands: in dflash_config, or else at the root. NULL: nowhere. */
+/* The object that has a key of a block draft: dflash_config or else the root; NULL if neither. */
 const struct sp_json *sp_dflash_holder(const struct sp_config_text *t, const char *key);
 
-/* The keys of DSpark's heads. Needs block size and taps. */
+/* Reads the keys of DSpark's heads. Needs block size and taps. */
 SP_MUST_CHECK enum sp_status sp_config_read_dspark(struct sp_draft_config *out,
                                                    const struct sp_config_text *t,
                                                    struct sp_err *err);
 
-/* The keys of an EAGLE-3 or P-EAGLE draft. Needs the layers. */
+/* Reads the keys of an EAGLE-3 or P-EAGLE draft. Needs the layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_eagle3(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
-/* The keys of a draft. Needs the layers; sets their direction. */
+/* Reads the keys of a draft, and sets whether its layers are causal. Needs the layers. */
 SP_MUST_CHECK enum sp_status
 sp_config_read_draft(struct sp_config *out, const struct sp_config_text *t, struct sp_err *err);
 
-/* Refuses unknown methods of quantization and keys that change the maths. */
+/* Refuses unknown methods of quantization, and keys that change the computation and that the family
+ * does not read. */
 SP_MUST_CHECK enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err);
 
 #endif

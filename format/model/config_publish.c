@@ -6,13 +6,13 @@
 #include <stdio.h>
 
 static const struct {
-    const char *name; /* as configs have it */
+    const char *name; /* in configs */
     enum sp_dtype dtype;
 } types[] = {{"float32", SP_F32}, {"float16", SP_F16}, {"bfloat16", SP_BF16}};
 
 enum { N_TYPES = sizeof types / sizeof types[0] };
 
-/* The new spelling and the old one. */
+/* The key of the type in transformers 5, and the older one. */
 static const char *const type_keys[] = {"dtype", "torch_dtype"};
 
 static enum sp_dtype type_named(const char *name)
@@ -49,7 +49,7 @@ static enum sp_status set_text(struct sp_strbuf *text, const char *key, const ch
     return sp_json_set(text, key, quoted, strlen(quoted), err);
 }
 
-/* Where a type is stated and is another one. */
+/* Replaces a stated type that is not `dtype`. */
 static enum sp_status correct_type(struct sp_strbuf *text, const struct sp_json *root,
                                    enum sp_dtype dtype, struct sp_err *err)
 {
@@ -75,7 +75,7 @@ static enum sp_status remove_quantization(struct sp_strbuf *text, struct sp_err 
     return st;
 }
 
-/* What the root says of the language model, too, and not of the whole checkpoint. */
+/* Does this key of the root apply to the text model, and not to the multimodal checkpoint only? */
 static bool is_of_text(const char *key, size_t len)
 {
     static const char end[] = "_config";
@@ -88,7 +88,7 @@ static bool is_of_text(const char *key, size_t len)
     return len < n || memcmp(key + len - n, end, n) != 0;
 }
 
-/* text_config becomes the whole. */
+/* Makes the config of the text model, text_config, the whole config. */
 static enum sp_status unwrap(struct sp_strbuf *text, const struct sp_config *config,
                              struct sp_err *err)
 {
@@ -121,9 +121,9 @@ static bool is_wrapped(const struct sp_json *root, const struct sp_config *confi
                 : sp_wrapper_by_architecture(config->architecture) != NULL;
 }
 
-/* The tensors had the last word about the output matrix; now the config says so itself. */
-static enum sp_status settle_tied(struct sp_strbuf *text, const struct sp_config *config,
-                                  struct sp_err *err)
+/* Makes tie_word_embeddings agree with the tensors, which decided whether the head is tied. */
+static enum sp_status set_tied(struct sp_strbuf *text, const struct sp_config *config,
+                               struct sp_err *err)
 {
     const struct sp_family *family = sp_family_by_type(config->family);
     const char *value = config->tied ? "true" : "false", *key = "tie_word_embeddings";
@@ -162,7 +162,7 @@ static enum sp_status rewrite(struct sp_strbuf *text, bool *text_only,
     if ((st = correct_type(text, root, dtype, err)) || (st = remove_quantization(text, err))) {
         goto done;
     }
-    st = settle_tied(text, config, err);
+    st = set_tied(text, config, err);
 done:
     sp_json_free(root);
     return st;

@@ -1,9 +1,8 @@
-/* Keys that change what a model computes and that no implemented family reads.
+/* Keys that change what a model computes and that its family does not read.
  *
- * Unknown keys of config.json are ignored, because most of them are about training; these are known
- * to change the result, so a value other than the neutral one is refused by name rather than run as
- * something else. Derivatives of the Llama block (MiniCPM, ...) published
- * under its name are caught here. */
+ * Unknown keys of config.json are ignored, because most of them concern training. The keys in this
+ * table are known to change the result, so a value with an effect is refused by name. The table
+ * also catches variants of the Llama block (MiniCPM, ...) that are published as Llama. */
 #include "format/model/config_parts.h"
 #include "format/base/warnings.h"
 #include "format/model/prequantized.h"
@@ -11,15 +10,15 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The values of a key that change nothing; null and {} always are. */
+/* The values of a key that have no effect; null and {} never have one. */
 enum neutral {
-    NEUTRAL_NULL,   /* nothing else */
+    NEUTRAL_NULL,   /* no other value */
     NEUTRAL_FALSE,  /* false, 0 */
     NEUTRAL_TRUE,   /* true */
     NEUTRAL_ONE,    /* 1 */
-    NEUTRAL_NORMS,  /* true where the family norms q and k, else false */
-    NEUTRAL_SHARED, /* true where attention and MLP work side by side, else false */
-    NEUTRAL_GATE,   /* true where the family gates attention output, else false */
+    NEUTRAL_NORMS,  /* whether the family norms q and k */
+    NEUTRAL_SHARED, /* whether attention and MLP run in parallel */
+    NEUTRAL_GATE,   /* whether the family gates the attention output */
 };
 
 /* Families with this flag read the key, so that it is not refused. */
@@ -99,7 +98,7 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
     return (neutral == NEUTRAL_FALSE && d == 0) || (neutral == NEUTRAL_ONE && d == 1);
 }
 
-/* Keys that drafts read, the last two if they are block drafts. */
+/* Is this a key that a draft of this kind reads? The last two are for block drafts only. */
 static bool is_of_draft(const struct sp_config_text *t, const char *key)
 {
     static const char *const read[] = {"is_causal", "final_logit_softcapping", "is_neox_style",
@@ -130,7 +129,8 @@ static bool is_of_family(const struct sp_family *f, size_t i)
     }
     return is_own(f->qk_norm_key, key) || is_own(f->parallel_key, key) ||
            is_own(f->expert_keys.count, key) || is_own(f->expert_keys.shared, key) ||
-           is_own(f->expert_keys.beside, key) || is_own(f->latent ? "kv_lora_rank" : NULL, key);
+           is_own(f->expert_keys.parallel_width, key) ||
+           is_own(f->latent ? "kv_lora_rank" : NULL, key);
 }
 
 enum sp_status sp_config_refuse(const struct sp_config_text *t, struct sp_err *err)

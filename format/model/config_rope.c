@@ -1,9 +1,9 @@
-/* Rotation: every spelling that published configs use -> numbers.
+/* Rotary embedding: the keys of all published formats -> struct sp_rope.
  *
- * transformers 4 writes rope_theta and rope_scaling, transformers 5 one dict rope_parameters, some
- * of them one dict per layer type. A value inside the dict always counts before one beside it, and
- * both before a class default. Formulas: YaRN (arXiv 2309.00071) for `yarn`, LongRoPE (arXiv
- * 2402.13753) for `longrope`, both in the form that transformers gives them. */
+ * transformers 4 writes rope_theta and rope_scaling, transformers 5 one dict rope_parameters, or
+ * one dict per layer type. A value in the dict overrules a key outside of it, and both overrule the
+ * class default. Formulas: YaRN (arXiv 2309.00071) for `yarn`, LongRoPE (arXiv 2402.13753) for
+ * `longrope`, both as implemented in transformers. */
 #include "format/model/config_parts.h"
 #include "format/base/mem.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of a rope dict that are read below, or that say nothing about the maths. */
+/* Keys of a rope dict that are read below or that have no effect. */
 static const char *const known_keys[] = {
     "rope_type",
     "type",
@@ -36,15 +36,15 @@ static const char *const known_keys[] = {
     "finetuned",
 };
 
-/* One rope dict (may be NULL) with what stands beside it. */
+/* One rope dict, which may be NULL, and the values outside of it that it depends on. */
 struct rope_source {
     const struct sp_config_text *t;
     const struct sp_json *dict;
-    double theta; /* where the dict has none */
+    double theta; /* used if the dict has no rope_theta */
     unsigned head_dim, max_positions;
 };
 
-/* ln x for x > 0 by the atanh series: the same bits on every machine, which libm's log is not. */
+/* ln x for x > 0 by the atanh series. Unlike libm's log it gives the same bits on every machine. */
 static double natural_log(double x)
 {
     static const double ln2 = 0.693147180559945309417;
@@ -118,7 +118,7 @@ static enum sp_status check_keys(const struct rope_source *s, struct sp_err *err
     return SP_OK;
 }
 
-/* A number that the type cannot do without. */
+/* A key that this type requires. */
 static enum sp_status need(const struct rope_source *s, const char *type, const char *key,
                            double min, double *out, struct sp_err *err)
 {
@@ -128,17 +128,18 @@ static enum sp_status need(const struct rope_source *s, const char *type, const 
     return sp_json_get_double(s->dict, key, min, 1e9, out, err);
 }
 
-/* Beside the dict before inside it (Phi-3); without any, the context length itself. */
+/* original_max_position_embeddings: outside of the dict (Phi-3), or else in it, or else the context
+ * length. */
 static enum sp_status read_original(double *out, bool *stated, const struct rope_source *s,
                                     struct sp_err *err)
 {
     static const char key[] = "original_max_position_embeddings";
     unsigned class_default = s->t->family->original_positions;
-    bool beside = sp_text_get(s->t, key) != NULL || class_default;
+    bool outside = sp_text_get(s->t, key) != NULL || class_default;
 
-    *stated = beside || sp_json_get(s->dict, key) != NULL;
+    *stated = outside || sp_json_get(s->dict, key) != NULL;
     *out = class_default ? class_default : s->max_positions;
-    if (beside) return sp_text_double(s->t, key, 1, 1e9, out, err);
+    if (outside) return sp_text_double(s->t, key, 1, 1e9, out, err);
     return sp_json_get_double(s->dict, key, 1, 1e9, out, err);
 }
 
@@ -170,7 +171,7 @@ static double yarn_mscale(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * natural_log(factor) + 1;
 }
 
-/* factor without a value of its own: how much longer than the original the context is. */
+/* The default of `factor` is the context length divided by the original one. */
 static enum sp_status read_factor(struct sp_rope *r, const struct rope_source *s,
                                   struct sp_err *err)
 {
@@ -265,7 +266,7 @@ static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *
         return read_yarn(r, s, err);
     case SP_ROPE_LONGROPE:
         return read_longrope(r, s, err);
-    case SP_ROPE_STRETCHED: /* whatever the dict's own factor is */
+    case SP_ROPE_STRETCHED: /* the key `factor` has no effect */
         if (r->n_rot == 2) return sp_fail(err, SP_E_INPUT, "alpha needs a head_dim above 2");
         return sp_json_get_double(s->dict, "alpha", 1e-6, 1e9, &r->factor, err);
     case SP_ROPE_PROPORTIONAL:
@@ -275,8 +276,8 @@ static enum sp_status read_scaling(struct sp_rope *r, const struct rope_source *
     }
 }
 
-/* mrope_section shares the frequencies out to time, height and width; for text all three positions
- * are equal, so it is plain rotation whichever way they are interleaved. */
+/* mrope_section divides the frequencies between time, height and width. The three positions of text
+ * are equal, so the division has no effect, interleaved or not. */
 static enum sp_status check_sections(const struct sp_rope *r, const struct rope_source *s,
                                      struct sp_err *err)
 {
@@ -318,7 +319,7 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     }
     if ((st = sp_json_get_double(s->dict, partial_key, 0, 1, &partial, err))) return st;
     r->n_rot = (unsigned)(s->head_dim * partial);
-    if (r->kind == SP_ROPE_PROPORTIONAL) { /* pairs over the whole head, of which some turn */
+    if (r->kind == SP_ROPE_PROPORTIONAL) { /* the pairs span the whole head; only some rotate */
         r->n_rotated = (unsigned)(partial * s->head_dim / 2);
         r->n_rot = s->head_dim;
     } else if (r->n_rot != s->head_dim && family->partial_rotary == 0) {
@@ -334,7 +335,7 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     return read_scaling(r, s, err);
 }
 
-/* {"full_attention": {...}, "sliding_attention": {...}} instead of one dict for all layers. */
+/* Is this {"full_attention": {...}, "sliding_attention": {...}}, one dict per layer type? */
 static bool is_nested(const struct sp_json *dict)
 {
     bool nested = false;
@@ -346,8 +347,8 @@ static bool is_nested(const struct sp_json *dict)
     return nested;
 }
 
-/* The rope dict that counts, and the other one, which may still know theta. An empty rope_scaling
- * is none, but empty rope_parameters stand in place of the class's. */
+/* *dict = the rope dict in effect, *other = the other one, which may have rope_theta. An empty
+ * rope_scaling has no effect, but empty rope_parameters replace those of the class. */
 static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_json **other,
                                  const struct sp_config_text *t, struct sp_err *err)
 {
@@ -365,7 +366,7 @@ static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_js
     return SP_OK;
 }
 
-/* Beside the dict: the config itself, then the dict that does not count, then the class. */
+/* The theta outside of the dict in effect: of the config, of the other dict, or of the class. */
 static enum sp_status read_outer_theta(double *out, const struct sp_config_text *t,
                                        const struct sp_json *other, struct sp_err *err)
 {
@@ -374,7 +375,8 @@ static enum sp_status read_outer_theta(double *out, const struct sp_config_text 
     return is_nested(other) ? SP_OK : sp_json_get_double(other, "rope_theta", 2, 1e15, out, err);
 }
 
-/* llama_4_scaling_beta: queries grow with their position (Ministral 3). */
+/* llama_4_scaling_beta: queries are scaled by a factor that grows with their position (Ministral
+ * 3). */
 static enum sp_status read_growth(struct sp_config *c, const struct rope_source *s,
                                   struct sp_err *err)
 {
@@ -391,16 +393,16 @@ static enum sp_status read_growth(struct sp_config *c, const struct rope_source 
     return read_original(&c->query_growth_from, &stated, s, err);
 }
 
-/* May layers of different types rotate differently? */
-static bool of_layer_types(const struct sp_config_text *t)
+/* May layer types have different rotary embeddings? */
+static bool differs_by_layer_type(const struct sp_config_text *t)
 {
     return t->draft != SP_DRAFT_NONE || t->family->rope_by_type || t->family->local_theta != 0 ||
            t->family->local_unscaled;
 }
 
-/* Scores over still and turned dims alike grow by mscale_all_dim, which amplitude gives the turned
- * ones alone. Source: yarn_apply_mscale of transformers' DeepSeek files, which asks for any type.
- */
+/* mscale_all_dim scales the scores over all dims, while `amplitude` scales those over rotated dims
+ * only. Source: yarn_apply_mscale in transformers' DeepSeek files, which applies it for every rope
+ * type. */
 static enum sp_status read_score_scale(struct sp_rope *r, const struct rope_source *s,
                                        struct sp_err *err)
 {
@@ -423,13 +425,13 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     double local_theta = s->t->family->local_theta;
     enum sp_status st;
 
-    if (nested && !of_layer_types(s->t)) {
+    if (nested && !differs_by_layer_type(s->t)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "rotation by layer type is not supported for %s",
                        s->t->family->name);
     }
     if ((st = read_outer_theta(&s->theta, s->t, other, err))) return st;
     if (nested && s->t->speculators && sp_json_get(dict, "sliding_attention")) {
-        s->dict = sp_json_get(dict, "sliding_attention"); /* of all layers, in that library */
+        s->dict = sp_json_get(dict, "sliding_attention"); /* speculators: of all layers */
         nested = false;
     } else if (nested) {
         s->dict = sp_json_get(dict, "full_attention");
@@ -440,7 +442,7 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
         return st;
     }
     if (!nested && local_theta == 0 && !s->t->family->local_unscaled) return SP_OK;
-    /* Sliding layers of their own: unscaled, unless a nested dict says otherwise. */
+    /* Sliding layers are not scaled unless a nested dict states it. */
     s->dict = nested ? sp_json_get(dict, "sliding_attention") : NULL;
     s->head_dim = sliding_head_dim;
     if (s->t->family->local_unscaled && !nested) s->theta = c->ropes[0].theta;
@@ -453,7 +455,7 @@ static enum sp_status read_both(struct sp_config *c, struct rope_source *s,
     return read_rope(&c->ropes[1], s, err);
 }
 
-/* layer_rope_theta: a theta for each layer, 0 where it does not rotate (Granite SWA). */
+/* layer_rope_theta: the theta of each layer; 0: the layer does not rotate (Granite SWA). */
 static enum sp_status read_thetas(struct sp_config *c, const struct rope_source *s,
                                   unsigned n_layers, struct sp_err *err)
 {

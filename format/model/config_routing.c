@@ -1,4 +1,4 @@
-/* How the experts of a layer are chosen and weighed. */
+/* How the experts of a token and their weights are chosen. */
 #include "format/model/config_parts.h"
 
 #include <string.h>
@@ -22,8 +22,8 @@ static enum sp_status check_groups(const struct sp_routing *r, unsigned n_expert
                    n_experts_used, r->n_groups_used);
 }
 
-/* Keys of DeepSeek's that say how experts are chosen; other families do not read them. scoring_func
- * is for DeepSeek's own code, and must say what transformers does. */
+/* scoring_func is read by DeepSeek's own code but not by transformers, so it must name the function
+ * that transformers uses. Other families do not read it. */
 static enum sp_status check_scoring(const struct sp_config_text *t, struct sp_err *err)
 {
     static const char key[] = "scoring_func";
@@ -36,13 +36,14 @@ static enum sp_status check_scoring(const struct sp_config_text *t, struct sp_er
                    t->family->name);
 }
 
-/* Whether groups of experts compete, and how; where scores are corrected, they always do. */
+/* Whether experts are chosen by groups, and how groups are scored. With corrected scores they
+ * always are chosen by groups. */
 static enum sp_status read_method(bool *grouped, struct sp_routing *r,
                                   const struct sp_config_text *t, struct sp_err *err)
 {
     static const char key[] = "topk_method";
     bool corrected = t->family->routing.corrected;
-    const char *usual = corrected ? "noaux_tc" : "greedy", *name = usual;
+    const char *expected = corrected ? "noaux_tc" : "greedy", *name = expected;
     enum sp_status st;
 
     *grouped = true;
@@ -50,7 +51,7 @@ static enum sp_status read_method(bool *grouped, struct sp_routing *r,
     if ((st = check_scoring(t, err)) || (st = sp_text_string(t, key, &name, err))) return st;
     r->groups_by_best = !corrected && strcmp(name, "group_limited_greedy") == 0;
     *grouped = corrected || r->groups_by_best;
-    if (r->groups_by_best || strcmp(name, usual) == 0) return SP_OK;
+    if (r->groups_by_best || strcmp(name, expected) == 0) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%s\" is not supported for %s", key, name,
                    t->family->name);
 }

@@ -1,13 +1,13 @@
-/* What config.json leaves to the tensors: whether there is a head, whose tables a draft uses, how
- * many of the target's layers it reads, and whether this is a built-in prediction head at all. The
- * importer and the runtime settle it by this one function, so that what was packed is what is run.
- */
+/* The members of a config that depend on the tensors: whether there is an output matrix, whose
+ * tables a draft uses, how many of the target's layers it reads, and whether the model is a
+ * built-in prediction head. The importer and the runtime both call sp_config_settle, so a model
+ * runs as it was packed. */
 #include "format/model/config.h"
 
 #include "format/model/family_table.h"
 
-/* round(1 + i (N - 4) / (n - 1)), halves to even, in whole numbers; the middle layer for one tap.
- */
+/* The default of tap i of n: round(1 + i (N - 4) / (n - 1)) in integers, ties to even, where N is
+ * n_layers. A single tap is the middle layer. */
 static unsigned default_tap(unsigned i, unsigned n, unsigned n_layers)
 {
     unsigned step = n - 1, whole, rest;
@@ -19,7 +19,7 @@ static unsigned default_tap(unsigned i, unsigned n, unsigned n_layers)
     return 1 + whole;
 }
 
-/* *n = how many taps fc reads: as many as the config lists, if it does. */
+/* *n = the number of taps that fc reads. It must be that of the config if the config lists taps. */
 static enum sp_status count_taps(uint64_t *n, const struct sp_draft_config *d, uint64_t fc_cols,
                                  const char *what, struct sp_err *err)
 {
@@ -53,7 +53,7 @@ static enum sp_status settle_taps(struct sp_draft_config *d, uint64_t fc_cols, s
     return SP_OK;
 }
 
-/* Only a head of its own scores a vocabulary of its own. */
+/* A vocabulary of its own (d2t) requires a head of its own. */
 static enum sp_status settle_vocabulary(struct sp_config *config, const struct sp_tables *found,
                                         const char *what, struct sp_err *err)
 {
@@ -72,7 +72,7 @@ static enum sp_status settle_vocabulary(struct sp_config *config, const struct s
     return SP_OK;
 }
 
-/* A draft's tables are the target's, or its own: both, or one that serves as both, or the head. */
+/* A draft uses the target's embedding and head, or has both, one table for both, or a head only. */
 static enum sp_status settle_tables(struct sp_config *config, const struct sp_tables *found,
                                     struct sp_err *err)
 {
@@ -87,17 +87,17 @@ static enum sp_status settle_tables(struct sp_config *config, const struct sp_ta
     return settle_vocabulary(config, found, "dflash", err);
 }
 
-/* A built-in head is one more layer like its model's last full-attention layer, with the model's
- * own embedding and head. */
+/* A built-in prediction head is one layer with the shape of its model's last attention layer. It
+ * uses the embedding and the output matrix of the model. */
 static enum sp_status settle_mtp(struct sp_config *config, const struct sp_tables *found,
                                  struct sp_err *err)
 {
     const struct sp_family *family = sp_family_by_type(config->family);
-    unsigned like = config->n_layers;
+    unsigned end = config->n_layers; /* number of the last attention layer, plus 1 */
     struct sp_layer_config *l = &config->layers[0];
 
-    while (like > 0 && !(config->layers[like - 1].mixers & SP_MIXER_ATTENTION))
-        like--;
+    while (end > 0 && !(config->layers[end - 1].mixers & SP_MIXER_ATTENTION))
+        end--;
     if (config->mtp_tables || found->embedding || found->head) {
         return sp_fail(err, SP_E_UNSUPPORTED, "mtp: dedicated embeddings not supported");
     }
@@ -105,7 +105,7 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
         return sp_fail(err, SP_E_UNSUPPORTED, "mtp: %u layers, only 1 supported",
                        config->n_mtp_layers);
     }
-    if (like == 0) {
+    if (end == 0) {
         return sp_fail(err, SP_E_INPUT, "mtp: its model has no full-attention layer");
     }
     if (found->fc_cols != 2 * (uint64_t)config->n_hidden) {
@@ -119,14 +119,14 @@ static enum sp_status settle_mtp(struct sp_config *config, const struct sp_table
     config->draft.target_hidden = config->n_hidden;
     config->delta = (struct sp_delta_config){0};
     config->draft.normed_output = !family->prediction_layer;
-    *l = config->layers[like - 1];
+    *l = config->layers[end - 1];
     l->kv_source = 0;
     config->n_layers = 1;
     if (!found->mtp_ffn) l->n_ffn = l->n_shared_ffn = l->n_experts = l->n_experts_used = 0;
     return SP_OK;
 }
 
-/* An assistant always has tables of its own: its width is not its target's. */
+/* An assistant always has an embedding of its own, because its width is not that of its target. */
 static enum sp_status settle_assistant(struct sp_config *config, const struct sp_tables *found,
                                        struct sp_err *err)
 {
@@ -138,7 +138,7 @@ static enum sp_status settle_assistant(struct sp_config *config, const struct sp
     return SP_OK;
 }
 
-/* The head is an EAGLE-3 or P-EAGLE draft's own, the embedding perhaps. */
+/* EAGLE-3 and P-EAGLE drafts always have a head of their own and may have an embedding. */
 static enum sp_status settle_eagle3(struct sp_config *config, const struct sp_tables *found,
                                     struct sp_err *err)
 {
@@ -159,7 +159,8 @@ static enum sp_status settle_eagle3(struct sp_config *config, const struct sp_ta
     return SP_OK;
 }
 
-/* mlx writes convolutions as [channels, kernel, 1] and adds the 1 of its norms to their weights. */
+/* mlx stores convolutions as [channels, kernel, 1], and the weights of shifted norms with the 1
+ * added. */
 static void settle_delta(struct sp_config *config, const struct sp_tables *found)
 {
     if (config->delta.n_value_heads == 0 || found->conv_taps != 1) return;

@@ -1,12 +1,13 @@
-/* Gated short convolutions between layers of attention, and the width of an MLP in the words of the
- * same configs (LFM2; its configuration and modeling files in transformers 5.23). */
+/* Gated short convolutions between layers of attention, and the adjusted width of an MLP in the
+ * same configs (LFM2). Source: its configuration and modeling files in transformers 5.23. */
 #include "format/model/config_parts.h"
 
 #include <math.h>
 
 enum { MAX_KERNEL = 64 };
 
-/* What an MLP is wide: two thirds of what is stated, times a factor, rounded up to a multiple. */
+/* The width of an MLP: two thirds of the stated number, times a factor, rounded up to a
+ * multiple. */
 static enum sp_status read_width(unsigned *n_ffn, const struct sp_config_text *t,
                                  struct sp_err *err)
 {
@@ -23,7 +24,7 @@ static enum sp_status read_width(unsigned *n_ffn, const struct sp_config_text *t
     }
     if (!adjusted) return SP_OK;
     width = floor(2 * (double)*n_ffn / 3);
-    /* Without a factor nothing is rounded either; only a missing key means 1. */
+    /* A missing factor is 1. A factor of null means that the width is not rounded either. */
     if (!sp_text_get(t, "block_ffn_dim_multiplier") &&
         sp_text_holder(t, "block_ffn_dim_multiplier")) {
         multiple = 1;
@@ -37,7 +38,7 @@ static enum sp_status read_width(unsigned *n_ffn, const struct sp_config_text *t
     return SP_OK;
 }
 
-/* Keys that transformers does not read: it knows these blocks only. */
+/* Checks keys that transformers does not read, because its block is as if they were true. */
 static enum sp_status check_block(const struct sp_config_text *t, struct sp_err *err)
 {
     static const char *const keys[] = {"block_use_swiglu", "use_pos_enc"};

@@ -1,5 +1,6 @@
 /* Layers that are one sublayer each (Nemotron-H): Mamba-2, attention, an MLP or experts. A list
- * names them, or a pattern with a letter for each: M, *, -, E. They also say how many there are. */
+ * names them, or a pattern with a letter for each: M, *, -, E. The number of layers follows from it
+ * as well. */
 #include "format/model/config_parts.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 static const char list_key[] = "layers_block_type", pattern_key[] = "hybrid_override_pattern";
 
-/* The list counts before the pattern; without either, the family's own. */
+/* The pattern in effect: NULL if there is a list, or else the stated one, or else the family's. */
 static const char *pattern_of(const struct sp_config_text *t)
 {
     const struct sp_json *pattern = sp_text_get(t, pattern_key);

@@ -1,5 +1,5 @@
-/* The effective config of a language model: a multimodal checkpoint keeps the text model's keys in
- * text_config, with what is common at the root. */
+/* Lookup of keys in the config of a language model. The config of a multimodal checkpoint has the
+ * keys of its text model in text_config, and common keys at the root. */
 #include "format/model/config_parts.h"
 
 const struct sp_json *sp_text_holder(const struct sp_config_text *t, const char *key)

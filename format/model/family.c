@@ -1,5 +1,5 @@
-/* The canonical tensors of a model, from its config alone: the rows of the tables that apply
- * (format/model/family_tensors.h), with their sizes in numbers. */
+/* The canonical tensors of a model, from its config alone: the rows of the tables in
+ * format/model/family_tensors.h that apply, with their dimensions as numbers. */
 #include "format/model/family.h"
 
 #include "format/model/family_parts.h"
@@ -55,8 +55,8 @@ bool sp_role_is_matrix(enum sp_role role)
     return true;
 }
 
-/* Have the norms of queries and keys weights for every head? */
-static bool weighs_heads(const struct sp_config *c)
+/* Do the norms of queries and keys have weights of their own for every head? */
+static bool has_weights_per_head(const struct sp_config *c)
 {
     return c->qk_norm == SP_QK_WHOLE || c->qk_norm == SP_QK_OWN;
 }
@@ -91,9 +91,9 @@ static uint64_t dim_of(enum sp_dim dim, const struct sp_config *c, const struct 
     case SP_DIM_KV:
         return (uint64_t)l->n_kv_heads * l->head_dim;
     case SP_DIM_Q_NORM:
-        return (uint64_t)l->head_dim * (weighs_heads(c) ? l->n_heads : 1);
+        return (uint64_t)l->head_dim * (has_weights_per_head(c) ? l->n_heads : 1);
     case SP_DIM_K_NORM:
-        return (uint64_t)l->head_dim * (weighs_heads(c) ? l->n_kv_heads : 1);
+        return (uint64_t)l->head_dim * (has_weights_per_head(c) ? l->n_kv_heads : 1);
     case SP_DIM_HEADS:
         return l->n_heads;
     case SP_DIM_FFN:
@@ -183,7 +183,7 @@ enum sp_status sp_specs_add_string(const char **out, struct sp_specs *specs, con
     return SP_OK;
 }
 
-/* layer < 0: outside the layers. */
+/* Adds a tensor of a layer, or outside of the layers if layer < 0. */
 static enum sp_status add_row(struct sp_specs *specs, const struct sp_tensor_row *row,
                               const struct sp_config *c, int layer, struct sp_err *err)
 {
@@ -264,8 +264,8 @@ void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config)
     drop(specs, "lm_head.weight");
 }
 
-enum sp_status sp_specs_part_head(struct sp_specs *specs, struct sp_config *config,
-                                  struct sp_err *err)
+enum sp_status sp_specs_untie_head(struct sp_specs *specs, struct sp_config *config,
+                                   struct sp_err *err)
 {
     const struct sp_tensor_spec *embedding = sp_specs_find(specs, "embed_tokens.weight");
     struct sp_tensor_spec head;
@@ -276,7 +276,7 @@ enum sp_status sp_specs_part_head(struct sp_specs *specs, struct sp_config *conf
     head.role = SP_ROLE_HEAD;
     head.first_span = specs->n_spans;
     if ((st = sp_specs_add_string(&head.name, specs, "lm_head.weight", err))) return st;
-    st = sp_grow(&specs->spans, &specs->cap_pieces, specs->n_spans + head.n_spans,
+    st = sp_grow(&specs->spans, &specs->cap_spans, specs->n_spans + head.n_spans,
                  sizeof *specs->spans, err);
     if (st) return st;
     memcpy(&specs->spans[head.first_span], &specs->spans[embedding->first_span],

@@ -1,53 +1,55 @@
-/* Which tensors a model consists of, under spectool's own canonical names, and where each comes
- * from in a checkpoint. One list serves three readers: the importer (what to read and write), the
- * runtime (what to bind, which shape to insist on) and the pair check.
+/* The tensors that a model consists of, under canonical names, and the rows of a checkpoint that
+ * each of them is made from. The importer uses the list to read and write tensors, the runtime to
+ * bind them and check their shapes.
  *
- * Canonical names are Hugging Face's without prefix: embed_tokens.weight, norm.weight,
- * lm_head.weight, layers.N.input_layernorm.weight, layers.N.self_attn.q_proj.weight, ...; experts
- * are stacked: layers.N.mlp.experts.gate_proj.weight [E, I, H]; output gates stand apart from the
- * queries: layers.N.self_attn.gate_proj.weight. Row i of a head of q or k rotates with row
- * i + n_rot / 2, whichever rows do so in the checkpoint. Latent attention has kv_b_proj by heads:
- * k_b_proj [heads, latent, still dims of a query], transposed, and v_b_proj [heads, value, latent].
- * Drafts: fc.weight, hidden_norm.weight, d2t, ... A tensor that a checkpoint stores fused or apart
- * is described by its pieces. */
+ * Canonical names are those of Hugging Face without prefix: embed_tokens.weight, norm.weight,
+ * lm_head.weight, layers.N.input_layernorm.weight, layers.N.self_attn.q_proj.weight, ... Drafts
+ * also have fc.weight, hidden_norm.weight, d2t, ... Canonical layouts are:
+ *   experts are stacked: layers.N.mlp.experts.gate_proj.weight [E, I, H];
+ *   the output gate is separate from the queries: layers.N.self_attn.gate_proj.weight;
+ *   row i of a head of q or k rotates with row i + n_rot / 2;
+ *   kv_b_proj of latent attention is split by heads: k_b_proj [heads, kv_rank, nope_dim], which is
+ *   transposed, and v_b_proj [heads, value_dim, kv_rank].
+ * The row spans of a tensor describe how it is made from other layouts of a checkpoint. */
 #ifndef SP_FORMAT_MODEL_FAMILY_H
 #define SP_FORMAT_MODEL_FAMILY_H
 
 #include "format/model/config.h"
 
-/* What a tensor is for: decides which type it may take (quantize/policy.h). */
+/* The role of a tensor, which determines the types that it may have (quantize/policy.h). */
 enum sp_role {
     SP_ROLE_NORM,      /* norm weights: stays float */
     SP_ROLE_BIAS,      /* stays float */
     SP_ROLE_SMALL,     /* sinks, scalars, small vectors and tables: stays float */
     SP_ROLE_EMBEDDING, /* [V, H]; also the head when tied */
-    SP_ROLE_HEAD,      /* [V, H]; rows that give, or add to, the logits of a token */
-    SP_ROLE_ATTENTION, /* q, o, and what mixes rows in place of attention */
+    SP_ROLE_HEAD,      /* [V, H]; each row gives or corrects the logit of one token */
+    SP_ROLE_ATTENTION, /* q, o, and the projections of other mixers */
     SP_ROLE_KEY_VALUE, /* k, v */
     SP_ROLE_MLP,       /* gate, up, down, experts */
     SP_ROLE_ROUTER,    /* stays float */
-    SP_ROLE_GATE,      /* a few rows whose results steer whole heads: stays float */
-    SP_ROLE_FEATURE,   /* a draft's fc: projects the target's features; 8 bits or more */
-    SP_ROLE_INDEX,     /* whole numbers, such as token ids: kept exactly, as f32 */
-    SP_ROLE_CODEBOOK,  /* a draft's rows by token, looked up one at a time: stays float */
+    SP_ROLE_GATE,      /* a few rows whose results scale whole heads: stays float */
+    SP_ROLE_FEATURE,   /* fc of a draft, which projects the target's features; 8 bits or more */
+    SP_ROLE_INDEX,     /* integers such as token ids: stored exactly, as f32 */
+    SP_ROLE_CODEBOOK,  /* rows of a draft that are looked up by token: stays float */
 };
 
 const char *sp_role_name(enum sp_role role);
 
-/* Rows that are multiplied or looked up, and so lie in panels if there are two dimensions? */
+/* Is a tensor of this role multiplied or looked up by rows? If so, it is stored in panels when it
+ * has two dimensions. */
 bool sp_role_is_matrix(enum sp_role role);
 
-/* Rows of a source tensor that go, in order, into the output. The source counts as rows of `n_cols`
- * elements over all its leading dimensions. A matrix's n_cols is its last dimension, a vector is
- * one row of its length; only biases whose elements are interleaved have rows of one element. */
+/* Rows of a source tensor that are copied, in order, to the output. All leading dimensions of the
+ * source count as rows of n_cols elements. n_cols is the last dimension of a matrix or the length
+ * of a vector; only biases whose elements are interleaved have rows of one element. */
 struct sp_row_span {
-    const char *source;       /* name in the checkpoint; borrowed from the specs' arena */
+    const char *source;       /* name in the checkpoint; borrowed from the specs */
     uint64_t first_row, step; /* rows first_row, first_row + step, ... */
     uint64_t n_rows;          /* over all leading dimensions */
     uint64_t n_cols;          /* elements of a row */
     bool transposed;          /* the source is [.., cols, rows] */
-    uint64_t pitch; /* transposed: rows of the source from one such matrix to the next, n_cols of
-                       them its own; 0: all are */
+    uint64_t pitch; /* transposed: source rows from one matrix to the next, of which the first
+                       n_cols are used; 0: n_cols */
 };
 
 struct sp_tensor_spec {
@@ -55,21 +57,21 @@ struct sp_tensor_spec {
     enum sp_role role;
     unsigned rank;
     uint64_t shape[4];
-    size_t first_span, n_spans; /* into sp_specs.pieces; together they give the shape's elements */
+    size_t first_span, n_spans; /* in sp_specs.spans; they hold all elements of the tensor */
 };
 
-/* Sorted by name. Owned: release frees everything. */
+/* The tensors of a model, sorted by name. sp_specs_release frees all of it. */
 struct sp_specs {
     struct sp_tensor_spec *specs;
     size_t n_specs;
     struct sp_row_span *spans;
     size_t n_spans;
     char **strings; /* the names, owned */
-    size_t n_strings, cap_strings, cap_specs, cap_pieces;
+    size_t n_strings, cap_strings, cap_specs, cap_spans;
 };
 
-/* The tensors that `config` calls for, by canonical name and shape; pieces are left empty. Used by
- * the runtime on a packed file, whose tensors have canonical names already. */
+/* Lists the tensors of a model with this config, by canonical name and shape, without row spans.
+ * The runtime uses it for a packed file, whose tensors have canonical names. */
 SP_MUST_CHECK enum sp_status sp_specs_of_config(struct sp_specs *out,
                                                 const struct sp_config *config, struct sp_err *err);
 
@@ -81,54 +83,54 @@ struct sp_source_tensor {
     uint64_t shape[8];
 };
 
-/* Parts of a multimodal checkpoint that a text model does not need, buffers of old files, and
- * scales of activations and caches. */
+/* Is this a tensor that a text model does not use: a part of a multimodal checkpoint, a buffer of
+ * an old file, or a scale of activations or caches? */
 bool sp_source_is_skipped(const char *name);
 
-/* Matches the specs of `config` with what a checkpoint holds: finds the prefix, splits fused
- * tensors, and settles in *config what only tensors can tell (sp_config_settle). Names missing,
- * unexpected and misshapen tensors, the first few in one sentence. Skipped tensors (vision towers,
- * rotary buffers) are counted in *n_skipped. Where the config says tied but the file holds both
- * embedding and head, *compare_equal is set and both are listed: the caller compares their bytes
- * and calls sp_specs_share_head if they are equal. */
+/* Finds the tensors of a model with this config in a checkpoint, whatever their prefix and layout,
+ * and settles *config by them (sp_config_settle). Returns SP_E_INPUT with the first missing,
+ * unexpected or misshapen tensors in the message. *n_skipped counts the tensors for which
+ * sp_source_is_skipped is true. If the config states that the head is tied but the checkpoint has
+ * both embedding and head, both are listed and *compare_equal is set: the caller compares their
+ * bytes and calls sp_specs_share_head if they are equal. */
 SP_MUST_CHECK enum sp_status sp_specs_of_source(struct sp_specs *out, struct sp_config *config,
                                                 const struct sp_source_tensor *tensors, size_t n,
                                                 bool *compare_equal, size_t *n_skipped,
                                                 struct sp_err *err);
 
-/* The same for the built-in prediction head in a checkpoint (other tensors are not looked at):
- * *config, parsed from the checkpoint's config.json, becomes that of the head. */
+/* Finds the tensors of the built-in prediction head in a checkpoint and ignores all others.
+ * *config, parsed from the checkpoint's config.json, becomes that of the prediction head. */
 SP_MUST_CHECK enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
                                              const struct sp_source_tensor *tensors, size_t n,
                                              struct sp_err *err);
 
-/* Does the checkpoint of this config hold a built-in prediction head? */
+/* Does the checkpoint with this config have a built-in prediction head? */
 bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_tensor *tensors,
                        size_t n);
 
-/* The way back: the tensors of a checkpoint of this model (names, ranks and shapes, by name), as
- * transformers 5 loads them, and for each canonical tensor the pieces that sp_specs_of_source would
- * find there; together they fill every one of them. *config is settled and stays as it is; target:
- * of a built-in prediction head its model's config, else NULL. *tensors is owned by the caller, its
- * names are borrowed from *out. */
+/* Lists the tensors of a checkpoint to export, with the names, ranks and shapes that transformers 5
+ * loads, sorted by name. *out has for each canonical tensor the row spans that sp_specs_of_source
+ * would find in this checkpoint; together they fill every tensor of it. *config is settled and not
+ * changed. `target` is the config of the model of a built-in prediction head, else NULL. *tensors
+ * is owned by the caller; its names are borrowed from *out. */
 SP_MUST_CHECK enum sp_status sp_specs_publish(struct sp_specs *out,
                                               struct sp_source_tensor **tensors, size_t *n,
                                               struct sp_config *config,
                                               const struct sp_config *target, struct sp_err *err);
 
-/* Drops the head from the list: it equals the embedding. Sets config->tied. */
+/* Removes the head, which equals the embedding, from the list and sets config->tied. */
 void sp_specs_share_head(struct sp_specs *specs, struct sp_config *config);
 
-/* The way back, for tables that are about to differ: lists a head that is cut from what the
- * embedding is cut from. Clears config->tied. */
-SP_MUST_CHECK enum sp_status sp_specs_part_head(struct sp_specs *specs, struct sp_config *config,
-                                                struct sp_err *err);
+/* Adds a head with the same row spans as the embedding to the list and clears config->tied, so that
+ * the two can be stored differently. */
+SP_MUST_CHECK enum sp_status sp_specs_untie_head(struct sp_specs *specs, struct sp_config *config,
+                                                 struct sp_err *err);
 
-/* Drops the embedding of a draft with a head of its own: it equals the target's. Sets
- * draft.borrows_tables. */
+/* Removes the embedding of a draft that has a head of its own from the list, because the embedding
+ * equals the target's, and sets draft.borrows_tables. */
 void sp_specs_share_embedding(struct sp_specs *specs, struct sp_config *config);
 
-/* By binary search; NULL when there is none of that name. */
+/* The tensor of this name; NULL if there is none. */
 const struct sp_tensor_spec *sp_specs_find(const struct sp_specs *specs, const char *name);
 void sp_specs_release(struct sp_specs *specs);
 

@@ -1,6 +1,5 @@
-/* A checkpoint's tensors, found by name: what is claimed is ticked off, what is missing or
- * misshapen is reported, and where names are made up, every claim is a tensor of the checkpoint to
- * be. */
+/* The tensors of a checkpoint, found by name. A claimed tensor is marked as used, and a missing or
+ * misshapen one is reported. When a checkpoint is exported, every claim adds a tensor to it. */
 #include "format/model/family_parts.h"
 
 #include "format/base/number_text.h"
@@ -89,14 +88,14 @@ void sp_tensor_match_report(struct sp_tensor_match *m, const char *format, ...)
     f->n++;
     if (f->n_shown + 1 != f->n || f->len + len + 2 >= sizeof f->text) {
         if (f->n > 1) return;
-        len = sizeof f->text - 1; /* one endless name */
+        len = sizeof f->text - 1; /* the first finding alone is too long */
     }
     f->len += (size_t)snprintf(f->text + f->len, sizeof f->text - f->len, "%s%.*s",
                                f->n_shown ? "; " : "", (int)len, text);
     f->n_shown++;
 }
 
-/* A tensor that there should be, where names are made up and not looked for. */
+/* Adds a tensor to the checkpoint that is exported. */
 static enum sp_status publish(struct sp_tensor_match *m, const char *name, const uint64_t *shape,
                               unsigned rank)
 {
@@ -146,7 +145,7 @@ enum sp_status sp_tensor_match_add(struct sp_tensor_match *m, struct sp_tensor_s
     enum sp_status st;
 
     if ((st = sp_specs_add_string(&span.source, s, name, m->err))) return st;
-    st = sp_grow(&s->spans, &s->cap_pieces, s->n_spans + 1, sizeof *s->spans, m->err);
+    st = sp_grow(&s->spans, &s->cap_spans, s->n_spans + 1, sizeof *s->spans, m->err);
     if (st) return st;
     if (spec->n_spans++ == 0) spec->first_span = s->n_spans;
     s->spans[s->n_spans++] = span;

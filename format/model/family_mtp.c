@@ -1,8 +1,9 @@
-/* The built-in prediction head of a checkpoint: its tensors -> canonical ones of a draft. It is one
- * decoder layer of its model's shape behind a projection of [embedding, hidden], and shares the
- * model's embedding and output matrix. It stands under mtp. (Qwen3.5), or is one more layer behind
- * the model's last, with copies of both tables (GLM-4.5). Everything there must be known: later
- * models put other parts there. */
+/* The tensors of the built-in prediction head (multi-token prediction) of a checkpoint.
+ *
+ * It is one decoder layer of its model's shape after a projection of [embedding, hidden state], and
+ * uses the embedding and the output matrix of the model. Its names begin with mtp. (Qwen3.5), or it
+ * is stored as one more layer after the last one, with copies of both tables (GLM-4.5). A tensor
+ * that is not known is refused, because newer models have other parts there. */
 #include "format/model/family.h"
 
 #include "format/model/family_parts.h"
@@ -17,7 +18,7 @@ static bool begins_with(const char *name, const char *begin)
     return strncmp(name, begin, strlen(begin)) == 0;
 }
 
-/* Under which prefix the head of this model stands; *prefix is "" where there is none. */
+/* prefix = that of the prediction head; "" if there is none. */
 static void find_prefix(char prefix[SP_SOURCE_NAME], const struct sp_config *config,
                         const struct sp_source_tensor *tensors, size_t n)
 {
@@ -49,7 +50,7 @@ bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_te
     return prefix[0] != '\0' && (config->n_mtp_layers || strcmp(prefix, SP_MTP_PREFIX) == 0);
 }
 
-/* The head's, but for the copies of its model's tables. */
+/* Is this a tensor of the prediction head, and not its copy of one of the model's tables? */
 static bool is_of_head(const char *name, const char *prefix)
 {
     static const char *const copies[] = {"embed_tokens.weight", "shared_head.head.weight"};
@@ -61,9 +62,9 @@ static bool is_of_head(const char *name, const char *prefix)
     return true;
 }
 
-/* mlx changes the norms of what it converts and drops the head; a head that is still there has been
- * put back by somebody, with norms of either kind. */
-static enum sp_status check_form(const struct sp_source_tensor *tensors, size_t n,
+/* mlx changes the norms of the model and removes the prediction head. A head in such a checkpoint
+ * has been added later, and its norms may be changed or not, so it is refused. */
+static enum sp_status refuse_mlx(const struct sp_source_tensor *tensors, size_t n,
                                  struct sp_err *err)
 {
     for (size_t i = 0; i < n; i++) {
@@ -77,7 +78,7 @@ static enum sp_status check_form(const struct sp_source_tensor *tensors, size_t 
     return SP_OK;
 }
 
-/* More than one layer, whatever the config says. */
+/* Refuses more than one layer, even if the config states one. */
 static enum sp_status check_layers(const struct sp_tensor_match *m)
 {
     static const char begin[] = SP_MTP_PREFIX "layers.";
@@ -94,7 +95,7 @@ static enum sp_status check_layers(const struct sp_tensor_match *m)
     return sp_fail(m->err, SP_E_UNSUPPORTED, "mtp: %lu layers, only 1 supported", last + 1);
 }
 
-/* A layer without MLP has neither its tensors nor the norm before them. */
+/* Does the layer have an MLP? If not, the norm before it is missing as well. */
 static bool has_ffn(const struct sp_tensor_match *m)
 {
     const char *layer = m->only_layer ? m->only_layer : "layers.0.";
@@ -155,7 +156,7 @@ enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_config *config,
     enum sp_status st;
 
     find_prefix(prefix, config, tensors, n);
-    if ((st = check_form(tensors, n, err))) goto done;
+    if ((st = refuse_mlx(tensors, n, err))) goto done;
     if ((st = sp_new(&head, n, sizeof *head, err))) goto done;
     for (size_t i = 0; i < n; i++) {
         if (is_of_head(tensors[i].name, prefix)) head[n_head++] = tensors[i];

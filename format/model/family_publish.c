@@ -1,7 +1,6 @@
-/* The canonical tensors -> those of a checkpoint, by the tables that read one: every canonical
- * tensor is placed as if the checkpoint had what is published, and its pieces say where its rows
- * go. What those tables leave open, because several spellings are read, is decided here and by
- * their order: prefixes, heads, and of several forms the first. */
+/* The tensors of an exported checkpoint. The code that finds canonical tensors in a checkpoint is
+ * used with names that are assumed to exist, so the row spans show where each row goes. Of several
+ * names that can be read, the prefixes chosen here and the first of several aliases are written. */
 #include "format/model/family.h"
 
 #include "format/model/family_parts.h"
@@ -11,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* mlx stores convolutions the other way round, and norms with their 1. */
-static enum sp_status check_form(const struct sp_config *config, struct sp_err *err)
+/* A model that mlx converted has other convolutions and norms, which cannot be exported. */
+static enum sp_status refuse_mlx(const struct sp_config *config, struct sp_err *err)
 {
     if (!config->delta.converted) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
@@ -21,9 +20,9 @@ static enum sp_status check_form(const struct sp_config *config, struct sp_err *
                    sp_config_first_layer(config, SP_MIXER_DELTA_NET));
 }
 
-/* A built-in prediction head stands beside its model or behind the last of its layers. */
-static void name_head(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
-                      const struct sp_config *target)
+/* The prefix of a built-in prediction head: mtp., or that of a layer after the last one. */
+static void name_prediction_head(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
+                                 const struct sp_config *target)
 {
     const struct sp_family *family = sp_family_by_type(target->family);
 
@@ -45,7 +44,7 @@ static void choose_names(struct sp_tensor_match *m, char prefix[SP_SOURCE_NAME],
     m->head_name = "lm_head.weight";
     snprintf(prefix, SP_SOURCE_NAME, "%s", bare ? "" : family.prefix);
     if (d->midlayer) m->only_layer = "midlayer.";
-    if (d->kind == SP_DRAFT_MTP) name_head(m, prefix, target);
+    if (d->kind == SP_DRAFT_MTP) name_prediction_head(m, prefix, target);
 }
 
 static int compare_tensors(const void *a, const void *b)
@@ -64,7 +63,7 @@ static uint64_t elements(const struct sp_source_tensor *t)
     return n;
 }
 
-/* Each tensor once, by name. */
+/* Sorts the tensors by name and keeps each of them once. */
 static enum sp_status sort_unique(struct sp_published_list *list, struct sp_err *err)
 {
     size_t n = 0;
@@ -82,7 +81,7 @@ static enum sp_status sort_unique(struct sp_published_list *list, struct sp_err 
     return SP_OK;
 }
 
-/* All of every tensor must come from somewhere. */
+/* Checks that the row spans fill every tensor. */
 static enum sp_status check_filled(const struct sp_specs *specs,
                                    const struct sp_published_list *list, struct sp_err *err)
 {
@@ -127,7 +126,7 @@ enum sp_status sp_specs_publish(struct sp_specs *out, struct sp_source_tensor **
     char prefix[SP_SOURCE_NAME];
     enum sp_status st;
 
-    if ((st = check_form(config, err)) || (st = sp_tensor_match_init(&m, NULL, 0))) goto done;
+    if ((st = refuse_mlx(config, err)) || (st = sp_tensor_match_init(&m, NULL, 0))) goto done;
     choose_names(&m, prefix, target);
     if ((st = place_all(&m))) goto done;
     *out = specs;

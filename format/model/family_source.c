@@ -1,9 +1,8 @@
-/* A checkpoint's tensors -> the canonical ones: under which prefix they stand, which tables there
- * are, and what is left over. How each tensor is stored is in family_forms.c.
+/* Matches a checkpoint with a config: finds the prefix and the tables, places every canonical
+ * tensor (family_place.c), and refuses a checkpoint with other tensors.
  *
- * Nothing is guessed: every tensor found has the shape that the config gives it, and a tensor of
- * the text model that nobody reads is an error, because it means that the model is another one than
- * its config says. */
+ * Every tensor must have the shape that follows from the config. A tensor of the text model that is
+ * not used is an error, because it means that the config does not describe the model. */
 #include "format/model/family.h"
 
 #include "format/model/family_parts.h"
@@ -25,14 +24,14 @@ static bool begins_with(const char *text, const char *begin)
     return strncmp(text, begin, strlen(begin)) == 0;
 }
 
-/* Tensors that give away what kind of file this really is, whatever its config says. */
+/* Refuses tensors of another kind of model or of another format than the config describes. */
 static enum sp_status refuse_evidence(const struct sp_tensor_match *m)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     static const struct {
-        const char *begin, *end; /* either may be NULL */
+        const char *begin, *end; /* of the name; NULL: any */
         const char *what;
-        unsigned kinds; /* of drafts that do have it, as bits */
+        unsigned kinds; /* bits 1 << sp_draft_kind of the drafts that have such tensors */
     } evidence[] = {
         {NULL, ".absmax", "bitsandbytes weights", 0},
         {NULL, ".qweight", "GPTQ or AWQ weights", 0},
@@ -80,7 +79,7 @@ static bool has_embedding(const struct sp_tensor_match *m, const char *prefix)
     return sp_tensor_match_has(m, "", name);
 }
 
-/* Exactly one prefix holds the text model. */
+/* Finds the prefix of the text model. Tensors under two prefixes are an error. */
 static enum sp_status find_prefix(struct sp_tensor_match *m)
 {
     static const char *const prefixes[] = {
@@ -123,8 +122,8 @@ static void find_head(struct sp_tensor_match *m)
     }
 }
 
-/* Which of embedding, head and fc there are, and what follows for a language model whose config
- * says otherwise. */
+/* Finds out which tables exist and settles the config by them. A language model whose config
+ * contradicts them is refused. */
 static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
 {
     struct sp_config *c = m->config;
@@ -202,7 +201,8 @@ bool sp_source_is_skipped(const char *name)
     return false;
 }
 
-/* Checkpoints ship keys that a layer does not use: it reads an earlier layer's. */
+/* Is this a projection of keys or values in a layer that uses those of an earlier layer? Some
+ * checkpoints have such tensors. */
 static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
 {
     static const char *const keys[] = {".self_attn.k_proj.weight", ".self_attn.v_proj.weight",
@@ -222,8 +222,8 @@ static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
     return false;
 }
 
-/* A prediction head in a form that is not read. */
-static bool is_unread(const struct sp_tensor_match *m, const char *name)
+/* Is this a tensor of a prediction head that is not supported? */
+static bool is_unsupported_head(const struct sp_tensor_match *m, const char *name)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
@@ -231,8 +231,8 @@ static bool is_unread(const struct sp_tensor_match *m, const char *name)
     return family->unread && begins_with(inner, family->unread);
 }
 
-/* The built-in prediction head is another model's business. */
-static bool is_head(const struct sp_tensor_match *m, const char *name)
+/* Is this a tensor of the built-in prediction head, which sp_specs_of_mtp reads? */
+static bool is_prediction_head(const struct sp_tensor_match *m, const char *name)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
@@ -244,7 +244,7 @@ static bool is_head(const struct sp_tensor_match *m, const char *name)
     return layer >= m->config->n_layers && layer - m->config->n_layers < m->config->n_mtp_layers;
 }
 
-/* t2d says which tokens d2t maps to. */
+/* Is this t2d, the inverse of d2t? */
 static bool is_reverse_map(const struct sp_tensor_match *m, const char *name)
 {
     return m->config->draft.maps_tokens && begins_with(name, m->prefix) &&
@@ -281,9 +281,9 @@ static enum sp_status match(struct sp_tensor_match *m, bool *compare_equal, size
         if ((st = sp_tensor_match_place(m, &m->specs->specs[i]))) return st;
     }
     for (size_t i = 0; i < m->n && m->findings.n < SP_MAX_FINDINGS; i++) {
-        if (m->used[i] || is_head(m, m->sorted[i]->name)) continue;
+        if (m->used[i] || is_prediction_head(m, m->sorted[i]->name)) continue;
         if (sp_source_is_skipped(m->sorted[i]->name) || is_unused_key(m, m->sorted[i]->name) ||
-            is_unread(m, m->sorted[i]->name) || is_reverse_map(m, m->sorted[i]->name)) {
+            is_unsupported_head(m, m->sorted[i]->name) || is_reverse_map(m, m->sorted[i]->name)) {
             ++*n_skipped;
         } else {
             report_unexpected(m, m->sorted[i]->name);

@@ -64,17 +64,17 @@ struct sp_family_reads {
 
 /* The names of the keys that describe experts. NULL: the usual key, or no key. */
 struct sp_expert_keys {
-    const char *count;     /* experts of a layer: num_experts or num_local_experts */
-    const char *used;      /* experts per token: num_experts_per_tok or experts_per_token */
-    const char *step;      /* every step-th layer has experts: decoder_sparse_step */
-    const char *dense;     /* number of layers at the start that have no experts */
-    const char *last;      /* last layer with experts; -1: the last layer of the model */
-    const char *shared;    /* number of shared experts, which become one dense MLP */
-    const char *beside;    /* width of a dense MLP that runs in parallel to the experts; 0: none */
-    const char *types;     /* "dense" or "sparse" for each layer */
-    const char *scale;     /* factor of the expert weights: routed_scaling_factor */
-    const char *corrected; /* whether the router's scores are corrected */
-    const char *width;     /* width of an expert: moe_intermediate_size */
+    const char *count;          /* experts of a layer: num_experts or num_local_experts */
+    const char *used;           /* experts per token: num_experts_per_tok or experts_per_token */
+    const char *step;           /* every step-th layer has experts: decoder_sparse_step */
+    const char *dense;          /* number of layers at the start that have no experts */
+    const char *last;           /* last layer with experts; -1: the last layer of the model */
+    const char *shared;         /* number of shared experts, which become one dense MLP */
+    const char *parallel_width; /* of a dense MLP in parallel to the experts; 0: none */
+    const char *types;          /* "dense" or "sparse" for each layer */
+    const char *scale;          /* factor of the expert weights: routed_scaling_factor */
+    const char *corrected;      /* whether the router's scores are corrected */
+    const char *width;          /* width of an expert: moe_intermediate_size */
 };
 
 /* The names of the keys that describe Mamba-2 layers, and their defaults. */
@@ -84,7 +84,7 @@ struct sp_mamba_family {
     const char *activation;          /* NULL: hidden_act */
     unsigned n_values;               /* default of `values` */
     struct sp_mamba_config defaults; /* head_dim 0: width of all heads / n_heads */
-    bool beside;                     /* every layer has attention as well (Falcon-H1) */
+    bool parallel;                   /* every layer has attention as well (Falcon-H1) */
     bool one_limit; /* dt is limited by time_step_min; time_step_limit is not read */
 };
 
@@ -155,8 +155,8 @@ struct sp_family {
     /* ---- layers ---- */
     const char *sublayers;      /* default pattern of layers that are one sublayer each; or NULL */
     const char *attention_list; /* key that lists the attention layers by number; or NULL */
-    bool delta_layers;          /* layer_types may say linear_attention: gated delta rule */
-    bool conv_layers;           /* layer_types may say conv: gated short convolution (LFM2) */
+    bool delta_layers;          /* layer_types may be linear_attention: gated delta rule */
+    bool conv_layers;           /* layer_types may be conv: gated short convolution (LFM2) */
     unsigned conv_kernel;       /* default of conv_L_cache */
     const struct sp_mamba_family *mamba;   /* some layers are Mamba-2; or NULL */
     const struct sp_latent_family *latent; /* attention is multi-head latent attention; or NULL */
@@ -195,7 +195,8 @@ struct sp_family {
     const char *root_key;  /* key for embeddings times sqrt(n_hidden), unrounded; or NULL */
     bool head_bias;        /* as in struct sp_config */
     double logit_scale;    /* default of logit_scale */
-    /* logits_scaling multiplies, and attention_multiplier defaults to the usual scale (muP) */
+    /* logits_scaling multiplies, and the default of attention_multiplier is 1 / sqrt(head_dim)
+     * (muP) */
     bool mup;
 
     /* ---- experts ---- */
@@ -203,16 +204,16 @@ struct sp_family {
     unsigned n_experts, n_experts_used; /* defaults */
     unsigned n_expert_ffn;              /* default; 0: n_ffn */
     unsigned n_dense, n_shared;         /* defaults of expert_keys.dense and .shared */
-    unsigned n_shared_ffn;              /* default of expert_keys.beside */
-    bool ffn_beside;           /* an expert layer has the dense MLP of sizes.n_ffn as well */
-    bool shared_gate;          /* the dense MLP beside the experts is gated (Qwen) */
+    unsigned n_shared_ffn;              /* default of expert_keys.parallel_width */
+    bool parallel_ffn;         /* an expert layer has the dense MLP of sizes.n_ffn as well */
+    bool shared_gate;          /* the dense MLP in parallel to the experts is gated (Qwen) */
     bool clamped_swiglu;       /* every layer has experts with clamped SwiGLU (gpt-oss) */
     struct sp_routing routing; /* class defaults; scale 0: 1 */
     bool router_norm_fixed;    /* norm_topk_prob may not differ from routing.norm */
 
     /* ---- reading config.json ---- */
     struct sp_family_reads reads;
-    sp_read_own_fn *read_own;    /* reads what no shared reader does; or NULL */
+    sp_read_own_fn *read_own;    /* reads keys that no shared reader reads; or NULL */
     const char *const *own_keys; /* keys of read_own that config_refuse.c lists; NULL at the end */
     bool assistants;             /* text_config of an assistant draft may name this family */
 
@@ -232,7 +233,7 @@ extern const struct sp_family *const sp_lineages[];
 /* *out = the row with Llama's way in place of every member that is zero. */
 void sp_family_resolve(struct sp_family *out, const struct sp_family *row);
 
-/* NULL when there is none of that name; `name` may be NULL. */
+/* Lookup by model_type or architecture. NULL if there is no such row; `name` may be NULL. */
 const struct sp_family *sp_family_by_type(const char *name);
 const struct sp_family *sp_family_by_architecture(const char *name);
 const struct sp_wrapper *sp_wrapper_by_type(const char *name);

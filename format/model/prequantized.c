@@ -1,7 +1,7 @@
-/* quantization_config -> the methods that are implemented, and the sizes of blocks and groups.
+/* Reads quantization_config: checks the method, and collects the sizes of blocks and groups.
  *
  * Lists of modules that are or are not quantized (ignore, targets, modules_to_not_convert) are not
- * read: they may be patterns, and the tensors tell more surely. */
+ * read, because they may be patterns and the tensors show it more reliably. */
 #include "format/model/prequantized.h"
 
 #include <stdio.h>
@@ -31,7 +31,7 @@ static enum sp_status add_tile(struct sp_prequantized *out, uint64_t rows, uint6
     return SP_OK;
 }
 
-/* [rows, columns], or as old files have it "128x128"; absent: nothing. */
+/* Adds the tile of a key that may be missing: [rows, columns], or "128x128" in old files. */
 static enum sp_status read_block(struct sp_prequantized *out, const struct sp_json *object,
                                  const char *key, struct sp_err *err)
 {
@@ -60,7 +60,7 @@ static enum sp_status read_block(struct sp_prequantized *out, const struct sp_js
 static enum sp_status read_group(struct sp_prequantized *out, const struct sp_json *object,
                                  struct sp_err *err)
 {
-    int64_t size = -1; /* -1 is how some write none */
+    int64_t size = -1; /* -1: no groups */
     enum sp_status st;
 
     if ((st = sp_json_get_i64(object, "group_size", -1, MAX_TILE, &size, err))) return st;
@@ -109,7 +109,7 @@ static enum sp_status read_compressed_tensors(struct sp_prequantized *out, const
     return SP_OK;
 }
 
-/* quant_algo may be absent where the parts differ: the tensors tell. */
+/* quant_algo may be missing in checkpoints that mix formats. */
 static enum sp_status read_modelopt(struct sp_prequantized *out, const struct sp_json *q,
                                     struct sp_err *err)
 {

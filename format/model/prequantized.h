@@ -1,5 +1,6 @@
-/* What a config.json says of weights that are quantized already: by which method, and how many
- * weights may share a scale. Which tensors are, and how, only the tensors tell. */
+/* The quantization_config of a checkpoint whose weights are quantized already: the method, and how
+ * many weights share a scale. Which tensors are quantized, and in which format, follows from the
+ * tensors alone. */
 #ifndef SP_FORMAT_MODEL_PREQUANTIZED_H
 #define SP_FORMAT_MODEL_PREQUANTIZED_H
 
@@ -11,20 +12,21 @@
 
 enum { SP_MAX_TILES = 16 };
 
-/* A part of a matrix that one scale holds for. */
+/* The part of a matrix that shares one scale. */
 struct sp_tile {
     uint64_t rows, cols;
 };
 
-/* The sizes stated, each once; whole rows and whole matrices need no statement. */
+/* The tile sizes that a config states, each once. Tiles of a whole row or a whole matrix are always
+ * possible and not listed. */
 struct sp_prequantized {
     struct sp_tile tiles[SP_MAX_TILES];
     size_t n_tiles;
 };
 
-/* Reads the quantization_config (or compression_config) of a config.json, of the root or else of
- * its text_config; there may be none. SP_E_UNSUPPORTED names a method or format that is not
- * implemented, SP_E_INPUT a key with a nonsensical value. */
+/* Reads the quantization_config (or compression_config) of a config.json, from the root or else
+ * from its text_config. Without one *out is zeroed. Returns SP_E_UNSUPPORTED with the name of a
+ * method or format that is not implemented, SP_E_INPUT with the key of an invalid value. */
 SP_MUST_CHECK enum sp_status sp_prequantized_parse(struct sp_prequantized *out,
                                                    const struct sp_json *root, struct sp_err *err);
 

@@ -3,7 +3,7 @@
  *
  * A family lists such differences as aliases: arrays of struct sp_alias that end with {0}. Sets of
  * aliases that several families use are declared here and defined in tensor_alias.c; a set that
- * only one lineage uses stands in the file of that lineage (format/model/families/). */
+ * only one lineage uses is in the file of that lineage (format/model/families/). */
 #ifndef SP_FORMAT_MODEL_TENSOR_ALIAS_H
 #define SP_FORMAT_MODEL_TENSOR_ALIAS_H
 

@@ -207,7 +207,7 @@ enum sp_status sp_layout_alternating_biases(struct sp_tensor_match *m, struct sp
     return add_span(m, spec, source->name, shape, 2, every_other_row(spec, 1, source->part));
 }
 
-/* Rotating the other way round is the same as exchanging the two rows of each pair. */
+/* Rotating in the other direction is equal to exchanging the two rows of each pair. */
 enum sp_status sp_layout_swapped_halves(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
                                         const struct sp_alias_source *source)
 {

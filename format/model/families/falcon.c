@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* A list of n positive numbers; without it they keep their values. */
+/* Reads a list of n positive numbers; out is unchanged if the key is missing. */
 static enum sp_status read_multipliers(double *out, size_t n, const struct sp_config_text *t,
                                        const char *key, struct sp_err *err)
 {
@@ -46,7 +46,7 @@ static enum sp_status refuse_biases(const struct sp_config_text *t, struct sp_er
     return SP_OK;
 }
 
-/* Missing, the norm stands before the gate; null means false. */
+/* If mamba_norm_before_gate is missing, the norm comes before the gate; null means false. */
 static enum sp_status read_norm(struct sp_mamba_config *m, const struct sp_config_text *t,
                                 struct sp_err *err)
 {
@@ -123,7 +123,7 @@ static const struct sp_mamba_family mamba_parallel = {
                  .kernel = 4,
                  .conv_bias = true,
                  .most_step = INFINITY},
-    .beside = true,
+    .parallel = true,
 };
 
 const struct sp_family sp_families_falcon[] = {

@@ -1,7 +1,7 @@
 /* Gemma 4. Its config states layer by layer what other families have in common for all layers:
  * heads of another size on full layers, values made from keys, layers that read an earlier layer's
- * keys, per-layer embeddings, and experts beside the dense MLP. Source: Gemma4TextConfig and the
- * gemma4 modeling file in transformers. */
+ * keys, per-layer embeddings, and experts in parallel to the dense MLP. Source: Gemma4TextConfig
+ * and the gemma4 modeling file in transformers. */
 #include "format/model/config_parts.h"
 #include "format/model/families/families.h"
 
@@ -9,16 +9,16 @@
 #include <string.h>
 
 struct gemma4_keys {
-    unsigned n_full_kv_heads; /* 0: as on sliding layers */
+    unsigned n_full_kv_heads; /* K/V heads of full layers; 0: as in sliding layers */
     bool k_is_v;
-    unsigned n_shared; /* last layers that read earlier keys */
+    unsigned n_shared; /* number of layers at the end that use the keys of earlier layers */
     bool double_wide;
     bool moe;
     unsigned n_experts, n_experts_used, n_expert_ffn;
 };
 
-/* transformers 5 writes what a layer has other than the rest: {"5": {"head_dim": 512,
- * "num_key_value_heads": 2}, ...}, and then nothing of full layers in general. */
+/* transformers 5 writes the sizes of single layers, {"5": {"head_dim": 512, "num_key_value_heads":
+ * 2}, ...}, instead of those of all full layers. */
 static const char per_layer_key[] = "per_layer_config";
 
 static const struct sp_json *layer_entry(const struct sp_json *layers, unsigned i)
@@ -121,7 +121,7 @@ static enum sp_status read_keys(struct gemma4_keys *k, struct sp_config *c,
                    direction);
 }
 
-/* An assistant's layers all read its target's keys, and are plain otherwise. */
+/* All layers of an assistant use the keys of its target. Other features are not supported. */
 static enum sp_status check_assistant(const struct gemma4_keys *k, const struct sp_config *c,
                                       struct sp_err *err)
 {
@@ -135,18 +135,18 @@ static enum sp_status check_assistant(const struct gemma4_keys *k, const struct 
     return sp_fail(err, SP_E_UNSUPPORTED, "assistant: unsupported text_config feature %s", feature);
 }
 
-/* Layers of a type rotate alike, so their heads are of one size. */
+/* Layers of one type have the same rotary embedding, so their heads must have one size. */
 static enum sp_status read_heads(struct sp_layer_config *l, unsigned i,
                                  const struct sp_config_text *t, const struct gemma4_keys *k,
                                  const struct sp_sizes *sizes, struct sp_err *err)
 {
     const struct sp_json *layers = sp_text_get(t, per_layer_key), *entry = layer_entry(layers, i);
-    unsigned usual = l->window ? sizes->head_dim : sizes->full_head_dim;
+    unsigned of_type = l->window ? sizes->head_dim : sizes->full_head_dim;
     enum sp_status st;
 
     l->v_from_k = l->window == 0 && k->k_is_v;
     if (layers == NULL) {
-        l->head_dim = usual;
+        l->head_dim = of_type;
         if (l->v_from_k && k->n_full_kv_heads) l->n_kv_heads = k->n_full_kv_heads;
         return SP_OK;
     }
@@ -155,13 +155,13 @@ static enum sp_status read_heads(struct sp_layer_config *l, unsigned i,
                                  err))) {
         return st;
     }
-    if (l->head_dim == usual) return SP_OK;
+    if (l->head_dim == of_type) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "%s: head_dim %u of layer %u is not supported beside %u in layers of its type",
-                   per_layer_key, l->head_dim, i, usual);
+                   per_layer_key, l->head_dim, i, of_type);
 }
 
-/* The last layer of this one's type that has keys of its own. */
+/* Makes a layer use the keys of the last layer of its type that has keys of its own. */
 static enum sp_status share_keys(struct sp_config *c, unsigned layer, unsigned n_own,
                                  struct sp_err *err)
 {
@@ -188,7 +188,7 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
     out->v_norm = out->layer_scalars = true;
     out->routing.norm = out->expert_norms = k.moe;
     n_own = out->n_layers - k.n_shared;
-    out->layers[out->n_layers - 1].window = 0; /* whatever layer_types says: a full layer */
+    out->layers[out->n_layers - 1].window = 0; /* always a full layer */
     out->layers[out->n_layers - 1].rope = 0;
     for (unsigned i = 0; i < out->n_layers; i++) {
         struct sp_layer_config *l = &out->layers[i];

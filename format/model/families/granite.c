@@ -40,7 +40,7 @@ static const struct sp_alias swa_expert_aliases[] = {
     {0},
 };
 
-/* The dense MLP of a layer without experts, or the one beside them. */
+/* The dense MLP of a layer without experts, or the one in parallel to them. */
 static const struct sp_alias shared_mlp_aliases[] = {
     {"mlp.gate_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 0},
     {"mlp.up_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 1},
@@ -91,7 +91,7 @@ const struct sp_family sp_families_granite[] = {
         .n_experts = 8,
         .n_experts_used = 2,
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
-        .expert_keys = {.beside = "shared_intermediate_size"},
+        .expert_keys = {.parallel_width = "shared_intermediate_size"},
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.multipliers = true, .experts = true},
         .aliases = {expert_aliases, shared_mlp_aliases},
@@ -106,7 +106,7 @@ const struct sp_family sp_families_granite[] = {
         .n_experts = 8,
         .n_experts_used = 2,
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
-        .expert_keys = {.beside = "shared_intermediate_size"},
+        .expert_keys = {.parallel_width = "shared_intermediate_size"},
         .mlp_bias = SP_BIAS_NEVER,
         .reads = {.layer_types = true, .multipliers = true, .experts = true, .layer_thetas = true},
         .aliases = {swa_expert_aliases, shared_mlp_aliases},
@@ -125,7 +125,7 @@ const struct sp_family sp_families_granite[] = {
         .n_experts = 8,
         .n_experts_used = 2,
         .n_expert_ffn = 11008,
-        .ffn_beside = true,
+        .parallel_ffn = true,
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .expert_keys = {.width = "intermediate_size"},
         .mamba = &mamba_hybrid,

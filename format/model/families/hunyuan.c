@@ -39,7 +39,7 @@ const struct sp_family sp_families_hunyuan[] = {
         .qk_norm = SP_QK_ROTATED,
         .n_experts = 1,
         .n_experts_used = 1,
-        .ffn_beside = true,
+        .parallel_ffn = true,
         .routing = {.norm = true},
         .router_norm_fixed = true,
         .expert_keys = {.used = "moe_topk", .width = "intermediate_size"},

@@ -69,7 +69,7 @@ const struct sp_family sp_families_nemotron[] = {
                     .norm = true,
                     .norm_eps = 1e-20},
         .expert_keys = {.count = "n_routed_experts",
-                        .beside = "moe_shared_expert_intermediate_size"},
+                        .parallel_width = "moe_shared_expert_intermediate_size"},
         .activation_key = "mlp_hidden_act",
         .activation = "relu2",
         .mamba = &mamba_sublayers,
