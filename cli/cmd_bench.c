@@ -1,6 +1,9 @@
 /* spectool bench: what a packed file does on this machine; or a file of random weights in the shape
  * of a known model, made for the occasion. */
 #include "cli/bench/bench.h"
+#include "cli/bench/bench_measure.h"
+#include "cli/bench/bench_print.h"
+#include "cli/bench/bench_svg.h"
 #include "cli/create_callbacks.h"
 #include "cli/base/temp_file.h"
 #include "convert/create/synthetic.h"

@@ -9,6 +9,7 @@
 #include "cli/base/out.h"
 #include "cli/chat/prompt.h"
 #include "cli/base/temp_file.h"
+#include "cli/eval_print.h"
 #include "format/base/file.h"
 
 #include <stdlib.h>

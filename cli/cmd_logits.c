@@ -3,8 +3,8 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 #include "cli/base/out.h"
+#include "format/base/atomic_file.h"
 #include "format/base/bytes.h"
-#include "format/base/file.h"
 #include "format/base/mem.h"
 
 #include <math.h>

@@ -7,6 +7,9 @@
 #include "cli/base/out.h"
 #include "cli/serve/serve.h"
 #include "cli/base/settings_opts.h"
+#include "cli/serve/serve_job.h"
+#include "cli/serve/serve_routes.h"
+#include "format/pack_contents.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -139,8 +142,8 @@ static void end_watch(struct guard *g)
  */
 
 /* A stranger's words do not drive the terminal: what is no plain character becomes a '?'. */
-void sp_serve_log(void *context, const char *method, const char *path, int status,
-                  const char *about)
+static void log_request(void *context, const char *method, const char *path, int status,
+                        const char *about)
 {
     const struct sp_serve *s = context;
     char line[1024], result[32] = "client disconnected";
@@ -213,7 +216,7 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct options *o
         .max_connections = (unsigned)o->max_queue + 64,
         .context = s,
         .handle = sp_serve_handle,
-        .log = sp_serve_log,
+        .log = log_request,
     };
     pthread_t threads[MOST_SESSIONS];
     struct sp_http *http = NULL;

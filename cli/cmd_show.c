@@ -3,6 +3,7 @@
 #include "cli/base/pack_facts.h"
 #include "cli/base/template_source.h"
 #include "format/modelfile/modelfile.h"
+#include "format/pack_contents.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 #include "cli/create_callbacks.h"
-#include "format/packfile.h"
+#include "format/pack_contents.h"
 
 #include <inttypes.h>
 

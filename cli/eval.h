@@ -14,7 +14,4 @@ struct sp_eval {
     struct sp_draft_eval trial;
 };
 
-void sp_eval_print(const struct sp_eval *eval);
-void sp_eval_print_json(const struct sp_eval *eval);
-
 #endif

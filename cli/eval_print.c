@@ -1,4 +1,5 @@
 /* The figures of eval, as lines for people and as JSON for programs. */
+#include "cli/eval_print.h"
 #include "cli/eval.h"
 #include "cli/base/json_out.h"
 

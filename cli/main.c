@@ -1,5 +1,6 @@
 /* spectool: finds the command, parses its line, runs it, and turns its status into the exit code.
  * The only place that prints errors. */
+#include "cli/base/opt_help.h"
 #include "cli/commands.h"
 #include "cli/base/out.h"
 

@@ -9,50 +9,7 @@
 
 #include "format/dtype.h"
 #include "format/base/err.h"
-
-enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 0 };
-
-/* Whose a tensor or section is. */
-enum sp_part { SP_PART_FILE = 0, SP_PART_TARGET = 1, SP_PART_DRAFT = 2 };
-
-enum sp_section {
-    SP_SECTION_MODELFILE = 1,  /* FILE: the records, byte for byte as written */
-    SP_SECTION_PAIRING = 2,    /* FILE: JSON; draft kind, resolved fields, digests of the pair */
-    SP_SECTION_CONFIG = 3,     /* per part: config.json as read */
-    SP_SECTION_GENERATION = 4, /* per part: generation_config.json as read */
-    SP_SECTION_TOKENIZER = 5,  /* per part: tokenizer.json as read */
-    SP_SECTION_TOKENIZER_CONFIG = 6, /* per part: tokenizer_config.json as read */
-    SP_SECTION_TEMPLATE = 7,         /* per part: chat_template.jinja as read */
-    SP_SECTION_TOKENIZER_MAP = 8,    /* per part: compiled tokenizer, stored uncompressed, mapped */
-    SP_SECTION_CALIBRATION = 9,      /* FILE: JSON; makes the file a calibration, no model */
-    SP_SECTION_ADAPTERS = 10,        /* TARGET: JSON; what was merged into its weights */
-    SP_N_SECTIONS = 11,
-};
-
-const char *sp_section_name(enum sp_section section); /* "config.json", ... static */
-const char *sp_part_name(enum sp_part part);          /* "file", "target", "draft" */
-
-struct sp_pack_tensor {
-    const char *name; /* NUL-terminated, borrowed from the pack */
-    enum sp_part part;
-    enum sp_dtype dtype;
-    enum sp_layout layout;
-    unsigned rank;
-    uint64_t shape[4];
-    uint64_t size;       /* bytes */
-    uint64_t digest;     /* XXH3-64 of the bytes */
-    const uint8_t *data; /* mapped, 64-byte aligned, borrowed from the pack */
-};
-
-struct sp_pack_section {
-    enum sp_section kind;
-    enum sp_part part;
-    bool compressed;
-    uint64_t size;   /* bytes of the content */
-    uint64_t stored; /* bytes in the file */
-    uint64_t digest; /* XXH3-64 of the stored bytes */
-    const uint8_t *data;
-};
+#include "format/pack_contents.h"
 
 struct sp_pack; /* opaque */
 

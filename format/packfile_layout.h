@@ -28,7 +28,7 @@
 #ifndef SP_FORMAT_PACKFILE_LAYOUT_H
 #define SP_FORMAT_PACKFILE_LAYOUT_H
 
-#include "format/packfile.h"
+#include "format/pack_contents.h"
 
 enum {
     SP_PACK_HEADER_SIZE = 128,

@@ -7,10 +7,11 @@
  * what comes in large, aligned pieces, and readers map those faster. */
 #include "format/packfile_write.h"
 
+#include "format/base/atomic_file.h"
 #include "format/base/compress.h"
-#include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 #include "format/packfile_layout.h"
 
 #include <stdlib.h>

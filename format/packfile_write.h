@@ -10,7 +10,7 @@
 #ifndef SP_FORMAT_PACKFILE_WRITE_H
 #define SP_FORMAT_PACKFILE_WRITE_H
 
-#include "format/packfile.h"
+#include "format/pack_contents.h"
 
 struct sp_pack_writer; /* opaque */
 

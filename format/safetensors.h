@@ -7,21 +7,11 @@
 #ifndef SP_FORMAT_SAFETENSORS_H
 #define SP_FORMAT_SAFETENSORS_H
 
-#include "format/dtype.h"
+#include "format/safetensors_header.h"
 #include "format/base/err.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-struct sp_safetensor {
-    const char *name;    /* borrowed from the checkpoint */
-    enum sp_dtype dtype; /* any of enum sp_dtype that has a safetensors name */
-    unsigned rank;
-    unsigned shard;              /* which file */
-    uint64_t shape[SP_MAX_RANK]; /* [rank], the rest 0 */
-    uint64_t offset;             /* of its first byte in that file */
-    uint64_t size;               /* bytes */
-};
 
 struct sp_safetensors; /* opaque */
 

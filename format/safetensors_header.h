@@ -3,7 +3,19 @@
 #define SP_FORMAT_SAFETENSORS_HEADER_H
 
 #include "format/base/file.h"
-#include "format/safetensors.h"
+#include "format/dtype.h"
+
+#include <stdint.h>
+
+struct sp_safetensor {
+    const char *name;    /* borrowed from the checkpoint */
+    enum sp_dtype dtype; /* any of enum sp_dtype that has a safetensors name */
+    unsigned rank;
+    unsigned shard;              /* which file */
+    uint64_t shape[SP_MAX_RANK]; /* [rank], the rest 0 */
+    uint64_t offset;             /* of its first byte in that file */
+    uint64_t size;               /* bytes */
+};
 
 /* Tensors of one file, in no particular order. Valid when zeroed. */
 struct sp_safetensors_header {

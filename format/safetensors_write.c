@@ -1,5 +1,6 @@
 #include "format/safetensors_write.h"
 
+#include "format/base/atomic_file.h"
 #include "format/base/bytes.h"
 #include "format/base/number_text.h"
 #include "format/base/file.h"

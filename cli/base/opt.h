@@ -83,9 +83,6 @@ bool sp_args_given(const struct sp_args *args, const char *name);
 /* The operand behind the first one; NULL: standard input, by none or by "-". */
 const char *sp_args_text(const struct sp_args *args);
 
-/* The text of --help, wrapped to `width` columns. */
-void sp_opt_print_help(FILE *out, const struct sp_command *command, int width);
-
 /* How many insertions, deletions, replacements and swaps of neighbours lead from a to b. */
 size_t sp_edit_distance(const char *a, const char *b);
 

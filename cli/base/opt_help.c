@@ -1,4 +1,5 @@
 /* The text of --help, from the tables. */
+#include "cli/base/opt_help.h"
 #include "cli/base/opt.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 #include "cli/base/pack_facts.h"
 #include "cli/base/template_source.h"
 #include "format/model/config_packed.h"
+#include "format/pack_contents.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -3,6 +3,8 @@
 #include "format/modelfile/modelfile.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
+#include "format/modelfile/modelfile_check.h"
+#include "format/pack_contents.h"
 
 #include <errno.h>
 #include <inttypes.h>

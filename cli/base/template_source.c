@@ -1,6 +1,7 @@
 #include "cli/base/template_source.h"
 #include "format/modelfile/modelfile.h"
 #include "format/base/file.h"
+#include "format/pack_contents.h"
 
 #include <stdio.h>
 #include <stdlib.h>

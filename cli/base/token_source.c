@@ -2,6 +2,7 @@
 #include "cli/base/input_text.h"
 #include "cli/base/lines.h"
 #include "format/base/file.h"
+#include "format/pack_contents.h"
 #include "format/tokenizer/vocab.h"
 
 #include <errno.h>

@@ -65,52 +65,9 @@ struct sp_bench {
     size_t n_prompts;
 };
 
-/* Fills *bench, apart from its names, from a package. SP_E_CHECK when plain and drafted tokens
- * differ. Release in any case. */
-SP_MUST_CHECK enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *package,
-                                              const struct sp_bench_options *options,
-                                              struct sp_err *err);
-void sp_bench_release(struct sp_bench *bench);
-
-/* Is the drafting in these figures a simulation? */
-bool sp_bench_simulated(const struct sp_bench *bench);
-double sp_bench_prefill_rate(const struct sp_bench *bench);
-/* Share of the bandwidth that a pass of one row used, 0..1 and a little. */
-double sp_bench_bus_share(const struct sp_bench_depth *depth);
-double sp_bench_plain_share(const struct sp_bench_prompt *prompt);
-double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain);
-double sp_bench_acceptance(const struct sp_bench_runs *runs);  /* accepted of the drafted, 0..1 */
-double sp_bench_per_pass(const struct sp_bench_runs *runs);    /* tokens of a target pass */
-double sp_bench_draft_share(const struct sp_bench_runs *runs); /* of the time, 0..1 */
-
 /* ---- several draft depths ---- */
-
-/* Reads options->draft_depths into the bench. Depths that the draft cannot reach become the deepest
- * that it can; a note says so. Without a draft, or with 0 alone, there are none. */
-SP_MUST_CHECK enum sp_status sp_bench_read_draft_depths(struct sp_bench *bench, struct sp_err *err);
-
-/* All prompts together: their tokens in the time that their median runs would take. */
-struct sp_bench_prompt sp_bench_all_prompts(const struct sp_bench *bench);
-/* The fastest fixed depth, or SP_BENCH_PLAIN where none is faster than plain generation, or as
- * fast. Auto is no candidate: it is compared with what one would choose in hindsight. */
+/* The number of plain generation where a draft length is chosen by its number. */
 enum { SP_BENCH_PLAIN = SP_BENCH_MAX_DRAFT_DEPTHS };
-size_t sp_bench_best_depth(const struct sp_bench *bench, const struct sp_bench_prompt *prompt);
-/* The runs of depth number `which`, or the plain ones for SP_BENCH_PLAIN. */
-const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *prompt, size_t which);
-/* "4", "auto", "plain" */
 enum { SP_BENCH_DEPTH_TEXT = 16 };
-const char *sp_bench_depth_name(char text[SP_BENCH_DEPTH_TEXT], const struct sp_bench *bench,
-                                size_t which);
-
-SP_MUST_CHECK enum sp_status sp_bench_print_draft_depths(const struct sp_bench *bench,
-                                                         struct sp_err *err);
-
-SP_MUST_CHECK enum sp_status sp_bench_print_table(const struct sp_bench *bench, struct sp_err *err);
-void sp_bench_print_json(const struct sp_bench *bench);
-/* Can a chart be written there? An existing chart is replaced, no other file. */
-SP_MUST_CHECK enum sp_status sp_bench_check_svg(const char *path, struct sp_err *err);
-/* A chart: cost by rows, and plain beside drafted. */
-SP_MUST_CHECK enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path,
-                                                struct sp_err *err);
 
 #endif

@@ -1,6 +1,8 @@
 /* Several draft depths in one bench: which of them pays on this machine, and is auto any good? */
+#include "cli/bench/bench_depths.h"
 #include "cli/bench/bench.h"
 #include "cli/base/out.h"
+#include "cli/bench/bench_measure.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,10 @@
 /* Measuring: figures are medians; passes of different rows, and plain and drafted runs, alternate,
  * so that a change of the machine's mood meets both, and the memory's bandwidth is sampled beside
  * every figure. */
+#include "cli/bench/bench_measure.h"
 #include "cli/bench/bench.h"
 #include "cli/base/out.h"
+#include "cli/bench/bench_depths.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>

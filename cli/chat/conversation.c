@@ -3,6 +3,7 @@
 #include "format/modelfile/modelfile.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
+#include "format/pack_contents.h"
 #include "runtime/session/session.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 #include "cli/chat/prompt_cache.h"
 
 #include "cli/base/out.h"
+#include "format/base/atomic_file.h"
 #include "format/base/file.h"
 
 #include <stdio.h>

@@ -1,24 +1,13 @@
-/* The server: what it serves, and what its parts know of each other.
+/* The server: what it serves, an answer on its way to a client, and the functions of an API.
  *
- *   serve_http      connections          -> requests
- *   serve_routes    a request's path     -> who answers it
- *   serve_origin    a request's origin   -> whether anybody does
- *   serve_openai,   a request's JSON     -> struct sp_serve_request; and back, an answer's text ->
- * JSON serve_responses, serve_anthropic, serve_ollama serve_ask       what they share of that:
- * settings, stops, refusals; with serve_messages and serve_tools (conversations), serve_form,
- * serve_choice (which calls) serve_queue     asks wait their turn serve_prompt    an ask -> prompt
- *   serve_answer    an ask               -> prompt, session, text
- *   serve_sessions  a prompt             -> the session that has read the most of it
- *   serve_token     tokens one by one    -> log-probabilities
- *   serve_totals    answers' figures     -> those of the request, and the log's words
- *   said            a text               -> content, thoughts, calls of tools
- *   serve_model     what is served, as the APIs list it */
+ * cli/serve/README.md lists the sources from the connection to the answer. */
 #ifndef SP_CLI_SERVE_SERVE_H
 #define SP_CLI_SERVE_SERVE_H
 
 #include "cli/base/json_out.h"
 #include "cli/chat/message.h"
 #include "cli/serve/serve_http.h"
+#include "cli/serve/serve_logprobs.h"
 #include "cli/serve/serve_model.h"
 #include "cli/serve/serve_queue.h"
 #include "cli/chat/session_pool.h"
@@ -36,21 +25,6 @@ struct sp_serve {
     bool loopback;                     /* listens to this machine only */
     bool quiet;
 };
-
-/* One token, its bytes, and what else it could have been. */
-struct sp_serve_alternative {
-    uint32_t id;
-    float logprob;
-};
-struct sp_serve_logprob {
-    struct sp_serve_alternative chosen;
-    char *bytes; /* [size], owned */
-    size_t size;
-    size_t at;                        /* where they begin, in bytes of the answer */
-    struct sp_serve_alternative *top; /* [n_top], owned */
-    size_t n_top;
-};
-void sp_serve_logprob_release(struct sp_serve_logprob *token);
 
 /* An answer on its way into words of an API: `out` goes to the client when a call of the dialect
  * returns. */
@@ -105,38 +79,5 @@ extern const struct sp_serve_api sp_serve_anthropic;
 extern const struct sp_serve_api sp_serve_openai_chat, sp_serve_openai_text;
 extern const struct sp_serve_api sp_serve_responses;
 extern const struct sp_serve_api sp_serve_ollama_chat, sp_serve_ollama_text;
-
-/* Is it of another origin than the one that --cors names, or, where the server is this machine's
- * alone, sent to another name than its own? */
-bool sp_serve_is_cross_origin(const struct sp_serve *serve, const struct sp_http_request *request);
-
-/* Answers requests; context is the server. */
-void sp_serve_handle(void *context, const struct sp_http_request *request,
-                     struct sp_http_response *answer);
-void sp_serve_log(void *context, const char *method, const char *path, int status,
-                  const char *about);
-
-/* The bytes that a token adds to a text, of a part of a character no UTF-8. *bytes owned by the
- * caller. */
-SP_MUST_CHECK enum sp_status sp_serve_logprob_bytes(char **bytes, size_t *size,
-                                                    const struct sp_package *package, uint32_t id);
-SP_MUST_CHECK enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out,
-                                                   const struct sp_package *package,
-                                                   const struct sp_token *token);
-
-/* Generates an answer of a job. For several threads at the same time. */
-void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer);
-
-/* Was the answer cut off by a limit of its length, or of the context? */
-bool sp_serve_is_truncated(const struct sp_result *result);
-
-/* An id of the reply, another one for every request, with a prefix of a few letters that says of
- * what; returns `id`. */
-enum { SP_SERVE_ID_SIZE = 64 };
-const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
-                        const struct sp_serve_response *response);
-
-/* The HTTP status of a failed request. */
-int sp_serve_status_of(enum sp_status st);
 
 #endif

@@ -1,4 +1,7 @@
 #include "cli/serve/serve_anthropic.h"
+#include "cli/serve/serve_anthropic_messages.h"
+#include "cli/serve/serve_response_format.h"
+#include "cli/serve/serve_tool_choice.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -17,17 +17,4 @@ SP_MUST_CHECK enum sp_status sp_serve_anthropic_read(struct sp_serve_request *re
                                                      const struct sp_serve *serve,
                                                      struct sp_err *err);
 
-/* ask->messages, and ask->begun where the last message is the assistant's, from the body's system
- * and messages. */
-SP_MUST_CHECK enum sp_status
-sp_serve_anthropic_read_messages(struct sp_serve_request *request,
-                                 const struct sp_conversation *conversation, struct sp_err *err);
-
-/* {"type": "error", "error": {"type": ..., "message": ...}} */
-void sp_serve_anthropic_fail(struct sp_json_out *out, int status, const char *sentence);
-
-/* The error (400) of a request with a `thread`, a conversation that the server keeps: with the code
- * that tells client libraries to go on without. */
-void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sentence);
-
 #endif

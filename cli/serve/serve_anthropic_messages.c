@@ -2,7 +2,8 @@
  * form that serve_messages.c reads: calls beside their message's content, a message to each result.
  *
  * Messages of one role that follow each other are one turn, as the API has it. */
-#include "cli/serve/serve_anthropic.h"
+#include "cli/serve/serve_anthropic_messages.h"
+#include "cli/serve/serve_messages.h"
 
 /* What is gathered of a turn until it ends. */
 struct turn {

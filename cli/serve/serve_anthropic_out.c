@@ -1,4 +1,6 @@
+#include "cli/serve/serve_anthropic_out.h"
 #include "cli/serve/serve_anthropic.h"
+#include "cli/serve/serve_job.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,7 @@
 /* One job: from its prompt to the session's text, and that into the words of the API it was asked
  * in. Runs on the threads that generate. */
+#include "cli/serve/serve_job.h"
+#include "cli/serve/serve_logprobs.h"
 #include "cli/serve/serve_prompt.h"
 #include "format/base/clock.h"
 #include "runtime/session/session.h"

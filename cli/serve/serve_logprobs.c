@@ -1,5 +1,5 @@
 /* The tokens of an answer one by one, for log-probabilities. */
-#include "cli/serve/serve.h"
+#include "cli/serve/serve_logprobs.h"
 #include "format/base/unicode.h"
 #include "runtime/session/session.h"
 #include "runtime/tokenizer/tokenizer.h"

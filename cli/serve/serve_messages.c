@@ -1,4 +1,5 @@
 /* The conversation that a template renders, from what a client sends of it. */
+#include "cli/serve/serve_messages.h"
 #include "cli/base/json_out.h"
 #include "cli/serve/serve_request.h"
 #include "cli/serve/serve_tools.h"

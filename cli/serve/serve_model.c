@@ -1,5 +1,6 @@
 #include "cli/serve/serve_model.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,7 @@
 #include "cli/serve/serve_ollama.h"
+#include "cli/serve/serve_job.h"
+#include "cli/serve/serve_messages.h"
+#include "cli/serve/serve_response_format.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,7 @@
 #include "cli/serve/serve_openai.h"
+#include "cli/serve/serve_messages.h"
+#include "cli/serve/serve_response_format.h"
+#include "cli/serve/serve_tool_choice.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,14 +4,12 @@
 #define SP_CLI_SERVE_SERVE_OPENAI_H
 
 #include "cli/serve/serve.h"
+#include "cli/serve/serve_logprobs.h"
 
 enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
                                          const struct sp_serve *serve, struct sp_err *err);
 enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request,
                                          const struct sp_serve *serve, struct sp_err *err);
-
-/* {"error": {"message": ...}} */
-void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sentence);
 
 /* ---- shared by its APIs ---- */
 
@@ -29,9 +27,5 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_request
 /* There is a template for conversations. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve,
                                                             struct sp_err *err);
-
-/* Elements of an array: tokens, their log-probabilities, and the alternatives. */
-void sp_serve_openai_write_tokens(struct sp_serve_response *response,
-                                  const struct sp_serve_logprob *tokens, size_t n);
 
 #endif

@@ -1,3 +1,6 @@
+#include "cli/serve/serve_openai_out.h"
+#include "cli/serve/serve_job.h"
+#include "cli/serve/serve_logprobs.h"
 #include "cli/serve/serve_openai.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Whose requests are answered: a page that a browser shows may send some to this machine, in its
  * user's name. */
+#include "cli/serve/serve_origin.h"
 #include "cli/serve/serve.h"
 
 #include <string.h>

@@ -77,54 +77,7 @@ SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
 SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *request,
                                                  struct sp_err *err);
 
-/* The form of the answer that the body asks for: OpenAI's `response_format` and llama-server's
- * `grammar` and `json_schema`; the Responses API's `text.format`; ollama's `format`; Anthropic's.
- * (serve_form.c) */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *request,
-                                                                  struct sp_err *err);
-SP_MUST_CHECK enum sp_status
-sp_serve_responses_read_response_format(struct sp_serve_request *request, struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_serve_ollama_read_response_format(struct sp_serve_request *request,
-                                                                  struct sp_err *err);
-SP_MUST_CHECK enum sp_status
-sp_serve_anthropic_read_response_format(struct sp_serve_request *request, struct sp_err *err);
-
-/* Which of ask->tools are to be called. Valid when zeroed: any or none, as the model likes. */
-struct sp_serve_wanted_calls {
-    bool none;            /* the model is not shown the tools */
-    bool must;            /* at least one */
-    bool one;             /* at most one */
-    const char *function; /* this one, once; borrowed as long as the ask */
-};
-/* ... and `strict` of the tools, in OpenAI's form. */
-SP_MUST_CHECK enum sp_status sp_serve_choose(struct sp_serve_request *request,
-                                             const struct sp_serve_wanted_calls *wanted,
-                                             struct sp_err *err);
-
-/* tool_choice (NULL: "auto") and the body's parallel_tool_calls, of ask->tools. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
-                                                              const struct sp_json *choice,
-                                                              struct sp_err *err);
-
 /* Sets ask->think by a level: "none" is no thinking. */
 void sp_serve_set_think_level(struct sp_serve_request *request, const char *level);
-
-/* Appends a message's content, a text or an array of parts with texts; NULL: none. */
-SP_MUST_CHECK enum sp_status
-sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content, struct sp_err *err);
-
-/* ask->messages: those of the request behind the system message and the MESSAGE records of the
- * file; a system message that leads the request's replaces the file's. `from`: an array. Contents
- * in parts are joined; arguments of tool calls, in whatever form they come, get the one that the
- * template takes; thoughts get all names that templates know them by; calls without an id get one,
- * and what a tool said gets the name and the id of its call. */
-SP_MUST_CHECK enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
-                                                    const struct sp_conversation *conversation,
-                                                    const struct sp_json *from, struct sp_err *err);
-/* The same for one user's message; system NULL: the file's. */
-SP_MUST_CHECK enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
-                                                  const struct sp_conversation *conversation,
-                                                  const struct sp_json *system,
-                                                  const struct sp_json *prompt, struct sp_err *err);
 
 #endif

@@ -1,4 +1,5 @@
 /* The form that a client wants its answer in, in the words of each API. */
+#include "cli/serve/serve_response_format.h"
 #include "cli/chat/response_format.h"
 #include "cli/serve/serve_request.h"
 

@@ -1,4 +1,15 @@
-#include "cli/serve/serve_responses.h"
+/* OpenAI's Responses API: the settings of a request, and the functions of the API.
+ *
+ * Nothing is kept between requests: each brings its whole conversation.
+ * https://platform.openai.com/docs/api-reference/responses */
+#include "cli/serve/serve_openai.h"
+#include "cli/serve/serve_messages.h"
+#include "cli/serve/serve_openai_out.h"
+#include "cli/serve/serve_response_format.h"
+#include "cli/serve/serve_responses_events.h"
+#include "cli/serve/serve_responses_input.h"
+#include "cli/serve/serve_responses_out.h"
+#include "cli/serve/serve_responses_tools.h"
 
 #include <string.h>
 
@@ -76,17 +87,6 @@ static enum sp_status read_text(struct sp_serve_request *request, struct sp_err 
     enum sp_status st = read_object(&text, request->body, "text", text_refusals, err);
 
     return st ? st : sp_serve_responses_read_response_format(request, err);
-}
-
-bool sp_serve_responses_includes(const struct sp_json *body, const char *name)
-{
-    const struct sp_json *include = sp_json_get(body, "include");
-
-    for (size_t i = 0; i < sp_json_len(include); i++) {
-        const char *text = sp_json_to_string(sp_json_at(include, i), NULL);
-        if (text && strcmp(text, name) == 0) return true;
-    }
-    return false;
 }
 
 static enum sp_status read_include(struct sp_serve_request *request, struct sp_err *err)

@@ -2,7 +2,10 @@
  *
  * An item is begun by its first piece, and ends where another one begins or the answer ends: until
  * then its last piece may be to come. A call that comes whole ends at once. */
-#include "cli/serve/serve_responses.h"
+#include "cli/serve/serve_responses_events.h"
+#include "cli/serve/serve_job.h"
+#include "cli/serve/serve_openai_out.h"
+#include "cli/serve/serve_responses_out.h"
 
 #include <string.h>
 

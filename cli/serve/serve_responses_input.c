@@ -1,5 +1,6 @@
 /* The Responses API's conversation: items, of which several make a message. */
-#include "cli/serve/serve_responses.h"
+#include "cli/serve/serve_responses_input.h"
+#include "cli/serve/serve_messages.h"
 #include "cli/serve/serve_tools.h"
 
 #include <string.h>
@@ -257,4 +258,15 @@ enum sp_status sp_serve_responses_read_input(struct sp_json **messages, const st
     st = write_input(&draft.out, body, err);
     sp_json_out_end(&draft.out, ']');
     return sp_json_draft_end(messages, &draft, st, err);
+}
+
+bool sp_serve_responses_includes(const struct sp_json *body, const char *name)
+{
+    const struct sp_json *include = sp_json_get(body, "include");
+
+    for (size_t i = 0; i < sp_json_len(include); i++) {
+        const char *text = sp_json_to_string(sp_json_at(include, i), NULL);
+        if (text && strcmp(text, name) == 0) return true;
+    }
+    return false;
 }

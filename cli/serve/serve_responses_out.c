@@ -1,5 +1,8 @@
 /* A response and the items of its output. */
-#include "cli/serve/serve_responses.h"
+#include "cli/serve/serve_responses_out.h"
+#include "cli/serve/serve_job.h"
+#include "cli/serve/serve_openai_out.h"
+#include "cli/serve/serve_responses_input.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Tools of the Responses API, whose functions have their members beside the type, in the form that
  * templates take. */
-#include "cli/serve/serve_responses.h"
+#include "cli/serve/serve_responses_tools.h"
+#include "cli/serve/serve_tool_choice.h"
 
 #include <string.h>
 

@@ -1,7 +1,11 @@
 /* Who answers which path. */
+#include "cli/serve/serve_routes.h"
 #include "cli/serve/serve_anthropic.h"
+#include "cli/serve/serve_anthropic_out.h"
+#include "cli/serve/serve_job.h"
 #include "cli/serve/serve_ollama.h"
-#include "cli/serve/serve_openai.h"
+#include "cli/serve/serve_openai_out.h"
+#include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_prompt.h"
 #include "format/base/clock.h"
 

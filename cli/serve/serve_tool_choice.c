@@ -1,5 +1,6 @@
 /* Which tools a client wants called; in OpenAI's words: tool_choice, parallel_tool_calls, and
  * strict. https://platform.openai.com/docs/api-reference/chat/create */
+#include "cli/serve/serve_tool_choice.h"
 #include "cli/serve/serve_request.h"
 
 #include <string.h>

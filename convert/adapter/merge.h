@@ -49,29 +49,4 @@ const struct sp_tensor_spec *sp_merge_spec(const struct sp_merge *merge,
 /* Is any of its rows changed? */
 bool sp_merge_changes(const struct sp_merge *merge, const struct sp_tensor_spec *spec);
 
-/* One thread's room for changing rows. Valid when zeroed. */
-struct sp_merge_workspace {
-    const struct sp_adapter_product *held; /* whose right factor `panels` holds, and ... */
-    uint64_t expert;                       /* ... which expert's */
-    float *panels;                         /* [columns / 16][rank][16] */
-    size_t cap_panels;
-    struct sp_acts rows; /* [16][rank]: rows of the left factor */
-    size_t rank;         /* that `rows` has room for */
-    float *sums;         /* [16][columns], in whole panels */
-    size_t cap_sums;
-    uint8_t *bytes;
-    size_t cap_bytes;
-    float *numbers;
-    size_t cap_numbers;
-};
-void sp_merge_workspace_release(struct sp_merge_workspace *workspace);
-
-/* rows[0..n-1][piece->n_cols], rows first.. of piece number `index` as they are stored, become the
- * merged ones. */
-SP_MUST_CHECK enum sp_status sp_merge_rows(float *rows, const struct sp_merge *merge,
-                                           const struct sp_row_span *span, size_t index,
-                                           uint64_t first, uint64_t n,
-                                           struct sp_merge_workspace *workspace,
-                                           struct sp_err *err);
-
 #endif

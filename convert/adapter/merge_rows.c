@@ -1,6 +1,7 @@
 /* Changing rows as they are read. A product's right factor is laid out as the panels that the
  * kernels multiply, once for each thread that comes to its matrix; of the left one the rows that
  * are wanted are read. */
+#include "convert/adapter/merge_rows.h"
 #include "convert/adapter/merge.h"
 
 #include "format/base/mem.h"

@@ -3,7 +3,9 @@
 
 #include "convert/create/calibration.h"
 #include "convert/source/generation_config.h"
+#include "convert/source/source_adapter.h"
 #include "format/modelfile/modelfile.h"
+#include "format/modelfile/modelfile_check.h"
 #include "format/modelfile/modelfile_place.h"
 #include "convert/create/draft_compat.h"
 #include "convert/create/plan.h"
@@ -12,6 +14,7 @@
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
+#include "format/pack_contents.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,9 +10,11 @@
  * A packed source's digests are checked along the way, by whoever writes. */
 #include "convert/create/execute.h"
 
+#include "convert/source/source_read.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 #include "quantize/codec.h"
 
 #include <pthread.h>

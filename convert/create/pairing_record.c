@@ -5,6 +5,7 @@
 #include "format/base/number_text.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 
 #include <inttypes.h>
 #include <stdio.h>

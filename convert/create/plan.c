@@ -2,6 +2,7 @@
 #include "convert/create/plan.h"
 
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #define SP_CONVERT_CREATE_PLAN_H
 
 #include "convert/source/source.h"
+#include "format/pack_contents.h"
 #include "quantize/policy.h"
 
 struct sp_plan_item {

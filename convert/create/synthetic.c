@@ -8,6 +8,7 @@
 #include "format/model/family.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 #include "format/packfile_write.h"
 #include "quantize/codec.h"
 #include "quantize/policy.h"

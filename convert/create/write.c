@@ -6,6 +6,7 @@
 #include "convert/create/execute.h"
 #include "convert/create/pairing_record.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 #include "format/tokenizer/vocab.h"
 
 #include <stdlib.h>

@@ -1,11 +1,13 @@
 #include "convert/export/export.h"
 
 #include "convert/export/export_write.h"
+#include "format/base/atomic_file.h"
 #include "format/modelfile/modelfile.h"
 #include "format/model/config_publish.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/atomic_folder.h"
+#include "format/pack_contents.h"
 #include "format/safetensors_write.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 #include "convert/export/export_plan.h"
 
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 
 #include <inttypes.h>
 #include <stdio.h>

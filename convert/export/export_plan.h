@@ -4,6 +4,7 @@
 #define SP_CONVERT_EXPORT_EXPORT_PLAN_H
 
 #include "convert/source/source.h"
+#include "format/pack_contents.h"
 #include "format/safetensors.h"
 
 /* Rows of a stored tensor and where they go: piece.n_rows rows from row `first` on. */

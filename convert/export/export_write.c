@@ -1,9 +1,11 @@
 #include "convert/export/export_write.h"
 
+#include "convert/source/source_read.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 #include "format/safetensors_write.h"
 #include "quantize/codec.h"
 

@@ -3,6 +3,8 @@
 #include "format/model/config.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
+#include "format/modelfile/modelfile_check.h"
+#include "format/pack_contents.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Rows of a quantized weight as floats: codes of many rows at a time, with the rows of the grids of
  * scales and zero points that go with them. */
+#include "convert/source/quantized_weights_read.h"
 #include "convert/source/quantized_weights.h"
 
 #include "format/base/mem.h"

@@ -1,12 +1,14 @@
 /* Opening sources: what is there, and how it is stored. Reading weights is in source_read.c. */
 #include "convert/source/source.h"
 
+#include "convert/source/quantized_weights_read.h"
 #include "convert/source/tensor_equal.h"
 #include "format/model/config_packed.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
+#include "format/pack_contents.h"
 #include "format/packfile_layout.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"

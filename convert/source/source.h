@@ -8,6 +8,7 @@
 #define SP_CONVERT_SOURCE_SOURCE_H
 
 #include "convert/adapter/merge.h"
+#include "convert/adapter/merge_rows.h"
 #include "convert/source/quantized_weights.h"
 #include "format/model/config.h"
 #include "format/model/family.h"
@@ -48,12 +49,6 @@ SP_MUST_CHECK enum sp_status sp_source_share_embedding(struct sp_source *draft,
                                                        const struct sp_source *target,
                                                        char **warnings, struct sp_err *err);
 
-/* Merges the adapter at `path` into a target: its weights are the merged ones from now on, and its
- * texts tell of it. At most once, before anything is planned; release the source after a failure,
- * too. */
-SP_MUST_CHECK enum sp_status sp_source_merge(struct sp_source *source, const char *path,
-                                             char **warnings, struct sp_err *err);
-
 /* The checkpoint's tensors as their headers state them, a quantized weight as the matrix that it
  * stands for; *tensors owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
@@ -82,36 +77,5 @@ SP_MUST_CHECK enum sp_status sp_source_stored(struct sp_stored *out, const struc
 uint64_t sp_spec_rows(const struct sp_tensor_spec *spec);
 uint64_t sp_spec_cols(const struct sp_tensor_spec *spec);
 uint64_t sp_spec_elements(const struct sp_tensor_spec *spec);
-
-/* Room for one thread's reading. */
-struct sp_scratch {
-    uint8_t *bytes; /* owned */
-    size_t size;    /* at least sp_source_scratch of every tensor read with it */
-    float *floats;  /* owned; of size / 2 elements */
-    const struct sp_tile_kernels *kernels; /* that turn panels into rows */
-    struct sp_merge_workspace *merging;    /* owned */
-};
-
-/* Least scratch for a tensor, bytes. */
-SP_MUST_CHECK enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
-                                               const struct sp_tensor_spec *spec,
-                                               struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size,
-                                             struct sp_err *err);
-void sp_scratch_release(struct sp_scratch *scratch);
-
-/* out[0..n_rows-1][cols] = rows first_row.. of a matrix, as floats. Of a packed file's matrix,
- * first_row begins a panel and the range ends with a panel or a matrix. */
-SP_MUST_CHECK enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
-                                                 const struct sp_tensor_spec *spec,
-                                                 uint64_t first_row, uint64_t n_rows,
-                                                 const struct sp_scratch *scratch,
-                                                 struct sp_err *err);
-
-/* All elements of a tensor that is not laid out as a matrix. */
-SP_MUST_CHECK enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
-                                                const struct sp_tensor_spec *spec,
-                                                const struct sp_scratch *scratch,
-                                                struct sp_err *err);
 
 #endif

@@ -1,9 +1,13 @@
 /* Weights as floats, in rows. A checkpoint's tensor is a sequence of pieces, each every step-th row
  * of a stored tensor, possibly transposed or quantized; a packed file's is decoded panel by panel.
  */
+#include "convert/source/source_read.h"
+#include "convert/adapter/merge_rows.h"
+#include "convert/source/quantized_weights_read.h"
 #include "convert/source/source.h"
 
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "quantize/codec.h"
 #include "quantize/kernels.h"

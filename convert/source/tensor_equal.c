@@ -1,5 +1,6 @@
 #include "convert/source/tensor_equal.h"
 
+#include "convert/source/source_read.h"
 #include "format/base/mem.h"
 #include "quantize/codec.h"
 

@@ -1,5 +1,6 @@
 #include "convert/source/vocab_tables.h"
 
+#include "convert/source/source_read.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #define _GNU_SOURCE /* fallocate, O_TMPFILE, renameat2, sync_file_range: POSIX has no reservation  \
                      * that says "cannot", no file without a name, no rename that leaves an        \
                      * existing file alone, and no sync that does not wait */
+#include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 

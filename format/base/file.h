@@ -56,43 +56,7 @@ SP_MUST_CHECK enum sp_status sp_file_read_at(const struct sp_file *file, uint64_
 SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const char *path,
                                                size_t cap, struct sp_err *err);
 
-/* A file that appears under its name at commit, complete and on the disk, or never. Until then it
- * is a temporary in the same folder, without a name or, where the file system has no such files,
- * .NAME.PID-N.tmp; with the permissions it will have: those of the file that it replaces, or of any
- * new file. */
-struct sp_atomic_file; /* opaque */
-
 /* Do both paths lead to one file that is there? */
 bool sp_file_same(const char *a, const char *b);
-
-/* Refuses (SP_E_USAGE) to replace what is neither empty nor begins with `mark`, as every `kind`
- * ("packed file") does: a slip of the pen in an output's name must not cost a checkpoint. */
-SP_MUST_CHECK enum sp_status sp_atomic_file_check_replaced(const char *path, const void *mark,
-                                                           size_t mark_size, const char *kind,
-                                                           struct sp_err *err);
-
-/* `size`: what the file will have, reserved where the file system can do that, so that a full disk
- * is noticed here; 0 where it is not known. An existing file is replaced (through symbolic links)
- * with `force`, else SP_E_USAGE. */
-SP_MUST_CHECK enum sp_status sp_atomic_file_open(struct sp_atomic_file **out, const char *path,
-                                                 bool force, uint64_t size, struct sp_err *err);
-
-/* From any number of threads at once, ranges that do not overlap. */
-SP_MUST_CHECK enum sp_status sp_atomic_file_write_at(struct sp_atomic_file *output, uint64_t offset,
-                                                     const void *bytes, size_t size,
-                                                     struct sp_err *err);
-
-/* Syncs, moves the file to its name, syncs the folder. Without `force`, a file that appeared under
- * the name meanwhile stays (SP_E_USAGE). Close afterwards in any case. */
-SP_MUST_CHECK enum sp_status sp_atomic_file_commit(struct sp_atomic_file *output,
-                                                   struct sp_err *err);
-
-/* Frees; what was not committed is removed. NULL is fine. */
-void sp_atomic_file_close(struct sp_atomic_file *output);
-
-/* All of that for bytes that are there already. */
-SP_MUST_CHECK enum sp_status sp_atomic_file_write_file(const char *path, bool force,
-                                                       const void *bytes, size_t size,
-                                                       struct sp_err *err);
 
 #endif

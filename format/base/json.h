@@ -84,10 +84,6 @@ SP_MUST_CHECK enum sp_status sp_json_get_bool(const struct sp_json *object, cons
 SP_MUST_CHECK enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
                                                 const char **out, struct sp_err *err);
 
-/* Whether two values are the same: 1, 1.0 and 10e-1 are, and objects in another order. */
-SP_MUST_CHECK enum sp_status sp_json_equal(bool *equal, const struct sp_json *a,
-                                           const struct sp_json *b, struct sp_err *err);
-
 /* Text of a value as compact JSON, owned by the caller (free). A lenient document's doubles are
  * written as they were read. */
 SP_MUST_CHECK enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err);

@@ -3,8 +3,6 @@
 #ifndef SP_FORMAT_BASE_NUMBER_TEXT_H
 #define SP_FORMAT_BASE_NUMBER_TEXT_H
 
-#include "format/base/err.h"
-
 #include <stdarg.h>
 #include <stddef.h>
 
@@ -12,7 +10,9 @@
 double sp_number_read(const char *text, char **end);
 
 /* snprintf, vsnprintf */
-int sp_number_print(char *out, size_t size, const char *format, ...) SP_PRINTF(3, 4);
-int sp_number_vprint(char *out, size_t size, const char *format, va_list args) SP_PRINTF(3, 0);
+int sp_number_print(char *out, size_t size, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int sp_number_vprint(char *out, size_t size, const char *format, va_list args)
+    __attribute__((format(printf, 3, 0)));
 
 #endif

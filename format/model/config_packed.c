@@ -1,4 +1,5 @@
 #include "format/model/config_packed.h"
+#include "format/pack_contents.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* What spectool accepts in a Modelfile: the table of parameters, and the rules that concern single
  * records. A parameter is one row of the table. */
+#include "format/modelfile/modelfile_check.h"
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_place.h"
 #include "format/base/number_text.h"

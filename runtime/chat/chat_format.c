@@ -1,7 +1,9 @@
 #include "runtime/chat/chat_format.h"
 #include "format/base/mem.h"
+#include "runtime/chat/chat_harmony.h"
+#include "runtime/chat/chat_learn_calls.h"
+#include "runtime/chat/chat_learn_reasoning.h"
 #include "runtime/chat/chat_probe.h"
-#include "runtime/chat/chat_pending.h"
 #include "runtime/spectool.h"
 
 #include <stdio.h>

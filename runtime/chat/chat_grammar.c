@@ -1,4 +1,7 @@
+#include "runtime/chat/chat_grammar_call.h"
 #include "runtime/chat/chat_grammar_parts.h"
+#include "runtime/chat/chat_grammar_tag.h"
+#include "runtime/grammar/grammar_chars.h"
 
 #include <string.h>
 

@@ -1,9 +1,13 @@
 /* The arguments of a call, held to the function's schema. */
+#include "runtime/chat/chat_grammar_arguments.h"
 #include "runtime/chat/chat_grammar_parts.h"
 
 #include "format/base/mem.h"
+#include "runtime/chat/chat_grammar_tag.h"
 #include "runtime/chat/tool_value.h"
 #include "runtime/grammar/json_schema.h"
+#include "runtime/grammar/json_schema_object.h"
+#include "runtime/grammar/json_schema_view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,9 @@
 /* Calls of tools, in each of the forms of answer_syntax.h. */
+#include "runtime/chat/chat_grammar_call.h"
+#include "runtime/chat/chat_grammar_arguments.h"
 #include "runtime/chat/chat_grammar_parts.h"
 
+#include "runtime/chat/chat_grammar_tag.h"
 #include "runtime/chat/tool_call.h"
 
 #include <string.h>

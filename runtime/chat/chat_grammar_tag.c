@@ -1,5 +1,6 @@
 /* Marks, and texts up to one: marks as they are read (answer_mark.h), where blanks are any blanks,
  * but for the special tokens in them, which are tokens here. */
+#include "runtime/chat/chat_grammar_tag.h"
 #include "runtime/chat/chat_grammar_parts.h"
 
 #include "format/base/mem.h"

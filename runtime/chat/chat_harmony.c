@@ -7,6 +7,7 @@
  *
  * The recipient may also stand in front of the channel; a message on the channel "commentary"
  * without one is content. */
+#include "runtime/chat/chat_harmony.h"
 #include "runtime/chat/chat_pending.h"
 
 const char *const sp_chat_harmony_tags[] = {"<|start|>", "<|channel|>", "<|message|>",   "<|end|>",

@@ -1,7 +1,8 @@
 /* The form and the marks of calls, from what a template writes around their names and arguments. */
-#include "runtime/chat/tool_call.h"
+#include "runtime/chat/chat_learn_calls.h"
 #include "runtime/chat/chat_parser.h"
 #include "runtime/chat/chat_probe.h"
+#include "runtime/chat/tool_value.h"
 
 #include <stdlib.h>
 #include <string.h>

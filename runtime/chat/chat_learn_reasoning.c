@@ -1,5 +1,6 @@
 /* The marks of thoughts, from what a template writes around one; else from what it asks the model
  * to go on behind, or looks for in earlier answers. */
+#include "runtime/chat/chat_learn_reasoning.h"
 #include "runtime/chat/chat_probe.h"
 
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* The parser of answers, a machine of four states; what it holds is what it cannot tell yet. */
 #include "runtime/chat/chat_parser.h"
+#include "runtime/chat/chat_harmony.h"
 #include "runtime/chat/chat_pending.h"
+#include "runtime/chat/partial_call.h"
 
 #include <stdio.h>
 

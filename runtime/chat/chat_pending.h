@@ -24,17 +24,4 @@ void sp_chat_pending_emit_call(struct sp_chat_pending *stream, const struct sp_t
 /* Drops blanks behind a mark; false: there is nothing else yet. */
 bool sp_chat_pending_settle(struct sp_chat_pending *stream);
 
-/* HARMONY: its messages, one after the other. Valid when zeroed. */
-struct sp_chat_harmony {
-    bool inside; /* a message */
-    enum sp_chat_part_kind kind;
-    struct sp_strbuf name; /* of a call, with a NUL; owned */
-};
-void sp_chat_harmony_release(struct sp_chat_harmony *harmony);
-SP_MUST_CHECK enum sp_status sp_chat_harmony_read(struct sp_chat_harmony *harmony,
-                                                  struct sp_chat_pending *stream, bool final,
-                                                  struct sp_err *err);
-/* The special tokens that it is made of; the last one is NULL. */
-extern const char *const sp_chat_harmony_tags[];
-
 #endif

@@ -49,11 +49,4 @@ size_t sp_probe_same(const char *a, size_t n_a, const char *b, size_t n_b);
  * false: it is too long for a mark. */
 bool sp_probe_tag(char tag[SP_TAG_SIZE], const char *text, size_t size);
 
-/* learn_thoughts, learn_calls: parts of sp_chat_format_learn. */
-SP_MUST_CHECK enum sp_status sp_chat_learn_reasoning(struct sp_chat_format *out,
-                                                     const struct sp_template *t,
-                                                     struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_chat_learn_calls(struct sp_chat_format *out,
-                                                 const struct sp_template *t, struct sp_err *err);
-
 #endif

@@ -1,5 +1,6 @@
 /* The name and the arguments of a call that is still being written. What is held to be a call need
  * not be checked, only found. */
+#include "runtime/chat/partial_call.h"
 #include "runtime/chat/tool_call.h"
 
 #include <string.h>

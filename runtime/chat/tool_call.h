@@ -29,14 +29,6 @@ SP_MUST_CHECK enum sp_status sp_tool_call_read(enum sp_value_read *read, struct 
                                                const struct sp_tool_call_source *source,
                                                struct sp_err *err);
 
-/* A call that is held to be one, as far as it is there: places in the source's text. Calls that are
- * JSON, the name first. */
-struct sp_partial_call {
-    size_t name, n_name;
-    size_t arguments, n_arguments; /* of which something is there; n_arguments: all that is sure */
-};
-bool sp_partial_call_read(struct sp_partial_call *out, const struct sp_tool_call_source *source);
-
 /* Can it be the name of a function? */
 bool sp_tool_call_name_possible(const char *name, size_t size);
 

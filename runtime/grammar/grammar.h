@@ -94,22 +94,6 @@ uint32_t sp_grammar_call(struct sp_grammar *g, uint32_t rule, uint32_t min, uint
 /* A rule for all that a finished grammar, which has no tokens, allows; it is copied. */
 uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other);
 
-struct sp_char_range {
-    uint32_t first, last; /* code points */
-};
-
-/* One character out of ranges, in any order; surrogates and what is beyond U+10FFFF are none.
- * (grammar_chars.c) */
-uint32_t sp_grammar_chars(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
-                          uint32_t next);
-
-/* Sorts ranges, joins what touches, and returns how many are left. */
-size_t sp_char_ranges_settle(struct sp_char_range *ranges, size_t n);
-
-/* *out = all characters but those of n settled ranges; room for n + 1. Returns how many. */
-size_t sp_char_ranges_negate(struct sp_char_range *out, const struct sp_char_range *ranges,
-                             size_t n);
-
 /* Checks what was built; no change after it. SP_E_INPUT: a rule that is called is not defined, or
  * calls itself before it has read anything (left recursion, which an acceptor could not walk). */
 SP_MUST_CHECK enum sp_status sp_grammar_finish(struct sp_grammar *g, uint32_t root,

@@ -1,5 +1,6 @@
 /* Characters as bytes of UTF-8: ranges of code points become a few sequences of byte ranges
  * (Thompson's construction for UTF-8, as in RE2), all of which end in the same nodes. */
+#include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar.h"
 
 #include "format/base/unicode.h"

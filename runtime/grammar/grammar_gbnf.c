@@ -6,6 +6,7 @@
  *
  * An alternative goes on over line ends inside a group and behind a "|". Groups are rules without a
  * name. What llama.cpp has for single tokens, <...>, is refused: a grammar is of text here. */
+#include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar_pieces.h"
 
 #include "format/base/unicode.h"

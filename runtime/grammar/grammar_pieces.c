@@ -1,4 +1,5 @@
 #include "runtime/grammar/grammar_pieces.h"
+#include "runtime/grammar/grammar_chars.h"
 
 #include <stdlib.h>
 #include <string.h>

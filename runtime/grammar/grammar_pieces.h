@@ -6,6 +6,7 @@
 
 #include "format/base/strbuf.h"
 #include "runtime/grammar/grammar.h"
+#include "runtime/grammar/grammar_chars.h"
 
 enum sp_grammar_piece_kind { SP_GRAMMAR_PIECE_CHARS, SP_GRAMMAR_PIECE_TEXT, SP_GRAMMAR_PIECE_RULE };
 

@@ -1,6 +1,7 @@
 #include "runtime/grammar/grammar_regex.h"
 
 #include "format/base/unicode.h"
+#include "runtime/grammar/grammar_chars.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 #include "runtime/grammar/json_grammar.h"
 
 #include "format/base/unicode.h"
+#include "runtime/grammar/grammar_chars.h"
 
 #include <string.h>
 

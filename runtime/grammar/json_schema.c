@@ -1,6 +1,11 @@
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/mem.h"
+#include "runtime/grammar/json_schema_choice.h"
+#include "runtime/grammar/json_schema_number.h"
+#include "runtime/grammar/json_schema_object.h"
+#include "runtime/grammar/json_schema_text.h"
+#include "runtime/grammar/json_schema_view.h"
 
 #include <math.h>
 #include <stdio.h>

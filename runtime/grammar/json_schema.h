@@ -66,82 +66,11 @@ struct sp_schema {
     size_t n_jobs, cap_jobs;
 };
 
-/* ---- json_schema_view.c ---- */
-
-/* What a keyword of a part says: SP_E_INPUT or SP_E_UNSUPPORTED "#/path/key: what". */
-void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
-                    enum sp_status status, const char *what);
-
-/* Adds a schema and all that it brings along (allOf, $ref). `path` is the place's, `key` and `name`
- * (NULL: none) lead there from it. */
-void sp_schema_add(struct sp_schema *s, struct sp_schema_view *view, const struct sp_json *json,
-                   const char *path, const char *key, const char *name);
-
-/* The rule for a view, made when its turn comes. */
-uint32_t sp_schema_rule(struct sp_schema *s, const struct sp_schema_view *view);
-
-/* The next part from *i on that has a keyword; *i moves behind it. NULL: none. */
-const struct sp_schema_part *sp_schema_next(const struct sp_schema *s,
-                                            const struct sp_schema_view *view, const char *key,
-                                            size_t *i, const struct sp_json **value);
-bool sp_schema_has(const struct sp_schema *s, const struct sp_schema_view *view, const char *key);
-
-/* Fails where an array has more than `most` elements; false then. */
-bool sp_schema_is_short(struct sp_schema *s, const struct sp_schema_part *part, const char *key,
-                        const struct sp_json *array, size_t most);
-
-/* The largest of all parts' values of a keyword that is an integer 0.. (sign 1), or the smallest
- * (sign -1), if that is more, or less, than `otherwise`. */
-uint32_t sp_schema_bound(struct sp_schema *s, const struct sp_schema_view *view, const char *key,
-                         int sign, uint32_t otherwise);
-
-/* The types that keywords of one type speak of, of all parts. */
-unsigned sp_schema_spoken_of(const struct sp_schema *s, const struct sp_schema_view *view);
-
-/* ---- json_schema.c ---- */
-
 /* A schema in a grammar that is being built: begin with g, json and root set, the rest zero. Makes
  * the rules that were asked for, and releases what it took. */
 void sp_schema_finish(struct sp_schema *s);
 
 /* The types (enum sp_json_types) that a value may have. */
 unsigned sp_schema_types(struct sp_schema *s, const struct sp_schema_view *view);
-
-/* ---- json_schema_choice.c ---- */
-
-/* False where the grammar has failed, too. */
-bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b);
-
-/* Fails unless no value can match two of the branches of a part's oneOf, as far as that is seen:
- * in their types, their const and enum, or those of a property that both require. */
-void sp_schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *part,
-                            const struct sp_json *branches);
-
-/* ---- json_schema_object.c ---- */
-
-struct sp_schema_names {
-    const char **at; /* [n] borrowed from the document; owned */
-    size_t n, cap;
-};
-
-/* The names that `properties` hold, then those that are only required. */
-void sp_schema_find_names(struct sp_schema *s, const struct sp_schema_view *view,
-                          struct sp_schema_names *names);
-bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_view *view,
-                           const char *name);
-/* *out = the view of the value of a property; name NULL: of one that no part names. */
-void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *view, const char *name,
-                        struct sp_schema_view *out);
-uint32_t sp_schema_object(struct sp_schema *s, const struct sp_schema_view *view);
-
-/* ---- json_schema_number.c, json_schema_text.c ---- */
-
-uint32_t sp_schema_number(struct sp_schema *s, const struct sp_schema_view *view, bool whole,
-                          uint32_t next);
-uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *view, uint32_t next);
-
-/* A string that is none of n names, written without escapes. */
-uint32_t sp_schema_other_name(struct sp_schema *s, const char *const *names, size_t n,
-                              uint32_t next);
 
 #endif

@@ -1,6 +1,9 @@
 /* oneOf: a value has to match one branch and no other. A grammar takes either, so branches are only
  * let through where it is seen that no value matches two. */
+#include "runtime/grammar/json_schema_choice.h"
+#include "format/base/json_equal.h"
 #include "runtime/grammar/json_schema.h"
+#include "runtime/grammar/json_schema_view.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,8 +4,11 @@
  * next one may not be smaller (or larger), and once they differ nothing more is to be watched. So a
  * place is how many digits are there, and whether they are still those of the lower, of the upper
  * bound. Numbers below zero are those above it, mirrored. Bounded numbers have no exponent. */
+#include "runtime/grammar/json_schema_number.h"
+#include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
 #include "format/base/number_text.h"
+#include "runtime/grammar/json_schema_view.h"
 
 #include <math.h>
 #include <string.h>

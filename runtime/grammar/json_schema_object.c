@@ -1,7 +1,10 @@
 /* Objects: their names in the order of the schema, which of them must be there, and others. */
+#include "runtime/grammar/json_schema_object.h"
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/mem.h"
+#include "runtime/grammar/json_schema_text.h"
+#include "runtime/grammar/json_schema_view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,12 @@
 /* Strings: their length, a pattern, a format, or not one of some names. */
+#include "runtime/grammar/json_schema_text.h"
+#include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "runtime/grammar/grammar_regex.h"
+#include "runtime/grammar/json_schema_view.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
 /* Views: which schemas hold at once, and what they say. */
+#include "runtime/grammar/json_schema_view.h"
 #include "runtime/grammar/json_schema.h"
 
 #include "format/base/strbuf.h"

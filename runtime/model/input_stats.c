@@ -3,6 +3,7 @@
 #include "runtime/model/input_stats.h"
 
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 #include "format/packfile_write.h"
 #include "quantize/gptq.h"
 

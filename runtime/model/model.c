@@ -3,6 +3,7 @@
 #include "format/model/config_packed.h"
 #include "format/model/family.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 #include "quantize/codec.h"
 #include "runtime/vector/fmath.h"
 

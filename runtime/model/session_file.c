@@ -1,5 +1,6 @@
 #include "runtime/model/session_file.h"
 
+#include "format/base/atomic_file.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"

@@ -37,7 +37,4 @@ struct sp_chooser {
     void *state; /* borrowed */
 };
 
-/* The largest logit, ties to the lowest id; its probability is the confidence. Borrows `vector`. */
-struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector);
-
 #endif

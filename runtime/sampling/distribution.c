@@ -1,5 +1,5 @@
 /* Rows of logits to distributions, and draws from them (the transforms that sampler.h lists). */
-#include "runtime/sampling/sampler.h"
+#include "runtime/sampling/distribution.h"
 
 #include "format/base/mem.h"
 #include "runtime/vector/fmath.h"

@@ -3,7 +3,7 @@
  * The transforms are the dear part, the draw is cheap: slots that want the same of the same row (a
  * prompt's last row, from which many answers begin; equal options; equal recent tokens, where
  * penalties look at them) share one pass of the transforms, and each draws with its own seed. */
-#include "runtime/sampling/sampler.h"
+#include "runtime/sampling/distribution.h"
 
 #include "format/base/mem.h"
 #include "quantize/kernels.h"

@@ -1,5 +1,6 @@
 #include "runtime/sampling/simulated_chooser.h"
 
+#include "runtime/sampling/greedy_chooser.h"
 #include "runtime/vector/rng.h"
 
 /* The work of a greedy choice; a coin is as sure as it is biased. */

@@ -2,6 +2,7 @@
  *
  * Every round is drafted to the same depth and none is cut short by a budget, so that the figures
  * are those of a long answer, and functions of the file and the text alone: no clock decides. */
+#include "runtime/sampling/greedy_chooser.h"
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"

@@ -3,6 +3,8 @@
  *
  * The order in which a token is looked at is fixed: recorded, shown to `token`, then end of
  * sequence, stop texts (held_text.h), budget. */
+#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/sampling/sampling_chooser.h"
 #include "runtime/session/session.h"
 
 #include "format/base/hash.h"
@@ -13,7 +15,7 @@
 #include "runtime/tokenizer/detokenize.h"
 #include "runtime/vector/fmath.h"
 #include "runtime/session/stop_filter.h"
-#include "runtime/sampling/sampler.h"
+#include "runtime/sampling/distribution.h"
 #include "runtime/sampling/simulated_chooser.h"
 
 #include <math.h>

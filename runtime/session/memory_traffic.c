@@ -1,5 +1,6 @@
 /* What a pass must read from memory, counted from the file and the caches: the measure that a
  * decode step's time is held against. */
+#include "format/pack_contents.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/session/session.h"
 

@@ -1,4 +1,5 @@
 /* Packages: a mapped file with its models bound, ready for sessions. */
+#include "format/pack_contents.h"
 #include "runtime/session/session.h"
 
 #include "format/base/file.h"

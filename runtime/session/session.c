@@ -3,6 +3,7 @@
 
 #include "format/base/mem.h"
 #include "format/base/clock.h"
+#include "runtime/sampling/greedy_chooser.h"
 
 #include <stdlib.h>
 #include <string.h>

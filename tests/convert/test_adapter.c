@@ -1,6 +1,7 @@
 /* Adapters merged at create, against the logits of PEFT and mlx-lm; and that the merged weights
  * are the same for any number of threads, from a packed file, and in any type. */
 #include "format/base/bytes.h"
+#include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "runtime/session/session.h"
 #include "tests/support/create_files.h"

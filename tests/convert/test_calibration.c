@@ -3,6 +3,7 @@
  */
 #include "convert/create/create.h"
 #include "format/base/bytes.h"
+#include "format/pack_contents.h"
 #include "format/packfile_write.h"
 #include "quantize/codec.h"
 #include "quantize/gptq.h"

@@ -3,6 +3,7 @@
 #include "format/modelfile/modelfile.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
+#include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"

@@ -1,6 +1,7 @@
 /* Every promise of create and quantize about failure, on the tiny models: what is wrong is named,
  * nothing is left behind, the old file stays. Refused, cancelled, out of room, or killed. */
 #include "format/base/file.h"
+#include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"

@@ -4,6 +4,7 @@
 #include "convert/export/export.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
+#include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/create_files.h"

@@ -2,7 +2,9 @@
  * and what a plan decides for the tiny models. */
 #include "convert/create/plan.h"
 
+#include "convert/source/source_read.h"
 #include "format/base/bytes.h"
+#include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "quantize/float_cast.h"
 #include "tests/support/scratch.h"

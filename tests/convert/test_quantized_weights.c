@@ -2,6 +2,7 @@
  * what is refused, with its sentence. */
 #include "convert/source/quantized_weights.h"
 
+#include "convert/source/quantized_weights_read.h"
 #include "format/base/bytes.h"
 #include "tests/support/scratch.h"
 

@@ -2,6 +2,7 @@
  * time, and usable like any other file; what a step reads; and simulated acceptance. */
 #include "convert/create/synthetic.h"
 #include "convert/create/pairing_record.h"
+#include "format/pack_contents.h"
 #include "runtime/sampling/simulated_chooser.h"
 #include "tests/support/packed_models.h"
 

@@ -1,6 +1,7 @@
 /* Folders that are replaced, also where the file system can do less than Linux: the system calls
  * for it are this file's, and fail as they would there. */
 #define _GNU_SOURCE /* SYS_renameat2, RENAME_EXCHANGE */
+#include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "format/base/atomic_folder.h"
 #include "tests/support/scratch.h"

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "format/base/atomic_file.h"
 #include "format/base/file.h"
 #include "tests/support/scratch.h"
 

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "format/base/json.h"
+#include "format/base/json_equal.h"
 
 static struct sp_json *parse(const char *text, enum sp_json_strictness strictness)
 {

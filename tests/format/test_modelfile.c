@@ -1,6 +1,7 @@
 /* The Modelfile's grammar and checks. The accepted cases are ollama's documented behaviours; where
  * ollama loses bytes or lines, the expectation is what the text says. */
 #include "format/modelfile/modelfile.h"
+#include "format/modelfile/modelfile_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

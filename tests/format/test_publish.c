@@ -2,6 +2,7 @@
  * tensors that sp_specs_publish names are those that are there, and its pieces are the ones that
  * were found in reading it. */
 #include "convert/source/source.h"
+#include "format/pack_contents.h"
 #include "format/safetensors.h"
 #include "tests/support/golden.h"
 

@@ -1,6 +1,7 @@
 /* Any bytes are refused with a sentence, or weights can be quantized with them. The input is tried
  * as it is and once more with its digests made right. */
 #include "convert/create/calibration.h"
+#include "format/pack_contents.h"
 #include "quantize/gptq.h"
 #include "tests/support/repair_digests.h"
 

@@ -1,6 +1,7 @@
 /* Any bytes are refused with a place and a sentence, or what they parse to survives being stored,
  * printed and parsed again. */
 #include "format/modelfile/modelfile.h"
+#include "format/modelfile/modelfile_check.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Published templates: what they write of calls is learned, and read back. */
 #include "format/base/file.h"
+#include "format/base/json_equal.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/chat/tool_value.h"

@@ -1,6 +1,7 @@
 /* Conversations with models whose layers are recurrent: a prompt that parts from the last one goes
  * on from the nearest mark, and from there everything is, to the bit, what a fresh session makes of
  * it. */
+#include "runtime/sampling/greedy_chooser.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"

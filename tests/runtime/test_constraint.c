@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "runtime/grammar/constraint.h"
+#include "runtime/sampling/greedy_chooser.h"
 #include "runtime/vector/vector_tables.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"

@@ -1,7 +1,7 @@
 /* Guesses looked up in the text so far: the place they are copied from against a search of every
  * place, and what sampling makes of guesses that no logits chose. */
+#include "runtime/sampling/sampling_chooser.h"
 #include "runtime/speculate/draft_ngram.h"
-#include "runtime/sampling/sampler.h"
 #include "tests/support/random.h"
 
 #include <setjmp.h>

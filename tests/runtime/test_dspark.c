@@ -1,6 +1,8 @@
 /* DSpark drafts: what their heads do to the rows of a block, by the formulas of DeepSpec written
  * out in double; the confidences, against goldens too; and that drafting with them changes nothing.
  */
+#include "format/pack_contents.h"
+#include "runtime/sampling/greedy_chooser.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "format/base/unicode.h"
+#include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar_matcher.h"
 
 struct opened {

@@ -1,6 +1,7 @@
 /* Models with recurrent layers and the prediction heads built into them: after every verified round
  * all states equal those of plain decoding, to the bit; drafting changes nothing; and what becomes
  * of a head when a packed file is made. */
+#include "format/pack_contents.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"

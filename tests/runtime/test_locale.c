@@ -1,8 +1,8 @@
 /* A program that uses the library may have set a locale whose fractions have a comma: nothing that
  * the library reads or writes has one. The locale is made here, by localedef; without it the tests
  * are skipped. */
-#include "format/modelfile/modelfile.h"
 #include "format/base/json.h"
+#include "format/modelfile/modelfile_check.h"
 #include "runtime/grammar/grammar_matcher.h"
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"

@@ -3,6 +3,7 @@
 #include "convert/create/plan.h"
 #include "convert/source/source.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/stored_tensor.h"

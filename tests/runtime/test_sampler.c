@@ -1,8 +1,9 @@
 /* The sampler: each transform against hand-computed cases, slots, and distributions by chi-square,
  * drafted in every way and plain. A deliberately broken sampler must be caught by the same test. */
-#include "runtime/sampling/sampler.h"
+#include "runtime/sampling/distribution.h"
 
 #include "quantize/kernels.h"
+#include "runtime/sampling/sampling_chooser.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

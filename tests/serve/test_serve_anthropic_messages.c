@@ -1,7 +1,7 @@
 /* Conversations of Anthropic's Messages API in the form that templates take: blocks, roles and
  * turns are those of its reference (https://platform.claude.com/docs/en/api/messages), which the
  * quotations are from. */
-#include "cli/serve/serve_anthropic.h"
+#include "cli/serve/serve_anthropic_messages.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

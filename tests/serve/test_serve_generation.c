@@ -1,5 +1,6 @@
 /* Several answers to a request of `spectool serve`: OpenAI's n, and several prompts of its text
  * completions. Each is what a request of its own gets. */
+#include "format/base/json_equal.h"
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>

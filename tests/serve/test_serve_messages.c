@@ -1,6 +1,7 @@
 /* Conversations that clients send back, in the form that templates take: the members are those of
  * the APIs' descriptions (OpenAI's chat completions, ollama's docs/api.md), and of the templates in
  * published models. */
+#include "cli/serve/serve_messages.h"
 #include "cli/serve/serve_request.h"
 
 #include <setjmp.h>

@@ -1,7 +1,8 @@
 /* What becomes of a request to OpenAI's Responses API: its items and tools, as its reference has
  * them (https://platform.openai.com/docs/api-reference/responses/create), in the form of a chat's.
  */
-#include "cli/serve/serve_responses.h"
+#include "cli/serve/serve_responses_input.h"
+#include "cli/serve/serve_responses_tools.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 #include "tests/support/stored_tensor.h"
+#include "convert/source/source_read.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -13,8 +13,8 @@
  *
  * struct sp_sampler (runtime/spectool.h) holds slots, one per sequence: options and the recent
  * tokens that penalties look at. */
-#ifndef SP_RUNTIME_SAMPLING_SAMPLER_H
-#define SP_RUNTIME_SAMPLING_SAMPLER_H
+#ifndef SP_RUNTIME_SAMPLING_DISTRIBUTION_H
+#define SP_RUNTIME_SAMPLING_DISTRIBUTION_H
 
 #include "runtime/sampling/chooser.h"
 #include "runtime/vector/rng.h"
@@ -76,18 +76,5 @@ SP_MUST_CHECK enum sp_status sp_distribution_residual(struct sp_distribution *ou
                                                       const struct sp_distribution *p,
                                                       const struct sp_distribution *q,
                                                       struct sp_err *err);
-
-/* ---- choosers ---------------------------------------------------------------------------------
- */
-
-struct sp_sampling_chooser; /* state of a struct sp_chooser: one sequence, any depth of drafting */
-
-SP_MUST_CHECK enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
-                                                     const struct sp_sampling *sampling,
-                                                     size_t n_vocab, size_t max_draft_len,
-                                                     const struct sp_vector *vector,
-                                                     struct sp_err *err);
-void sp_sampling_chooser_free(struct sp_sampling_chooser *state); /* NULL is fine */
-struct sp_chooser sp_sampling_chooser_of(struct sp_sampling_chooser *state);
 
 #endif

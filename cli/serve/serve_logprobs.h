@@ -1,0 +1,31 @@
+/* Tokens of an answer with their log-probabilities. */
+#ifndef SP_CLI_SERVE_SERVE_LOGPROBS_H
+#define SP_CLI_SERVE_SERVE_LOGPROBS_H
+
+#include "runtime/spectool.h"
+
+/* One token, its bytes, and its alternatives. */
+struct sp_serve_alternative {
+    uint32_t id;
+    float logprob;
+};
+
+struct sp_serve_logprob {
+    struct sp_serve_alternative chosen;
+    char *bytes; /* [size], owned */
+    size_t size;
+    size_t at;                        /* where they begin, in bytes of the answer */
+    struct sp_serve_alternative *top; /* [n_top], owned */
+    size_t n_top;
+};
+void sp_serve_logprob_release(struct sp_serve_logprob *token);
+
+/* The bytes that a token adds to a text; they are no UTF-8 where the token is a part of a
+ * character. *bytes is owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_serve_logprob_bytes(char **bytes, size_t *size,
+                                                    const struct sp_package *package, uint32_t id);
+SP_MUST_CHECK enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out,
+                                                   const struct sp_package *package,
+                                                   const struct sp_token *token);
+
+#endif

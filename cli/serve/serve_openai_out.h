@@ -1,0 +1,14 @@
+/* OpenAI's chat and completions APIs: answers and errors. */
+#ifndef SP_CLI_SERVE_SERVE_OPENAI_OUT_H
+#define SP_CLI_SERVE_SERVE_OPENAI_OUT_H
+
+#include "cli/serve/serve.h"
+
+/* {"error": {"message": ...}} */
+void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sentence);
+
+/* Elements of an array: tokens, their log-probabilities, and the alternatives. */
+void sp_serve_openai_write_tokens(struct sp_serve_response *response,
+                                  const struct sp_serve_logprob *tokens, size_t n);
+
+#endif

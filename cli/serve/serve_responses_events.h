@@ -1,0 +1,15 @@
+/* OpenAI's Responses API: an answer as numbered events. */
+#ifndef SP_CLI_SERVE_SERVE_RESPONSES_EVENTS_H
+#define SP_CLI_SERVE_SERVE_RESPONSES_EVENTS_H
+
+#include "cli/serve/serve.h"
+
+/* The functions of the API for streams (struct sp_serve_api). */
+void sp_serve_responses_begin(struct sp_serve_response *response);
+void sp_serve_responses_wait(struct sp_serve_response *response);
+void sp_serve_responses_piece(struct sp_serve_response *response, const struct sp_chat_part *piece);
+void sp_serve_responses_end(struct sp_serve_response *response, const struct sp_result *result);
+void sp_serve_responses_broken(struct sp_serve_response *response, int status,
+                               const char *sentence);
+
+#endif

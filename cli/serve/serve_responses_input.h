@@ -1,0 +1,21 @@
+/* OpenAI's Responses API: the conversation of a request. */
+#ifndef SP_CLI_SERVE_SERVE_RESPONSES_INPUT_H
+#define SP_CLI_SERVE_SERVE_RESPONSES_INPUT_H
+
+#include "cli/serve/serve_request.h"
+
+/* *messages = `instructions` and `input` as messages of the chat API, an array owned by the caller:
+ * all that the system and the developer say first is one message, and reasoning,
+ * text and calls of the assistant in a row are another. */
+SP_MUST_CHECK enum sp_status sp_serve_responses_read_input(struct sp_json **messages,
+                                                           const struct sp_json *body,
+                                                           struct sp_err *err);
+
+/* Does the request's `include` have it? */
+bool sp_serve_responses_includes(const struct sp_json *body, const char *name);
+
+/* The prefix of reasoning in `encrypted_content`, which is not encrypted here: content of other
+ * servers has another prefix and is refused. */
+#define SP_SERVE_REASONING_TAG "spectool:"
+
+#endif

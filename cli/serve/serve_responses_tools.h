@@ -1,0 +1,11 @@
+/* OpenAI's Responses API: the tools of a request. */
+#ifndef SP_CLI_SERVE_SERVE_RESPONSES_TOOLS_H
+#define SP_CLI_SERVE_SERVE_RESPONSES_TOOLS_H
+
+#include "cli/serve/serve_request.h"
+
+/* `tools` and `tool_choice`: functions in the chat API's form, those that are allowed. */
+SP_MUST_CHECK enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request,
+                                                           struct sp_err *err);
+
+#endif

@@ -1,0 +1,11 @@
+/* The paths of the APIs. */
+#ifndef SP_CLI_SERVE_SERVE_ROUTES_H
+#define SP_CLI_SERVE_SERVE_ROUTES_H
+
+#include "cli/serve/serve.h"
+
+/* Answers requests; context is the server. */
+void sp_serve_handle(void *context, const struct sp_http_request *request,
+                     struct sp_http_response *answer);
+
+#endif

@@ -1,0 +1,13 @@
+/* Merging an adapter into a source. */
+#ifndef SP_CONVERT_SOURCE_SOURCE_ADAPTER_H
+#define SP_CONVERT_SOURCE_SOURCE_ADAPTER_H
+
+#include "convert/source/source.h"
+
+/* Merges the adapter at `path` into a target: its weights are the merged ones from now on, and its
+ * texts tell of it. At most once, before anything is planned; release the source after a failure,
+ * too. */
+SP_MUST_CHECK enum sp_status sp_source_merge(struct sp_source *source, const char *path,
+                                             char **warnings, struct sp_err *err);
+
+#endif

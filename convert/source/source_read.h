@@ -1,0 +1,38 @@
+/* Rows and elements of a source's tensors as floats. */
+#ifndef SP_CONVERT_SOURCE_SOURCE_READ_H
+#define SP_CONVERT_SOURCE_SOURCE_READ_H
+
+#include "convert/source/source.h"
+
+/* The scratch memory of one reading thread. */
+struct sp_scratch {
+    uint8_t *bytes; /* owned */
+    size_t size;    /* at least sp_source_scratch of every tensor read with it */
+    float *floats;  /* owned; of size / 2 elements */
+    const struct sp_tile_kernels *kernels; /* that turn panels into rows */
+    struct sp_merge_workspace *merging;    /* owned */
+};
+
+/* Least scratch for a tensor, bytes. */
+SP_MUST_CHECK enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
+                                               const struct sp_tensor_spec *spec,
+                                               struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size,
+                                             struct sp_err *err);
+void sp_scratch_release(struct sp_scratch *scratch);
+
+/* out[0..n_rows-1][cols] = rows first_row.. of a matrix, as floats. Of a packed file's matrix,
+ * first_row begins a panel and the range ends with a panel or a matrix. */
+SP_MUST_CHECK enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
+                                                 const struct sp_tensor_spec *spec,
+                                                 uint64_t first_row, uint64_t n_rows,
+                                                 const struct sp_scratch *scratch,
+                                                 struct sp_err *err);
+
+/* All elements of a tensor that is not laid out as a matrix. */
+SP_MUST_CHECK enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
+                                                const struct sp_tensor_spec *spec,
+                                                const struct sp_scratch *scratch,
+                                                struct sp_err *err);
+
+#endif

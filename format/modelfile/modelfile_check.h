@@ -1,0 +1,35 @@
+/* The records of a Modelfile that spectool accepts, and the table of parameters. */
+#ifndef SP_FORMAT_MODELFILE_MODELFILE_CHECK_H
+#define SP_FORMAT_MODELFILE_MODELFILE_CHECK_H
+
+#include "format/modelfile/modelfile.h"
+
+/* What `create` demands: exactly one FROM, at most one DRAFT and one ADAPTER, known parameters with
+ * values of their type and range, ... `note` (may be NULL) gets one sentence for each
+ * thing that is kept without effect or is probably not meant. */
+SP_MUST_CHECK enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
+                                                void (*note)(void *context, const char *sentence),
+                                                void *context, struct sp_err *err);
+
+/* A parameter that a Modelfile may set. */
+struct sp_parameter {
+    const char *name;
+    enum sp_parameter_type type;
+    double min, max;     /* inclusive, of numbers */
+    const char *instead; /* NULL: it is honoured; else why it has no effect here; static */
+};
+
+/* All of them, *n rows; one by name (any case), NULL if unknown. */
+const struct sp_parameter *sp_parameters(size_t *n);
+const struct sp_parameter *sp_parameter_find(const char *name);
+
+/* A value as its parameter's type. SP_E_INPUT names parameter, value and what was expected. */
+SP_MUST_CHECK enum sp_status sp_parameter_integer(int64_t *out,
+                                                  const struct sp_parameter *parameter,
+                                                  const char *value, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_parameter_number(double *out, const struct sp_parameter *parameter,
+                                                 const char *value, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_parameter_bool(bool *out, const struct sp_parameter *parameter,
+                                               const char *value, struct sp_err *err);
+
+#endif

@@ -1,0 +1,15 @@
+/* JSON Schema: the values of enum and const, and the branches of oneOf. */
+#ifndef SP_RUNTIME_GRAMMAR_JSON_SCHEMA_CHOICE_H
+#define SP_RUNTIME_GRAMMAR_JSON_SCHEMA_CHOICE_H
+
+#include "runtime/grammar/json_schema.h"
+
+/* False where the grammar has failed, too. */
+bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b);
+
+/* Fails unless no value can match two of the branches of a part's oneOf, as far as that is seen:
+ * in their types, their const and enum, or those of a property that both require. */
+void sp_schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *part,
+                            const struct sp_json *branches);
+
+#endif

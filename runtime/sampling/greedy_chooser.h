@@ -1,0 +1,10 @@
+/* The chooser that takes the largest logit. */
+#ifndef SP_RUNTIME_SAMPLING_GREEDY_CHOOSER_H
+#define SP_RUNTIME_SAMPLING_GREEDY_CHOOSER_H
+
+#include "runtime/sampling/chooser.h"
+
+/* The largest logit, ties to the lowest id; its probability is the confidence. Borrows `vector`. */
+struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector);
+
+#endif

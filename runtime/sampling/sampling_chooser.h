@@ -1,0 +1,19 @@
+/* The chooser that draws from the distribution of a row. */
+#ifndef SP_RUNTIME_SAMPLING_SAMPLING_CHOOSER_H
+#define SP_RUNTIME_SAMPLING_SAMPLING_CHOOSER_H
+
+#include "runtime/sampling/chooser.h"
+#include "runtime/spectool.h"
+#include "runtime/vector/vector.h"
+
+struct sp_sampling_chooser; /* the state of a struct sp_chooser, for one sequence */
+
+SP_MUST_CHECK enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
+                                                     const struct sp_sampling *sampling,
+                                                     size_t n_vocab, size_t max_draft_len,
+                                                     const struct sp_vector *vector,
+                                                     struct sp_err *err);
+void sp_sampling_chooser_free(struct sp_sampling_chooser *state); /* NULL is fine */
+struct sp_chooser sp_sampling_chooser_of(struct sp_sampling_chooser *state);
+
+#endif
