@@ -138,10 +138,10 @@ enum sp_mamba_norm {
 struct sp_mamba_config {
     unsigned n_heads, head_dim;
     unsigned n_groups;
-    unsigned state_dim;           /* dims of a key */
-    unsigned kernel;              /* taps of the causal convolution; 0: no such layers */
-    bool conv_bias, proj_bias;    /* of the convolution; of both projections */
-    double least_step, most_step; /* lower and upper limit of dt */
+    unsigned state_dim;        /* dims of a key */
+    unsigned kernel;           /* taps of the causal convolution; 0: no such layers */
+    bool conv_bias, proj_bias; /* of the convolution; of both projections */
+    double min_step, max_step; /* lower and upper limit of dt */
     enum sp_mamba_norm norm;
     double z_scale, x_scale, key_scale, query_scale, step_scale; /* multiply z, x, B, C and dt */
 };
@@ -211,7 +211,7 @@ struct sp_draft_config {
     unsigned block_size; /* rows of a block, with the row of the anchor */
     uint32_t mask_token; /* the token in rows of a block whose token is not known yet */
     unsigned n_taps;
-    unsigned taps[SP_MAX_TAPS]; /* target layers whose output fc reads, in its order, ascending;
+    unsigned taps[SP_MAX_TAPS]; /* target layers whose outputs fc reads, in order;
                                    or SP_TAP_EMBEDDING */
     unsigned n_target_layers;   /* 0: not stated */
     unsigned target_hidden;     /* width of the target's hidden states */
@@ -259,18 +259,18 @@ struct sp_config {
     bool qkv_bias, o_bias, mlp_bias;
     bool plain_mlp; /* the MLP has no gate: down(act(up(x))) */
     enum sp_activation activation;
-    double attention_scale; /* factor of the scores q.k */
-    double attention_cap;   /* soft cap of scores; 0: none */
-    double logit_cap;       /* soft cap of logits; 0: none */
-    double logit_scale;     /* factor of the logits, before the cap */
-    double residual_scale;  /* factor of the output of a sublayer */
-    double attention_part;  /* factor of the attention output in a layer with Mamba-2 as well */
-    double mamba_part;      /* factor of the Mamba-2 output in such a layer */
-    double ffn_in_scale;    /* factor of the input of an MLP */
-    double ffn_out_scale;   /* factor of the output of an MLP */
-    double embedding_scale; /* factor of embeddings out of this model's table */
-    double input_scale;     /* factor of embeddings out of any table */
-    bool attention_sinks;   /* the softmax has one more learned logit per head (gpt-oss) */
+    double attention_scale;     /* factor of the scores q.k */
+    double attention_cap;       /* soft cap of scores; 0: none */
+    double logit_cap;           /* soft cap of logits; 0: none */
+    double logit_scale;         /* factor of the logits, before the cap */
+    double residual_scale;      /* factor of the output of a sublayer */
+    double attention_out_scale; /* factor of the attention output in a layer with Mamba-2 as well */
+    double mamba_out_scale;     /* factor of the Mamba-2 output in such a layer */
+    double ffn_in_scale;        /* factor of the input of an MLP */
+    double ffn_out_scale;       /* factor of the output of an MLP */
+    double embedding_scale;     /* factor of embeddings out of this model's table */
+    double input_scale;         /* factor of embeddings out of any table */
+    bool attention_sinks;       /* the softmax has one more learned logit per head (gpt-oss) */
     double query_growth; /* beta of q *= 1 + beta ln(1 + floor(p / query_growth_from)); 0: none */
     double query_growth_from;
     struct sp_routing routing;

@@ -52,8 +52,8 @@ static const char *type_name(const struct sp_layer_config *l)
     return l->window ? "sliding" : "full";
 }
 
-/* The target must have keys of the type of layer i that its queries fit and that its window does
- * not outlive. */
+/* The target must have keys of the type of layer i that fit its queries, and a window that is not
+ * smaller. */
 static enum sp_status check_layer(const struct sp_config *assistant, unsigned i,
                                   const struct sp_config *target, struct sp_err *err)
 {

@@ -73,14 +73,14 @@ static enum sp_status read_limits(struct sp_mamba_config *m, const struct sp_con
     enum sp_status st;
 
     if (t->family->mamba->one_limit) {
-        st = sp_text_double(t, "time_step_min", 0, 1e6, &m->least_step, err);
-        return st ? st : sp_text_double(t, "mamba_dt_min", 0, 1e6, &m->least_step, err);
+        st = sp_text_double(t, "time_step_min", 0, 1e6, &m->min_step, err);
+        return st ? st : sp_text_double(t, "mamba_dt_min", 0, 1e6, &m->min_step, err);
     }
     if (list == NULL) return SP_OK;
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != 2 ||
-        !read_float(&m->least_step, sp_json_at(list, 0)) ||
-        !read_float(&m->most_step, sp_json_at(list, 1)) ||
-        !(m->least_step >= 0 && m->least_step <= m->most_step)) {
+        !read_float(&m->min_step, sp_json_at(list, 0)) ||
+        !read_float(&m->max_step, sp_json_at(list, 1)) ||
+        !(m->min_step >= 0 && m->min_step <= m->max_step)) {
         return sp_fail(err, SP_E_INPUT, "%s is no pair of ascending numbers", key);
     }
     return SP_OK;

@@ -238,10 +238,10 @@ static void join_row(void *context, size_t t, unsigned worker)
     float *y = ws->y + t * ws->ld_x;
 
     (void)worker;
-    if (config->attention_part != 1) {
-        ws->backend->vector->scale(y, (float)config->attention_part, config->n_hidden);
+    if (config->attention_out_scale != 1) {
+        ws->backend->vector->scale(y, (float)config->attention_out_scale, config->n_hidden);
     }
-    ws->backend->vector->fma(y, ws->mamba_y + t * ws->ld_x, (float)config->mamba_part,
+    ws->backend->vector->fma(y, ws->mamba_y + t * ws->ld_x, (float)config->mamba_out_scale,
                              config->n_hidden);
 }
 

@@ -72,8 +72,8 @@ static void scale_values(const struct mamba_job *job, size_t t)
     memcpy(values, rs->mixed + t * rs->ld, rs->n_values * sizeof *values);
     for (size_t h = 0; h < c->n_heads; h++) {
         float step = sp_softplusf(dt[h] * (float)c->step_scale + job->w->dt_bias[h]);
-        if (step < (float)c->least_step) step = (float)c->least_step;
-        if (step > (float)c->most_step) step = (float)c->most_step;
+        if (step < (float)c->min_step) step = (float)c->min_step;
+        if (step > (float)c->max_step) step = (float)c->max_step;
         job->ws->backend->vector->scale(values + h * c->head_dim, step, c->head_dim);
         dt[h] = sp_expf(-sp_expf(job->w->a_log[h]) * step);
     }

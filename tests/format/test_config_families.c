@@ -310,7 +310,7 @@ static void granite4(void **state)
     assert_int_equal(c.mamba.state_dim, 128);
     assert_int_equal(c.mamba.kernel, 4);
     assert_true(c.mamba.conv_bias && !c.mamba.proj_bias);
-    assert_true(c.mamba.least_step == 0 && c.mamba.most_step == INFINITY);
+    assert_true(c.mamba.min_step == 0 && c.mamba.max_step == INFINITY);
     sp_config_release(&c);
 
     /* Without a list all layers are Mamba-2's; sizes by default. */
@@ -320,8 +320,8 @@ static void granite4(void **state)
     assert_int_equal(c.mamba.n_heads, 128);
     assert_int_equal(c.mamba.head_dim, 64); /* 2 * 4096 / 128 */
     assert_int_equal(c.mamba.state_dim, 256);
-    configs_assert_near(c.mamba.least_step, 0.001);
-    assert_true(c.mamba.most_step == INFINITY);
+    configs_assert_near(c.mamba.min_step, 0.001);
+    assert_true(c.mamba.max_step == INFINITY);
     sp_config_release(&c);
 
     configs_own(&c, "granite4_sparse", NULL);
@@ -376,8 +376,8 @@ static void falcon_h1(void **state)
     configs_assert_near(c.embedding_scale, 5.656854249492381);
     configs_assert_near(c.logit_scale, 0.0390625);
     configs_assert_near(c.attention_scale, 0.125 * 0.25 * 0.25); /* of 64; keys; its input twice */
-    configs_assert_near(c.attention_part, 0.375);
-    configs_assert_near(c.mamba_part, 0.3);
+    configs_assert_near(c.attention_out_scale, 0.375);
+    configs_assert_near(c.mamba_out_scale, 0.3);
     configs_assert_near(c.ffn_in_scale, 0.8);
     configs_assert_near(c.ffn_out_scale, 0.25);
     configs_assert_near(c.residual_scale, 1);
@@ -393,7 +393,7 @@ static void falcon_h1(void **state)
     assert_int_equal(c.mamba.head_dim, 64); /* 2 * 256 / 8 */
     assert_int_equal(c.mamba.norm, SP_MAMBA_NORM_GATED);
     configs_assert_near(c.attention_scale, 0.125);
-    configs_assert_near(c.attention_part, 1);
+    configs_assert_near(c.attention_out_scale, 1);
     configs_assert_near(c.ffn_out_scale, 1);
     configs_assert_near(c.mamba.step_scale, 1);
     sp_config_release(&c);
@@ -450,18 +450,18 @@ static void nemotron_h(void **state)
     assert_int_equal(c.mamba.n_heads, 16);
     assert_int_equal(c.mamba.head_dim, 64);
     assert_int_equal(c.mamba.n_groups, 8);
-    configs_assert_near(c.mamba.least_step, 0.001);
-    assert_true(c.mamba.most_step == INFINITY);
+    configs_assert_near(c.mamba.min_step, 0.001);
+    assert_true(c.mamba.max_step == INFINITY);
     sp_config_release(&c);
 
     /* The older name counts before time_step_min; time_step_limit is not read. */
     configs_own(&c, "nemotron_steps", NULL);
-    configs_assert_near(c.mamba.least_step, 0.5);
-    assert_true(c.mamba.most_step == INFINITY);
+    configs_assert_near(c.mamba.min_step, 0.5);
+    assert_true(c.mamba.max_step == INFINITY);
     sp_config_release(&c);
 
     configs_own(&c, "nemotron_default_steps", NULL);
-    configs_assert_near(c.mamba.least_step, 0.001);
+    configs_assert_near(c.mamba.min_step, 0.001);
     sp_config_release(&c);
 }
 

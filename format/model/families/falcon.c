@@ -79,7 +79,7 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
         {"attention_in_multiplier", &attention_in},
         {"attention_out_multiplier", &attention_out},
         {"ssm_in_multiplier", &mamba_in},
-        {"ssm_out_multiplier", &out->mamba_part},
+        {"ssm_out_multiplier", &out->mamba_out_scale},
     };
     enum sp_status st;
 
@@ -94,7 +94,7 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
         return st;
     }
     out->attention_scale *= key * attention_in * attention_in;
-    out->attention_part = attention_in * attention_out;
+    out->attention_out_scale = attention_in * attention_out;
     out->ffn_in_scale = mlp[0];
     out->ffn_out_scale = mlp[1] / mlp[0];
     m->z_scale = mamba_in * mamba[0];
@@ -122,7 +122,7 @@ static const struct sp_mamba_family mamba_parallel = {
                  .state_dim = 256,
                  .kernel = 4,
                  .conv_bias = true,
-                 .most_step = INFINITY},
+                 .max_step = INFINITY},
     .parallel = true,
 };
 

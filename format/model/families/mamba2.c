@@ -17,7 +17,7 @@ static const struct sp_mamba_family mamba_alone = {
                  .state_dim = 128,
                  .kernel = 4,
                  .conv_bias = true,
-                 .most_step = INFINITY},
+                 .max_step = INFINITY},
 };
 
 const struct sp_family sp_families_mamba2[] = {
@@ -31,8 +31,8 @@ const struct sp_family sp_families_mamba2[] = {
                   .n_kv_heads = 1,
                   .head_dim = 64,
                   .max_positions = 1 << 20},
-        .norm_eps_key = "layer_norm_epsilon",
         .norm_eps = 1e-5,
+        .norm_eps_key = "layer_norm_epsilon",
         .mamba = &mamba_alone,
         .qkv_bias = SP_BIAS_NEVER,
         .o_bias = SP_BIAS_NEVER,
