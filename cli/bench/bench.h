@@ -1,4 +1,4 @@
-/* The parts of `spectool bench`: measuring, and showing what was measured as table, JSON, chart. */
+/* The figures of `spectool bench` and what is computed from them. */
 #ifndef SP_CLI_BENCH_BENCH_H
 #define SP_CLI_BENCH_BENCH_H
 
@@ -65,9 +65,31 @@ struct sp_bench {
     size_t n_prompts;
 };
 
-/* ---- several draft depths ---- */
-/* The number of plain generation where a draft length is chosen by its number. */
+/* Stands for plain generation where draft_depths are numbered. */
 enum { SP_BENCH_PLAIN = SP_BENCH_MAX_DRAFT_DEPTHS };
 enum { SP_BENCH_DEPTH_TEXT = 16 };
+
+void sp_bench_release(struct sp_bench *bench);
+
+/* Is the drafting in these figures a simulation? */
+bool sp_bench_simulated(const struct sp_bench *bench);
+double sp_bench_prefill_rate(const struct sp_bench *bench);
+/* The share of the memory bandwidth that a pass of one row used: 0..1, or slightly more. */
+double sp_bench_bus_share(const struct sp_bench_depth *depth);
+double sp_bench_plain_share(const struct sp_bench_prompt *prompt);
+double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain);
+double sp_bench_acceptance(const struct sp_bench_runs *runs);  /* accepted of the drafted, 0..1 */
+double sp_bench_per_pass(const struct sp_bench_runs *runs);    /* tokens of a target pass */
+double sp_bench_draft_share(const struct sp_bench_runs *runs); /* of the time, 0..1 */
+
+/* Reads options->draft_depths into the bench. Depths that the draft cannot reach become the deepest
+ * that it can; a note says so. Without a draft, or with 0 alone, there are none. */
+SP_MUST_CHECK enum sp_status sp_bench_read_draft_depths(struct sp_bench *bench, struct sp_err *err);
+
+/* The runs of draft length number `which`, or the plain ones for SP_BENCH_PLAIN. */
+const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *prompt, size_t which);
+/* Writes "4", "auto" or "plain" and returns `text`. */
+const char *sp_bench_depth_name(char text[SP_BENCH_DEPTH_TEXT], const struct sp_bench *bench,
+                                size_t which);
 
 #endif

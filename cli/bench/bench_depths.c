@@ -1,91 +1,8 @@
 /* Several draft depths in one bench: which of them pays on this machine, and is auto any good? */
 #include "cli/bench/bench_depths.h"
-#include "cli/bench/bench.h"
 #include "cli/base/out.h"
-#include "cli/bench/bench_measure.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-
-/* ---- which depths ---- */
-
-enum { DEEPEST = 1 << 16 };
-
-static enum sp_status read_depth(int *depth, const char *word, size_t len, struct sp_err *err)
-{
-    char text[SP_BENCH_DEPTH_TEXT] = "", *end;
-    long n;
-
-    if (len < sizeof text) memcpy(text, word, len);
-    if (strcasecmp(text, "auto") == 0) {
-        *depth = SP_DRAFT_LENGTH_AUTO;
-        return SP_OK;
-    }
-    n = strtol(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n > DEEPEST) {
-        return sp_fail(err, SP_E_USAGE, "--draft-depth: '%.*s', expected 0..%d or auto", (int)len,
-                       word, DEEPEST);
-    }
-    *depth = (int)n;
-    return SP_OK;
-}
-
-/* Ascending; auto is last. */
-static int compare_draft_depths(const void *left, const void *right)
-{
-    unsigned a = (unsigned)*(const int *)left, b = (unsigned)*(const int *)right;
-
-    return (a > b) - (a < b);
-}
-
-/* No depth twice, none deeper than the draft goes. */
-static void shorten(struct sp_bench *b)
-{
-    int most = (int)b->info.max_draft_len;
-    size_t n = 0;
-    bool shortened = false;
-
-    for (size_t i = 0; i < b->n_draft_depths; i++) {
-        int depth = b->draft_depths[i];
-        if (depth > most) {
-            shortened = true;
-            depth = most;
-        }
-        if (n == 0 || b->draft_depths[n - 1] != depth) b->draft_depths[n++] = depth;
-    }
-    b->n_draft_depths = n;
-    if (shortened) {
-        char text[80];
-        snprintf(text, sizeof text,
-                 "the draft proposes at most %d tokens; larger values have the same effect", most);
-        sp_out_note("bench", text);
-    }
-}
-
-enum sp_status sp_bench_read_draft_depths(struct sp_bench *b, struct sp_err *err)
-{
-    const char *at = b->options->draft_depths ? b->options->draft_depths : "auto";
-    size_t n = 0;
-    enum sp_status st;
-
-    for (;; at++) {
-        size_t len = strcspn(at, ",");
-        if (n == SP_BENCH_MAX_DRAFT_DEPTHS) {
-            return sp_fail(err, SP_E_USAGE, "--draft-depth: expected at most %d values",
-                           SP_BENCH_MAX_DRAFT_DEPTHS);
-        }
-        if ((st = read_depth(&b->draft_depths[n++], at, len, err))) return st;
-        at += len;
-        if (*at == '\0') break;
-    }
-    if (b->info.draft == NULL) return SP_OK;
-    qsort(b->draft_depths, n, sizeof *b->draft_depths, compare_draft_depths);
-    b->n_draft_depths = n;
-    if (n > 1) shorten(b);
-    if (b->n_draft_depths == 1 && b->draft_depths[0] == 0) b->n_draft_depths = 0;
-    return SP_OK;
-}
 
 /* ---- figures from figures ---- */
 
@@ -143,20 +60,6 @@ size_t sp_bench_best_depth(const struct sp_bench *b, const struct sp_bench_promp
         if (p->drafted[i].rate > sp_bench_runs_of(p, best)->rate) best = i;
     }
     return best;
-}
-
-const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *p, size_t which)
-{
-    return which == SP_BENCH_PLAIN ? &p->plain : &p->drafted[which];
-}
-
-const char *sp_bench_depth_name(char text[SP_BENCH_DEPTH_TEXT], const struct sp_bench *b,
-                                size_t which)
-{
-    if (which == SP_BENCH_PLAIN) return strcpy(text, "plain");
-    if (b->draft_depths[which] == SP_DRAFT_LENGTH_AUTO) return strcpy(text, "auto");
-    snprintf(text, SP_BENCH_DEPTH_TEXT, "%d", b->draft_depths[which]);
-    return text;
 }
 
 /* ---- the table ---- */

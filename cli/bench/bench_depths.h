@@ -4,20 +4,11 @@
 
 #include "cli/bench/bench.h"
 
-/* Reads options->draft_depths into the bench. Depths that the draft cannot reach become the deepest
- * that it can; a note says so. Without a draft, or with 0 alone, there are none. */
-SP_MUST_CHECK enum sp_status sp_bench_read_draft_depths(struct sp_bench *bench, struct sp_err *err);
-
 /* The sum of all prompts: their tokens in the time that their median runs would take. */
 struct sp_bench_prompt sp_bench_all_prompts(const struct sp_bench *bench);
 /* The number of the fastest fixed draft length, or SP_BENCH_PLAIN where none is faster than plain
  * generation. Automatic lengths do not compete: they are compared with the best fixed one. */
 size_t sp_bench_best_depth(const struct sp_bench *bench, const struct sp_bench_prompt *prompt);
-/* The runs of depth number `which`, or the plain ones for SP_BENCH_PLAIN. */
-const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *prompt, size_t which);
-/* Writes "4", "auto" or "plain" and returns `text`. */
-const char *sp_bench_depth_name(char text[SP_BENCH_DEPTH_TEXT], const struct sp_bench *bench,
-                                size_t which);
 
 /* Prints the comparison as a table for each prompt, and which length is the fastest. */
 SP_MUST_CHECK enum sp_status sp_bench_print_draft_depths(const struct sp_bench *bench,

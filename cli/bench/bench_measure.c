@@ -2,15 +2,11 @@
  * so that a change of the machine's mood meets both, and the memory's bandwidth is sampled beside
  * every figure. */
 #include "cli/bench/bench_measure.h"
-#include "cli/bench/bench.h"
 #include "cli/base/out.h"
-#include "cli/bench/bench_depths.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-const size_t sp_bench_row_counts[SP_BENCH_ROW_COUNTS] = {1, 2, 4, 8, 12, SP_BENCH_MAX_ROWS};
 
 static const size_t built_in_depths[] = {64, 1024, 4096};
 static const char *const built_in_texts[] = {
@@ -421,57 +417,4 @@ done:
     free(r.rates);
     free(r.samples);
     return st;
-}
-
-void sp_bench_release(struct sp_bench *bench)
-{
-    for (size_t i = 0; i < SP_BENCH_MAX_PROMPTS; i++)
-        sp_ids_release(&bench->prompts[i].ids);
-}
-
-/* ---- figures from figures ---- */
-
-static double quotient(double a, double b)
-{
-    return b > 0 ? a / b : 0;
-}
-
-bool sp_bench_simulated(const struct sp_bench *bench)
-{
-    return bench->options->acceptance >= 0;
-}
-
-double sp_bench_prefill_rate(const struct sp_bench *bench)
-{
-    return quotient((double)bench->n_prefill, bench->prefill_seconds);
-}
-
-double sp_bench_bus_share(const struct sp_bench_depth *depth)
-{
-    return quotient((double)depth->read_size, depth->verify_seconds[0] * depth->bandwidth[0]);
-}
-
-double sp_bench_plain_share(const struct sp_bench_prompt *prompt)
-{
-    return quotient((double)prompt->read_size * prompt->plain.rate, prompt->bandwidth);
-}
-
-double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain)
-{
-    return quotient(drafted->rate, plain->rate);
-}
-
-double sp_bench_acceptance(const struct sp_bench_runs *runs)
-{
-    return quotient((double)runs->accepted, (double)runs->drafted);
-}
-
-double sp_bench_per_pass(const struct sp_bench_runs *runs)
-{
-    return quotient((double)runs->n_tokens, (double)runs->n_passes);
-}
-
-double sp_bench_draft_share(const struct sp_bench_runs *runs)
-{
-    return quotient(runs->draft_seconds, runs->seconds);
 }

@@ -1,9 +1,7 @@
 /* The figures of bench as tables for people and as JSON for programs. */
 #include "cli/bench/bench_print.h"
-#include "cli/bench/bench.h"
 #include "cli/base/out.h"
 #include "cli/bench/bench_depths.h"
-#include "cli/bench/bench_measure.h"
 
 static const double GIGA = 1e9;
 

@@ -2,9 +2,7 @@
  * the right tokens a second, by prompt, plain beside drafted, or by draft depth, one line a prompt.
  * Plain SVG 1.1, nothing outside of it. */
 #include "cli/bench/bench_svg.h"
-#include "cli/bench/bench.h"
 #include "cli/bench/bench_depths.h"
-#include "cli/bench/bench_measure.h"
 #include "format/base/atomic_file.h"
 
 #include <stdio.h>

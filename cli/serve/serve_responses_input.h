@@ -15,7 +15,7 @@ SP_MUST_CHECK enum sp_status sp_serve_responses_read_input(struct sp_json **mess
 bool sp_serve_responses_includes(const struct sp_json *body, const char *name);
 
 /* The prefix of reasoning in `encrypted_content`, which is not encrypted here: content of other
- * servers has another prefix and is refused. */
+ * servers is ignored. */
 #define SP_SERVE_REASONING_TAG "spectool:"
 
 #endif
