@@ -1,57 +1,46 @@
 #include "runtime/speculate/draft_length.h"
 
+#include <math.h>
 #include <string.h>
 
-/* Priors are worth a few rounds; memories reach back some dozens of them. Found by replaying
- * recorded guesses and confidences of trained pairs with noisy clocks; flat around these values. */
+/* Chosen by replaying recorded proposals of real pairs with noisy clocks
+ * (tests/runtime/test_draft_replay.c); the results are flat around these values. */
 static const double forget = 0.97;            /* weight that a count keeps from round to round */
-static const double forget_judged = 0.995;    /* ... from guess to guess of like confidence */
-static const double first_prior = 0.7;        /* acceptance of the first guess */
-static const double place_weight = 2;         /* rounds that a borrowed acceptance counts for */
-static const double confidence_weight = 8;    /* guesses for which a confidence is believed */
-static const double rate_prior = 1.3;         /* drafted to plain rate */
-static const double rate_weight = 6;          /* plain steps that this counts for */
-static const double draft_prior_block = 0.25; /* plain steps that a block costs to draft */
-static const double draft_prior_step = 0.1;   /* ... a guess */
-static const double loan = 3, fortune = 5, bet = 1; /* plain steps */
-static const double first_allowance = 0.2, least_allowance = 0.002;
+static const double forget_paused = 0.85;     /* the same while probing */
+static const double first_acceptance = 0.8;   /* prior of the mean acceptance */
+static const double first_weight = 8;         /* draft tokens that this prior counts for */
+static const double place_weight = 8;         /* draft tokens that the place before counts for */
+static const double rate_weight = 8;          /* rounds that the predicted rate counts for */
+static const double draft_prior_block = 0.25; /* plain steps that drafting a block takes */
+static const double draft_prior_step = 0.25;  /* plain steps that drafting a token takes */
+static const double confidence_weight = 20;   /* prior curvature of the calibration */
+static const double confidence_forget = 0.99; /* weight that the curvature keeps */
+static const double greatest_loss = 3;  /* plain steps that drafting may lose until it pauses */
+static const double exploration = 0.75; /* part of its price that one more draft token must
+                                         * earn: drafting it also tells its confidence */
+static const double tolerance = 0.95;   /* drafted to plain rate below which to pause */
 
 enum {
-    FIRST_BLOCK = 8, /* asked for before anything is known */
-    FIRST_STEPS = 4,
-    PLAIN_EVERY = 32,
+    FIRST_BLOCK = 8,  /* asked for before anything is known */
+    FIRST_STEPS = 6,  /* slow start */
+    FIRST_GAP = 8,    /* plain steps of a pause before its first probe */
+    LONGEST_GAP = 64, /* plain steps between probes */
+    FIRST_PLAIN = 8,  /* the first round that is a plain step, to measure one */
+    PLAIN_EVERY = 320,
 };
 
-/* Upper ends of the classes of confidence. */
-static const double classes[SP_DRAFT_LENGTH_CONFIDENCES - 1] = {.1, .2, .3, .4,  .5,  .6,
-                                                                .7, .8, .9, .97, .99, .999};
-
-void sp_draft_length_init(struct sp_draft_length *draft_len, size_t max, bool stepwise)
+void sp_draft_length_init(struct sp_draft_length *d, size_t max, bool stepwise)
 {
-    *draft_len = (struct sp_draft_length){
+    *d = (struct sp_draft_length){
         .max = max,
         .stepwise = stepwise,
         .verify = {.shape = 0.08, .steepest = 1},
         .draft = {.shape = stepwise ? 4 : 0.02, .steepest = 1e3},
-        .purse = loan,
-        .allowance = first_allowance,
+        .confidence = {.b = 1, .h_aa = confidence_weight, .h_bb = confidence_weight},
+        .cap = stepwise ? FIRST_STEPS : max,
+        .gap = FIRST_GAP,
+        .n_drafting = 1,
     };
-}
-
-static size_t class_of(double confidence)
-{
-    size_t i = 0;
-
-    while (i < SP_DRAFT_LENGTH_CONFIDENCES - 1 && confidence >= classes[i])
-        i++;
-    return i;
-}
-
-static double acceptance(const struct sp_draft_length *d, double confidence)
-{
-    size_t i = class_of(confidence);
-
-    return (confidence_weight * confidence + d->right[i]) / (confidence_weight + d->judged[i]);
 }
 
 static double at_least(double value, double least)
@@ -59,147 +48,213 @@ static double at_least(double value, double least)
     return value > least ? value : least;
 }
 
-/* Expected seconds of a pass with n guesses. */
-static double pass_cost(const struct sp_draft_length *d, size_t n)
+/* ---- confidence -------------------------------------------------------------------------------
+ */
+
+static double logit(double confidence)
 {
-    size_t rows = n + d->other_rows;
+    static const double least = 1e-4;
+
+    confidence = fmin(fmax(confidence, least), 1 - least / 10);
+    return log(confidence / (1 - confidence));
+}
+
+static double calibrated(const struct sp_calibrated_confidence *c, double x)
+{
+    return 1 / (1 + exp(-(c->a + c->b * x)));
+}
+
+/* A Newton step on the log-likelihood of one outcome. */
+static void calibrate(struct sp_calibrated_confidence *c, double x, bool accepted)
+{
+    static const double least = 1e-3;
+    double p = calibrated(c, x), g = (accepted ? 1 : 0) - p, h = p * (1 - p) + least, det;
+
+    c->h_aa = confidence_weight + confidence_forget * (c->h_aa - confidence_weight) + h;
+    c->h_ab = confidence_forget * c->h_ab + h * x;
+    c->h_bb = confidence_weight + confidence_forget * (c->h_bb - confidence_weight) + h * x * x;
+    det = c->h_aa * c->h_bb - c->h_ab * c->h_ab;
+    c->a += (c->h_bb * g - c->h_ab * g * x) / det;
+    c->b = at_least(c->b + (c->h_aa * g * x - c->h_ab * g) / det, 0);
+}
+
+/* ---- costs ------------------------------------------------------------------------------------
+ */
+
+/* Seconds of a target pass in which every drafting sequence has n draft tokens. */
+static double verify_cost(const struct sp_draft_length *d, size_t n)
+{
+    size_t rows = d->n_others + (size_t)(d->n_drafting * (double)n + 0.5);
 
     return sp_cost_model_at(&d->verify, rows < SP_COST_LENGTHS ? rows : SP_COST_LENGTHS - 1);
 }
 
-/* Expected costs and acceptances of up to n guesses; before the first round in plain steps. */
-static void expect(struct sp_draft_length *d, size_t n)
+static double draft_cost(const struct sp_draft_length *d, size_t n)
 {
-    double p = first_prior;
+    double unknown = d->stepwise ? draft_prior_step * (double)n : draft_prior_block;
 
-    d->verify_seconds[0] = pass_cost(d, 0);
+    if (n == 0) return 0;
+    if (d->draft.n_timings == 0) return unknown * verify_cost(d, 0);
+    return sp_cost_model_at(&d->draft, n);
+}
+
+/* Expected seconds of rounds of up to n draft tokens; more tokens never take less. */
+static void find_costs(struct sp_draft_length *d, size_t n)
+{
+    d->verify_seconds[0] = verify_cost(d, 0);
     d->draft_seconds[0] = 0;
     for (size_t i = 1; i <= n; i++) {
-        double draft = d->stepwise ? draft_prior_step * (double)i : draft_prior_block;
-        double verify = pass_cost(d, i);
-        draft = d->draft.n_timings ? sp_cost_model_at(&d->draft, i) : draft * d->verify_seconds[0];
-        d->verify_seconds[i] = at_least(verify, d->verify_seconds[i - 1]);
-        d->draft_seconds[i] = at_least(draft, d->draft_seconds[i - 1]);
-        p = (d->accepted[i] + place_weight * p) / (d->tried[i] + place_weight);
-        d->usual[i] = p;
+        d->verify_seconds[i] = at_least(verify_cost(d, i), d->verify_seconds[i - 1]);
+        d->draft_seconds[i] = at_least(draft_cost(d, i), d->draft_seconds[i - 1]);
     }
 }
 
-/* What each sequence of a pass got when this one got n tokens: of the guesses of others as many are
- * right as of its own. */
-static double tokens_each(const struct sp_draft_length *d, double n)
+/* Seconds that draft token n adds to a round. */
+static double verify_step(const struct sp_draft_length *d, size_t n)
 {
-    double right = (d->right_ones + first_prior) / (d->verified + 1);
-
-    return (n + (double)d->n_others + (double)d->other_drafts * right) / (double)(1 + d->n_others);
+    return d->verify_seconds[n] - d->verify_seconds[n - 1];
 }
 
-/* Seconds of a round without guesses of its own. */
-static double plain_cost(const struct sp_draft_length *d)
+static double draft_step(const struct sp_draft_length *d, size_t n)
 {
-    return pass_cost(d, 0) + d->shared_draft_seconds;
+    return d->draft_seconds[n] - d->draft_seconds[n - 1];
+}
+
+/* ---- rates ------------------------------------------------------------------------------------
+ */
+
+/* Mean tokens of a sequence in a round in which each drafting sequence gets n. */
+static double tokens_each(const struct sp_draft_length *d, double n)
+{
+    double n_all = (double)d->n_others + 1;
+
+    return (n_all - d->n_drafting + d->n_drafting * n) / n_all;
 }
 
 static double plain_rate(const struct sp_draft_length *d)
 {
-    return tokens_each(d, 1) / plain_cost(d);
+    return 1 / verify_cost(d, 0);
 }
 
-/* Tokens a second of drafting so far. */
-static double drafted_rate(const struct sp_draft_length *d)
+/* Mean acceptances by place; a place borrows from the one before it. */
+static void find_places(struct sp_draft_length *d, size_t n)
 {
-    double prior_seconds = rate_weight / plain_rate(d);
+    double tried = 0, accepted = 0, p;
 
-    return (d->tokens + rate_prior * rate_weight) / (d->seconds + prior_seconds);
+    for (size_t i = 1; i <= d->max; i++) {
+        tried += d->tried[i];
+        accepted += d->accepted[i];
+    }
+    p = (accepted + first_weight * first_acceptance) / (tried + first_weight);
+    for (size_t i = 1; i <= n; i++) {
+        p = (d->accepted[i] + place_weight * p) / (d->tried[i] + place_weight);
+        d->place[i] = p;
+    }
 }
 
-/* Tokens that the time of verifying guess i, or of making it, would bring otherwise. */
-static double price_of_verifying(const struct sp_draft_length *d, size_t i)
+/* The best rate of any fixed length up to n, as costs and mean acceptances predict it. */
+static double predicted_rate(const struct sp_draft_length *d, size_t n, size_t *length)
 {
-    return d->rate * (d->verify_seconds[i] - d->verify_seconds[i - 1]);
-}
+    double best = 0, tokens = 1, all_accepted = 1;
 
-static double price_of_making(const struct sp_draft_length *d, size_t i)
-{
-    return d->rate * (d->draft_seconds[i] - d->draft_seconds[i - 1]);
-}
-
-/* A block's guesses are all made before any is judged: as many as pay when only right ones are
- * verified. */
-static size_t block_to_ask_for(const struct sp_draft_length *d, size_t limit)
-{
-    double chain = 1, gain = 0, best_gain = -1;
-    size_t best = 1;
-
-    for (size_t i = 1; i <= limit; i++) {
-        chain *= d->usual[i];
-        gain += at_least(chain * (1 - price_of_verifying(d, i)), 0) - price_of_making(d, i);
-        if (gain > best_gain) {
-            best_gain = gain;
-            best = i;
-        }
+    for (size_t i = 1; i <= n; i++) {
+        double rate;
+        all_accepted *= d->place[i];
+        tokens += all_accepted;
+        rate = tokens_each(d, tokens) / (d->draft_seconds[i] + d->verify_seconds[i]);
+        if (rate <= best) continue;
+        best = rate;
+        *length = i;
     }
     return best;
 }
 
-static size_t to_ask_for(const struct sp_draft_length *d, size_t limit)
+static double drafted_rate(const struct sp_draft_length *d, double predicted)
 {
-    size_t first = d->stepwise ? FIRST_STEPS : FIRST_BLOCK;
+    return (d->tokens + rate_weight) / (d->seconds + rate_weight / predicted);
+}
 
-    if (d->draft.n_timings == 0) return limit < first ? limit : first;
-    return d->stepwise ? limit : block_to_ask_for(d, limit);
+/* ---- choosing ---------------------------------------------------------------------------------
+ */
+
+/* Rounds that are plain steps, since everything is compared with one: 8, 40, and every 320th. */
+static bool is_plain_due(const struct sp_draft_length *d)
+{
+    return d->n_rounds == FIRST_PLAIN || d->n_rounds == FIRST_PLAIN * 5 ||
+           d->n_rounds % PLAIN_EVERY == 0;
+}
+
+/* A block's tokens are all made before any is considered: as many as pay if only those worth
+ * verifying are verified. */
+static size_t block_length(const struct sp_draft_length *d, size_t limit)
+{
+    double all_accepted = 1, gain = 0, best_gain = -1;
+    size_t best = 1;
+
+    if (d->draft.n_timings == 0) return limit < FIRST_BLOCK ? limit : FIRST_BLOCK;
+    for (size_t i = 1; i <= limit; i++) {
+        all_accepted *= d->place[i];
+        gain +=
+            at_least(all_accepted - d->rate * verify_step(d, i), 0) - d->rate * draft_step(d, i);
+        if (gain <= best_gain) continue;
+        best_gain = gain;
+        best = i;
+    }
+    return best;
 }
 
 size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit)
 {
+    size_t length = 1;
+    double predicted, n_all = (double)d->n_others + 1;
+
     if (limit > d->max) limit = d->max;
-    if (limit == 0 || d->n_plain * PLAIN_EVERY < d->verify.n_timings) return 0;
-    if (d->paused) {
-        d->purse += d->allowance / (double)(1 + d->n_others);
-        if (d->purse < bet) return 0;
-        d->paused = false;
+    if (limit == 0) return 0;
+    d->n_rounds++;
+    if (is_plain_due(d)) return 0;
+    if (d->paused && --d->wait > 0) return 0;
+    find_costs(d, d->max);
+    find_places(d, d->max);
+    predicted = predicted_rate(d, limit, &length);
+    d->rate = at_least(drafted_rate(d, predicted), plain_rate(d)) * n_all / d->n_drafting;
+    if (!d->stepwise) {
+        d->n_asked = block_length(d, limit);
+    } else if (d->paused) {
+        d->n_asked = 1;
+    } else {
+        d->n_asked = limit < d->cap ? limit : d->cap;
     }
-    expect(d, limit);
-    d->rate = at_least(drafted_rate(d), plain_rate(d)) * (double)(d->n_others + 1);
-    d->n_asked = to_ask_for(d, limit);
-    d->n_made = d->n_cut = 0;
-    d->chain = 1;
-    d->gain = d->best_gain = 0;
+    d->n_made = d->n_verify = 0;
+    d->all_accepted = 1;
+    d->gain = 0;
     return d->n_asked;
-}
-
-/* Is there a longer proposal that can be expected to beat the best so far? */
-static bool more_may_pay(const struct sp_draft_length *d)
-{
-    double chain = d->chain, gain = d->gain;
-
-    for (size_t i = d->n_made + 1; i <= d->n_asked; i++) {
-        chain *= d->usual[i];
-        gain += chain - price_of_verifying(d, i);
-        if (d->stepwise) gain -= price_of_making(d, i);
-        if (gain > d->best_gain) return true;
-    }
-    return false;
 }
 
 bool sp_draft_length_consider(struct sp_draft_length *d, double confidence)
 {
     size_t i = ++d->n_made;
+    double p = calibrated(&d->confidence, logit(confidence)), price;
 
-    d->confidence[i] = confidence;
-    d->chain *= acceptance(d, confidence);
-    d->gain += d->chain - price_of_verifying(d, i);
-    if (d->gain > d->best_gain) {
-        d->best_gain = d->gain;
-        d->n_cut = i;
+    d->confidences[i] = confidence;
+    d->all_accepted *= p;
+    if (d->n_verify == i - 1 &&
+        (d->all_accepted > d->rate * verify_step(d, i) || (d->paused && i == 1))) {
+        d->n_verify = i;
+        d->gain += d->all_accepted;
     }
-    return more_may_pay(d);
+    if (i >= d->n_asked || d->n_verify < i) return false;
+    /* The next draft token is accepted about as often as its place and this one promise. */
+    price = d->rate * (verify_step(d, i + 1) + (d->stepwise ? draft_step(d, i + 1) : 0));
+    return d->all_accepted * (p + d->place[i + 1]) / 2 > exploration * price;
 }
 
 size_t sp_draft_length_n_verify(const struct sp_draft_length *d)
 {
-    return d->n_cut;
+    return d->n_verify;
 }
+
+/* ---- learning ---------------------------------------------------------------------------------
+ */
 
 static void add_round(struct sp_draft_length *d, double tokens, double seconds)
 {
@@ -207,54 +262,89 @@ static void add_round(struct sp_draft_length *d, double tokens, double seconds)
     d->seconds = forget * d->seconds + seconds;
 }
 
-/* What a round of n guesses that was chosen here has earned. */
+/* Whether a draft token after the first rejected one would have been accepted is not known. */
+static void count_tokens(struct sp_draft_length *d, size_t drafted, size_t accepted)
+{
+    double keep = d->paused ? forget_paused : forget;
+
+    for (size_t i = 1; i <= drafted && i <= accepted + 1; i++) {
+        d->tried[i] = keep * d->tried[i] + 1;
+        d->accepted[i] = keep * d->accepted[i] + (i <= accepted);
+        if (i <= d->n_made) calibrate(&d->confidence, logit(d->confidences[i]), i <= accepted);
+    }
+}
+
+static void slow_start(struct sp_draft_length *d, const struct sp_round *r)
+{
+    size_t least = FIRST_STEPS;
+
+    if (r->accepted == r->asked) {
+        if (d->cap < d->max) d->cap *= 2;
+    } else if (r->accepted < r->drafted) {
+        size_t next = 2 * r->accepted + 2;
+        if (d->cap > next) d->cap = next > least ? next : least;
+    }
+}
+
+/* Is drafting about as fast as plain steps, by recent rounds and by what costs and acceptances
+ * predict of the best fixed length? */
+static bool may_pay(struct sp_draft_length *d)
+{
+    size_t length;
+
+    find_costs(d, d->max);
+    find_places(d, d->max);
+    return drafted_rate(d, predicted_rate(d, d->max, &length)) > tolerance * plain_rate(d);
+}
+
+static void pause(struct sp_draft_length *d)
+{
+    double probe = draft_cost(d, 1) + verify_step(d, 1), plain = verify_cost(d, 0);
+
+    d->paused = true;
+    d->tokens = d->seconds = 0;
+    d->wait = (size_t)((double)d->gap * at_least(probe / plain, 1));
+    if (2 * d->gap <= LONGEST_GAP) d->gap *= 2;
+}
+
+/* Begins, prolongs or ends a pause after a round whose length was chosen here. */
 static void settle(struct sp_draft_length *d, const struct sp_round *r, size_t n)
 {
     double tokens = tokens_each(d, (double)r->accepted + 1);
-    double seconds =
-        sp_cost_model_at(&d->draft, n) + pass_cost(d, r->drafted) + d->shared_draft_seconds;
+    double seconds = draft_cost(d, n) + sp_cost_model_at(&d->verify, r->drafted + r->other_rows);
 
-    add_round(d, tokens, seconds);
-    d->purse += tokens / tokens_each(d, 1) - seconds / plain_cost(d);
-    if (d->purse > fortune) d->purse = fortune;
-    if (d->purse >= 2 * bet) d->allowance = first_allowance;
-    if (d->purse > 0) return;
-    if (drafted_rate(d) > plain_rate(d)) { /* bad luck */
-        d->purse = 0;
+    if (d->paused) {
+        if (r->accepted == 0 || !may_pay(d)) {
+            pause(d);
+            return;
+        }
+        d->paused = false;
+        d->loss = greatest_loss - 1;
+        d->cap = d->stepwise ? FIRST_STEPS : d->max;
         return;
     }
-    d->paused = true;
-    d->allowance = at_least(d->allowance / 2, least_allowance);
-}
-
-/* Guesses behind the first wrong one are not known to be right or wrong. */
-static void count_guesses(struct sp_draft_length *d, size_t drafted, size_t accepted)
-{
-    d->verified = forget * d->verified + (double)drafted;
-    d->right_ones = forget * d->right_ones + (double)accepted;
-    for (size_t i = 1; i <= drafted && i <= accepted + 1; i++) {
-        size_t class = class_of(d->confidence[i]);
-        double right = i <= accepted ? 1 : 0;
-        d->tried[i] = forget * d->tried[i] + 1;
-        d->accepted[i] = forget * d->accepted[i] + right;
-        if (i > d->n_made) continue; /* not judged */
-        d->judged[class] = forget_judged * d->judged[class] + 1;
-        d->right[class] = forget_judged * d->right[class] + right;
+    add_round(d, tokens, seconds);
+    slow_start(d, r);
+    d->loss = at_least(d->loss + seconds * plain_rate(d) - tokens, 0);
+    if (d->loss == 0) d->gap = FIRST_GAP;
+    if (d->loss <= greatest_loss) return;
+    if (may_pay(d)) {
+        d->loss = greatest_loss; /* bad luck */
+    } else {
+        pause(d);
     }
 }
 
 static void record_pass(struct sp_draft_length *d, const struct sp_round *r)
 {
-    size_t n = r->drafted + r->other_rows;
+    static const double newest = 0.25;
+    size_t rows = r->drafted + r->other_rows;
+    double n_all = (double)r->n_others + 1;
+    double n_drafting = fmin(1 + (double)r->other_drafts, n_all);
 
-    d->other_rows = r->other_rows;
-    d->other_drafts = r->other_drafts;
     d->n_others = r->n_others;
-    if (r->made) d->shared_draft_seconds = r->draft_seconds - r->draft_cost;
-    if (r->other_drafts == 0) d->shared_draft_seconds = 0;
-    if (n >= SP_COST_LENGTHS) return;
-    sp_cost_model_record(&d->verify, n, r->verify_seconds);
-    d->n_plain += r->drafted == 0;
+    d->n_drafting = fmin(d->n_drafting + newest * (n_drafting - d->n_drafting), n_all);
+    if (rows < SP_COST_LENGTHS) sp_cost_model_record(&d->verify, rows, r->verify_seconds);
 }
 
 void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *r)
@@ -262,25 +352,12 @@ void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *r)
     size_t n = d->stepwise ? r->made : r->asked;
 
     if (r->drafted > d->max || n > d->max) return;
+    if (r->drafted + r->other_rows >= SP_COST_LENGTHS) return;
     record_pass(d, r);
-    if (n > 0) sp_cost_model_record(&d->draft, n, r->draft_cost);
+    if (n > 0) sp_cost_model_record(&d->draft, n, r->draft_seconds);
+    count_tokens(d, r->drafted, r->accepted);
     if (d->n_asked > 0) settle(d, r, n);
-    count_guesses(d, r->drafted, r->accepted);
     d->n_asked = d->n_made = 0;
-}
-
-/* The prices of the guesses that are verified add up to what their rows cost, and their gain is
- * what is left of the tokens. */
-double sp_draft_length_expected_rate(const struct sp_draft_length *d)
-{
-    double seconds = d->verify_seconds[d->n_cut];
-
-    return tokens_each(d, 1 + d->best_gain + d->rate * (seconds - d->verify_seconds[0])) / seconds;
-}
-
-double sp_draft_length_rate(const struct sp_draft_length *d)
-{
-    return d->paused ? plain_rate(d) : drafted_rate(d);
 }
 
 void sp_draft_length_observe(struct sp_draft_length *d, const struct sp_round *r)
@@ -291,6 +368,21 @@ void sp_draft_length_observe(struct sp_draft_length *d, const struct sp_round *r
 
 void sp_draft_length_add_round(struct sp_draft_length *d, const struct sp_round *r)
 {
+    size_t rows = r->drafted + r->other_rows;
+
+    if (rows >= SP_COST_LENGTHS) return;
     add_round(d, tokens_each(d, (double)r->emitted),
-              r->draft_cost + pass_cost(d, r->drafted) + d->shared_draft_seconds);
+              r->draft_seconds + sp_cost_model_at(&d->verify, rows));
+}
+
+double sp_draft_length_expected_rate(const struct sp_draft_length *d)
+{
+    return tokens_each(d, 1 + d->gain) / d->verify_seconds[d->n_verify];
+}
+
+double sp_draft_length_rate(const struct sp_draft_length *d)
+{
+    double plain = plain_rate(d);
+
+    return d->paused ? plain : drafted_rate(d, plain);
 }

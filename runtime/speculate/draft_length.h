@@ -1,31 +1,31 @@
-/* How many tokens to draft in this round: as many as bring the most tokens a second.
+/* How many tokens to draft in a round: as many as bring the most tokens a second.
  *
- * A round of n guesses costs draft(n) + verify(n) seconds, each learned as a curve from the rounds
- * themselves (runtime/speculate/cost_model.h), and brings 1 + c1 + c1 c2 + ... tokens, c_i being
- * the probability that guess i is right when those before it are. The draft's own confidence in a
- * guess says much about c_i, more than its place in the block: acceptance is counted by confidence.
- * Being paid by the second, one more guess is worth verifying while what it adds to the tokens is
- * more than what its time would bring at the rate of drafting so far (the optimal stopping of a
- * renewal process). So a round goes in three steps: choose   how many guesses to ask for at most,
- * from the average acceptance by place; judge    after each guess, with its confidence: are more
- * worth making? cut      how many of those made are worth verifying.
+ * A round that verifies n draft tokens takes draft(n) + verify(n) seconds and emits
+ * 1 + p1 + p1 p2 + ... tokens, where p_i is the probability that draft token i is accepted when
+ * those before it are. Rounds renew each other, so the best policy is a threshold (SpecDec++, Huang
+ * et al. 2024; optimal stopping of a renewal process): one more draft token is worth its time while
+ * the probability that all draft tokens so far and this one are accepted exceeds the tokens that
+ * its time would bring at the mean rate. Three estimates feed that rule:
  *
- * Whether to draft at all is settled by a purse that is counted in plain steps: rounds pay in what
- * they save and take out what they waste, never more than a small fortune. Drafting pauses when it
- * is empty and the rounds that are remembered were slower than plain steps, all together: a run of
- * wrong guesses alone is bad luck. While it pauses every plain step puts an allowance in (less
- * where others have to wait for the bet), and the first full step of it is bet on drafting again.
- * Each lost bet halves the allowance. So what drafting can lose is bounded: the first loan, what it
- * won in the rounds remembered, and a share of the steps that shrinks.
+ *   cost         runtime/speculate/cost_model.h: a curve for verifying and one for drafting
+ *   acceptance   the draft's confidence in a token, calibrated by Platt scaling (Platt 1999),
+ *                p = sigmoid(a + b logit(confidence)), learned online; for a token not
+ *                drafted yet the mean acceptance at its place
+ *   rate         tokens and seconds of recent drafted rounds, shrunk towards the rate that the
+ *                costs and the mean acceptance predict.
  *
- * Everything is weighed against a plain step, so one round in 32 is one, the second to begin with.
+ * A draft that makes its tokens one by one starts slowly, as TCP does (RFC 5681): six tokens a
+ * round at most, twice as many after a round whose tokens were all accepted. A CUSUM of the plain
+ * steps that drafting lost (Page 1954) detects that it does not pay: drafting pauses when the sum
+ * exceeds three and the estimated rate is below that of plain steps. A pause ends by probes of one
+ * draft token (or a block): the first after 8 plain steps, then after twice as many steps each time
+ * that a probe fails, 64 at most, and sooner again after one that succeeds.
  *
- * Where passes are shared with other sequences, one of the target costs what its rows cost, all of
- * them, and the time of one is that of all: tokens are counted as those that each got, the others
- * one a pass and those of their guesses that are right, as many as are here. A pass of the draft is
- * divided among those who guess at the same time; what others pay of it passes here too.
+ * Several sequences in one pass: each controller assumes that the other sequences which draft do
+ * what it does, so that a pass of the draft, which all of them share, is divided by their number,
+ * and one more draft token adds a row for each of them to the pass of the target.
  *
- * What is chosen never changes the text. */
+ * No choice made here changes the text. A controller belongs to one session and its thread. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
 #define SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
 
@@ -33,73 +33,87 @@
 
 #include <stdbool.h>
 
-enum { SP_DRAFT_LENGTH_MAX = 63, SP_DRAFT_LENGTH_CONFIDENCES = 13 };
+enum { SP_DRAFT_LENGTH_MAX = 63 };
 
-struct sp_draft_length {
-    size_t max;    /* deepest proposal, <= SP_DRAFT_LENGTH_MAX */
-    bool stepwise; /* guesses are made one after the other: each costs when it is made */
-    struct sp_cost_model verify, draft;
-    double tried[SP_DRAFT_LENGTH_MAX + 1],
-        accepted[SP_DRAFT_LENGTH_MAX + 1]; /* decayed, by guess 1.. */
-    double judged[SP_DRAFT_LENGTH_CONFIDENCES], right[SP_DRAFT_LENGTH_CONFIDENCES];
-    double tokens, seconds; /* of drafted rounds, decayed */
-    double purse, allowance;
-    bool paused;
-    double verified, right_ones;               /* guesses, decayed */
-    size_t n_plain;                            /* passes of one row that were timed */
-    size_t other_rows, other_drafts, n_others; /* in the last pass */
-    double
-        shared_draft_seconds; /* that the guesses of others took in passes shared with this one's */
-
-    /* The round under way, if its depth was chosen here: n_asked > 0. */
-    size_t n_asked, n_made, n_cut;
-    double confidence[SP_DRAFT_LENGTH_MAX + 1]; /* by guess 1.. */
-    double verify_seconds[SP_DRAFT_LENGTH_MAX + 1],
-        draft_seconds[SP_DRAFT_LENGTH_MAX + 1]; /* expected */
-    double usual[SP_DRAFT_LENGTH_MAX + 1];      /* acceptance of guess 1.. on average */
-    double rate;                                /* tokens a second that time is worth */
-    double chain, gain, best_gain; /* all guesses so far are right; tokens of verifying them, net */
+/* Platt scaling, fitted by Newton steps: b and the curvature [[h_aa, h_ab], [h_ab, h_bb]] start
+ * at a prior that trusts the confidence. */
+struct sp_calibrated_confidence {
+    double a, b;
+    double h_aa, h_ab, h_bb;
 };
 
-void sp_draft_length_init(struct sp_draft_length *draft_len, size_t max, bool stepwise);
+struct sp_draft_length {
+    size_t max;    /* longest proposal, <= SP_DRAFT_LENGTH_MAX */
+    bool stepwise; /* each draft token costs a pass of the draft; else a block comes at once */
 
-/* Most guesses to ask for, <= limit; 0: a plain step. */
-size_t sp_draft_length_choose(struct sp_draft_length *draft_len, size_t limit);
+    /* What earlier rounds taught; counts decay. */
+    struct sp_cost_model verify;              /* by rows of the pass beyond the first */
+    struct sp_cost_model draft;               /* by draft tokens */
+    double tried[SP_DRAFT_LENGTH_MAX + 1];    /* [i]: times that draft token i >= 1 was reached */
+    double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that it was accepted */
+    struct sp_calibrated_confidence confidence;
+    double tokens, seconds; /* of drafted rounds */
+    size_t n_rounds;        /* chosen here */
+    size_t cap;             /* slow start: most draft tokens of the next round */
+    double loss; /* CUSUM: plain steps that drafting lost, less those that it won, >= 0 */
+    bool paused;
+    size_t wait; /* paused: rounds until the next probe */
+    size_t gap;  /* paused: rounds between two probes */
 
-/* After a guess, with the draft's confidence in it (0..1): should there be more? */
-bool sp_draft_length_consider(struct sp_draft_length *draft_len, double confidence);
+    /* The other sequences in the last pass. */
+    size_t n_others;
+    double n_drafting; /* sequences that draft, this one included; smoothed */
 
-/* Of the guesses judged, those worth verifying. */
-size_t sp_draft_length_n_verify(const struct sp_draft_length *draft_len);
+    /* The round under way; n_asked is 0 unless its length was chosen here. */
+    size_t n_asked, n_made, n_verify;
+    double confidences[SP_DRAFT_LENGTH_MAX + 1];    /* [i]: of the draft in draft token i */
+    double place[SP_DRAFT_LENGTH_MAX + 2];          /* [i]: mean acceptance of draft token i */
+    double verify_seconds[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: expected of i draft tokens */
+    double draft_seconds[SP_DRAFT_LENGTH_MAX + 1];
+    double rate;         /* tokens a second that time is worth */
+    double all_accepted; /* probability that all draft tokens so far are accepted */
+    double gain;         /* tokens that verifying n_verify of them adds on average */
+};
 
-/* What one target pass did. Guesses: asked for, made, of these verified, of these right. */
+void sp_draft_length_init(struct sp_draft_length *d, size_t max, bool stepwise);
+
+/* The number of draft tokens to ask for, <= limit; 0: a plain step. */
+size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit);
+
+/* Called after each draft token, with the draft's confidence in it (0..1). Returns true if another
+ * one is worth drafting. */
+bool sp_draft_length_consider(struct sp_draft_length *d, double confidence);
+
+/* How many of the draft tokens considered are worth verifying. */
+size_t sp_draft_length_n_verify(const struct sp_draft_length *d);
+
+/* What one round did. Draft tokens: asked for, made, of these verified (`drafted`), of these
+ * accepted. */
 struct sp_round {
     size_t asked, made, drafted, accepted;
     size_t emitted; /* tokens */
     double draft_seconds, verify_seconds;
-    double draft_cost; /* of draft_seconds: passes that were shared are divided among the rows */
-    double catch_up_seconds;     /* reading before the proposal: nothing that its length costs */
-    size_t other_rows, n_others; /* what else the pass was for: rows, and how many sequences */
-    size_t other_drafts;         /* of these rows */
-    bool stopped;                /* no more tokens are wanted */
+    double draft_cost;       /* draft_seconds with shared passes divided among their rows */
+    double catch_up_seconds; /* the draft's reading of committed tokens before the proposal */
+    size_t other_rows;       /* rows of other sequences in the target's pass */
+    size_t n_others;         /* how many sequences those are */
+    size_t other_drafts;     /* how many of those rows are draft tokens */
+    bool stopped;            /* no more tokens are wanted */
 };
 
-/* Of every round of this draft's, whether its depth was chosen here or not. */
-void sp_draft_length_record(struct sp_draft_length *draft_len, const struct sp_round *round);
+/* Learns from a round of this drafter, whether its length was chosen here or given. */
+void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *round);
 
-/* ---- beside another draft ----
- */
+/* Learns what a pass costs from a round in which this drafter's tokens were not verified. */
+void sp_draft_length_observe(struct sp_draft_length *d, const struct sp_round *round);
 
-/* Tokens a second that the guesses worth verifying promise; after the last judgement. */
-double sp_draft_length_expected_rate(const struct sp_draft_length *draft_len);
+/* Counts such a round for the rate, so that it is compared with what other drafters bring. */
+void sp_draft_length_add_round(struct sp_draft_length *d, const struct sp_round *round);
 
-/* Tokens a second that this draft has brought so far, plain steps' where it pauses. */
-double sp_draft_length_rate(const struct sp_draft_length *draft_len);
+/* Tokens a second that the draft tokens worth verifying promise, their drafting not counted. */
+double sp_draft_length_expected_rate(const struct sp_draft_length *d);
 
-/* A round in which this draft's guesses, if there were any, were left aside: what the pass cost. */
-void sp_draft_length_observe(struct sp_draft_length *draft_len, const struct sp_round *round);
-
-/* What such a round brought counts for what time is worth: the choice was not this draft's. */
-void sp_draft_length_add_round(struct sp_draft_length *draft_len, const struct sp_round *round);
+/* Tokens a second of drafting with this drafter; of plain steps while it is paused. */
+double sp_draft_length_rate(const struct sp_draft_length *d);
 
 #endif

@@ -9,23 +9,23 @@ void sp_draft_mix_init(struct sp_draft_mix *mix, const struct sp_speculator *s)
     sp_draft_length_init(&mix->grammar_draft, SP_DRAFT_GRAMMAR_MAX, true);
 }
 
-/* What one drafter makes of its turn; round->drafted = 0: nothing that is worth verifying. */
-static enum sp_status ask(struct sp_speculator *s, struct sp_drafter *drafter,
-                          struct sp_draft_length *draft_len, size_t most, bool automatic,
-                          const struct sp_chooser *chooser, struct sp_round *round,
-                          struct sp_err *err)
+/* Lets one drafter propose; round->drafted is 0 if no draft token is worth verifying. */
+static enum sp_status propose_by(struct sp_speculator *s, struct sp_drafter *drafter,
+                                 struct sp_draft_length *length, size_t most, bool automatic,
+                                 const struct sp_chooser *chooser, struct sp_round *round,
+                                 struct sp_err *err)
 {
-    struct sp_proposal proposal = {.chooser = chooser, .draft_len = automatic ? draft_len : NULL};
+    struct sp_proposal proposal = {.chooser = chooser, .draft_len = automatic ? length : NULL};
     size_t n = most ? sp_speculator_limit(s, drafter) : 0;
 
     if (n > most) n = most;
-    if (n && automatic) n = sp_draft_length_choose(draft_len, n);
+    if (n && automatic) n = sp_draft_length_choose(length, n);
     return n ? sp_speculator_propose(s, drafter, n, &proposal, round, err) : SP_OK;
 }
 
-static bool promises_more(const struct sp_draft_mix *d, const struct sp_draft_length *draft_len)
+static bool promises_more(const struct sp_draft_mix *d, const struct sp_draft_length *length)
 {
-    return sp_draft_length_expected_rate(draft_len) > sp_draft_length_rate(&d->draft);
+    return sp_draft_length_expected_rate(length) > sp_draft_length_rate(&d->draft);
 }
 
 static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, size_t most,
@@ -34,36 +34,37 @@ static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, s
 {
     const struct {
         struct sp_drafter *drafter;
-        struct sp_draft_length *draft_len;
+        struct sp_draft_length *length;
         enum sp_proposed_by by;
     } free_ones[] = {{s->grammar_draft, &d->grammar_draft, SP_PROPOSED_BY_GRAMMAR},
                      {s->ngram, &d->ngram, SP_PROPOSED_BY_NGRAM}};
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof free_ones / sizeof *free_ones; i++) {
-        struct sp_draft_length *draft_len = free_ones[i].draft_len;
+        struct sp_draft_length *length = free_ones[i].length;
         *by = free_ones[i].by;
         memset(round, 0, sizeof *round);
-        if ((st = ask(s, free_ones[i].drafter, draft_len, most, automatic, chooser, round, err))) {
+        if ((st = propose_by(s, free_ones[i].drafter, length, most, automatic, chooser, round,
+                             err))) {
             return st;
         }
         if (round->drafted == 0) continue;
-        if (s->drafter == NULL || !automatic || promises_more(d, draft_len)) return SP_OK;
+        if (s->drafter == NULL || !automatic || promises_more(d, length)) return SP_OK;
     }
     *by = SP_PROPOSED_BY_DRAFT;
     if (s->drafter == NULL) return SP_OK;
     memset(round, 0, sizeof *round);
-    return ask(s, s->drafter, &d->draft, most, automatic, chooser, round, err);
+    return propose_by(s, s->drafter, &d->draft, most, automatic, chooser, round, err);
 }
 
-/* Who was not asked, or promised less, still learns what a pass costs and what time is worth. */
-static void learn(struct sp_draft_length *draft_len, bool its_own, const struct sp_round *round)
+/* A drafter that did not propose, or promised less, still learns what the pass cost. */
+static void learn(struct sp_draft_length *length, bool its_own, const struct sp_round *round)
 {
     if (its_own) {
-        sp_draft_length_record(draft_len, round);
+        sp_draft_length_record(length, round);
     } else {
-        sp_draft_length_observe(draft_len, round);
-        sp_draft_length_add_round(draft_len, round);
+        sp_draft_length_observe(length, round);
+        sp_draft_length_add_round(length, round);
     }
 }
 

@@ -1,28 +1,29 @@
-/* One round of an answer, whoever guesses in it: nobody, the file's draft, a lookup in the text so
- * far, the answer's grammar, or of these the one that promises more.
+/* One round of an answer by several drafters: the grammar of the answer (jump-forward decoding),
+ * the n-gram lookup in the text so far, and the file's draft model.
  *
- * Each has a depth controller of its own. What costs nothing goes first, the grammar before the
- * lookup, and is verified if it promises more tokens a second than the draft has brought so far. A
- * depth that is given is kept: the grammar or the lookup makes as many guesses as were asked for
- * wherever it finds enough, and else the draft does. */
+ * Each has a draft length controller of its own. The grammar and the n-gram lookup cost nothing, so
+ * they are asked first, in this order; a proposal of theirs is verified if it promises more tokens
+ * a second than the draft model has brought so far. With a given draft length they are verified
+ * wherever they propose anything, and the draft model proposes elsewhere. */
 #ifndef SP_RUNTIME_SPECULATE_ROUND_H
 #define SP_RUNTIME_SPECULATE_ROUND_H
 
 #include "runtime/speculate/draft_grammar.h"
 #include "runtime/speculate/speculate.h"
 
-/* What earlier rounds taught about cost and acceptance. */
+/* What earlier rounds taught about the costs and acceptances of each drafter. */
 struct sp_draft_mix {
     struct sp_draft_length draft, ngram, grammar_draft;
 };
 
-/* Whose guesses were verified. */
+/* The drafter whose tokens were verified. */
 enum sp_proposed_by { SP_PROPOSED_BY_DRAFT, SP_PROPOSED_BY_NGRAM, SP_PROPOSED_BY_GRAMMAR };
 
 void sp_draft_mix_init(struct sp_draft_mix *mix, const struct sp_speculator *speculator);
 
-/* most: guesses of the round at most, 0: a plain step. automatic: as many of these as pay. *by:
- * whose the guesses verified were, the draft's where there were none. */
+/* Runs one round. most: the greatest number of draft tokens, 0 for a plain step; automatic: the
+ * controllers choose how many of these to draft and to verify. *by: the drafter whose tokens were
+ * verified, SP_PROPOSED_BY_DRAFT if there were none. Fills *round. */
 SP_MUST_CHECK enum sp_status sp_draft_mix_round(struct sp_draft_mix *mix,
                                                 struct sp_speculator *speculator, size_t most,
                                                 bool automatic, const struct sp_chooser *chooser,

@@ -74,7 +74,9 @@ static struct sp_round play(struct sp_draft_length *d, const struct regime *r, d
     struct sp_round round = guess_round(d, r, p, draft_len, random);
 
     round.other_rows = round.n_others = n_others;
-    if (round.asked) round.draft_cost = (r->draft + r->per_guess * (double)round.made) * noise;
+    if (round.asked)
+        round.draft_cost = round.draft_seconds =
+            (r->draft + r->per_guess * (double)round.made) * noise;
     round.verify_seconds = (1 + r->per_row * (double)(round.drafted + n_others)) * noise;
     sp_draft_length_record(d, &round);
     return round;
@@ -337,7 +339,7 @@ static struct sp_round play_curve(struct sp_draft_length *d, const struct curve 
     }
     if (round.asked) {
         round.drafted = sp_draft_length_n_verify(d);
-        round.draft_cost = c->draft;
+        round.draft_cost = round.draft_seconds = c->draft;
     }
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
     round.verify_seconds = c->base + c->per_row * (double)(round.drafted + 1);
@@ -447,7 +449,7 @@ static void promise(void **state)
 
     (void)state;
     sp_draft_length_init(&d, MAX, true);
-    assert_int_equal(sp_draft_length_choose(&d, MAX), 4);
+    assert_int_equal(sp_draft_length_choose(&d, MAX), 6);
     for (size_t i = 0; i < 4; i++)
         sp_draft_length_consider(&d, confidence[i]);
     n = sp_draft_length_n_verify(&d);
@@ -479,7 +481,7 @@ static double seldom(double chance, double accept)
         if (round.asked) round.drafted = sp_draft_length_n_verify(&d);
         if (round.accepted > round.drafted) round.accepted = round.drafted;
         round.emitted = round.accepted + 1;
-        round.draft_cost = 1e-6 * (double)round.made;
+        round.draft_cost = round.draft_seconds = 1e-6 * (double)round.made;
         round.verify_seconds = 1 + .1 * (double)round.drafted;
         tokens += (double)round.emitted;
         seconds += round.verify_seconds;
@@ -513,7 +515,7 @@ static void limits(void **state)
     assert_int_equal(sp_draft_length_choose(&d, 0), 0);
     assert_int_equal(sp_draft_length_choose(&d, 3), 3); /* nothing is known yet */
     assert_int_equal(sp_draft_length_choose(&d, 30), 7);
-    round.draft_cost = .1;
+    round.draft_cost = round.draft_seconds = .1;
     round.verify_seconds = 2;
     sp_draft_length_record(&d, &round);
     assert_true(sp_draft_length_choose(&d, 2) <= 2);

@@ -153,7 +153,7 @@ static void single_tokens(void **state)
             assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &proposal, NULL), SP_OK);
             assert_int_equal(n, 1);
             assert_int_equal(ids[n_cached + 1], ids[at + 1]);
-            assert_true(again ? draft_len.confidence[1] > 0.3 : draft_len.confidence[1] < 0.3);
+            assert_true(again ? draft_len.confidences[1] > 0.3 : draft_len.confidences[1] < 0.3);
             n_found[again]++;
             ids[n_cached + 1] = kept;
             assert_int_equal(propose(l, ids, n_cached), 0); /* the depth is given */
@@ -214,7 +214,7 @@ static void surer_when_longer(void **state)
         sp_draft_length_init(&draft_len, SP_DRAFT_NGRAM_MAX, true);
         n[i] = sp_draft_length_choose(&draft_len, SP_DRAFT_NGRAM_MAX);
         assert_int_equal(l->ops->propose(l, ids, n_cached, &n[i], &proposal, NULL), SP_OK);
-        n[i] = (size_t)(1e3 * draft_len.confidence[1]);
+        n[i] = (size_t)(1e3 * draft_len.confidences[1]);
     }
     assert_in_range(n[0], 100, 500); /* two tokens agree */
     assert_in_range(n[1], 800, 999); /* twelve do */

@@ -103,9 +103,9 @@ static void heard_confidences(struct sp_session *session, double *out, size_t n_
 
     sp_draft_length_init(&draft_len, n_rows, false);
     draft_len.n_asked = n_rows;
-    draft_len.chain = 1;
+    draft_len.all_accepted = 1;
     for (size_t i = 1; i <= n_rows; i++)
-        draft_len.usual[i] = 1;
+        draft_len.place[i] = 1;
     sp_scheduler_acquire(s->scheduler);
     if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err)) {
         fail_msg("%s", err.text);
@@ -114,7 +114,7 @@ static void heard_confidences(struct sp_session *session, double *out, size_t n_
     assert_int_equal(n, n_rows);
     assert_int_equal(draft_len.n_made, n_rows);
     for (size_t i = 0; i < n; i++)
-        out[i] = draft_len.confidence[i + 1];
+        out[i] = draft_len.confidences[i + 1];
 }
 
 /* ---- DeepSpec's formulas ---- */

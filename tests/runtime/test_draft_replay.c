@@ -1,0 +1,220 @@
+/* The draft length controller replayed on recorded proposals of real pairs of models (testdata/
+ * drafting, written by tests/bench/record_drafts.c): at every position of an answer, how many of
+ * the draft tokens proposed there are right, and how sure the draft was of each. Times are drawn
+ * from measured costs with a noisy clock. The measure is the regret against the best fixed draft
+ * length in hindsight, which no controller can know. */
+#include "runtime/speculate/draft_length.h"
+
+#include "format/base/file.h"
+#include "runtime/vector/rng.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH = 15, MAX_PROMPTS = 16, MAX_TOKENS = 256, N_SEEDS = 12, AUTO = -1 };
+
+struct position {
+    unsigned char n_right, n;
+    double confidence[LENGTH];
+};
+
+struct answer {
+    size_t n;
+    struct position at[MAX_TOKENS];
+};
+
+struct record {
+    bool stepwise;
+    double draft;              /* seconds of a draft token, or of a block */
+    double verify[LENGTH + 1]; /* [i]: seconds of a pass with i draft tokens */
+    size_t n_answers;
+    struct answer answers[MAX_PROMPTS];
+};
+
+/* A neighbour that takes half of the machine in every other stretch of 50 plain steps. */
+struct clock {
+    uint64_t seed, n;
+    double seconds, plain;
+    bool neighbour;
+};
+
+static unsigned digits(const char *text, size_t n)
+{
+    char copy[3] = {0};
+
+    memcpy(copy, text, n);
+    return (unsigned)strtoul(copy, NULL, 16);
+}
+
+static void read_position(struct position *p, const char *line)
+{
+    p->n_right = (unsigned char)digits(line, 1);
+    for (line++; p->n < LENGTH && line[0] && line[1] && line[0] != '\n'; line += 2)
+        p->confidence[p->n++] = 1 / (1 + exp((128 - (double)digits(line, 2)) / 8));
+}
+
+static void read_costs(struct record *r, const char *line)
+{
+    char *end;
+
+    r->stepwise = strncmp(line, "stepwise", 8) == 0;
+    r->draft = strtod(strchr(line, ' '), &end);
+    for (size_t i = 0; i <= LENGTH; i++)
+        r->verify[i] = strtod(end, &end);
+    assert_true(r->verify[LENGTH] > 0);
+}
+
+static struct record *read_record(const char *name)
+{
+    char path[256], *text, *line, *next;
+    struct record *r = calloc(1, sizeof *r);
+    size_t size;
+
+    assert_non_null(r);
+    snprintf(path, sizeof path, "%s/drafting/%s.txt", TESTDATA, name);
+    assert_int_equal(sp_file_read_text(&text, &size, path, 1 << 20, NULL), SP_OK);
+    for (line = text; *line; line = next) {
+        struct answer *a = &r->answers[r->n_answers ? r->n_answers - 1 : 0];
+        next = strchr(line, '\n') + 1;
+        if (line[0] == '#') continue;
+        if (strncmp(line, "prompt", 6) == 0) {
+            assert_true(r->n_answers++ < MAX_PROMPTS);
+        } else if (r->n_answers == 0) {
+            read_costs(r, line);
+        } else {
+            assert_true(a->n < MAX_TOKENS);
+            read_position(&a->at[a->n++], line);
+        }
+    }
+    free(text);
+    return r;
+}
+
+static double uniform(struct clock *c)
+{
+    return sp_rng_uniform(c->seed, c->n++);
+}
+
+/* Advances the clock by about this many seconds; returns how many it took. */
+static double pass(struct clock *c, double seconds)
+{
+    double normal = uniform(c) + uniform(c) + uniform(c) - 1.5;
+
+    seconds *= exp(.16 * normal);
+    if (uniform(c) < .02) seconds *= 3;
+    if (c->neighbour && fmod(c->seconds, 100 * c->plain) > 50 * c->plain) seconds *= 2;
+    c->seconds += seconds;
+    return seconds;
+}
+
+/* One round at a position of the answer; returns the tokens that it emits. */
+static size_t play(struct sp_draft_length *d, const struct record *r, const struct position *p,
+                   int length, struct clock *c)
+{
+    struct sp_round round = {0};
+    bool more = true;
+
+    round.asked = length == AUTO ? sp_draft_length_choose(d, p->n) : (size_t)length;
+    if (round.asked > p->n) round.asked = p->n;
+    if (round.asked && !r->stepwise) round.draft_seconds = pass(c, r->draft);
+    while (more && round.made < round.asked) {
+        if (r->stepwise) round.draft_seconds += pass(c, r->draft);
+        if (length == AUTO) more = sp_draft_length_consider(d, p->confidence[round.made]);
+        round.made++;
+    }
+    round.drafted = length == AUTO && round.asked ? sp_draft_length_n_verify(d) : round.made;
+    round.accepted = p->n_right < round.drafted ? p->n_right : round.drafted;
+    round.emitted = round.accepted + 1;
+    round.verify_seconds = pass(c, r->verify[round.drafted]);
+    round.draft_cost = round.draft_seconds;
+    sp_draft_length_record(d, &round);
+    return round.emitted;
+}
+
+/* Tokens a second of one answer by a fresh controller, the mean over several clocks. */
+static double speed(const struct record *r, const struct answer *a, int length, bool neighbour)
+{
+    double sum = 0;
+
+    for (uint64_t seed = 0; seed < N_SEEDS; seed++) {
+        struct clock c = {.seed = seed, .plain = r->verify[0], .neighbour = neighbour};
+        struct sp_draft_length d;
+        size_t pos = 0;
+        sp_draft_length_init(&d, r->stepwise ? 32 : LENGTH, r->stepwise);
+        while (pos < a->n)
+            pos += play(&d, r, &a->at[pos], length, &c);
+        sum += (double)pos / c.seconds;
+    }
+    return sum / N_SEEDS;
+}
+
+struct bound {
+    double least, mean, plain; /* of the best fixed length: each answer, their mean; of plain */
+};
+
+/* Answers of less than 64 tokens are left out: they end before anything is learned. */
+static void check(const char *name, bool neighbour, const struct bound *bound)
+{
+    struct record *r = read_record(name);
+    double sum = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n_answers; i++) {
+        const struct answer *a = &r->answers[i];
+        double plain = speed(r, a, 0, neighbour), best = plain, chosen;
+        if (a->n < 64) continue;
+        for (int length = 1; length <= 12; length++)
+            best = fmax(best, speed(r, a, length, neighbour));
+        chosen = speed(r, a, AUTO, neighbour);
+        print_message("%s %zu: %.3f of the best fixed length, %.2f of plain\n", name, i,
+                      chosen / best, chosen / plain);
+        assert_true(chosen > bound->least * best);
+        assert_true(chosen > bound->plain * plain);
+        sum += chosen / best;
+        n++;
+    }
+    print_message("%s: mean %.3f\n", name, sum / (double)n);
+    assert_true(sum > bound->mean * (double)n);
+    free(r);
+}
+
+static const struct bound quiet = {.least = .94, .mean = .98, .plain = .98};
+static const struct bound busy = {.least = .9, .mean = .97, .plain = .95};
+
+static void qwen_q4(void **state)
+{
+    (void)state;
+    check("qwen_q4", false, &quiet);
+    check("qwen_q4", true, &busy);
+}
+
+static void qwen_q8(void **state)
+{
+    (void)state;
+    check("qwen_q8", false, &quiet);
+    check("qwen_q8", true, &busy);
+}
+
+static void smol(void **state)
+{
+    (void)state;
+    check("smol", false, &quiet);
+    check("smol", true, &busy);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(qwen_q4),
+        cmocka_unit_test(qwen_q8),
+        cmocka_unit_test(smol),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
