@@ -1,5 +1,5 @@
-/* What `create` and `quantize` have in common: types by name, where notes, plan and progress go,
- * and the report at the end. */
+/* What `create` and `quantize` share: option rows, types by name, the output of warnings, plan and
+ * progress, and the report at the end. */
 #ifndef SP_CLI_CREATE_CALLBACKS_H
 #define SP_CLI_CREATE_CALLBACKS_H
 
@@ -7,6 +7,32 @@
 #include "cli/base/out.h"
 #include "convert/create/create.h"
 #include "format/base/pool.h"
+
+/* Rows of the option tables of `create` and `quantize`; `type` is the struct of options. */
+#define SP_OPT_OUTPUT_TYPE(type, whole)                                                            \
+    {                                                                                              \
+        SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE",                                         \
+            .offset = offsetof(type, head), .choices = sp_cmd_types,                               \
+            .help = "Type of the target's embedding and output matrix; overrides " whole           \
+    }
+#define SP_OPT_CALIBRATION(type)                                                                   \
+    {                                                                                              \
+        SP_OPT_STRING, 0, "calibration", NULL, "FILE",                                             \
+            .offset = offsetof(type, calibration), .path = true,                                   \
+            .help = "Statistics from spectool calibrate; improves q4 weights of the target"        \
+    }
+#define SP_OPT_DRY_RUN(type)                                                                       \
+    {                                                                                              \
+        SP_OPT_FLAG, 0, "dry-run", NULL, NULL,                                                     \
+            .offset = offsetof(type, dry_run),                                                     \
+            .help = "Print what would be written, one tensor per line, and exit"                   \
+    }
+#define SP_OPT_CREATE_THREADS(type)                                                                \
+    {                                                                                              \
+        SP_OPT_INT, 0, "threads", NULL, "N",                                                       \
+            .offset = offsetof(type, n_threads), .min = 1, .max = SP_POOL_MAX,                     \
+            .shown = "one per core", .help = "Number of threads; does not affect the output"       \
+    }
 
 struct sp_create_listener {
     const char *command;
