@@ -128,8 +128,7 @@ static enum sp_status read_weight_map(struct mapped **out, size_t *n, const stru
                          SHOWN_NAME, it.key, sp_json_kind_name(sp_json_kind(it.value)));
         } else if (!is_bare_name(shard, len)) {
             st = sp_fail(err, SP_E_INPUT,
-                         "tensor %.*s: shard \"%.*s\" is no plain file name beside the "
-                         "index",
+                         "tensor %.*s: shard \"%.*s\" is not a plain file name next to the index",
                          SHOWN_NAME, it.key, SHOWN_NAME, shard);
         }
         if (st) goto done;
@@ -249,7 +248,7 @@ static enum sp_status open_folder(struct sp_safetensors *c, const char *folder, 
     } else if (sp_file_exists(index)) {
         st = open_index(c, folder, index, warnings, err);
     } else {
-        st = sp_fail(err, SP_E_INPUT, "%s: neither %s nor %s is there", folder, single_name,
+        st = sp_fail(err, SP_E_INPUT, "%s: neither %s nor %s exists", folder, single_name,
                      index_name);
     }
 done:

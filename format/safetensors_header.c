@@ -119,7 +119,7 @@ static enum sp_status read_shape(struct reader *r, struct sp_safetensor *t,
     t->rank = (unsigned)sp_json_len(v);
     for (unsigned i = 0; i < t->rank; i++) {
         if (sp_json_to_u64(sp_json_at(v, i), &t->shape[i])) continue;
-        return sp_fail(r->err, SP_E_INPUT, "shape[%u] is no integer 0..2^64-1", i);
+        return sp_fail(r->err, SP_E_INPUT, "shape[%u] is not an integer 0..2^64-1", i);
     }
     return SP_OK;
 }
@@ -242,8 +242,8 @@ static enum sp_status check_size(struct reader *r, const struct sp_safetensor *t
 
     if (!sp_tensor_size(&size, t->dtype, SP_PLAIN, t->shape, t->rank)) {
         shape_text(shape, t);
-        return sp_fail(r->err, SP_E_INPUT, "%s [%s] is no whole number of bytes below 2^61", dtype,
-                       shape);
+        return sp_fail(r->err, SP_E_INPUT, "%s [%s] is not a whole number of bytes below 2^61",
+                       dtype, shape);
     }
     if (size != t->size) {
         shape_text(shape, t);

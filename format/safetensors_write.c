@@ -266,7 +266,7 @@ enum sp_status sp_safetensors_writer_put(struct sp_safetensors_writer *w, size_t
     enum sp_status st = SP_OK;
 
     if (offset > p->size || size > p->size - offset) {
-        return sp_fail(err, SP_E_BUG, "bytes behind the end of tensor %zu", i);
+        return sp_fail(err, SP_E_BUG, "bytes after the end of tensor %zu", i);
     }
     if (size == 0) return SP_OK;
     pthread_mutex_lock(&w->lock);

@@ -146,8 +146,7 @@ enum sp_status sp_policy_choose(struct sp_policy_choice *out,
         (request->output_type != SP_DTYPE_NONE && !sp_dtype_is_packed(request->output_type)))
         return sp_fail(
             err, SP_E_UNSUPPORTED,
-            "tensor %s: the type asked for cannot be written, expected f32, f16, bf16, q8 "
-            "or q4",
+            "tensor %s: the requested type cannot be written, expected f32, f16, bf16, q8 or q4",
             tensor->name);
     *out = matrix ? choose_matrix(request, tensor) : choose_other(tensor);
     return SP_OK;

@@ -272,12 +272,12 @@ static enum sp_status add_product(struct sp_adapter *a, const struct entry *entr
     }
     p->experts = a->config.format == SP_ADAPTER_MLX && p->a && p->a->rank == 3;
     if (p->a == NULL || p->b == NULL) {
-        return sp_fail(err, SP_E_INPUT, "tensor \"%s\" is there without the %s of its product",
+        return sp_fail(err, SP_E_INPUT, "tensor \"%s\" has no %s for its product",
                        entries->tensor->name, p->a ? "second factor" : "first factor");
     }
     if (a->config.has_magnitudes != (p->magnitudes != NULL)) {
         return sp_fail(err, SP_E_INPUT, "module %s %s", p->module,
-                       p->magnitudes ? "has magnitudes (DoRA), but its config says nothing of them"
+                       p->magnitudes ? "has magnitudes (DoRA), but its config does not mention them"
                                      : "has no magnitudes, though its config says DoRA");
     }
     if (p->magnitudes && p->embeds) {
@@ -359,7 +359,7 @@ enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path, struct 
     *out = a;
     if (!sp_file_exists(path)) {
         st = sp_fail(err, SP_E_INPUT,
-                     "%s: nothing there, expected an adapter's folder or its .safetensors file",
+                     "%s does not exist, expected an adapter's folder or its .safetensors file",
                      path);
         goto done;
     }

@@ -142,7 +142,7 @@ static enum sp_status read_patterns(struct sp_adapter_patterns *out, const struc
     enum sp_status st;
 
     if (object && sp_json_kind(object) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "%s is no object", name);
+        return sp_fail(err, SP_E_INPUT, "%s is not an object", name);
     }
     if (sp_json_len(object) > SP_ADAPTER_MAX_PATTERNS) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has more than %d members", name,
@@ -205,10 +205,9 @@ static enum sp_status check_parameters(const struct sp_json *p, struct sp_err *e
             continue;
         }
         return refuse(it.key, it.value,
-                      strcmp(it.key, "alpha") == 0
-                          ? "versions of mlx-lm differ in what it does to scale; remove it once "
-                            "scale is right"
-                          : "not supported",
+                      strcmp(it.key, "alpha") == 0 ? "versions of mlx-lm differ in its effect on "
+                                                     "scale; remove it after correcting scale"
+                                                   : "not supported",
                       err);
     }
     return SP_OK;

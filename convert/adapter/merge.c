@@ -174,7 +174,7 @@ static enum sp_status check_product(const struct placing *p, const struct sp_ada
     char shape[96];
 
     if (of->rank != 2) {
-        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which is no matrix",
+        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which is not a matrix",
                        x->a->name, of->name);
     }
     if (rank == 0 || rank > SP_ADAPTER_MAX_RANK) {
@@ -221,7 +221,7 @@ static enum sp_status check_pieces(const struct placing *p, const struct place *
         }
         return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is for %s, which %s", changed_by,
                        of->name,
-                       span->transposed ? "is transposed when it is packed" : "is no matrix");
+                       span->transposed ? "is transposed when it is packed" : "is not a matrix");
     }
     return SP_OK;
 }

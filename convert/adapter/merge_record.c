@@ -151,7 +151,7 @@ enum sp_status sp_merge_records_read(struct sp_merge_record **out, size_t *n, co
     if (good && (st = sp_new(&records, len, sizeof *records, err))) goto done;
     for (size_t i = 0; good && i < len; i++)
         good = read_record(&records[i], sp_json_at(root, i));
-    if (!good) st = sp_fail(err, SP_E_INPUT, "not a list of what was merged");
+    if (!good) st = sp_fail(err, SP_E_INPUT, "not a list of merged adapters");
     if (st) goto done;
     *out = records;
     *n = len;

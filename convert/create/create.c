@@ -131,8 +131,8 @@ static enum sp_status calibrate(struct job *job, struct sp_err *err)
     }
     if (n_without == 0) return SP_OK;
     return sp_warn(&job->warnings, err,
-                   "%s: says nothing about %zu of %zu matrices that become q4; these are fitted to "
-                   "their weights alone",
+                   "%s has no statistics for %zu of %zu matrices that become q4; these are "
+                   "quantized without calibration",
                    path, n_without, n_used + n_without);
 }
 
@@ -321,8 +321,8 @@ static enum sp_status note_head(struct job *job, bool has_record, struct sp_err 
 
     if (!target->has_mtp && target->checkpoint && target->config.n_mtp_layers && !has_record) {
         return sp_warn(&job->warnings, err,
-                       "%s: the config states a built-in prediction head, but there are no such "
-                       "tensors: no built-in draft",
+                       "%s: the config has a built-in prediction head, but the checkpoint does not "
+                       "have its tensors: no built-in draft",
                        target->path);
     }
     if (!target->has_mtp) return SP_OK;
@@ -346,9 +346,7 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
         return st;
     job->has_draft = draft != NULL || job->target.has_mtp;
     if (!job->has_draft && options->draft_type != SP_DTYPE_NONE) {
-        return sp_fail(err, SP_E_USAGE,
-                       "%s: a type for the draft is asked for, but there is no "
-                       "DRAFT line",
+        return sp_fail(err, SP_E_USAGE, "%s: --quantize-draft is given, but there is no DRAFT line",
                        file->path);
     }
     if ((st = note_head(job, draft != NULL, err)) || !job->has_draft) return st;
@@ -395,13 +393,11 @@ static enum sp_status check_request(const struct sp_requantize_options *options,
                                     struct sp_err *err)
 {
     if (options->draft_type != SP_DTYPE_NONE && !has_draft) {
-        return sp_fail(err, SP_E_USAGE, "%s: there is no draft in it to quantize", options->input);
+        return sp_fail(err, SP_E_USAGE, "%s has no draft to quantize", options->input);
     }
     if (options->draft_type == SP_DTYPE_NONE && options->target_type == SP_DTYPE_NONE &&
         options->output_type == SP_DTYPE_NONE) {
-        return sp_fail(err, SP_E_USAGE,
-                       "%s: no type is asked for, neither for its target nor its "
-                       "draft",
+        return sp_fail(err, SP_E_USAGE, "%s: expected a type for its target or draft",
                        options->input);
     }
     return SP_OK;

@@ -132,7 +132,7 @@ static enum sp_status open_models(struct job *job, const struct sp_synthetic_opt
     enum sp_status st;
 
     if (target == NULL) {
-        return sp_fail(err, SP_E_USAGE, "no synthetic model is called %s", options->shape);
+        return sp_fail(err, SP_E_USAGE, "there is no synthetic model %s", options->shape);
     }
     st = open_model(job, target, SP_PART_TARGET, target_request, err);
     if (st || options->draft == NULL) return st;
@@ -144,9 +144,8 @@ static enum sp_status open_models(struct job *job, const struct sp_synthetic_opt
     if ((st = open_model(job, draft, SP_PART_DRAFT, draft_request, err))) return st;
     if (job->models[0].config.n_vocab != job->models[1].config.n_vocab) {
         return sp_fail(err, SP_E_USAGE,
-                       "a draft like %s cannot serve %s: it has %u tokens, expected %u",
-                       draft->name, target->name, job->models[1].config.n_vocab,
-                       job->models[0].config.n_vocab);
+                       "the draft %s does not fit %s: it has %u tokens, expected %u", draft->name,
+                       target->name, job->models[1].config.n_vocab, job->models[0].config.n_vocab);
     }
     return SP_OK;
 }

@@ -116,8 +116,8 @@ static void tell(const struct job *job, const struct checkpoint *c, bool text_on
 
     if (text_only) {
         snprintf(sentence, sizeof sentence,
-                 "%s: config.json is that of the language model alone: a packed file has nothing "
-                 "else of a multimodal checkpoint",
+                 "%s: config.json is that of the language model only, because a packed file has no "
+                 "other part of a multimodal checkpoint",
                  part);
         note(job, sentence);
     }
@@ -129,8 +129,8 @@ static void tell(const struct job *job, const struct checkpoint *c, bool text_on
     }
     if (c->n_lossy) {
         snprintf(sentence, sizeof sentence,
-                 "%s: %zu tensors are stored quantized, and their numbers are rounded to %s; "
-                 "--type f32 holds them exactly",
+                 "%s: %zu tensors are stored quantized, and their values are rounded to %s; --type "
+                 "f32 keeps them exactly",
                  part, c->n_lossy, sp_dtype_info(c->type)->name);
         note(job, sentence);
     }

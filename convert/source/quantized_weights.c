@@ -441,7 +441,7 @@ static enum sp_status match(struct matching *m)
     if (m->out->n > 1) qsort(m->out->all, m->out->n, sizeof *m->out->all, compare);
     for (size_t i = 1; i < m->out->n; i++) {
         if (compare(&m->out->all[i - 1], &m->out->all[i]) != 0) continue;
-        return sp_fail(m->err, SP_E_INPUT, "weight \"%s\" is there twice, as \"%s\" and as \"%s\"",
+        return sp_fail(m->err, SP_E_INPUT, "weight \"%s\" occurs twice, as \"%s\" and as \"%s\"",
                        m->out->all[i].name, m->out->all[i - 1].codes->name,
                        m->out->all[i].codes->name);
     }

@@ -91,7 +91,7 @@ static enum sp_status check_scales(const struct span *s, uint64_t row, struct sp
     for (uint64_t c = 0; c < w->grid_cols; c++) {
         if (isfinite(s->scales[c]) && (s->zeros == NULL || isfinite(s->zeros[c]))) continue;
         return sp_fail(err, SP_E_INPUT,
-                       "tensor \"%s\": the %s of row %llu, column %llu is no finite number",
+                       "tensor \"%s\": the %s of row %llu, column %llu is not a finite number",
                        isfinite(s->scales[c]) ? w->zeros->name : w->scales->name,
                        isfinite(s->scales[c]) ? "zero point" : "scale", (unsigned long long)row,
                        (unsigned long long)c);

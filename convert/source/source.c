@@ -77,7 +77,7 @@ static enum sp_status read_json_template(struct sp_source *source, const char *f
     }
     text = sp_json_to_string(sp_json_get(json, "chat_template"), &size);
     if (text == NULL) {
-        st = sp_fail(err, SP_E_INPUT, "%s: chat_template is no string", path);
+        st = sp_fail(err, SP_E_INPUT, "%s: chat_template is not a string", path);
         goto done;
     }
     st = sp_copy_text(&source->texts[SP_SECTION_TEMPLATE], text, size, err);
@@ -213,11 +213,10 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
         return st;
     }
     if (untied && source->config.tied) {
-        st =
-            sp_warn(warnings, err,
-                    "%s: tie_word_embeddings is not true, but of embedding and lm_head.weight only "
-                    "one is there, which serves as both",
-                    source->path);
+        st = sp_warn(warnings, err,
+                     "%s: tie_word_embeddings is not true, but the checkpoint has only one of "
+                     "embedding and lm_head.weight, which is used for both",
+                     source->path);
         if (st) return st;
     }
     return compare_heads ? settle_heads(source, warnings, err) : SP_OK;
@@ -385,8 +384,8 @@ enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_p
     if ((st = sp_copy_text(&source.path, path, strlen(path), err))) goto done;
     if (!sp_file_exists(path)) {
         st = sp_fail(err, SP_E_INPUT,
-                     "%s: nothing there, expected a checkpoint folder, a .safetensors file or a "
-                     "packed file on this machine; models are not downloaded",
+                     "%s does not exist, expected a checkpoint folder, a .safetensors file or a "
+                     "packed file; models are not downloaded",
                      path);
     } else if (sp_file_is_folder(path)) {
         st = open_checkpoint(&source, source.path, source.path, warnings, err);

@@ -95,9 +95,9 @@ enum sp_status sp_source_merge(struct sp_source *source, const char *path, char 
     record = sp_merge_record_of(&merge->adapter);
     if ((st = add_record(source, &record, err))) return st;
     if (merge->adapter.n_skipped) {
-        st = sp_warn(warnings, err,
-                     "%s: %zu tensors for what text generation does not use are left out", path,
-                     merge->adapter.n_skipped);
+        st =
+            sp_warn(warnings, err, "%s: %zu tensors that text generation does not use are left out",
+                    path, merge->adapter.n_skipped);
         if (st) return st;
     }
     sp_merge_words(words, &record);

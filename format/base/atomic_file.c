@@ -51,7 +51,7 @@ static enum sp_status open_folder(struct sp_atomic_file *o, struct sp_err *err)
     const char *name = slash ? slash + 1 : path;
 
     if (*name == '\0') {
-        st = sp_fail(err, SP_E_USAGE, "%s is no file's name", o->path);
+        st = sp_fail(err, SP_E_USAGE, "%s is not a file's name", o->path);
         goto done;
     }
     if ((st = sp_copy_text(&o->name, name, strlen(name), err))) goto done;
@@ -74,7 +74,7 @@ static enum sp_status check_target(struct sp_atomic_file *o, struct sp_err *err)
     if (S_ISDIR(info.st_mode)) return sp_fail(err, SP_E_USAGE, "%s is a folder", o->path);
     if (!o->force) return exists_error(o, err);
     if (!S_ISREG(info.st_mode)) {
-        return sp_fail(err, SP_E_USAGE, "%s exists and is no regular file", o->path);
+        return sp_fail(err, SP_E_USAGE, "%s exists and is not a regular file", o->path);
     }
     o->mode = info.st_mode;
     return SP_OK;
@@ -187,8 +187,8 @@ enum sp_status sp_atomic_file_check_replaced(const char *path, const void *mark,
     size = sp_file_size(file);
     if (size >= mark_size) st = sp_file_read_at(file, 0, bytes, mark_size, err);
     if (st == SP_OK && size > 0 && (size < mark_size || memcmp(bytes, mark, mark_size) != 0)) {
-        st =
-            sp_fail(err, SP_E_USAGE, "%s exists and is no %s; only those are replaced", path, kind);
+        st = sp_fail(err, SP_E_USAGE, "%s exists and is not a %s; only those are replaced", path,
+                     kind);
     }
     sp_file_close(file);
     return st;

@@ -79,9 +79,10 @@ static enum sp_status check_entry(const struct sp_atomic_folder *o, int at, cons
                                   const char *name, bool is_folder, struct sp_err *err)
 {
     if (!o->ours(inside, name) || (inside && is_folder)) {
-        return sp_fail(err, SP_E_USAGE,
-                       "%s holds %s%s%s, which is not of an export; only exports are replaced",
-                       o->path, inside ? inside : "", inside ? "/" : "", name);
+        return sp_fail(
+            err, SP_E_USAGE,
+            "%s contains %s%s%s, which is not part of an export; only exports are replaced",
+            o->path, inside ? inside : "", inside ? "/" : "", name);
     }
     return is_folder ? visit_entries(o, at, name, name, check_entry, err) : SP_OK;
 }
@@ -127,7 +128,7 @@ static enum sp_status split_path(struct sp_atomic_folder *o, struct sp_err *err)
     name = strrchr(copy, '/');
     name = name ? name + 1 : copy;
     if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
-        st = sp_fail(err, SP_E_USAGE, "%s is no name for a new folder", o->path);
+        st = sp_fail(err, SP_E_USAGE, "%s is not a name for a new folder", o->path);
         goto done;
     }
     if ((st = sp_copy_text(&o->name, name, strlen(name), err))) goto done;
@@ -147,7 +148,7 @@ static enum sp_status check_target(const struct sp_atomic_folder *o, struct sp_e
         return errno == ENOENT ? SP_OK : io_error(o, "looking for it", err);
     }
     if (!S_ISDIR(info.st_mode)) {
-        return sp_fail(err, SP_E_USAGE, "%s exists and is no folder", o->path);
+        return sp_fail(err, SP_E_USAGE, "%s exists and is not a folder", o->path);
     }
     if (!o->force) return exists_error(o, err);
     return visit_entries(o, o->parent, o->name, NULL, check_entry, err);
@@ -242,7 +243,7 @@ static enum sp_status change_places_in_steps(struct sp_atomic_folder *o, struct 
     } else if (renameat(o->parent, o->temporary, o->parent, o->name) != 0) {
         st = io_error(o, "replacing it", err);
         if (renameat(o->parent, aside, o->parent, o->name) != 0) {
-            sp_context(err, "what was there is %s now", aside);
+            sp_context(err, "the previous content is %s now", aside);
         }
     } else {
         free(o->temporary);

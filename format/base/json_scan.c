@@ -132,7 +132,7 @@ static enum sp_status scan_number(enum sp_json_token *token, struct sp_json_scan
         if (pos == from) return bad(s->start, "number without digits in its exponent", err);
     }
     if (pos < s->size && memchr(" \n\t\r,]}", s->text[pos], 7) == NULL) {
-        return bad(pos, "unexpected character behind a number", err);
+        return bad(pos, "unexpected character after a number", err);
     }
     s->end = pos;
     return SP_OK;

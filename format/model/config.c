@@ -430,7 +430,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     enum sp_status st;
 
     if (sp_json_kind(root) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "the configuration is no JSON object but %s",
+        return sp_fail(err, SP_E_INPUT, "the configuration is %s, expected a JSON object",
                        sp_json_kind_name(sp_json_kind(root)));
     }
     t.text = sp_json_get(root, "text_config");

@@ -169,7 +169,7 @@ enum sp_status sp_config_detect_draft(struct sp_config_text *t, struct sp_err *e
                        name ? name : "none");
     }
     if (sp_json_kind(t->dflash) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "dflash_config is no object");
+        return sp_fail(err, SP_E_INPUT, "dflash_config is not an object");
     }
     return SP_OK;
 }
@@ -319,7 +319,7 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
     }
     if (list == NULL) return SP_OK; /* sp_config_settle finds them by the width of fc */
     if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0) {
-        return sp_fail(err, SP_E_INPUT, "dflash %s is no list of layers", key);
+        return sp_fail(err, SP_E_INPUT, "dflash %s is not a list of layers", key);
     }
     if (n > SP_MAX_TAPS) {
         return sp_fail(err, SP_E_UNSUPPORTED, "dflash %s has %zu layers, at most %d", key, n,
@@ -328,7 +328,7 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
     for (size_t i = 0; i < n; i++) {
         int64_t id, stated;
         if (!sp_json_to_i64(sp_json_at(list, i), &stated)) {
-            return sp_fail(err, SP_E_INPUT, "dflash %s[%zu] is no integer", key, i);
+            return sp_fail(err, SP_E_INPUT, "dflash %s[%zu] is not an integer", key, i);
         }
         id = t->speculators && stated > INT64_MIN ? stated - 1 : stated;
         if (id < lowest || id >= SP_CAP_LAYERS ||
@@ -529,7 +529,7 @@ enum sp_status sp_config_check_token_map(enum sp_draft_kind kind, const float *d
     for (size_t i = 0; i < n; i++) {
         double id = (double)i + (double)d2t[i];
         if (!(d2t[i] == floorf(d2t[i]))) {
-            return sp_fail(err, SP_E_INPUT, "%sd2t[%zu] is no whole number", what, i);
+            return sp_fail(err, SP_E_INPUT, "%sd2t[%zu] is not a whole number", what, i);
         }
         if (!(id >= 0) || !(id < (double)n_vocab)) {
             return sp_fail(err, SP_E_INPUT, "%sd2t[%zu] maps to %.0f outside target vocabulary",

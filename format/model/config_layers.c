@@ -31,7 +31,7 @@ static enum sp_status read_list(const struct sp_json **out, const struct sp_conf
     *out = list;
     if (list == NULL) return SP_OK;
     if (sp_json_kind(list) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "%s%s is no list", t->what, key);
+        return sp_fail(err, SP_E_INPUT, "%s%s is not a list", t->what, key);
     }
     if (len < min || len > max) {
         return sp_fail(err, SP_E_INPUT, "%s%s length %zu != %zu", t->what, key, len, min);
@@ -47,7 +47,7 @@ static enum sp_status read_integers(const struct sp_json **out, const struct sp_
 
     for (size_t i = 0; st == SP_OK && i < sp_json_len(*out); i++) {
         if (sp_json_to_i64(sp_json_at(*out, i), &v)) continue;
-        st = sp_fail(err, SP_E_INPUT, "%s[%zu] is no integer", key, i);
+        st = sp_fail(err, SP_E_INPUT, "%s[%zu] is not an integer", key, i);
     }
     return st;
 }
@@ -78,7 +78,7 @@ static enum sp_status check_layer_types(const struct layer_rules *r, struct sp_e
         size_t len;
         const char *type = sp_json_to_string(sp_json_at(r->layer_types, i), &len);
         if (type == NULL) {
-            return sp_fail(err, SP_E_INPUT, "%slayer_types[%zu] is no string", r->t->what, i);
+            return sp_fail(err, SP_E_INPUT, "%slayer_types[%zu] is not a string", r->t->what, i);
         }
         if (is_sliding_type(r->layer_types, i)) {
             any = true;
@@ -183,7 +183,8 @@ static enum sp_status read_uniform(const struct sp_config_text *t, const char *k
     if (sp_json_kind(list) != SP_JSON_ARRAY) return sp_text_unsigned(t, key, min, max, out, err);
     for (size_t i = 0; i < sp_json_len(list); i++) {
         if (!sp_json_to_i64(sp_json_at(list, i), &v) || v < min || v > max) {
-            return sp_fail(err, SP_E_INPUT, "%s[%zu] is no number from %u to %u", key, i, min, max);
+            return sp_fail(err, SP_E_INPUT, "%s[%zu] is not a number from %u to %u", key, i, min,
+                           max);
         }
         if (i == 0) first = v;
         if (v == first) continue;

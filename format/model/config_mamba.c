@@ -81,7 +81,7 @@ static enum sp_status read_limits(struct sp_mamba_config *m, const struct sp_con
         !read_float(&m->min_step, sp_json_at(list, 0)) ||
         !read_float(&m->max_step, sp_json_at(list, 1)) ||
         !(m->min_step >= 0 && m->min_step <= m->max_step)) {
-        return sp_fail(err, SP_E_INPUT, "%s is no pair of ascending numbers", key);
+        return sp_fail(err, SP_E_INPUT, "%s is not a pair of ascending numbers", key);
     }
     return SP_OK;
 }

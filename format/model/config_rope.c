@@ -222,7 +222,7 @@ static enum sp_status read_factors(float **out, const struct rope_source *s, con
     if ((st = sp_new(out, len, sizeof **out, err))) return st;
     for (unsigned i = 0; i < len; i++) {
         if (!sp_json_to_double(sp_json_at(list, i), &v) || !(v >= 1e-6 && v <= 1e9)) {
-            return sp_fail(err, SP_E_INPUT, "%s[%u] is no positive number", key, i);
+            return sp_fail(err, SP_E_INPUT, "%s[%u] is not a positive number", key, i);
         }
         (*out)[i] = (float)v;
     }
@@ -287,7 +287,7 @@ static enum sp_status check_sections(const struct sp_rope *r, const struct rope_
     if (list == NULL) return SP_OK;
     for (size_t i = 0; i < sp_json_len(list); i++) {
         if (!sp_json_to_i64(sp_json_at(list, i), &n) || n < 0 || n > SP_CAP_WIDTH) {
-            return sp_fail(err, SP_E_INPUT, "mrope_section[%zu] is no number of frequencies", i);
+            return sp_fail(err, SP_E_INPUT, "mrope_section[%zu] is not a number of frequencies", i);
         }
         sum += n;
     }
@@ -358,7 +358,7 @@ static enum sp_status find_dicts(const struct sp_json **dict, const struct sp_js
     for (int i = 0; i < 2; i++) {
         found[i] = sp_text_get(t, keys[i]);
         if (found[i] && sp_json_kind(found[i]) != SP_JSON_OBJECT) {
-            return sp_fail(err, SP_E_INPUT, "%s is no object", keys[i]);
+            return sp_fail(err, SP_E_INPUT, "%s is not an object", keys[i]);
         }
     }
     *dict = sp_json_len(found[0]) ? found[0] : found[1];

@@ -146,7 +146,7 @@ static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
     if (fc < m->n) {
         const struct sp_source_tensor *t = m->sorted[fc];
         if (t->rank != 2 || t->shape[1] == 0) {
-            return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is no matrix", t->name);
+            return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is not a matrix", t->name);
         }
         found.fc_cols = t->shape[1];
     }

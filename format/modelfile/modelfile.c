@@ -313,7 +313,7 @@ static enum sp_status read_command(const struct sp_modelfile *file, size_t i,
         end++;
     }
     return sp_modelfile_fail(file, i, SP_E_INPUT, err,
-                             "%.*s is no command (FROM, DRAFT, PARAMETER, TEMPLATE, SYSTEM, "
+                             "%.*s is not a command (FROM, DRAFT, PARAMETER, TEMPLATE, SYSTEM, "
                              "MESSAGE, LICENSE, RENDERER, PARSER, REQUIRES, ADAPTER)",
                              end - i > 40 ? 40 : (int)(end - i), s + i);
 }

@@ -125,7 +125,7 @@ static enum sp_status copy_hex(struct translation *t, struct sp_err *err)
     }
     text[3 + n_digits] = '}';
     /* \x80 and above are single bytes there, parts of characters. */
-    if (n_digits == 2 && text[3] > '7') return refuse(t, "a byte that is no character", err);
+    if (n_digits == 2 && text[3] > '7') return refuse(t, "a byte that is not a character", err);
     if ((st = put_text(t, text, err))) return st;
     t->pos += 2 + n_digits;
     return SP_OK;

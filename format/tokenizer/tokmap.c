@@ -60,7 +60,7 @@ static enum sp_status find_areas(struct area areas[SP_N_TOKMAP_AREAS], const uin
         next = sp_round_up(next + (size_t)len, 8);
         if (next > size) return damaged((enum sp_tokmap_area)i, err);
     }
-    if (next != size) return sp_fail(err, SP_E_INPUT, "compiled tokenizer: bytes behind the end");
+    if (next != size) return sp_fail(err, SP_E_INPUT, "compiled tokenizer: bytes after the end");
     return SP_OK;
 }
 

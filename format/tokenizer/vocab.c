@@ -54,7 +54,8 @@ static enum sp_status size_tokens(struct sp_vocab *vocab, const struct sp_json *
 
     while (sp_json_next(words, &it)) {
         if (!sp_json_to_u64(it.value, &id)) {
-            return sp_fail(err, SP_E_INPUT, "model.vocab: the id of \"%s\" is no number", it.key);
+            return sp_fail(err, SP_E_INPUT, "model.vocab: the id of \"%s\" is not a number",
+                           it.key);
         }
         if (id > max) max = id;
     }

@@ -102,9 +102,9 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         if (!sp_schema_has(w->s, view, lengths[i])) continue;
-        refuse(w, key,
-               "a string stands as it is in this model's calls: only enum and const can "
-               "be held to");
+        refuse(
+            w, key,
+            "strings are unquoted in this model's tool calls: only enum and const are supported");
     }
     for (size_t i = 0; sp_schema_next(w->s, view, "enum", &i, &values); n_given++) {
         for (size_t k = 0; k < sp_json_len(values); k++) {
@@ -115,7 +115,7 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
     for (size_t i = 0; sp_schema_next(w->s, view, "const", &i, &one); n_given++)
         ways = sp_grammar_either(w->b->g, ways, given_text(w, key, one, behind));
     if (n_given == 0) ways = sp_chat_grammar_free_text(w->b, &any);
-    if (n_given > 1) refuse(w, key, "several enum and const are not weighed here");
+    if (n_given > 1) refuse(w, key, "more than one enum or const is not supported");
     if (ways == SP_GRAMMAR_NEVER) refuse(w, key, "nothing can match");
     return sp_grammar_text(w->b->g, n->lead, strlen(n->lead), ways);
 }
@@ -226,7 +226,8 @@ uint32_t sp_chat_grammar_arguments(struct sp_chat_grammar_builder *b,
     open_schema(b, &s, &view, function);
     if (sp_schema_has(&s, &view, "anyOf") || sp_schema_has(&s, &view, "oneOf")) {
         sp_grammar_fail(b->g, SP_E_UNSUPPORTED,
-                        "#: a choice between schemas, where the model writes arguments one by one");
+                        "#: a choice between schemas is not supported for models that write "
+                        "arguments one by one");
     }
     sp_schema_find_names(&s, &view, &names);
     next = all_arguments(&w, &view, &names, next);

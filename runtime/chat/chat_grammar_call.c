@@ -163,7 +163,7 @@ static uint32_t any_call(struct sp_chat_grammar_builder *b)
         name = sp_json_to_string(sp_json_get(function, "name"), &len);
         if (name == NULL || strlen(name) != len || !sp_tool_call_name_possible(name, len)) {
             sp_grammar_fail(b->g, SP_E_INPUT, "tools[%zu]: %s", i,
-                            name ? "no function can be called by this name"
+                            name ? "this name cannot be used in a tool call"
                                  : "expected a function with a name");
             break;
         }
@@ -171,7 +171,7 @@ static uint32_t any_call(struct sp_chat_grammar_builder *b)
         ways = sp_grammar_either(b->g, ways, call_of(b, function, name));
     }
     if (ways == SP_GRAMMAR_NEVER && !b->g->err.status) {
-        sp_grammar_fail(b->g, SP_E_INPUT, "none of the tools can be called");
+        sp_grammar_fail(b->g, SP_E_INPUT, "none of the tools is allowed");
     }
     rule = sp_grammar_rule(b->g, NULL, 0);
     sp_grammar_define(b->g, rule, ways);

@@ -250,7 +250,7 @@ static uint32_t find_place(struct scan *scan, const struct place *place)
         if (memcmp(p->bits, place->bits, sizeof p->bits) == 0) return p->fork;
     }
     if (scan->n_places == MOST_PLACES) {
-        sp_grammar_fail(g, SP_E_UNSUPPORTED, "the model's mark \"%s\" is too long",
+        sp_grammar_fail(g, SP_E_UNSUPPORTED, "the model's tag \"%s\" is too long",
                         scan->free->stops[0].tag);
     }
     if (g->err.status ||

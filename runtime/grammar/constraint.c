@@ -341,7 +341,7 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
     size_t n;
     enum sp_status st = leave_out_at(c, &left, &n, &refused, ids, pos, NULL);
 
-    if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: a guess within a grammar");
+    if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: draft tokens of a grammar");
     if (st) n = 0;
     st = inner->propose(inner->state, id, confidence, n ? &left : logits, ids, pos, err);
     if (n == 0 && confidence) *confidence = 0;
@@ -359,7 +359,7 @@ static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, si
     if (st == SP_OK) {
         st = find_possible(c, possible, at, pos - c->options.start, ids[pos], NULL);
     }
-    if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: a guess within a grammar");
+    if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: draft tokens of a grammar");
     if (st) *possible = false;
     if (!*possible || inner->adopt == NULL) return SP_OK;
     return inner->adopt(inner->state, possible, ids, pos, err);
@@ -386,14 +386,13 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
         return st;
     }
     if (refused) {
-        return sp_fail(err, SP_E_BUG, "position %zu is behind what the grammar allows", pos);
+        return sp_fail(err, SP_E_BUG, "position %zu is after the end of what the grammar allows",
+                       pos);
     }
     if (n == 0) {
         return sp_fail(
-            err, SP_E_INPUT,
-            "no token of the vocabulary is what the grammar wants at position %zu%s", pos,
-            sp_grammar_matcher_was_ambiguous(c->matcher) ? ", where it can be read in too many ways"
-                                                         : "");
+            err, SP_E_INPUT, "no token of the vocabulary fits the grammar at position %zu%s", pos,
+            sp_grammar_matcher_was_ambiguous(c->matcher) ? ", where it is too ambiguous" : "");
     }
     return inner->choose(inner->state, id, &left, ids, pos, draft_token, err);
 }

@@ -280,7 +280,7 @@ static enum sp_status walk_call(struct walk *w, uint32_t rule, uint32_t at, stru
         enter(w, node->what);
         return SP_OK;
     case OPEN:
-        return sp_fail(err, SP_E_INPUT, "%s begins with itself, and nothing would ever be read",
+        return sp_fail(err, SP_E_INPUT, "%s begins with itself (left recursion)",
                        name_of(w->g, node->what));
     default:
         if (node->min == 0 || w->empty[node->what]) wait(w, rule, node->next);

@@ -141,7 +141,7 @@ static uint32_t take_hex(struct gbnf *b, size_t n)
         value = value << 4 | (uint32_t)((digit - digits) % 16);
     }
     if (value > MOST_CHAR || (value >= 0xD800 && value <= 0xDFFF)) {
-        fail(b, "there is no such character");
+        fail(b, "not a character");
     }
     return value;
 }
@@ -162,7 +162,7 @@ static uint32_t take_char(struct gbnf *b)
     if (take_if(b, "U")) return take_hex(b, 8);
     letter = peek(b) ? strchr(letters, peek(b)) : NULL;
     if (letter == NULL) {
-        fail(b, "expected n, r, t, x, u, U, \", \\, [ or ] behind a backslash");
+        fail(b, "expected n, r, t, x, u, U, \", \\, [ or ] after a backslash");
         return 0;
     }
     b->pos++;
@@ -287,7 +287,7 @@ static bool take_piece(struct gbnf *b, unsigned depth)
     } else if (is_name_char(peek(b))) {
         if ((name = take_name(b))) sp_grammar_pieces_add_rule(&b->pieces, name->rule);
     } else if (peek(b) == '<' || (peek(b) == '!' && b->pos + 1 < b->size)) {
-        fail_at(b, b->pos, SP_E_UNSUPPORTED, "tokens are not read in grammars here, only text is");
+        fail_at(b, b->pos, SP_E_UNSUPPORTED, "token references are not supported in grammars");
     } else {
         return false;
     }
@@ -333,7 +333,7 @@ static void take_rule(struct gbnf *b)
     }
     skip_whitespace(b, false);
     if (!take_if(b, "::=")) {
-        fail(b, "expected ::= behind the name of the rule");
+        fail(b, "expected ::= after the name of the rule");
         return;
     }
     ways = take_ways(b, 0);

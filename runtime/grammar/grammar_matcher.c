@@ -257,8 +257,7 @@ static enum sp_status add_state(struct sp_grammar_matcher *a, struct sp_err *err
 
     if (size_of(a) > a->most_bytes) {
         return sp_fail(err, SP_E_INPUT,
-                       "the grammar can be read in too many ways: its states take more than %zu "
-                       "bytes",
+                       "the grammar is too ambiguous: its states take more than %zu bytes",
                        a->most_bytes);
     }
     if ((st = sp_grow(&a->states, &a->cap_states, a->n_states + 1, sizeof *a->states, err)) ||
@@ -464,7 +463,8 @@ enum sp_status sp_grammar_matcher_forget(struct sp_grammar_matcher *a, struct sp
     if ((st = settle(a, &state, err))) return st;
     if (state == SP_STATE_START) return SP_OK;
     if (!a->too_many) return sp_fail(err, SP_E_INPUT, "the grammar allows no text at all");
-    return sp_fail(err, SP_E_INPUT, "the grammar can be begun in more than %d ways",
+    return sp_fail(err, SP_E_INPUT,
+                   "the grammar is too ambiguous: it can begin in more than %d ways",
                    SP_GRAMMAR_MATCHER_ITEMS);
 }
 

@@ -146,7 +146,7 @@ static bool take_escape(struct regex *r, uint32_t *out)
         return true;
     }
     if (c == END || (c < 128 && (strchr("pPbBkc", c) || (c >= '1' && c <= '9')))) {
-        refuse(r, SP_E_UNSUPPORTED, "this escape is not read here");
+        refuse(r, SP_E_UNSUPPORTED, "this escape is not supported");
         return false;
     }
     *out = (uint32_t)c;
@@ -255,7 +255,7 @@ static void take_group(struct regex *r, unsigned depth)
     uint32_t rule;
 
     if (take_if(r, '?') && !take_if(r, ':')) {
-        refuse(r, SP_E_UNSUPPORTED, "of the groups that begin with (? only (?: is read here");
+        refuse(r, SP_E_UNSUPPORTED, "of the groups that begin with (? only (?: is supported");
         return;
     }
     if (depth == MOST_NESTED) {

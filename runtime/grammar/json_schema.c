@@ -152,7 +152,7 @@ static uint32_t given_values(struct sp_schema *s, const struct sp_schema_view *v
         if (!is_given(s, v, one, single ? NULL : values, types)) continue;
         if (type_of_value(one) & spoken_of) {
             sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
-                           "values beside other keywords about their type are not weighed here");
+                           "values combined with keywords for their type are not supported");
         }
         ways = sp_grammar_either(s->g, ways, given_value(s, one));
     }

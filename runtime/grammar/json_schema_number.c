@@ -81,7 +81,7 @@ static void read_bound(struct sp_schema *s, const struct sp_schema_view *v, cons
             sp_schema_fail(s, part, key, SP_E_INPUT, "expected a number");
         } else if (!read_digits(&unused, x)) {
             sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
-                           "expected a number below 1e15 of at most 15 digits behind the point");
+                           "expected a number below 1e15 with at most 15 digits after the point");
         } else if (!*has || (sign > 0 ? x > *bound : x < *bound) ||
                    (excludes && !(x < *bound) && !(x > *bound))) {
             *has = true;

@@ -100,7 +100,7 @@ uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *v, u
     if (n == 0) return min <= max ? sp_json_any_text(&s->json, min, max, next) : SP_GRAMMAR_NEVER;
     if (n > 1 || min > 0 || max != SP_NO_LIMIT) {
         sp_schema_fail(s, found, key, SP_E_UNSUPPORTED,
-                       "a pattern or a format goes with no other one and no length here");
+                       "a pattern or a format cannot be combined with another one or a length");
         return SP_GRAMMAR_NEVER;
     }
     return matching(s, found, key, found_value, next);

@@ -135,7 +135,7 @@ static void check_keywords(struct sp_schema *s, const struct sp_schema_place *pl
         if (is_harmless(it.key, it.value)) continue;
         if (k && k->treatment != REFUSED && !base) continue;
         sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s/%s: this keyword is not %s", place->path,
-                        it.key, k ? "done here" : "known");
+                        it.key, k ? "supported" : "known");
     }
 }
 
@@ -224,7 +224,7 @@ static const struct sp_json *follow(struct sp_schema *s, const struct sp_schema_
         at = member_of(at, name);
     }
     if (at == NULL) {
-        sp_schema_fail(s, part, "$ref", SP_E_INPUT, "there is nothing at this place");
+        sp_schema_fail(s, part, "$ref", SP_E_INPUT, "not found in the schema");
     }
     free(name);
     return at;
@@ -269,7 +269,7 @@ static void add_part(struct sp_schema *s, struct sp_schema_view *v, const struct
         return;
     }
     if (v->n == SP_SCHEMA_PARTS) {
-        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s: more than %d schemas hold at once", path,
+        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "%s: more than %d schemas apply at once", path,
                         SP_SCHEMA_PARTS);
         return;
     }

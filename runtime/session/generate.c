@@ -404,9 +404,7 @@ static enum sp_status check_request(const struct run *run)
         }
     }
     if (q->grammar && q->ignore_eos) {
-        return sp_fail(run->err, SP_E_USAGE,
-                       "what follows a complete text is in no grammar: an "
-                       "answer that is held to one ends");
+        return sp_fail(run->err, SP_E_USAGE, "ignore_eos cannot be combined with a grammar");
     }
     if (q->simulation == NULL) return SP_OK;
     if (q->grammar) {

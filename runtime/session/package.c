@@ -152,7 +152,7 @@ enum sp_status sp_package_trie(struct sp_package *package, const struct sp_token
 
     if (package->tokenizer == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "the file has no tokenizer, so an answer cannot be held to a grammar");
+                       "a grammar requires a tokenizer, and the file has none");
     }
     if (package->trie == NULL) st = sp_token_trie_open(&package->trie, package->tokenizer, err);
     if (st == SP_OK) *out = package->trie;

@@ -44,7 +44,7 @@ static const struct refusal refusals[] = {
     {PEFT(",\"of_the_future\":1"), GOOD, SP_E_UNSUPPORTED, "of_the_future is 1: not supported"},
     {PEFT(",\"init_lora_weights\":\"pissa\""), GOOD, SP_E_UNSUPPORTED,
      "init_lora_weights is \"pissa\": such an adapter"},
-    {PEFT(",\"rank_pattern\":[]"), GOOD, SP_E_INPUT, "rank_pattern is no object"},
+    {PEFT(",\"rank_pattern\":[]"), GOOD, SP_E_INPUT, "rank_pattern is not an object"},
     {PEFT(",\"rank_pattern\":{\"q\":1.5}"), GOOD, SP_E_INPUT, "\"q\" is given no rank"},
     {PEFT(",\"alpha_pattern\":{\"q\":\"x\"}"), GOOD, SP_E_INPUT, "\"q\" is given no finite number"},
     {PEFT(",\"alpha_pattern\":{\"(\":1}"), GOOD, SP_E_UNSUPPORTED, "alpha_pattern: "},
@@ -57,8 +57,8 @@ static const struct refusal refusals[] = {
 
     /* tensors */
     {PEFT(""), "", SP_E_INPUT, "no tensors"},
-    {PEFT(""), MODULE ".lora_A.weight F32 2,192\n", SP_E_INPUT, "without the second factor"},
-    {PEFT(""), MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT, "without the first factor"},
+    {PEFT(""), MODULE ".lora_A.weight F32 2,192\n", SP_E_INPUT, "has no second factor"},
+    {PEFT(""), MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT, "has no first factor"},
     {PEFT(""), MODULE ".lora_A.weight F32 3,192\n" MODULE ".lora_B.weight F32 192,3\n", SP_E_INPUT,
      "lora_B.weight\" has rank 3, but its config says 2"},
     {PEFT(""), MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 192\n", SP_E_INPUT,
@@ -85,7 +85,7 @@ static const struct refusal refusals[] = {
     {PEFT(""), GOOD MODULE ".lora_B.bias F32 192\n", SP_E_UNSUPPORTED,
      "has no bias that it could be added to"},
     {PEFT(""), GOOD MODULE ".lora_magnitude_vector F32 192\n", SP_E_INPUT,
-     "has magnitudes (DoRA), but its config says nothing"},
+     "has magnitudes (DoRA), but its config does not mention"},
     {PEFT(",\"use_dora\":true"), GOOD, SP_E_INPUT, "has no magnitudes, though its config says"},
     {PEFT(",\"use_dora\":true"), GOOD MODULE ".lora_magnitude_vector F32 64\n", SP_E_INPUT,
      "lora_magnitude_vector\" is [64], expected [192]"},
@@ -210,7 +210,7 @@ static void test_files_of_other_kinds(void **state)
     (void)state;
 
     expect("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "Modelfile:2:9: ADAPTER: ");
-    expect("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "nowhere: nothing there");
+    expect("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "nowhere does not exist");
     scratch_write("x.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
     expect("FROM @/target\nADAPTER x.gguf", SP_E_UNSUPPORTED, "x.gguf: a GGUF file");
     scratch_write("x.txt", "x", 1);

@@ -30,7 +30,7 @@ struct refusal {
 
 static const struct refusal refusals[] = {
     {"FROM nowhere", 0, 0, SP_E_INPUT, "Modelfile:1:6: FROM: "},
-    {"FROM nowhere", 0, 0, SP_E_INPUT, "nowhere: nothing there"},
+    {"FROM nowhere", 0, 0, SP_E_INPUT, "nowhere does not exist"},
     {"FROM @", 0, 0, SP_E_INPUT, "no config.json"},
     {"FROM @/README.md", 0, 0, SP_E_INPUT, "neither safetensors nor packed"},
     {"FROM x.gguf", 0, 0, SP_E_UNSUPPORTED, "a GGUF file"},
@@ -117,7 +117,7 @@ static void test_force_replaces_packed_files_only(void **state)
     o.force = true;
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_USAGE);
     assert_non_null(
-        strstr(err.text, "out.bin exists and is no packed file; only those are replaced"));
+        strstr(err.text, "out.bin exists and is not a packed file; only those are replaced"));
     text = scratch_read(o.output, &size);
     assert_int_equal(size, 9);
     assert_memory_equal(text, "my thesis", 9);
@@ -136,7 +136,7 @@ static void test_requantize_refusals(void **state)
 
     creating_create(creating_modelfile("FROM @/ar"), q.input, SP_Q4, SP_DTYPE_NONE, 1);
     assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_USAGE);
-    assert_non_null(strstr(err.text, "no type is asked for"));
+    assert_non_null(strstr(err.text, "expected a type for its target or draft"));
     q.draft_type = SP_Q8;
     err = (struct sp_err){0};
     assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_USAGE);

@@ -293,8 +293,8 @@ static void token_maps(void **state)
         {{0, 3, 6}, "eagle3 d2t[2] maps to 8 outside target vocabulary"},
         {{-1, 0, 0}, "eagle3 d2t[0] maps to -1 outside target vocabulary"},
         {{2, 1, 2}, "eagle3 d2t is not ascending at 1"},
-        {{0, 0, 0.5f}, "eagle3 d2t[2] is no whole number"},
-        {{0, NAN, 0}, "eagle3 d2t[1] is no whole number"},
+        {{0, 0, 0.5f}, "eagle3 d2t[2] is not a whole number"},
+        {{0, NAN, 0}, "eagle3 d2t[1] is not a whole number"},
     };
 
     (void)state;

@@ -503,13 +503,14 @@ static void refusals(void **state)
     expect_refusal(&o, SP_E_USAGE, "export exists already, --force replaces it");
     o.force = true;
     scratch_write("export/target/notes.txt", "mine", 4);
-    expect_refusal(&o, SP_E_USAGE, "export holds target/notes.txt, which is not of an export");
+    expect_refusal(&o, SP_E_USAGE,
+                   "export contains target/notes.txt, which is not part of an export");
     o.output = packed;
-    expect_refusal(&o, SP_E_USAGE, "packed.bin exists and is no folder");
+    expect_refusal(&o, SP_E_USAGE, "packed.bin exists and is not a folder");
     o.output = creating_at("no/where");
     expect_refusal(&o, SP_E_IO, "no/where: its folder: No such file");
     o.output = "/";
-    expect_refusal(&o, SP_E_USAGE, "/ is no name for a new folder");
+    expect_refusal(&o, SP_E_USAGE, "/ is not a name for a new folder");
     o.output = creating_at("new");
     o.input = TINY "/ar";
     expect_refusal(&o, SP_E_INPUT, "ar is a folder, expected a packed file");

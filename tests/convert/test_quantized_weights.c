@@ -332,13 +332,14 @@ static void scales_that_are_no_numbers(void **state)
                                     o.checkpoint, 0, 1, 2, bytes, sizeof bytes, floats, &err),
                      SP_E_INPUT);
     assert_string_equal(
-        err.text, "tensor \"a.weight_scale\": the scale of row 1, column 0 is no finite number");
+        err.text, "tensor \"a.weight_scale\": the scale of row 1, column 0 is not a finite number");
     memset(&err, 0, sizeof err);
     assert_int_equal(sp_weight_read(out, sp_quantized_weights_find(&o.weights, "e.up_proj_blocks"),
                                     o.checkpoint, 0, 1, 1, bytes, sizeof bytes, floats, &err),
                      SP_E_INPUT);
-    assert_string_equal(err.text, "tensor \"e.up_proj_scales\": the scale of row 0, column 1 is no "
-                                  "finite number");
+    assert_string_equal(
+        err.text,
+        "tensor \"e.up_proj_scales\": the scale of row 0, column 1 is not a finite number");
     close_made(&o);
 }
 

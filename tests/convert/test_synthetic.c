@@ -145,12 +145,12 @@ static void test_refusals(void **state)
     (void)state;
 
     assert_int_equal(write(path, "gpt", NULL, &unknown), SP_E_USAGE);
-    assert_string_equal(unknown.text, "no synthetic model is called gpt");
+    assert_string_equal(unknown.text, "there is no synthetic model gpt");
     assert_int_equal(write(path, shape, "dflash", &no_draft), SP_E_USAGE);
     assert_int_equal(write(path, shape, "qwen3-0.6b", &vocabulary), SP_E_USAGE);
-    assert_string_equal(vocabulary.text,
-                        "a draft like qwen3-0.6b cannot serve smollm2-135m: it has "
-                        "151936 tokens, expected 49152");
+    assert_string_equal(
+        vocabulary.text,
+        "the draft qwen3-0.6b does not fit smollm2-135m: it has 151936 tokens, expected 49152");
 }
 
 /* Every name can be written: shapes parse, and a block draft fits its target. Stops at the first

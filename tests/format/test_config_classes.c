@@ -256,7 +256,7 @@ static void refusals(void **state)
         {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 4, \"moe_topk\": [1, 2]}",
          "moe_topk that differs from layer to layer is not supported"},
         {"{\"model_type\": \"hunyuan_v1_moe\", \"num_experts\": 4, \"moe_topk\": [-1]}",
-         "moe_topk[0] is no number from 1 to 16384"},
+         "moe_topk[0] is not a number from 1 to 16384"},
         {"{\"model_type\": \"mellum\", \"num_hidden_layers\": 1, \"mlp_layer_types\": [\"odd\"]}",
          "mlp_layer_types[0] is neither \"dense\" nor \"sparse\""},
         {"{\"model_type\": \"dots1\", \"n_routed_experts\": 4}",

@@ -104,7 +104,7 @@ static void dflash_refusals(void **state)
     matching_assert_refused(DFLASH(""), BODY("") ", fc.weight 4 9", SP_E_INPUT,
                             "dflash fc input 9 != 2 ids * target hidden 4");
     matching_assert_refused(DFLASH(""), BODY("") ", fc.weight 8", SP_E_INPUT,
-                            "tensor \"fc.weight\" is no matrix");
+                            "tensor \"fc.weight\" is not a matrix");
     matching_assert_refused(DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4",
                             SP_E_UNSUPPORTED,
                             "dflash: embed_tokens.weight without lm_head.weight is not supported");

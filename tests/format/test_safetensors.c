@@ -174,13 +174,13 @@ static void indexes_that_are_wrong(void **state)
         enum sp_status status;
     } cases[] = {
         {"{\"a\":\"../one.safetensors\"}",
-         "tensor a: shard \"../one.safetensors\" is no plain file name", SP_E_INPUT},
-        {"{\"a\":\"..\"}", "is no plain file name", SP_E_INPUT},
-        {"{\"a\":\".\"}", "is no plain file name", SP_E_INPUT},
-        {"{\"a\":\"\"}", "is no plain file name", SP_E_INPUT},
-        {"{\"a\":\"/etc/passwd\"}", "is no plain file name", SP_E_INPUT},
-        {"{\"a\":\"x\\\\one.safetensors\"}", "is no plain file name", SP_E_INPUT},
-        {"{\"a\":\"one.safetensors\\u0000\"}", "is no plain file name", SP_E_INPUT},
+         "tensor a: shard \"../one.safetensors\" is not a plain file name", SP_E_INPUT},
+        {"{\"a\":\"..\"}", "is not a plain file name", SP_E_INPUT},
+        {"{\"a\":\".\"}", "is not a plain file name", SP_E_INPUT},
+        {"{\"a\":\"\"}", "is not a plain file name", SP_E_INPUT},
+        {"{\"a\":\"/etc/passwd\"}", "is not a plain file name", SP_E_INPUT},
+        {"{\"a\":\"x\\\\one.safetensors\"}", "is not a plain file name", SP_E_INPUT},
+        {"{\"a\":\"one.safetensors\\u0000\"}", "is not a plain file name", SP_E_INPUT},
         {"{\"a\":\"three.safetensors\"}", "three.safetensors: No such file", SP_E_IO},
         {"{\"d\":\"one.safetensors\"}", "tensor d is not in its shard one.safetensors", SP_E_INPUT},
         {"{\"a\":\"one.safetensors\",\"c\":\"one.safetensors\"}", "tensor c is not in its shard",
@@ -217,7 +217,7 @@ static void what_is_no_checkpoint(void **state)
     (void)state;
     assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
     assert_non_null(
-        strstr(err.text, "neither model.safetensors nor model.safetensors.index.json is there"));
+        strstr(err.text, "neither model.safetensors nor model.safetensors.index.json exists"));
     write_text("model.safetensors.index.json", "{\"metadata\":{}}");
     err = (struct sp_err){0};
     assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);

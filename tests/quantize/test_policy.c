@@ -219,8 +219,7 @@ static void test_refusals(void **context)
                   "tensor a.b: a norm cannot be stored as q8");
     check_refusal(
         SP_ROLE_MLP, SP_BF16, SP_F64, SP_E_UNSUPPORTED,
-        "tensor a.b: the type asked for cannot be written, expected f32, f16, bf16, q8 or "
-        "q4");
+        "tensor a.b: the requested type cannot be written, expected f32, f16, bf16, q8 or q4");
 }
 
 static void test_rounding_twice(void **context)

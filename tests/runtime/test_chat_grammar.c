@@ -591,17 +591,17 @@ static void what_cannot_be_held_is_refused(void **state)
          "constrained"},
         {&hermes, SP_E_UNSUPPORTED,
          "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"not\": {}}}}}",
-         "the parameters of f: #/properties/a/not: this keyword is not done here"},
+         "the parameters of f: #/properties/a/not: this keyword is not supported"},
         {&hermes, SP_E_INPUT, "{\"name\": \"f\", \"parameters\": {\"type\": \"string\"}}",
          "the parameters of f: #: nothing can match"},
         {&hermes, SP_E_INPUT, "{\"nam\": \"f\"}", "tools[0]: expected a function with a name"},
         {&hermes, SP_E_INPUT, "{\"name\": \"f g\"}",
-         "tools[0]: no function can be called by this name"},
+         "tools[0]: this name cannot be used in a tool call"},
         {&coder, SP_E_UNSUPPORTED,
          "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"type\": \"string\", "
          "\"maxLength\": 3}}}}",
-         "the parameters of f: #/properties/a: a string stands as it is in this model's calls: "
-         "only enum and const can be held to"},
+         "the parameters of f: #/properties/a: strings are unquoted in this model's tool calls: "
+         "only enum and const are supported"},
         {&coder, SP_E_UNSUPPORTED,
          "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a>\": {\"type\": \"string\"}}}}",
          "the parameters of f: #/properties/a>: the model cannot write this name"},
@@ -613,8 +613,8 @@ static void what_cannot_be_held_is_refused(void **state)
          "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a b\": {\"type\": \"string\"}}}}",
          "the parameters of f: #/properties/a b: the model cannot write this name"},
         {&lfm, SP_E_UNSUPPORTED, "{\"name\": \"f\", \"parameters\": {\"anyOf\": [{}, {}]}}",
-         "the parameters of f: #: a choice between schemas, where the model writes arguments one "
-         "by one"},
+         "the parameters of f: #: a choice between schemas is not supported for models that write "
+         "arguments one by one"},
     };
 
     (void)state;

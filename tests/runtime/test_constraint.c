@@ -583,9 +583,7 @@ static void refusals(void **state)
     assert_int_equal(sp_grammar_of_json(&g, NULL), SP_OK);
     request.grammar = g;
     assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
-    assert_string_equal(err.text,
-                        "what follows a complete text is in no grammar: an answer that is "
-                        "held to one ends");
+    assert_string_equal(err.text, "ignore_eos cannot be combined with a grammar");
     request.ignore_eos = false;
     request.simulation = &simulation;
     err = (struct sp_err){0};

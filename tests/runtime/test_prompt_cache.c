@@ -275,7 +275,7 @@ static void what_does_not_fit(void **state)
     check_refused(path, &narrow, cache, SP_E_INPUT,
                   "a prompt cache of 100 tokens, the context has 64");
     check_refused(path, &usual, packed_path("none"), SP_E_IO, "");
-    check_refused(path, &usual, path, SP_E_INPUT, "is no prompt cache");
+    check_refused(path, &usual, path, SP_E_INPUT, "is not a prompt cache");
     cache = written(path, &plain);
     check_refused(path, &usual, cache, SP_E_CHECK, "without the draft");
 }
@@ -307,7 +307,7 @@ static void other_files_are_kept(void **state)
 
     (void)state;
     assert_int_equal(sp_session_save(g.session, path, &err), SP_E_USAGE);
-    assert_non_null(strstr(err.text, "is no prompt cache"));
+    assert_non_null(strstr(err.text, "is not a prompt cache"));
     generating_close(&g);
 }
 

@@ -62,7 +62,7 @@ static const struct refusal {
      "{" MESSAGES
      ", \"response_format\": {\"type\": \"json_schema\", \"json_schema\": {\"schema\": "
      "{\"items\": {\"not\": {}}}}}}",
-     400, "response_format.json_schema.schema: #/items/not: this keyword is not done here"},
+     400, "response_format.json_schema.schema: #/items/not: this keyword is not supported"},
     {"POST", "/v1/completions", "{\"prompt\": \"a\", \"grammar\": \"root ::= a\"}", 400,
      "grammar: 1:10: this rule is not defined"},
     {"POST", "/v1/completions",

@@ -193,7 +193,7 @@ static void test_refusals(void **state)
          "tools[0]: strict is \"yes\""},
         {ASK ", \"tool_choice\": \"required\", \"tools\": [{\"function\": {\"name\": \"f\", "
              "\"parameters\": {\"not\": {}}}}]}",
-         "tool_choice: the parameters of f: #/not: this keyword is not done here"},
+         "tool_choice: the parameters of f: #/not: this keyword is not supported"},
     };
     struct serving s = serving_start(served_pack(caller), NULL);
     struct sp_json *json;

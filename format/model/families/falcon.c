@@ -19,13 +19,13 @@ static enum sp_status read_multipliers(double *out, size_t n, const struct sp_co
 
     if (list == NULL) return SP_OK;
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) != n) {
-        return sp_fail(err, SP_E_INPUT, "%s is no list of %zu numbers", key, n);
+        return sp_fail(err, SP_E_INPUT, "%s is not a list of %zu numbers", key, n);
     }
     for (size_t i = 0; i < n; i++) {
         if (sp_json_to_double(sp_json_at(list, i), &out[i]) && out[i] >= 1e-6 && out[i] <= 1e6) {
             continue;
         }
-        return sp_fail(err, SP_E_INPUT, "%s[%zu] is no number between 1e-06 and 1e+06", key, i);
+        return sp_fail(err, SP_E_INPUT, "%s[%zu] is not a number between 1e-06 and 1e+06", key, i);
     }
     return SP_OK;
 }

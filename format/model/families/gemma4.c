@@ -32,7 +32,7 @@ static const struct sp_json *layer_entry(const struct sp_json *layers, unsigned 
 static enum sp_status check_entry(const struct sp_json *entry, unsigned i, struct sp_err *err)
 {
     if (sp_json_kind(entry) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "%s: layer %u is no object", per_layer_key, i);
+        return sp_fail(err, SP_E_INPUT, "%s: layer %u is not an object", per_layer_key, i);
     }
     for (struct sp_json_iter it = {0}; sp_json_next(entry, &it);) {
         if (strcmp(it.key, "head_dim") == 0 || strcmp(it.key, "num_key_value_heads") == 0) continue;
