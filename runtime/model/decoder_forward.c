@@ -70,11 +70,10 @@ struct layer_job {
     size_t n;
     /* Weight and bias of the norm before the next products; NULL: no norm, or a norm without
      * weight. */
-    const float *norm_in;
-    const float *norm_in_bias;
-    double scale; /* of the row that is added to the residual stream */
-    const float
-        *norm_out; /* weight of the norm of the row that is added to the residual stream, or NULL */
+    const float *norm_in, *norm_in_bias;
+    /* Scale of the row that is added to the residual stream, and weight of its norm, or NULL. */
+    double scale;
+    const float *norm_out;
 };
 
 /* hidden = (norm of) x. */
@@ -282,7 +281,7 @@ static void run_mixers(struct layer_job *job, unsigned layer)
 }
 
 /* Runs the mixers of a layer: y = their output, to be added to the residual stream. */
-static void run_mixer(struct layer_job *job, unsigned layer)
+static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
@@ -298,7 +297,7 @@ static void run_mixer(struct layer_job *job, unsigned layer)
 }
 
 /* Adds the mixers' output to the residual stream and runs the MLP of a layer: y = its output. */
-static void run_mlp(struct layer_job *job)
+static void run_mlp_sublayer(struct layer_job *job)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
@@ -318,8 +317,8 @@ static void run_layer(struct layer_job *job, unsigned layer)
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
 
-    if (l->config->mixers) run_mixer(job, layer);
-    if (l->config->n_ffn) run_mlp(job);
+    if (l->config->mixers) run_mixer_sublayer(job, layer);
+    if (l->config->n_ffn) run_mlp_sublayer(job);
     sp_backend_rows(ws->backend, job->n, add_row, job);
     if (ws->per_layer) {
         sp_per_layer_run(ws, layer, job->n);

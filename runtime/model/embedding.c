@@ -10,7 +10,6 @@
 #include "quantize/codec.h"
 #include "runtime/model/decoder_internal.h"
 
-#include <assert.h>
 #include <string.h>
 
 void sp_embed_row(const struct sp_workspace *ws, const struct sp_model *source, uint32_t id,

@@ -340,7 +340,7 @@ static bool is_running(const struct route_job *job, unsigned id)
     return id >= job->first && id < job->last;
 }
 
-/* True for a single row, which all its experts read in slot. */
+/* True for a single row, which all its experts read in place. */
 static bool is_single(const struct route_job *job)
 {
     return job->n == 1;
