@@ -20,6 +20,8 @@
 #include "runtime/model/model.h"
 #include "runtime/model/session_file.h"
 
+#include <limits.h>
+
 struct sp_decoder; /* opaque */
 
 /* The rows of one sequence in a batch. */

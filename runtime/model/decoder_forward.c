@@ -15,7 +15,6 @@
 #include "runtime/vector/fmath.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <string.h>
 
 /* out = the norm of a row of the residual stream; out may be x. */

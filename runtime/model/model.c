@@ -7,7 +7,6 @@
 #include "quantize/codec.h"
 #include "runtime/vector/fmath.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,6 @@
 #include "runtime/model/per_layer.h"
 #include "runtime/model/short_conv.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 struct widths {
