@@ -5,8 +5,6 @@
 #include "runtime/vector/vector_each.h"
 #include "runtime/vector/vector_tables.h"
 
-#include <assert.h>
-
 enum { SUMS = 16 };
 
 /* Adds 16 sums as a tree, 16 -> 8 -> 4 -> 2 -> 1: s[j] + s[j + half]. */
