@@ -9,6 +9,7 @@
 #include "format/modelfile/modelfile_place.h"
 #include "convert/create/draft_compat.h"
 #include "convert/create/plan.h"
+#include "convert/source/shared_tables.h"
 #include "convert/source/vocab_tables.h"
 #include "convert/create/write.h"
 #include "format/base/file.h"
@@ -254,6 +255,17 @@ static void add_place(const struct sp_modelfile *file, const struct sp_modelfile
                sp_modelfile_command_name(record->command));
 }
 
+/* On failure *out is zeroed. */
+static enum sp_status open_source(struct sp_source *out, const char *path, enum sp_part part,
+                                  char **warnings, struct sp_err *err)
+{
+    enum sp_status st = sp_source_open(out, path, part, warnings, err);
+
+    if (st || !(st = sp_source_share_head(out, warnings, err))) return st;
+    sp_source_release(out);
+    return st;
+}
+
 static enum sp_status open_record(struct sp_source *out, const struct sp_modelfile *file,
                                   const struct sp_modelfile_record *record, const char *home,
                                   char **warnings, struct sp_err *err)
@@ -263,7 +275,7 @@ static enum sp_status open_record(struct sp_source *out, const struct sp_modelfi
     char *path = NULL;
 
     if ((st = resolve(&path, file->path, record->value, home, err))) return st;
-    st = sp_source_open(out, path, is_from ? SP_PART_TARGET : SP_PART_DRAFT, warnings, err);
+    st = open_source(out, path, is_from ? SP_PART_TARGET : SP_PART_DRAFT, warnings, err);
     if (st) add_place(file, record, err);
     free(path);
     return st;
@@ -372,7 +384,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
     };
 
     if (options->from) {
-        st = sp_source_open(&job.target, options->from, SP_PART_TARGET, &job.warnings, err);
+        st = open_source(&job.target, options->from, SP_PART_TARGET, &job.warnings, err);
         if (st || (st = sp_copy_text(&job.records, "", 0, err))) goto done;
     } else {
         if ((st = read_modelfile(&file, options, err))) goto done;
@@ -418,7 +430,7 @@ static enum sp_status open_parts(struct job *job, const struct sp_requantize_opt
 {
     enum sp_status st;
 
-    if ((st = sp_source_open(&job->target, options->input, SP_PART_TARGET, &job->warnings, err))) {
+    if ((st = open_source(&job->target, options->input, SP_PART_TARGET, &job->warnings, err))) {
         return st;
     }
     if (job->target.pack == NULL) {
@@ -429,7 +441,7 @@ static enum sp_status open_parts(struct job *job, const struct sp_requantize_opt
         sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
     if ((st = check_request(options, job->has_draft, err))) return st;
     if (job->has_draft) {
-        st = sp_source_open(&job->draft, options->input, SP_PART_DRAFT, &job->warnings, err);
+        st = open_source(&job->draft, options->input, SP_PART_DRAFT, &job->warnings, err);
     }
     return st ? st : read_records(job, err);
 }

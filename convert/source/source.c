@@ -2,7 +2,6 @@
 #include "convert/source/source.h"
 
 #include "convert/source/quantized_weights_read.h"
-#include "convert/source/tensor_equal.h"
 #include "format/model/config_packed.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
@@ -137,8 +136,7 @@ done:
     return st;
 }
 
-static enum sp_status match_tensors(struct sp_source *source, bool *compare_heads,
-                                    struct sp_err *err)
+static enum sp_status match_tensors(struct sp_source *source, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_source_tensor *tensors = NULL;
@@ -146,43 +144,10 @@ static enum sp_status match_tensors(struct sp_source *source, bool *compare_head
 
     if ((st = sp_source_list(&tensors, &n, source, err))) return st;
     source->has_mtp = sp_source_has_mtp(&source->config, tensors, n);
-    st = sp_specs_of_source(&source->specs, &source->config, tensors, n, compare_heads,
+    st = sp_specs_of_source(&source->specs, &source->config, tensors, n, &source->compare_heads,
                             &source->n_skipped, err);
     free(tensors);
     return st;
-}
-
-static enum sp_status settle_heads(struct sp_source *source, char **warnings, struct sp_err *err)
-{
-    enum sp_status st;
-    bool equal;
-
-    st = sp_tensor_equal(&equal, source, "embed_tokens.weight", source, "lm_head.weight", err);
-    if (st) return st;
-    if (equal) {
-        sp_specs_share_head(&source->specs, &source->config);
-        return SP_OK;
-    }
-    return sp_warn(warnings, err,
-                   "%s: tie_word_embeddings is true, but lm_head.weight differs from the embedding "
-                   "and is used",
-                   source->path);
-}
-
-enum sp_status sp_source_share_embedding(struct sp_source *draft, const struct sp_source *target,
-                                         char **warnings, struct sp_err *err)
-{
-    static const char name[] = "embed_tokens.weight";
-    const struct sp_draft_config *d = &draft->config.draft;
-    enum sp_status st;
-    bool equal;
-
-    if (!d->owns_head || !(sp_draft_is_eagle(d->kind) || d->raw_embeddings)) return SP_OK;
-    st = sp_tensor_equal(&equal, draft, name, target, name, err);
-    if (st || !equal) return st;
-    sp_specs_share_embedding(&draft->specs, &draft->config);
-    return sp_warn(warnings, err, "%s: its embedding is the target's, which it will read",
-                   draft->path);
 }
 
 /* `folder` holds the texts, `weights` is the folder or one file. */
@@ -190,7 +155,7 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
                                       const char *weights, char **warnings, struct sp_err *err)
 {
     enum sp_status st;
-    bool compare_heads = false, untied;
+    bool untied;
 
     for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
         if ((st = read_text(source, folder, (enum sp_section)s, err))) return st;
@@ -208,7 +173,7 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
     }
     untied = source->config.draft.kind == SP_DRAFT_NONE && !source->config.tied;
     if ((st = open_weights(source, weights, warnings, err))) return st;
-    if ((st = match_tensors(source, &compare_heads, err))) {
+    if ((st = match_tensors(source, err))) {
         sp_context(err, "%s", source->path);
         return st;
     }
@@ -219,7 +184,7 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
                      source->path);
         if (st) return st;
     }
-    return compare_heads ? settle_heads(source, warnings, err) : SP_OK;
+    return SP_OK;
 }
 
 static enum sp_status match_mtp(struct sp_source *source, struct sp_err *err)

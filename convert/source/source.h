@@ -28,12 +28,13 @@ struct sp_source {
     struct sp_config config; /* settled: as the tensors say */
     struct sp_specs specs;   /* what there is, by canonical name */
     size_t n_skipped;        /* tensors of the checkpoint that are not used */
+    bool compare_heads;      /* lm_head.weight may repeat the embedding: sp_source_share_head */
     bool has_mtp;            /* a checkpoint that holds a built-in prediction head as well */
 };
 
 /* `want`: SP_PART_TARGET, or SP_PART_DRAFT, which of a packed file takes the draft or, if it has
- * none, the target. Notes are appended to *notes, one sentence a line. The weights of a head that
- * may repeat the embedding are compared here. On failure *out is zeroed. */
+ * none, the target. Notes are appended to *notes, one sentence a line. On failure *out is zeroed.
+ */
 SP_MUST_CHECK enum sp_status sp_source_open(struct sp_source *out, const char *path,
                                             enum sp_part want, char **warnings, struct sp_err *err);
 
@@ -42,12 +43,6 @@ SP_MUST_CHECK enum sp_status sp_source_open(struct sp_source *out, const char *p
 SP_MUST_CHECK enum sp_status sp_source_open_mtp(struct sp_source *out,
                                                 const struct sp_source *target, struct sp_err *err);
 void sp_source_release(struct sp_source *source);
-
-/* Leaves a draft's embedding out where it is the target's, number for number, and the draft would
- * read the target's as it is stored. Compares the weights. */
-SP_MUST_CHECK enum sp_status sp_source_share_embedding(struct sp_source *draft,
-                                                       const struct sp_source *target,
-                                                       char **warnings, struct sp_err *err);
 
 /* The checkpoint's tensors as their headers state them, a quantized weight as the matrix that it
  * stands for; *tensors owned by the caller. */
