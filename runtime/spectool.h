@@ -297,6 +297,299 @@ SP_MUST_CHECK enum sp_status sp_session_generate(struct sp_session *session,
                                                  const struct sp_request *request,
                                                  struct sp_result *result, struct sp_err *err);
 
+/* ---- tokenizers -------------------------------------------------------------------------------
+ */
+
+/* Text to ids and back. Immutable: any number of threads may use one at the same time. */
+struct sp_tokenizer;
+
+/* The tokenizer of a packed file, of a checkpoint folder, or of a tokenizer.json. SP_E_INPUT names
+ * the file that has none. */
+SP_MUST_CHECK enum sp_status sp_tokenizer_open_file(struct sp_tokenizer **out, const char *path,
+                                                    struct sp_err *err);
+void sp_tokenizer_close(struct sp_tokenizer *tok); /* NULL is fine */
+
+/* The tokenizer of a package, borrowed from it; NULL: it has none. */
+const struct sp_tokenizer *sp_package_tokenizer(const struct sp_package *package);
+
+/* flags: enum sp_encode_flags. text must be valid UTF-8 (SP_E_INPUT) and may hold NULs. *ids owned
+ * by the caller (free), valid also when *n is 0. */
+SP_MUST_CHECK enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *text,
+                                                 size_t size, unsigned flags, uint32_t **ids,
+                                                 size_t *n, struct sp_err *err);
+
+/* Ids that name no token are skipped (rows of the embedding beyond the vocabulary). *text owned by
+ * the caller (free), NUL-terminated, valid UTF-8. */
+SP_MUST_CHECK enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok,
+                                                 const uint32_t *ids, size_t n, bool skip_special,
+                                                 char **text, size_t *size, struct sp_err *err);
+
+struct sp_token_info {
+    const char
+        *bytes; /* [len] of the token itself, borrowed; of a byte-level token maybe no UTF-8 */
+    size_t len;
+    bool special; /* left out by skip_special */
+    bool added;   /* recognised in a text before anything else happens to it */
+};
+/* False where the id names no token. */
+bool sp_tokenizer_token(const struct sp_tokenizer *tok, uint32_t id, struct sp_token_info *out);
+
+/* Finds the special token that a NUL-terminated text begins with, and the size of the token's text;
+ * false: it begins with none. The text of an answer shows no special token, so one that shall stop
+ * an answer belongs into sp_request.end_ids, not into its stops. */
+bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const char *text, uint32_t *id,
+                                  size_t *size);
+
+/* ---- chat templates ---------------------------------------------------------------------------
+ */
+
+/* A chat template turns a conversation into the text that the model reads. It is written in Jinja
+ * (as checkpoints have them) or in Go's text/template (as Modelfiles of ollama have them).
+ * Compiling and rendering are bounded in memory and work; what a template asks for and is not
+ * supported is refused by name. A template is used by one thread at a time. */
+struct sp_template;
+struct sp_chat_request;
+
+enum sp_template_language { SP_TEMPLATE_UNKNOWN, SP_TEMPLATE_JINJA, SP_TEMPLATE_GO };
+
+/* SP_TEMPLATE_UNKNOWN: the language is recognised by the text. SP_E_INPUT or SP_E_UNSUPPORTED
+ * "template:LINE: ...". */
+SP_MUST_CHECK enum sp_status sp_template_compile(struct sp_template **out, const char *text,
+                                                 size_t size, enum sp_template_language language,
+                                                 struct sp_err *err);
+/* Compiles the text and forgets the template. */
+SP_MUST_CHECK enum sp_status sp_template_check(const char *text, size_t size, struct sp_err *err);
+/* The template of a packed file (its Modelfile's TEMPLATE, else the checkpoint's), of a checkpoint
+ * folder, or of a file of its own. *out = NULL: there is none. SP_E_USAGE: it is written in another
+ * language than the one asked for. */
+SP_MUST_CHECK enum sp_status sp_template_open_file(struct sp_template **out, const char *path,
+                                                   enum sp_template_language language,
+                                                   struct sp_err *err);
+/* The template of a package; *out = NULL: it has none. */
+SP_MUST_CHECK enum sp_status sp_package_template(const struct sp_package *package,
+                                                 struct sp_template **out, struct sp_err *err);
+void sp_template_free(struct sp_template *t); /* NULL is fine */
+
+enum sp_template_language sp_template_language(const struct sp_template *t);
+/* The text that it was compiled from: *size bytes, borrowed from the template. */
+const char *sp_template_text(const struct sp_template *t, size_t *size);
+
+/* A wall clock, to the second, in any time zone. */
+struct sp_template_time {
+    int year, month, day; /* 2025, 1..12, 1..31 */
+    int hour, minute, second;
+};
+struct sp_template_time sp_template_now(void); /* local time */
+
+/* Renders a conversation. Reads the first half of the request only. *text owned by the caller
+ * (free), NUL-terminated. */
+SP_MUST_CHECK enum sp_status sp_template_apply(char **text, size_t *size,
+                                               const struct sp_template *t,
+                                               const struct sp_chat_request *request,
+                                               struct sp_err *err);
+
+/* ---- chat -------------------------------------------------------------------------------------
+ *
+ *   struct sp_chat_request ask = {.size = sizeof ask, .turns = turns, .n_turns = 1, .tools =
+ * tools}; sp_chat_open(&chat, package, NULL, &err); sp_chat_prompt_open(&prompt, chat, &ask, &err);
+ *   sp_chat_reader_open(&reader, prompt, NULL, &err);
+ *   sp_chat_prompt_apply(prompt, &request);
+ *   sp_session_generate(session, &request, &result, &err);  callbacks: sp_chat_reader_text,
+ * _special sp_chat_reader_finish(reader, &err); sp_chat_reader_answer(reader, &answer);
+ *
+ * cli/examples/chat.c is the whole program. */
+
+/* How a model converses: its template, and the format in which it writes reasoning and tool calls,
+ * which is learned from the template. Prompts of one chat are made by one thread at a time; prompts
+ * and readers may then be used by a thread each. */
+struct sp_chat;
+
+/* Zero but for `size` is valid. */
+struct sp_chat_options {
+    size_t size;                             /* sizeof (struct sp_chat_options) */
+    const struct sp_template *chat_template; /* borrowed until close; NULL: the package's */
+    const struct sp_tokenizer *tokenizer;    /* borrowed until close; NULL: the package's */
+};
+
+/* package: borrowed until close; NULL: a template is given, and eos tokens are not known. options
+ * NULL: none. SP_E_UNSUPPORTED: there is no template. A format that cannot be learned is no
+ * failure: then reasoning and calls stay in the content. */
+SP_MUST_CHECK enum sp_status sp_chat_open(struct sp_chat **out, const struct sp_package *package,
+                                          const struct sp_chat_options *options,
+                                          struct sp_err *err);
+void sp_chat_close(struct sp_chat *chat); /* NULL is fine; after its prompts */
+
+/* All pointers are borrowed from the chat. */
+struct sp_chat_info {
+    size_t size; /* sizeof (struct sp_chat_info), set by the caller */
+    const struct sp_template *chat_template;
+    bool has_reasoning, has_tool_calls; /* can be separated from content */
+    const char *reasoning;              /* for people: "<think>...</think>", or "unknown" */
+    const char *tool_calls;             /* for people, the same */
+    /* What the template expects of messages with tool calls: */
+    bool text_arguments;            /* arguments are JSON in a string, not an object */
+    bool null_content;              /* content is null where it is empty */
+    bool no_content_with_reasoning; /* content is absent where there is reasoning */
+    bool has_end_id;
+    uint32_t end_id; /* the special token that ends an answer in the template */
+};
+void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info);
+
+/* A message of plain text; all NUL-terminated UTF-8. */
+struct sp_chat_message {
+    const char *role; /* "system", "user", "assistant" */
+    const char *content;
+    const char *reasoning; /* of an assistant's message; NULL: none */
+};
+
+/* A conversation, and the answer that is asked for. JSON texts are NUL-terminated and have the form
+ * of OpenAI's chat completions API; NULL: none. Everything is borrowed during the call. Zero but
+ * for `size` and the messages is valid. */
+struct sp_chat_request {
+    size_t size; /* sizeof (struct sp_chat_request) */
+    /* The conversation: messages as JSON, or else turns. */
+    const char *messages;                /* JSON: [{"role": ..., "content": ...}, ...] */
+    const struct sp_chat_message *turns; /* [n_turns] */
+    size_t n_turns;
+    const char *tools;           /* JSON: [{"type": "function", "function": {...}}, ...] */
+    const char *kwargs;          /* JSON: an object of further variables of a Jinja template */
+    const char *vars;            /* JSON: an object, all variables there are */
+    const char *prompt, *suffix; /* JSON strings: text around a gap, in place of messages (Go) */
+    bool omit_generation_prompt; /* the text does not open the assistant's message (Jinja) */
+    bool is_think_set, think;    /* asks for reasoning, or for none, where the template can */
+    const char *think_level;     /* "low", "high", ...; NULL: none */
+    const struct sp_template_time *now; /* NULL: the local time */
+    /* The answer: */
+    const char *prefix; /* [prefix_size] how it begins, which it does not repeat */
+    size_t prefix_size;
+    const struct sp_grammar *response_format; /* of its content; borrowed until the prompt is
+                                                 closed; NULL: any text */
+    bool strict_calls;                        /* calls match the schemas of their tools; */
+    bool must_call;                           /* the answer is calls, which do so too, */
+    const char *function;                     /* of this function; NULL: of any */
+    bool one_call;                            /* at most one call */
+    const uint32_t *end_ids;                  /* [n_end_ids] more tokens that end it */
+    size_t n_end_ids;
+    bool ignore_eos; /* the template's own end of an answer does not end it */
+};
+
+/* A rendered conversation; immutable. */
+struct sp_chat_prompt;
+
+/* SP_E_INPUT: invalid JSON, or a prompt without a token; SP_E_UNSUPPORTED: the calls of this model
+ * cannot be constrained, a schema is not supported, or a `prefix` where answers begin with
+ * reasoning. Errors of tools begin with "tools" or "tool_choice". */
+SP_MUST_CHECK enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out,
+                                                 const struct sp_chat *chat,
+                                                 const struct sp_chat_request *request,
+                                                 struct sp_err *err);
+void sp_chat_prompt_close(struct sp_chat_prompt *prompt); /* NULL is fine; after its readers */
+
+/* All pointers are borrowed from the prompt. */
+struct sp_chat_prompt_info {
+    size_t size;      /* sizeof (struct sp_chat_prompt_info), set by the caller */
+    const char *text; /* [text_size] and a NUL */
+    size_t text_size;
+    const uint32_t *ids; /* [n_ids] */
+    size_t n_ids;
+    bool plain; /* the whole answer is content: it has no reasoning and no calls */
+};
+void sp_chat_prompt_describe(const struct sp_chat_prompt *prompt, struct sp_chat_prompt_info *info);
+
+/* Sets prompt, end_ids, grammar and special_ids of a request, borrowed from the prompt. */
+void sp_chat_prompt_apply(const struct sp_chat_prompt *prompt, struct sp_request *request);
+
+/* *n_tokens = the length of the prompt. Reads the conversation and the prefix only. */
+SP_MUST_CHECK enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
+                                                  const struct sp_chat_request *request,
+                                                  size_t *n_tokens, struct sp_err *err);
+
+enum sp_chat_part_kind {
+    SP_CHAT_CONTENT,
+    SP_CHAT_REASONING,
+    SP_CHAT_TOOL_CALL, /* a complete one */
+    /* With stream_calls, in place of a constrained call: its name, then its arguments as the model
+     * writes them. The end of the answer may cut such a call. */
+    SP_CHAT_TOOL_CALL_START,
+    SP_CHAT_TOOL_CALL_ARGUMENTS,
+};
+
+/* A part of an answer as it comes. Borrowed during the callback. */
+struct sp_chat_part {
+    enum sp_chat_part_kind kind;
+    const char *text; /* [size], empty for SP_CHAT_TOOL_CALL_START only; of a complete call: its
+                       * arguments, a JSON object */
+    size_t size;
+    const char *name; /* the function of SP_CHAT_TOOL_CALL and SP_CHAT_TOOL_CALL_START */
+};
+
+/* Zero but for `size` is valid. */
+struct sp_chat_reader_options {
+    size_t size;           /* sizeof (struct sp_chat_reader_options) */
+    bool stream_calls;     /* emit constrained calls as they are written */
+    uint64_t call_id_seed; /* of the ids of calls: other answers shall have others */
+    /* Receives each part; NULL: none does. Nonzero: no more parts, and SP_E_CHECK "interrupted". */
+    int (*part)(void *context, const struct sp_chat_part *part);
+    void *context;
+};
+
+/* Separates one answer into reasoning, content and tool calls while it is generated. */
+struct sp_chat_reader;
+
+/* prompt: borrowed until close; NULL: the whole answer is content. options NULL: none. */
+SP_MUST_CHECK enum sp_status sp_chat_reader_open(struct sp_chat_reader **out,
+                                                 const struct sp_chat_prompt *prompt,
+                                                 const struct sp_chat_reader_options *options,
+                                                 struct sp_err *err);
+void sp_chat_reader_close(struct sp_chat_reader *reader); /* NULL is fine */
+
+/* What sp_request.text and sp_request.special deliver, in this order. After a failure (SP_E_NOMEM,
+ * or the callback stopped) the reader takes no more. */
+SP_MUST_CHECK enum sp_status sp_chat_reader_text(struct sp_chat_reader *reader, const char *text,
+                                                 size_t size, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_chat_reader_special(struct sp_chat_reader *reader, uint32_t id,
+                                                    struct sp_err *err);
+/* Counts a token of the answer; optional: it is for the numbers of tokens in struct sp_chat_answer.
+ */
+void sp_chat_reader_count_token(struct sp_chat_reader *reader);
+/* The answer is complete: emits what could still have become a tag. */
+SP_MUST_CHECK enum sp_status sp_chat_reader_finish(struct sp_chat_reader *reader,
+                                                   struct sp_err *err);
+
+struct sp_chat_span {
+    const char *at; /* [len] and a NUL; never NULL */
+    size_t len;
+};
+
+enum { SP_CHAT_CALL_ID_SIZE = 10 };
+
+struct sp_chat_call {
+    char id[SP_CHAT_CALL_ID_SIZE]; /* nine letters and digits */
+    char *name;
+    char *arguments; /* [size] and a NUL; a JSON object */
+    size_t size;
+};
+
+/* A run of content or of reasoning, or a call: the order in which the model wrote them. */
+struct sp_chat_segment {
+    enum sp_chat_part_kind kind; /* CONTENT, REASONING or TOOL_CALL */
+    size_t at, size;             /* bytes of content or reasoning; of a call: its index, and 1 */
+    size_t n_tokens;             /* that were counted */
+};
+
+/* The answer so far. All pointers are borrowed from the reader until it reads on. */
+struct sp_chat_answer {
+    size_t size; /* sizeof (struct sp_chat_answer), set by the caller */
+    struct sp_chat_span content, reasoning;
+    const struct sp_chat_call *calls; /* [n_calls] */
+    size_t n_calls;
+    const struct sp_chat_segment
+        *segments; /* [n_segments] neighbours differ in kind, or are calls */
+    size_t n_segments;
+    size_t n_reasoning_tokens; /* that were counted */
+};
+void sp_chat_reader_answer(const struct sp_chat_reader *reader, struct sp_chat_answer *answer);
+
 /* ---- logits -----------------------------------------------------------------------------------
  */
 

@@ -171,18 +171,6 @@ enum sp_status sp_template_source_open(struct sp_template **out, const char *pat
     return SP_OK;
 }
 
-struct sp_template_time sp_template_now(void)
-{
-    struct sp_template_time now = {1970, 1, 1, 0, 0, 0};
-    time_t seconds = time(NULL);
-    struct tm tm;
-
-    if (localtime_r(&seconds, &tm) == NULL) return now;
-    now = (struct sp_template_time){tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
-                                    tm.tm_hour,        tm.tm_min,     tm.tm_sec};
-    return now;
-}
-
 /* Exactly `n` digits at *at, and *at moves behind them. */
 static bool digits(const char **at, int n, int *out)
 {

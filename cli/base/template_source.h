@@ -16,8 +16,6 @@ SP_MUST_CHECK enum sp_status sp_template_source_open(struct sp_template **out, c
 SP_MUST_CHECK enum sp_status
 sp_template_source_pack(struct sp_template **out, const struct sp_pack *pack, struct sp_err *err);
 
-/* The wall clock, in local time. */
-struct sp_template_time sp_template_now(void);
 /* "2025-06-15" or "2025-06-15 12:00:00" (also with a T between); noon where there is no time. */
 SP_MUST_CHECK enum sp_status sp_template_parse_date(struct sp_template_time *out, const char *text,
                                                     struct sp_err *err);

@@ -136,3 +136,16 @@ enum sp_status sp_copy_text(char **out, const char *text, size_t len, struct sp_
     *out = copy;
     return SP_OK;
 }
+
+enum sp_status sp_copy_options(void *to, size_t size, const void *from, const char *name,
+                               struct sp_err *err)
+{
+    size_t given;
+
+    memcpy(&given, from, sizeof given);
+    if (given < sizeof given) {
+        return sp_fail(err, SP_E_USAGE, "struct %s has the size %zu, expected sizeof", name, given);
+    }
+    memcpy(to, from, given < size ? given : size);
+    return SP_OK;
+}

@@ -43,4 +43,10 @@ SP_MUST_CHECK enum sp_status sp_grow(void *array, size_t *cap, size_t want, size
 SP_MUST_CHECK enum sp_status sp_copy_text(char **out, const char *text, size_t len,
                                           struct sp_err *err);
 
+/* Copies a caller's struct, whose first member is its size, into `to`, which is `size` zero bytes:
+ * members that the caller's version of the struct lacks stay zero. SP_E_USAGE where the size is not
+ * set; `name` is that of the struct. */
+SP_MUST_CHECK enum sp_status sp_copy_options(void *to, size_t size, const void *from,
+                                             const char *name, struct sp_err *err);
+
 #endif

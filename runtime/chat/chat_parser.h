@@ -9,25 +9,8 @@
 #define SP_RUNTIME_CHAT_CHAT_PARSER_H
 
 #include "runtime/chat/chat_format.h"
+#include "runtime/spectool.h"
 
-enum sp_chat_part_kind {
-    SP_CHAT_CONTENT,
-    SP_CHAT_REASONING,
-    SP_CHAT_TOOL_CALL,
-    /* Where calls are told as they come, before a call: it has begun, and parts of its arguments,
-     * as the model writes them. Not of all calls; one that the answer's end cuts has no more. */
-    SP_CHAT_TOOL_CALL_START,
-    SP_CHAT_TOOL_CALL_ARGUMENTS,
-};
-
-/* Borrowed during the call. */
-struct sp_chat_part {
-    enum sp_chat_part_kind kind;
-    const char *text; /* [size], never empty but where a call has begun; of a call: its arguments, a
-                       * JSON object */
-    size_t size;
-    const char *name; /* of a call, whole or begun */
-};
 typedef void sp_chat_part_fn(void *context, const struct sp_chat_part *piece);
 
 struct sp_chat_parser_options {

@@ -232,3 +232,8 @@ enum sp_status sp_package_decode(const struct sp_package *package, const uint32_
     if (st) return st;
     return sp_tokenizer_decode(package->tokenizer, ids, n, skip_special, text, size, err);
 }
+
+const struct sp_tokenizer *sp_package_tokenizer(const struct sp_package *package)
+{
+    return package->tokenizer;
+}

@@ -414,9 +414,9 @@ static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat
         (st = append_member(out, ", \"content\": ", m->content, err))) {
         return st;
     }
-    if (m->thought != NULL &&
-        ((st = append_member(out, ", \"reasoning_content\": ", m->thought, err)) ||
-         (st = append_member(out, ", \"thinking\": ", m->thought, err)))) {
+    if (m->reasoning != NULL &&
+        ((st = append_member(out, ", \"reasoning_content\": ", m->reasoning, err)) ||
+         (st = append_member(out, ", \"thinking\": ", m->reasoning, err)))) {
         return st;
     }
     return sp_strbuf_append(out, "}", 1, err);

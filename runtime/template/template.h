@@ -8,28 +8,12 @@
 #define SP_RUNTIME_TEMPLATE_TEMPLATE_H
 
 #include "format/base/json.h"
+#include "runtime/spectool.h"
 #include "runtime/template/template_limits.h"
-
-enum sp_template_language { SP_TEMPLATE_UNKNOWN, SP_TEMPLATE_JINJA, SP_TEMPLATE_GO };
 
 /* By its marks: `{%`, `{{ name` and the like are Jinja's, `{{ .Field`, `{{ if` Go's. UNKNOWN where
  * there are none. */
 enum sp_template_language sp_template_recognise(const char *text, size_t size);
-
-struct sp_template; /* opaque */
-
-/* UNKNOWN: recognised, and Go where there are no marks (so it is in a Modelfile). Errors are
- * "template:LINE: ...". */
-SP_MUST_CHECK enum sp_status sp_template_compile(struct sp_template **out, const char *text,
-                                                 size_t size, enum sp_template_language language,
-                                                 struct sp_err *err);
-void sp_template_free(struct sp_template *t); /* NULL is fine */
-enum sp_template_language sp_template_language(const struct sp_template *t);
-/* What it was compiled from: *size bytes, borrowed. */
-const char *sp_template_text(const struct sp_template *t, size_t *size);
-
-/* Compiles and drops it: what `create` asks about a TEMPLATE. */
-SP_MUST_CHECK enum sp_status sp_template_check(const char *text, size_t size, struct sp_err *err);
 
 /* Where a template may come from, the first that is there counts; texts are borrowed, NULL: absent.
  */
@@ -71,12 +55,6 @@ SP_MUST_CHECK enum sp_status sp_template_render(char **text, size_t *len,
                                                 const struct sp_template *t,
                                                 const struct sp_template_input *input,
                                                 struct sp_err *err);
-
-/* A turn of a conversation. */
-struct sp_chat_message {
-    const char *role, *content; /* "system", "user", "assistant"; both NUL-terminated, borrowed */
-    const char *thought;        /* of an assistant's answer, the same; NULL: none */
-};
 
 /* Thinking, where a template lets one choose. */
 enum sp_thinking { SP_THINK_DEFAULT, SP_THINK_ON, SP_THINK_OFF };

@@ -1,6 +1,8 @@
-/* What a template may use up, and the time it is told: both are given by the caller. */
+/* What a template may use up. */
 #ifndef SP_RUNTIME_TEMPLATE_TEMPLATE_LIMITS_H
 #define SP_RUNTIME_TEMPLATE_TEMPLATE_LIMITS_H
+
+#include "runtime/spectool.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,12 +16,6 @@
 enum {
     SP_TEMPLATE_MAX_NESTING = 100, /* blocks in blocks, parentheses in parentheses */
     SP_TEMPLATE_MAX_CALLS = 600,   /* evaluation inside evaluation, macros included */
-};
-
-/* A wall clock, to the second, in whatever zone the caller likes. */
-struct sp_template_time {
-    int year, month, day; /* 2025, 1..12, 1..31 */
-    int hour, minute, second;
 };
 
 #endif

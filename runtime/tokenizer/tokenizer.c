@@ -3,6 +3,7 @@
 #include "format/tokenizer/byte_level.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
+#include "format/packfile.h"
 #include "runtime/tokenizer/bpe.h"
 #include "runtime/tokenizer/pretoken.h"
 #include "runtime/spectool.h"
@@ -75,6 +76,8 @@ void sp_tokenizer_close(struct sp_tokenizer *tok)
     release_chain(&tok->normalizer);
     release_chain(&tok->splitter);
     release_chain(&tok->decoder);
+    sp_pack_close(tok->own_pack);
+    free(tok->own_blob);
     free(tok);
 }
 
@@ -263,4 +266,32 @@ done:
     sp_regex_matcher_close(e.matcher);
     free(e.ids.at);
     return st;
+}
+
+/* Bytes of the text of one token. */
+static bool decoded_size(size_t *size, const struct sp_tokenizer *tok, uint32_t id,
+                         bool skip_special)
+{
+    char *text = NULL;
+
+    if (sp_tokenizer_decode(tok, &id, 1, skip_special, &text, size, NULL)) return false;
+    free(text);
+    return true;
+}
+
+bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const char *text, uint32_t *id,
+                                  size_t *size)
+{
+    uint32_t *ids = NULL;
+    size_t n, shown = 0;
+    bool special;
+
+    if (sp_tokenizer_encode(tok, text, strlen(text), SP_ENCODE_PARSE_SPECIAL, &ids, &n, NULL)) {
+        return false;
+    }
+    special = n > 0 && decoded_size(&shown, tok, ids[0], true) && shown == 0 &&
+              decoded_size(size, tok, ids[0], false) && *size > 0;
+    if (special) *id = ids[0];
+    free(ids);
+    return special;
 }

@@ -17,6 +17,8 @@ struct sp_tokenizer {
     struct sp_tokmap map; /* views of the block, which is borrowed */
     struct sp_chain normalizer, splitter, decoder;
     struct sp_added raw, normal;
+    struct sp_pack *own_pack; /* what the block is in, owned; NULL: the caller's */
+    uint8_t *own_blob;        /* the same of a block that was compiled from a tokenizer.json */
 };
 
 #endif

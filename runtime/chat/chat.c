@@ -1,0 +1,138 @@
+/* A chat: opening it learns from the template how the model writes answers. */
+#include "runtime/chat/chat.h"
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What the template writes after the text `answer` in a conversation, without the whitespace before
+ * it; owned by the caller; NULL where the template does not render it. */
+static char *text_after_answer(const struct sp_template *t, const char *conversation,
+                               const char *answer)
+{
+    struct sp_json *messages = NULL;
+    struct sp_template_input in = {.now = {2000, 1, 1, 0, 0, 0}};
+    char *text = NULL, *tail;
+    size_t size;
+
+    if (sp_json_parse(&messages, conversation, strlen(conversation), SP_JSON_STRICT, NULL)) {
+        return NULL;
+    }
+    in.messages = messages;
+    if (sp_template_render(&text, &size, t, &in, NULL)) text = NULL;
+    sp_json_free(messages);
+    tail = text ? strstr(text, answer) : NULL;
+    if (tail != NULL) {
+        tail += strlen(answer);
+        tail += strspn(tail, " \r\n");
+        memmove(text, tail, strlen(tail) + 1);
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
+/* Some templates write another token after the last answer than after earlier ones: the token after
+ * the last answer counts. Go templates leave the last answer open. */
+static void find_end_id(struct sp_chat *chat)
+{
+#define MESSAGES                                                                                   \
+    "[{\"role\":\"user\",\"content\":\"1\"},{\"role\":\"assistant\",\"content\":\"Answer\"}"
+    static const char last[] = MESSAGES "]",
+                      earlier[] = MESSAGES ",{\"role\":\"user\",\"content\":\"2\"}]";
+#undef MESSAGES
+    bool go = sp_template_language(chat->template) == SP_TEMPLATE_GO;
+    char *tail = text_after_answer(chat->template, go ? earlier : last, "Answer");
+    size_t size;
+
+    if (tail == NULL) return;
+    chat->has_end_id = sp_tokenizer_leading_special(chat->tokenizer, tail, &chat->end_id, &size);
+    free(tail);
+}
+
+static void forget_format(struct sp_chat *chat)
+{
+    chat->format = (struct sp_chat_format){.reasoning_open = ""};
+    sp_chat_specials_release(&chat->specials[0]);
+    sp_chat_specials_release(&chat->specials[1]);
+}
+
+/* What cannot be learned stays in the text of answers, and is no failure. */
+static enum sp_status learn(struct sp_chat *chat, struct sp_err *err)
+{
+    struct sp_err own = {0};
+    enum sp_status st = sp_chat_format_learn(&chat->format, chat->template, chat->tokenizer, &own);
+
+    for (size_t calls = 0; calls < 2 && chat->tokenizer && !st; calls++) {
+        st = sp_chat_specials_find(&chat->specials[calls], &chat->format, chat->tokenizer,
+                                   calls == 1, &own);
+    }
+    if (st == SP_E_NOMEM) return sp_fail(err, st, "%s", own.text);
+    if (st) forget_format(chat);
+    (void)sp_chat_format_describe_reasoning(chat->reasoning, &chat->format);
+    (void)sp_chat_format_describe_calls(chat->tool_calls, &chat->format);
+    if (chat->tokenizer) find_end_id(chat);
+    return SP_OK;
+}
+
+static enum sp_status find_template(struct sp_chat *chat, const struct sp_chat_options *options,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((chat->template = options->chat_template) != NULL) return SP_OK;
+    if (chat->package == NULL) {
+        return sp_fail(err, SP_E_USAGE, "a chat needs a package or a template");
+    }
+    if ((st = sp_package_template(chat->package, &chat->own_template, err))) return st;
+    chat->template = chat->own_template;
+    if (chat->template) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "the file has no chat template");
+}
+
+enum sp_status sp_chat_open(struct sp_chat **out, const struct sp_package *package,
+                            const struct sp_chat_options *options, struct sp_err *err)
+{
+    struct sp_chat_options o = {0};
+    struct sp_chat *chat = NULL;
+    enum sp_status st;
+
+    if (options && (st = sp_copy_options(&o, sizeof o, options, "sp_chat_options", err))) return st;
+    if ((st = sp_new(&chat, 1, sizeof *chat, err))) return st;
+    chat->package = package;
+    chat->tokenizer = o.tokenizer ? o.tokenizer : package ? sp_package_tokenizer(package) : NULL;
+    if ((st = find_template(chat, &o, err)) || (st = learn(chat, err))) goto done;
+    *out = chat;
+    chat = NULL;
+done:
+    sp_chat_close(chat);
+    return st;
+}
+
+void sp_chat_close(struct sp_chat *chat)
+{
+    if (chat == NULL) return;
+    forget_format(chat);
+    sp_template_free(chat->own_template);
+    free(chat);
+}
+
+void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info)
+{
+    const struct sp_tool_call_format *calls = &chat->format.calls;
+    const struct sp_chat_info all = {
+        .size = info->size,
+        .chat_template = chat->template,
+        .has_reasoning = sp_chat_format_has_reasoning(&chat->format),
+        .has_tool_calls = calls->form != SP_TOOL_CALL_UNKNOWN,
+        .reasoning = chat->reasoning,
+        .tool_calls = chat->tool_calls,
+        .text_arguments = calls->text_arguments,
+        .null_content = calls->null_content,
+        .no_content_with_reasoning = calls->form == SP_TOOL_CALL_HARMONY,
+        .has_end_id = chat->has_end_id,
+        .end_id = chat->end_id,
+    };
+
+    memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
+}

@@ -1,0 +1,44 @@
+/* What a chat and its prompts are inside: for chat.c, chat_prompt.c and chat_reader.c alone. The
+ * functions are public and declared in runtime/spectool.h.
+ *
+ *   chat          a template, and the format of the answers that it was learned from
+ *   chat_prompt   messages -> text, ids, grammar, and what the answer is read by
+ *   chat_reader   the answer's text and special tokens -> parts, and the whole answer */
+#ifndef SP_RUNTIME_CHAT_CHAT_H
+#define SP_RUNTIME_CHAT_CHAT_H
+
+#include "runtime/chat/chat_format.h"
+#include "runtime/spectool.h"
+
+struct sp_chat {
+    const struct sp_package *package;     /* borrowed; NULL: none */
+    const struct sp_tokenizer *tokenizer; /* borrowed; NULL: none */
+    const struct sp_template *template;   /* own_template, or borrowed */
+    struct sp_template *own_template;     /* owned; NULL: another one is used */
+    struct sp_chat_format format;
+    struct sp_chat_specials specials[2]; /* owned; [0]: in tags of reasoning, [1]: and of calls */
+    char reasoning[SP_CHAT_FORMAT_TEXT], tool_calls[SP_CHAT_FORMAT_TEXT]; /* for people */
+    bool has_end_id;
+    uint32_t end_id; /* the special token that the template writes after an answer */
+};
+
+struct sp_chat_prompt {
+    const struct sp_chat *chat; /* borrowed */
+    char *text;                 /* [size] and a NUL; owned, as everything below */
+    size_t size;
+    uint32_t *ids; /* [n_ids] */
+    size_t n_ids;
+    uint32_t *end_ids; /* [n_end_ids] */
+    size_t n_end_ids;
+    uint32_t *special_ids; /* [n_special_ids] those of `specials` */
+    size_t n_special_ids;
+    const struct sp_chat_specials *specials; /* borrowed from the chat; NULL: none */
+    struct sp_grammar *own_grammar;          /* owned; NULL: grammar is the request's */
+    const struct sp_grammar *grammar;        /* NULL: the answer is not constrained */
+    struct sp_json *tools;                   /* owned; whose calls are read; NULL: none */
+    bool plain;                              /* the whole answer is content */
+    bool in_reasoning;                       /* the prompt has opened the reasoning */
+    bool constrained_calls;                  /* the grammar holds calls to the schemas of tools */
+};
+
+#endif

@@ -1,0 +1,261 @@
+/* The prompt of a conversation: its ids, and what its answer is constrained to and read by. */
+#include "format/base/mem.h"
+#include "format/base/strbuf.h"
+#include "runtime/chat/chat.h"
+#include "runtime/chat/chat_grammar.h"
+#include "runtime/template/template_request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the grammar ------------------------------------------------------------------------------
+ */
+
+/* Are tool calls constrained to the schemas of the tools? Where calls cannot be recognised, no
+ * answer has several. */
+static bool constrains_calls(const struct sp_chat *chat, const struct sp_chat_request *request)
+{
+    if (request->tools == NULL) return false;
+    return request->strict_calls || request->must_call ||
+           (request->one_call && sp_chat_format_can_constrain_calls(&chat->format));
+}
+
+/* The ids that end an answer: those of the package, then those of the prompt. *ends is owned by the
+ * caller. */
+static enum sp_status list_ends(uint32_t **ends, size_t *n, const struct sp_chat_prompt *p,
+                                struct sp_err *err)
+{
+    struct sp_package_info info = {.n_eos = 0};
+    enum sp_status st;
+
+    if (p->chat->package) sp_package_describe(p->chat->package, &info);
+    if ((st = sp_new(ends, info.n_eos + p->n_end_ids, sizeof **ends, err))) return st;
+    if (info.n_eos) memcpy(*ends, info.eos, info.n_eos * sizeof **ends);
+    if (p->n_end_ids) memcpy(*ends + info.n_eos, p->end_ids, p->n_end_ids * sizeof **ends);
+    *n = info.n_eos + p->n_end_ids;
+    return SP_OK;
+}
+
+/* The response format and constrained calls follow the reasoning. A response format without
+ * reasoning or calls is the grammar itself. */
+static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_chat_request *request,
+                                   const struct sp_json *tools, struct sp_err *err)
+{
+    const struct sp_chat *chat = p->chat;
+    struct sp_chat_grammar_options options = {
+        .format = &chat->format,
+        .tokenizer = chat->tokenizer,
+        .thinking = sp_reasoning_mode_of(&chat->format, p->text, p->size,
+                                         !request->is_think_set || request->think),
+        .content = request->response_format,
+        .tools = p->constrained_calls ? tools : NULL,
+        .function = request->function,
+        .must_call = request->must_call,
+        .one_call = request->one_call,
+    };
+    uint32_t *ends = NULL;
+    enum sp_status st;
+
+    p->grammar = request->response_format;
+    if (options.tools == NULL &&
+        (request->response_format == NULL || options.thinking == SP_REASONING_NONE)) {
+        return SP_OK;
+    }
+    if ((st = list_ends(&ends, &options.n_ends, p, err))) return st;
+    options.ends = ends;
+    st = sp_chat_grammar(&p->own_grammar, &options, err);
+    if (st && options.tools) sp_context(err, request->must_call ? "tool_choice" : "tools");
+    p->grammar = p->own_grammar;
+    free(ends);
+    return st;
+}
+
+/* ---- the reading of the answer ----------------------------------------------------------------
+ */
+
+static enum sp_status list_specials(struct sp_chat_prompt *p, bool calls, struct sp_err *err)
+{
+    enum sp_status st;
+
+    p->specials = &p->chat->specials[calls];
+    if ((st = sp_new(&p->special_ids, p->specials->n, sizeof *p->special_ids, err))) return st;
+    p->n_special_ids = p->specials->n;
+    for (size_t i = 0; i < p->n_special_ids; i++)
+        p->special_ids[i] = p->specials->at[i].id;
+    return SP_OK;
+}
+
+/* *tools is taken over where calls are read. Content that has a response format is searched for
+ * calls only where these are constrained too. */
+static enum sp_status plan_reading(struct sp_chat_prompt *p, const struct sp_chat_request *request,
+                                   struct sp_json **tools, struct sp_err *err)
+{
+    const struct sp_chat *chat = p->chat;
+    bool calls;
+    enum sp_status st;
+
+    p->in_reasoning = sp_chat_format_opens_reasoning(&chat->format, p->text, p->size);
+    p->constrained_calls = constrains_calls(chat, request);
+    if (request->prefix_size > 0 && p->in_reasoning) {
+        return sp_fail(
+            err, SP_E_UNSUPPORTED,
+            "the last message is a partial answer, which a model that always reasons first "
+            "cannot continue");
+    }
+    if ((st = make_grammar(p, request, *tools, err))) return st;
+    p->plain = request->response_format && p->own_grammar == NULL;
+    if (p->plain) return SP_OK;
+    calls = request->tools && (request->response_format == NULL || p->constrained_calls);
+    if (calls) {
+        p->tools = *tools;
+        *tools = NULL;
+    }
+    return list_specials(p, calls, err);
+}
+
+/* ---- the whole --------------------------------------------------------------------------------
+ */
+
+static enum sp_status list_end_ids(struct sp_chat_prompt *p, const struct sp_chat_request *request,
+                                   struct sp_err *err)
+{
+    bool own = p->chat->has_end_id && !request->ignore_eos;
+    enum sp_status st = sp_new(&p->end_ids, request->n_end_ids + own, sizeof *p->end_ids, err);
+
+    if (st) return st;
+    if (own) p->end_ids[p->n_end_ids++] = p->chat->end_id;
+    for (size_t i = 0; i < request->n_end_ids; i++)
+        p->end_ids[p->n_end_ids++] = request->end_ids[i];
+    return SP_OK;
+}
+
+static enum sp_status append_prefix(struct sp_chat_prompt *p, const struct sp_chat_request *request,
+                                    struct sp_err *err)
+{
+    struct sp_strbuf text = {0};
+    enum sp_status st;
+
+    if (request->prefix_size == 0) return SP_OK;
+    if ((st = sp_strbuf_append(&text, p->text, p->size, err)) ||
+        (st = sp_strbuf_append(&text, request->prefix, request->prefix_size, err)) ||
+        (st = sp_strbuf_append(&text, "", 1, err))) {
+        sp_strbuf_release(&text);
+        return st;
+    }
+    free(p->text);
+    p->text = text.at;
+    p->size = text.len - 1;
+    return SP_OK;
+}
+
+/* The template writes every special token itself, so the tokenizer adds none. */
+static enum sp_status encode(struct sp_chat_prompt *p, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (p->chat->tokenizer == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "there is no tokenizer for prompts");
+    }
+    st = sp_tokenizer_encode(p->chat->tokenizer, p->text, p->size, SP_ENCODE_PARSE_SPECIAL, &p->ids,
+                             &p->n_ids, err);
+    if (!st && p->n_ids == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
+    return st;
+}
+
+static enum sp_status render(struct sp_chat_prompt *p, const struct sp_template_request *request,
+                             struct sp_err *err)
+{
+    enum sp_status st =
+        sp_template_render(&p->text, &p->size, p->chat->template, &request->input, err);
+
+    if (st) sp_context(err, "the chat template");
+    return st;
+}
+
+enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_chat *chat,
+                                   const struct sp_chat_request *request, struct sp_err *err)
+{
+    struct sp_chat_request r = {0};
+    struct sp_template_request parsed = {0};
+    struct sp_chat_prompt *p = NULL;
+    enum sp_status st;
+
+    if ((st = sp_copy_options(&r, sizeof r, request, "sp_chat_request", err)) ||
+        (st = sp_new(&p, 1, sizeof *p, err))) {
+        return st;
+    }
+    p->chat = chat;
+    if ((st = sp_template_request_read(&parsed, &r, SP_JSON_STRICT, err)) ||
+        (st = render(p, &parsed, err)) || (st = list_end_ids(p, &r, err))) {
+        goto done;
+    }
+    /* Text around a gap is no conversation: what fills the gap is content. */
+    p->plain = parsed.messages == NULL;
+    p->grammar = r.response_format;
+    if (!p->plain) st = plan_reading(p, &r, &parsed.tools, err);
+    if (st || (st = append_prefix(p, &r, err)) || (st = encode(p, err))) goto done;
+    *out = p;
+    p = NULL;
+done:
+    sp_template_request_release(&parsed);
+    sp_chat_prompt_close(p);
+    return st;
+}
+
+void sp_chat_prompt_close(struct sp_chat_prompt *p)
+{
+    if (p == NULL) return;
+    sp_grammar_close(p->own_grammar);
+    sp_json_free(p->tools);
+    free(p->text);
+    free(p->ids);
+    free(p->end_ids);
+    free(p->special_ids);
+    free(p);
+}
+
+void sp_chat_prompt_describe(const struct sp_chat_prompt *p, struct sp_chat_prompt_info *info)
+{
+    const struct sp_chat_prompt_info all = {
+        .size = info->size,
+        .text = p->text,
+        .text_size = p->size,
+        .ids = p->ids,
+        .n_ids = p->n_ids,
+        .plain = p->plain,
+    };
+
+    memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
+}
+
+void sp_chat_prompt_apply(const struct sp_chat_prompt *p, struct sp_request *request)
+{
+    request->prompt = p->ids;
+    request->n_prompt = p->n_ids;
+    request->end_ids = p->end_ids;
+    request->n_end_ids = p->n_end_ids;
+    request->grammar = p->grammar;
+    request->special_ids = p->special_ids;
+    request->n_special_ids = p->n_special_ids;
+}
+
+enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
+                                    const struct sp_chat_request *request, size_t *n_tokens,
+                                    struct sp_err *err)
+{
+    struct sp_chat_request r = {0};
+    struct sp_template_request parsed = {0};
+    struct sp_chat_prompt p = {.chat = chat};
+    enum sp_status st;
+
+    if ((st = sp_copy_options(&r, sizeof r, request, "sp_chat_request", err))) return st;
+    st = sp_template_request_read(&parsed, &r, SP_JSON_STRICT, err);
+    if (!st) st = render(&p, &parsed, err);
+    if (!st) st = append_prefix(&p, &r, err);
+    if (!st) st = encode(&p, err);
+    if (!st) *n_tokens = p.n_ids;
+    sp_template_request_release(&parsed);
+    free(p.text);
+    free(p.ids);
+    return st;
+}

@@ -1,0 +1,157 @@
+#include "runtime/template/template_request.h"
+#include "format/base/mem.h"
+#include "format/base/strbuf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- messages of plain texts ------------------------------------------------------------------
+ */
+
+static enum sp_status append_string(struct sp_strbuf *out, const char *text, struct sp_err *err)
+{
+    enum sp_status st = sp_strbuf_append(out, "\"", 1, err);
+    char escape[8];
+
+    for (; *text && !st; text++) {
+        unsigned char c = (unsigned char)*text;
+
+        if (c == '"' || c == '\\') {
+            snprintf(escape, sizeof escape, "\\%c", c);
+        } else if (c < 0x20) {
+            snprintf(escape, sizeof escape, "\\u%04x", c);
+        } else {
+            st = sp_strbuf_append(out, text, 1, err);
+            continue;
+        }
+        st = sp_strbuf_append(out, escape, strlen(escape), err);
+    }
+    return st ? st : sp_strbuf_append(out, "\"", 1, err);
+}
+
+static enum sp_status append_member(struct sp_strbuf *out, const char *key, const char *text,
+                                    struct sp_err *err)
+{
+    enum sp_status st = sp_strbuf_append(out, key, strlen(key), err);
+
+    return st ? st : append_string(out, text, err);
+}
+
+/* Jinja templates and Go templates have different names for reasoning. */
+static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat_message *m,
+                                     struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_strbuf_append(out, ", ", out->len > 1 ? 2 : 0, err)) ||
+        (st = append_member(out, "{\"role\": ", m->role, err)) ||
+        (st = append_member(out, ", \"content\": ", m->content, err))) {
+        return st;
+    }
+    if (m->reasoning != NULL &&
+        ((st = append_member(out, ", \"reasoning_content\": ", m->reasoning, err)) ||
+         (st = append_member(out, ", \"thinking\": ", m->reasoning, err)))) {
+        return st;
+    }
+    return sp_strbuf_append(out, "}", 1, err);
+}
+
+enum sp_status sp_template_read_turns(struct sp_json **out, const struct sp_chat_message *turns,
+                                      size_t n_turns, struct sp_err *err)
+{
+    struct sp_strbuf array = {0};
+    enum sp_status st = sp_strbuf_append(&array, "[", 1, err);
+
+    for (size_t i = 0; i < n_turns && !st; i++)
+        st = append_message(&array, &turns[i], err);
+    if (!st) st = sp_strbuf_append(&array, "]", 1, err);
+    if (!st) st = sp_json_parse(out, array.at, array.len, SP_JSON_STRICT, err);
+    sp_strbuf_release(&array);
+    return st;
+}
+
+/* ---- requests ---------------------------------------------------------------------------------
+ */
+
+static enum sp_status parse(struct sp_json **out, const char *text, const char *name,
+                            enum sp_json_strictness strictness, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (text == NULL) return SP_OK;
+    if ((st = sp_json_parse(out, text, strlen(text), strictness, err))) sp_context(err, "%s", name);
+    return st;
+}
+
+enum sp_status sp_template_request_read(struct sp_template_request *out,
+                                        const struct sp_chat_request *r,
+                                        enum sp_json_strictness strictness, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = parse(&out->messages, r->messages, "messages", strictness, err)) ||
+        (st = parse(&out->tools, r->tools, "tools", strictness, err)) ||
+        (st = parse(&out->kwargs, r->kwargs, "kwargs", strictness, err)) ||
+        (st = parse(&out->vars, r->vars, "vars", strictness, err)) ||
+        (st = parse(&out->prompt, r->prompt, "prompt", strictness, err)) ||
+        (st = parse(&out->suffix, r->suffix, "suffix", strictness, err))) {
+        return st;
+    }
+    if (r->turns && r->messages == NULL &&
+        (st = sp_template_read_turns(&out->messages, r->turns, r->n_turns, err))) {
+        return st;
+    }
+    out->input = (struct sp_template_input){
+        .messages = out->messages,
+        .tools = out->tools,
+        .kwargs = out->kwargs,
+        .vars = out->vars,
+        .prompt = out->prompt,
+        .suffix = out->suffix,
+        .generation_prompt = !r->omit_generation_prompt,
+        .think = r->think,
+        .is_think_set = r->is_think_set,
+        .think_level = r->think_level,
+        .now = r->now ? *r->now : sp_template_now(),
+    };
+    return SP_OK;
+}
+
+void sp_template_request_release(struct sp_template_request *request)
+{
+    sp_json_free(request->messages);
+    sp_json_free(request->tools);
+    sp_json_free(request->kwargs);
+    sp_json_free(request->vars);
+    sp_json_free(request->prompt);
+    sp_json_free(request->suffix);
+    *request = (struct sp_template_request){0};
+}
+
+enum sp_status sp_template_apply(char **text, size_t *size, const struct sp_template *t,
+                                 const struct sp_chat_request *request, struct sp_err *err)
+{
+    struct sp_chat_request r = {0};
+    struct sp_template_request parsed = {0};
+    enum sp_status st;
+
+    if ((st = sp_copy_options(&r, sizeof r, request, "sp_chat_request", err))) return st;
+    st = sp_template_request_read(&parsed, &r, SP_JSON_LENIENT, err);
+    if (!st) st = sp_template_render(text, size, t, &parsed.input, err);
+    sp_template_request_release(&parsed);
+    return st;
+}
+
+struct sp_template_time sp_template_now(void)
+{
+    struct sp_template_time now = {1970, 1, 1, 0, 0, 0};
+    time_t seconds = time(NULL);
+    struct tm tm;
+
+    if (localtime_r(&seconds, &tm) == NULL) return now;
+    now = (struct sp_template_time){tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday,
+                                    tm.tm_hour,        tm.tm_min,     tm.tm_sec};
+    return now;
+}

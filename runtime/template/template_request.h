@@ -1,0 +1,28 @@
+/* The conversation of a struct sp_chat_request, whose parts are JSON texts, parsed for a template.
+ */
+#ifndef SP_RUNTIME_TEMPLATE_TEMPLATE_REQUEST_H
+#define SP_RUNTIME_TEMPLATE_TEMPLATE_REQUEST_H
+
+#include "runtime/spectool.h"
+#include "runtime/template/template.h"
+
+/* Valid when zeroed. All JSON is owned. */
+struct sp_template_request {
+    struct sp_json *messages, *tools, *kwargs, *vars, *prompt, *suffix; /* NULL: none */
+    struct sp_template_input input;                                     /* borrows from them */
+};
+
+/* Borrows the texts of `request`, all of whose members are set. *out is the caller's to release,
+ * also on failure. SP_E_INPUT names the member that is not valid JSON. */
+SP_MUST_CHECK enum sp_status sp_template_request_read(struct sp_template_request *out,
+                                                      const struct sp_chat_request *request,
+                                                      enum sp_json_strictness strictness,
+                                                      struct sp_err *err);
+void sp_template_request_release(struct sp_template_request *request);
+
+/* *out = messages as JSON, owned by the caller. SP_E_INPUT: a text is not valid UTF-8. */
+SP_MUST_CHECK enum sp_status sp_template_read_turns(struct sp_json **out,
+                                                    const struct sp_chat_message *turns,
+                                                    size_t n_turns, struct sp_err *err);
+
+#endif
