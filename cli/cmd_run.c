@@ -110,7 +110,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     enum sp_status st;
     struct sp_ids ids = {0};
     struct sp_result result = {0};
-    struct sp_message message = {0};
+    struct sp_chat_reader *reader = NULL;
 
     st = o->ids ? sp_ids_parse(&ids, o->ids, err) : request(&g->conversation, args, err);
     if (st) goto done;
@@ -120,7 +120,8 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     }
     st = sp_generation_check_context(g, o->ids ? ids.n : g->conversation.prompt.n, err);
     if (st) goto done;
-    st = sp_generation_answer(&result, &message, g, o->ids ? &ids : &g->conversation.prompt, err);
+    st = sp_generation_answer(&result, &reader, g, o->ids ? &ids : &g->conversation.prompt,
+                              g->conversation.rendered, err);
     if (st) goto done;
     if (result.stop == SP_STOP_CONTEXT && !o->json) {
         fprintf(stderr, "the context of %zu tokens is full, so the answer ends here%s\n",
@@ -131,7 +132,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     }
     if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
 done:
-    sp_message_release(&message);
+    sp_chat_reader_close(reader);
     sp_result_release(&result);
     sp_ids_release(&ids);
     return st;

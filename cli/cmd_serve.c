@@ -166,12 +166,10 @@ static bool is_loopback(const char *host)
 }
 
 /* By which thoughts and calls are told apart. */
-static void print_tags(const struct sp_chat_format *answers)
+static void print_tags(const struct sp_chat_info *chat)
 {
-    char tags[SP_CHAT_FORMAT_TEXT];
-
-    fprintf(stderr, "reasoning: %s\n", sp_chat_format_describe_reasoning(tags, answers));
-    fprintf(stderr, "tool calls: %s\n", sp_chat_format_describe_calls(tags, answers));
+    fprintf(stderr, "reasoning: %s\n", chat->reasoning);
+    fprintf(stderr, "tool calls: %s\n", chat->tool_calls);
 }
 
 static void announce(const struct sp_serve *s, const struct options *o, const struct sp_http *http)
@@ -270,7 +268,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;
     if (o->verbose) {
         sp_settings_print(stderr, &settings);
-        print_tags(&g.conversation.answers);
+        print_tags(&g.conversation.chat_info);
     }
     st = serve_requests(&s, o, &guard, err);
 done:

@@ -455,6 +455,8 @@ struct sp_chat_request {
     const char *kwargs;          /* JSON: an object of further variables of a Jinja template */
     const char *vars;            /* JSON: an object, all variables there are */
     const char *prompt, *suffix; /* JSON strings: text around a gap, in place of messages (Go) */
+    const uint32_t *ids;         /* [n_ids] a prompt that is ready, in place of a conversation */
+    size_t n_ids;
     bool omit_generation_prompt; /* the text does not open the assistant's message (Jinja) */
     bool is_think_set, think;    /* asks for reasoning, or for none, where the template can */
     const char *think_level;     /* "low", "high", ...; NULL: none */

@@ -55,7 +55,7 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
 {
     struct sp_generation g;
     struct sp_result result = {0};
-    struct sp_message message = {0};
+    struct sp_chat_reader *reader = NULL;
     enum sp_status st;
 
     pthread_mutex_lock(&b->reading);
@@ -64,12 +64,12 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     if (st) return st;
     g.style.whole = out;
     g.session = sp_session_pool_take(b->sessions, line->ids.at, line->ids.n);
-    st = sp_generation_answer(&result, &message, &g, &line->ids, err);
+    st = sp_generation_answer(&result, &reader, &g, &line->ids, line->rendered, err);
     sp_session_pool_give(b->sessions, g.session);
     if (st == SP_OK && result.stop == SP_STOP_CANCELLED) {
         st = sp_fail(err, SP_E_CHECK, "interrupted");
     }
-    sp_message_release(&message);
+    sp_chat_reader_close(reader);
     sp_result_release(&result);
     return st;
 }

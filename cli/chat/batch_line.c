@@ -6,6 +6,7 @@
 
 void sp_batch_line_release(struct sp_batch_line *line)
 {
+    sp_chat_prompt_close(line->rendered);
     sp_ids_release(&line->ids);
     sp_grammar_close(line->grammar);
     sp_settings_release(&line->settings);
@@ -86,9 +87,20 @@ static enum sp_status set_thinking(struct sp_conversation *c, const struct sp_js
     return sp_conversation_set_thinking(c, word, err);
 }
 
+static enum sp_status request_ids(struct sp_conversation *c, const struct sp_json *prompt,
+                                  struct sp_err *err)
+{
+    struct sp_ids ids = {0};
+    enum sp_status st = sp_ids_of_json(&ids, prompt, err);
+
+    if (!st) st = sp_conversation_ask_ids(c, &ids, err);
+    sp_ids_release(&ids);
+    return st;
+}
+
 /* A text, ids, or a conversation. */
-static enum sp_status request(struct sp_conversation *c, struct sp_ids *ids,
-                              const struct sp_json *line, struct sp_err *err)
+static enum sp_status request(struct sp_conversation *c, const struct sp_json *line,
+                              struct sp_err *err)
 {
     const struct sp_json *messages = sp_json_get(line, "messages");
     const struct sp_json *prompt =
@@ -97,11 +109,20 @@ static enum sp_status request(struct sp_conversation *c, struct sp_ids *ids,
     const char *text = sp_json_to_string(prompt, &size);
 
     if (messages) return sp_conversation_ask_all(c, messages, err);
-    if (sp_json_kind(prompt) == SP_JSON_ARRAY) return sp_ids_of_json(ids, prompt, err);
+    if (sp_json_kind(prompt) == SP_JSON_ARRAY) return request_ids(c, prompt, err);
     if (text != NULL) return size ? sp_conversation_ask(c, text, size, err) : SP_OK;
     return sp_fail(
         err, SP_E_INPUT,
         "expected a string, an array of token ids, or an object with prompt or messages");
+}
+
+static void take_prompt(struct sp_batch_line *line, struct sp_conversation *c)
+{
+    line->ids = c->prompt;
+    line->rendered = c->rendered;
+    c->prompt = (struct sp_ids){0};
+    c->cap_prompt = 0;
+    c->rendered = NULL;
 }
 
 enum sp_status sp_batch_line_ask(struct sp_generation *out, struct sp_batch_line *line,
@@ -114,17 +135,17 @@ enum sp_status sp_batch_line_ask(struct sp_generation *out, struct sp_batch_line
     enum sp_status st = SP_OK;
 
     memcpy(level, c->think_level, sizeof level);
+    c->settings = &line->settings;
+    if (line->grammar) c->response_format = line->grammar;
     if (think != NULL) st = set_thinking(c, think, err);
-    if (st == SP_OK) st = request(c, &line->ids, line->json, err);
-    if (st == SP_OK && line->ids.at == NULL) {
-        line->ids = c->prompt;
-        c->prompt = (struct sp_ids){0};
-        c->cap_prompt = 0;
-    }
+    if (st == SP_OK) st = request(c, line->json, err);
+    if (st == SP_OK) take_prompt(line, c);
     *out = *g;
     out->settings = &line->settings;
     out->style.custom_id = line->custom_id;
     if (line->grammar) out->grammar = line->grammar;
+    c->settings = g->settings;
+    c->response_format = g->grammar;
     c->thinking = thinking;
     memcpy(c->think_level, level, sizeof level);
     sp_conversation_clear(c);

@@ -6,11 +6,12 @@
 #include "format/base/json.h"
 
 struct sp_batch_line {
-    struct sp_json *json;        /* owned, and lent to: */
-    const char *custom_id;       /* NULL: none */
-    struct sp_settings settings; /* owned */
-    struct sp_grammar *grammar;  /* owned; NULL: none of its own */
-    struct sp_ids ids;           /* the prompt; owned */
+    struct sp_json *json;            /* owned, and lent to: */
+    const char *custom_id;           /* NULL: none */
+    struct sp_settings settings;     /* owned */
+    struct sp_grammar *grammar;      /* owned; NULL: none of its own */
+    struct sp_ids ids;               /* the prompt; owned */
+    struct sp_chat_prompt *rendered; /* the same by a chat; owned; NULL: without a template */
 };
 void sp_batch_line_release(struct sp_batch_line *line);
 

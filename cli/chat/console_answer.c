@@ -16,12 +16,10 @@ struct stream {
     size_t n_prompt;
     bool logprobs;
     bool progress_drawn, coloured, dim;
-    char last; /* character shown */
-    const struct sp_chat_format_tags *tags;
-    struct sp_chat_parser *parser; /* NULL: all is content */
-    struct sp_message *message;
-    bool apart;     /* thoughts are shown apart, or not at all */
-    bool reasoning; /* one was shown, and nothing behind it */
+    char last;                     /* character shown */
+    struct sp_chat_reader *reader; /* borrowed; NULL: all is content */
+    bool apart;                    /* reasoning is shown apart, or not at all */
+    bool reasoning;                /* was shown, and nothing after it */
     enum sp_status status;
 };
 
@@ -68,39 +66,33 @@ static void dim(struct stream *s, bool on)
     s->dim = on;
 }
 
-/* Thoughts are dim, and a blank line stands behind them. */
-static void show_piece(void *context, const struct sp_chat_part *piece)
+/* Reasoning is dim, and an empty line follows it. */
+static int show_part(void *context, const struct sp_chat_part *part)
 {
     struct stream *s = context;
-    bool reasoning = piece->kind == SP_CHAT_REASONING;
+    bool reasoning = part->kind == SP_CHAT_REASONING;
 
-    if (!s->status) s->status = sp_message_add(s->message, piece, NULL);
-    if (!s->apart || (reasoning && s->style->hide_reasoning)) return;
+    if (!s->apart || (reasoning && s->style->hide_reasoning)) return 0;
     dim(s, reasoning);
     if (s->reasoning && !reasoning) write_text(s, "\n\n", 2);
     s->reasoning = reasoning;
-    write_text(s, piece->text, piece->size);
+    write_text(s, part->text, part->size);
+    return 0;
 }
 
-static int read_text(struct stream *s, const char *text, size_t size, bool special)
+/* What a callback returns after the reader returned `st`. */
+static int after_reading(struct stream *s, enum sp_status st)
 {
-    enum sp_status st = sp_chat_parser_feed(s->parser, text, size, special, NULL);
-
     if (st) s->status = st;
     if (s->apart) fflush(stdout);
-    return s->status != SP_OK;
+    return s->status != SP_OK || sp_signals_caught();
 }
 
 static int show_special(void *context, uint32_t id)
 {
     struct stream *s = context;
-    const struct sp_chat_specials *specials = s->tags->specials;
 
-    for (size_t i = 0; i < specials->n; i++) {
-        const char *text = specials->at[i].text;
-        if (specials->at[i].id == id && read_text(s, text, strlen(text), true)) return 1;
-    }
-    return sp_signals_caught();
+    return after_reading(s, sp_chat_reader_special(s->reader, id, NULL));
 }
 
 static int show_text(void *context, const char *text, size_t size, bool drafted)
@@ -108,7 +100,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
     struct stream *s = context;
 
     if (size == 0) return sp_signals_caught();
-    if (s->parser != NULL && read_text(s, text, size, false)) return 1;
+    if (s->reader && after_reading(s, sp_chat_reader_text(s->reader, text, size, NULL))) return 1;
     if (s->apart || s->style->whole) return sp_signals_caught();
     if (s->style->json) {
         struct sp_json_out out = {.file = stdout};
@@ -169,40 +161,28 @@ static void end_line(const struct stream *s, bool complete)
     if (s->last != '\n' || (complete && !terminal)) putchar('\n');
 }
 
-/* Reads with the marks; the ids of their special tokens are owned by the caller. */
-static enum sp_status open_parser(struct stream *s, struct sp_request *r, uint32_t **ids,
+static enum sp_status open_reader(struct stream *s, const struct sp_chat_prompt *prompt,
                                   struct sp_err *err)
 {
-    const struct sp_chat_format_tags *tags = s->tags;
-    const struct sp_chat_parser_options reading = {.format = tags->format,
-                                                   .in_reasoning = tags->in_reasoning,
-                                                   .piece = show_piece,
-                                                   .context = s};
-    enum sp_status st;
+    const struct sp_chat_reader_options options = {
+        .size = sizeof options, .part = show_part, .context = s};
 
-    if ((st = sp_new(ids, tags->specials->n, sizeof **ids, err))) return st;
-    for (size_t i = 0; i < tags->specials->n; i++)
-        (*ids)[i] = tags->specials->at[i].id;
-    r->special_ids = *ids;
-    r->n_special_ids = tags->specials->n;
-    r->special = show_special;
     s->apart = !s->style->json &&
                (s->style->hide_reasoning || (sp_out_is_screen(stdout) && !s->style->show_draft));
-    return sp_chat_parser_open(&s->parser, &reading, err);
+    return sp_chat_reader_open(&s->reader, prompt, &options, err);
 }
 
-static enum sp_status close_parser(struct stream *s, enum sp_status st, struct sp_err *err)
+static enum sp_status finish_reader(struct stream *s, enum sp_status st, struct sp_err *err)
 {
-    if (!st && s->parser != NULL) st = sp_chat_parser_finish(s->parser, err);
+    if (!st && s->reader != NULL) st = sp_chat_reader_finish(s->reader, err);
     if (!st && s->status) st = sp_fail(err, s->status, "out of memory for the answer");
     dim(s, false);
-    sp_chat_parser_close(s->parser);
     return st;
 }
 
-enum sp_status sp_console_answer(struct sp_result *result, struct sp_message *message,
+enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader **reader,
                                  struct sp_session *session, const struct sp_request *request,
-                                 const struct sp_chat_format_tags *tags,
+                                 const struct sp_chat_prompt *prompt,
                                  const struct sp_console_style *style, struct sp_err *err)
 {
     struct stream stream = {
@@ -211,29 +191,25 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_message *me
         .n_prompt = request->n_prompt,
         .logprobs = request->logprobs,
         .last = '\n',
-        .tags = tags,
-        .message = message,
     };
     struct sp_request r = *request;
-    uint32_t *special_ids = NULL;
     enum sp_status st;
 
-    if (tags != NULL && (st = open_parser(&stream, &r, &special_ids, err))) goto done;
-
+    if (prompt != NULL && (st = open_reader(&stream, prompt, err))) return st;
+    *reader = stream.reader;
     r.digest = style->digest;
     r.context = &stream;
     r.prompt_progress = show_prompt_progress;
     if (style->prompt_cache) r.prompt_read = keep_prompt;
     r.token = show_token;
     r.text = show_text;
+    if (prompt != NULL) r.special = show_special;
     st = sp_session_generate(session, &r, result, err);
-    st = close_parser(&stream, st, err);
+    st = finish_reader(&stream, st, err);
     colour(&stream, false);
     if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
     if (!style->json) end_line(&stream, st == SP_OK);
     fflush(stdout);
-done:
-    free(special_ids);
     return st;
 }
 
@@ -279,11 +255,12 @@ static size_t n_positions(const struct sp_result *r)
     return n;
 }
 
-static void report_json(const struct sp_result *r, const struct sp_message *message,
+static void report_json(const struct sp_result *r, const struct sp_chat_reader *reader,
                         const struct sp_package_info *info, const struct sp_sampling *sampling,
                         const struct sp_console_style *style)
 {
     struct sp_json_out out = {.file = style->whole ? style->whole : stdout};
+    struct sp_chat_answer answer = {.size = sizeof answer};
     char digest[17];
 
     sp_json_out_begin(&out, NULL, '{');
@@ -293,11 +270,10 @@ static void report_json(const struct sp_result *r, const struct sp_message *mess
         sp_json_out_string(&out, "text", r->text, r->text_size);
     else
         sp_json_out_text(&out, "text", NULL);
-    if (message != NULL) {
-        sp_json_out_string(&out, "content", message->content.len ? message->content.at : "",
-                           message->content.len);
-        sp_json_out_string(&out, "thinking", message->reasoning.len ? message->reasoning.at : "",
-                           message->reasoning.len);
+    if (reader != NULL) {
+        sp_chat_reader_answer(reader, &answer);
+        sp_json_out_string(&out, "content", answer.content.at, answer.content.len);
+        sp_json_out_string(&out, "thinking", answer.reasoning.at, answer.reasoning.len);
     }
     sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
     rounds_to_json(&out, r, style->plain);
@@ -451,12 +427,12 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
     }
 }
 
-void sp_console_report(const struct sp_result *result, const struct sp_message *message,
+void sp_console_report(const struct sp_result *result, const struct sp_chat_reader *reader,
                        const struct sp_package_info *info, const struct sp_sampling *sampling,
                        struct sp_console_style *style)
 {
     if (style->json)
-        report_json(result, message, info, sampling, style);
+        report_json(result, reader, info, sampling, style);
     else if (style->verbose)
         report_long(result, info, style->plain);
     else

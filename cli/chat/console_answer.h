@@ -2,7 +2,6 @@
 #ifndef SP_CLI_CHAT_CONSOLE_ANSWER_H
 #define SP_CLI_CHAT_CONSOLE_ANSWER_H
 
-#include "cli/chat/message.h"
 #include "runtime/spectool.h"
 
 #include <stdio.h>
@@ -22,24 +21,19 @@ struct sp_console_style {
     const char *prompt_cache; /* file that keeps prompts, NULL: none; borrowed */
 };
 
-/* By which thoughts are told apart. */
-struct sp_chat_format_tags {
-    const struct sp_chat_format *format;
-    const struct sp_chat_specials *specials;
-    bool in_reasoning; /* the prompt has begun one */
-};
-
 /* Generates and shows. `request` comes without callbacks. A caught signal stops the answer
- * (SP_STOP_CANCELLED). marks NULL: all is content, as it comes; else `said` gets content and
- * thoughts apart (released by the caller, also on failure), and on a screen, or where thoughts are
- * hidden, they are shown apart; elsewhere the text is as it comes. */
+ * (SP_STOP_CANCELLED). prompt NULL: all is content, shown as it comes; else *reader separates
+ * content and reasoning (closed by the caller, also on failure; NULL where it could not be opened),
+ * which are shown apart on a screen, or where reasoning is hidden; elsewhere the text is shown as
+ * it comes. */
 SP_MUST_CHECK enum sp_status
-sp_console_answer(struct sp_result *result, struct sp_message *message, struct sp_session *session,
-                  const struct sp_request *request, const struct sp_chat_format_tags *tags,
-                  const struct sp_console_style *style, struct sp_err *err);
+sp_console_answer(struct sp_result *result, struct sp_chat_reader **reader,
+                  struct sp_session *session, const struct sp_request *request,
+                  const struct sp_chat_prompt *prompt, const struct sp_console_style *style,
+                  struct sp_err *err);
 
-/* Figures on stderr, or the last JSON object on stdout; said NULL: nothing was told apart. */
-void sp_console_report(const struct sp_result *result, const struct sp_message *message,
+/* Figures on stderr, or the last JSON object on stdout; reader NULL: nothing was separated. */
+void sp_console_report(const struct sp_result *result, const struct sp_chat_reader *reader,
                        const struct sp_package_info *info, const struct sp_sampling *sampling,
                        struct sp_console_style *style);
 

@@ -4,7 +4,6 @@
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 #include "format/pack_contents.h"
-#include "runtime/session/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,21 +125,33 @@ void sp_conversation_release(struct sp_conversation *c)
     free(c->turns);
     free(c->system);
     sp_ids_release(&c->prompt);
-    sp_chat_specials_release(&c->specials);
+    sp_chat_prompt_close(c->rendered);
+    sp_chat_close(c->chat);
     sp_template_free(c->template);
     memset(c, 0, sizeof *c);
 }
 
-void sp_conversation_attach(struct sp_conversation *c, const struct sp_package *package)
+enum sp_status sp_conversation_attach(struct sp_conversation *c, const struct sp_package *package,
+                                      struct sp_err *err)
 {
+    const struct sp_chat_options options = {.size = sizeof options, .chat_template = c->template};
+    enum sp_status st;
+
     c->package = package;
-    if (c->template == NULL) return;
-    c->has_end_id = sp_prompt_end_of_turn(&c->end_id, package, c->template);
-    /* What is not learned stays in the text. */
-    if (sp_chat_format_learn(&c->answers, c->template, package->tokenizer, NULL) ||
-        sp_chat_specials_find(&c->specials, &c->answers, package->tokenizer, false, NULL)) {
-        c->answers = (struct sp_chat_format){0};
-    }
+    if (c->template == NULL) return SP_OK;
+    if ((st = sp_chat_open(&c->chat, package, &options, err))) return st;
+    c->chat_info.size = sizeof c->chat_info;
+    sp_chat_describe(c->chat, &c->chat_info);
+    return SP_OK;
+}
+
+bool sp_conversation_separates_reasoning(const struct sp_conversation *c,
+                                         const struct sp_chat_prompt *prompt)
+{
+    struct sp_chat_prompt_info info = {.size = sizeof info};
+
+    sp_chat_prompt_describe(prompt, &info);
+    return c->chat_info.has_reasoning && !info.plain;
 }
 
 static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids, size_t n,
@@ -156,35 +167,48 @@ static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids,
     return SP_OK;
 }
 
-/* The template writes every special token itself: nothing is added to what it says. */
+/* Makes c->rendered and c->prompt of a request that has its conversation. */
+static enum sp_status open_prompt(struct sp_conversation *c, struct sp_chat_request *request,
+                                  struct sp_err *err)
+{
+    struct sp_chat_prompt_info info = {.size = sizeof info};
+    uint32_t stop_ids[SP_MAX_STOPS];
+    enum sp_status st;
+
+    sp_chat_prompt_close(c->rendered);
+    c->rendered = NULL;
+    request->size = sizeof *request;
+    request->is_think_set = c->thinking != SP_THINK_DEFAULT;
+    request->think = c->thinking == SP_THINK_ON;
+    request->think_level = *c->think_level ? c->think_level : NULL;
+    request->now = &c->now;
+    request->response_format = c->response_format;
+    request->ignore_eos = c->ignore_eos;
+    request->end_ids = stop_ids;
+    if (c->settings) request->n_end_ids = sp_prompt_stop_ids(stop_ids, c->package, c->settings);
+    if ((st = sp_chat_prompt_open(&c->rendered, c->chat, request, err))) return st;
+    sp_chat_prompt_describe(c->rendered, &info);
+    c->prompt.n = 0;
+    return append_ids(c, info.ids, info.n_ids, err);
+}
+
 static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
 {
-    enum sp_status st;
-    struct sp_template_conversation chat = {.system = c->system,
-                                            .n_messages = c->n_turns,
-                                            .thinking = c->thinking,
-                                            .think_level = *c->think_level ? c->think_level : NULL,
-                                            .now = c->now};
+    struct sp_chat_request request = {.n_turns = 0};
     struct sp_chat_message *messages = NULL;
-    char *text = NULL;
-    size_t size;
+    enum sp_status st;
 
-    if ((st = sp_new(&messages, c->n_turns, sizeof *messages, err))) return st;
-    for (size_t i = 0; i < c->n_turns; i++)
-        messages[i] =
-            (struct sp_chat_message){c->turns[i].role, c->turns[i].content, c->turns[i].reasoning};
-    chat.messages = messages;
-    st = sp_template_chat(&text, &size, c->template, &chat, err);
-    free(messages);
-    if (st) {
-        sp_context(err, "the chat template");
-        return st;
+    if ((st = sp_new(&messages, c->n_turns + 1, sizeof *messages, err))) return st;
+    if (c->system != NULL && *c->system) {
+        messages[request.n_turns++] = (struct sp_chat_message){"system", c->system, NULL};
     }
-    sp_ids_release(&c->prompt);
-    c->cap_prompt = 0;
-    c->thinks = sp_reasoning_mode_of(&c->answers, text, size, c->thinking != SP_THINK_OFF);
-    st = sp_prompt_raw(&c->prompt, c->package, text, size, false, err);
-    free(text);
+    for (size_t i = 0; i < c->n_turns; i++) {
+        messages[request.n_turns++] =
+            (struct sp_chat_message){c->turns[i].role, c->turns[i].content, c->turns[i].reasoning};
+    }
+    request.turns = messages;
+    st = open_prompt(c, &request, err);
+    free(messages);
     return st;
 }
 
@@ -266,23 +290,35 @@ enum sp_status sp_conversation_ask_all(struct sp_conversation *c, const struct s
     return st;
 }
 
-static enum sp_status add_answer(struct sp_conversation *c, const struct sp_message *message,
+enum sp_status sp_conversation_ask_ids(struct sp_conversation *c, const struct sp_ids *ids,
+                                       struct sp_err *err)
+{
+    struct sp_chat_request request = {.ids = ids->at, .n_ids = ids->n};
+
+    c->prompt.n = 0;
+    if (c->template && ids->n > 0) return open_prompt(c, &request, err);
+    return append_ids(c, ids->at, ids->n, err);
+}
+
+static enum sp_status add_answer(struct sp_conversation *c, const struct sp_chat_reader *reader,
                                  struct sp_err *err)
 {
-    const struct sp_strbuf *content = &message->content, *reasoning = &message->reasoning;
-    enum sp_status st =
-        add_turn(c, "assistant", content->len ? content->at : "", content->len, err);
+    struct sp_chat_answer answer = {.size = sizeof answer};
+    enum sp_status st;
 
-    if (st || reasoning->len == 0) return st;
-    return sp_copy_text(&c->turns[c->n_turns - 1].reasoning, reasoning->at, reasoning->len, err);
+    sp_chat_reader_answer(reader, &answer);
+    st = add_turn(c, "assistant", answer.content.at, answer.content.len, err);
+    if (st || answer.reasoning.len == 0) return st;
+    return sp_copy_text(&c->turns[c->n_turns - 1].reasoning, answer.reasoning.at,
+                        answer.reasoning.len, err);
 }
 
 enum sp_status sp_conversation_answered(struct sp_conversation *c, const struct sp_result *result,
-                                        const struct sp_message *message, struct sp_err *err)
+                                        const struct sp_chat_reader *reader, struct sp_err *err)
 {
     enum sp_status st;
 
-    if (c->template != NULL && message != NULL) return add_answer(c, message, err);
+    if (c->template != NULL && reader != NULL) return add_answer(c, reader, err);
     if (c->template != NULL) {
         return add_turn(c, "assistant", result->text, result->text_size, err);
     }

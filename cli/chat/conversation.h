@@ -7,11 +7,12 @@
 #define SP_CLI_CHAT_CONVERSATION_H
 
 #include "cli/chat/prompt.h"
-#include "cli/chat/message.h"
 #include "format/packfile.h"
-#include "runtime/chat/chat_grammar.h"
 
 enum { SP_THINK_LEVEL_SIZE = 16 };
+
+/* Whether the template is asked for reasoning. */
+enum sp_thinking { SP_THINK_DEFAULT, SP_THINK_ON, SP_THINK_OFF };
 
 /* A turn that is kept. */
 struct sp_turn {
@@ -23,21 +24,23 @@ struct sp_turn {
 struct sp_conversation {
     const struct sp_package *package; /* borrowed; set before the first question */
     struct sp_template *template;     /* owned; NULL: raw */
+    struct sp_chat *chat;             /* of the template; owned; NULL: raw */
+    struct sp_chat_info chat_info;    /* of the chat */
     char *system;                     /* owned; NULL: none */
     struct sp_turn *turns;
     size_t n_turns, cap_turns;
-    size_t n_given;                   /* of these, MESSAGE records of the file */
-    struct sp_chat_format answers;    /* learned from the template */
-    struct sp_chat_specials specials; /* in its marks of thoughts; owned */
+    size_t n_given; /* of these, MESSAGE records of the file */
+    /* By what answers are constrained and ended; set before a question: */
+    const struct sp_grammar *response_format; /* borrowed; NULL: none */
+    const struct sp_settings *settings;       /* its stops; borrowed; NULL: none */
+    bool ignore_eos;
     enum sp_thinking thinking;
     char think_level[SP_THINK_LEVEL_SIZE]; /* empty: none */
     struct sp_template_time now;           /* one for the whole conversation */
-    struct sp_ids prompt;                  /* what is asked; owned */
-    enum sp_reasoning_mode thinks;         /* ... by an answer that begins so */
+    struct sp_chat_prompt *rendered;       /* of the last question; owned; NULL: raw */
+    struct sp_ids prompt;                  /* its ids; owned */
     size_t cap_prompt;
-    size_t n_kept;   /* raw: ids of the turns before the question */
-    bool has_end_id; /* the template's own end of an answer */
-    uint32_t end_id;
+    size_t n_kept; /* raw: ids of the turns before the question */
 };
 
 /* Template, SYSTEM and MESSAGE records of a packed file; `raw`: without them. A system message that
@@ -50,7 +53,13 @@ SP_MUST_CHECK enum sp_status sp_conversation_open(struct sp_conversation *c,
 void sp_conversation_release(struct sp_conversation *c);
 
 /* Gives it the package that its prompts are for. */
-void sp_conversation_attach(struct sp_conversation *c, const struct sp_package *package);
+SP_MUST_CHECK enum sp_status sp_conversation_attach(struct sp_conversation *c,
+                                                    const struct sp_package *package,
+                                                    struct sp_err *err);
+
+/* Is reasoning separated from content in the answer to a prompt of the chat? */
+bool sp_conversation_separates_reasoning(const struct sp_conversation *c,
+                                         const struct sp_chat_prompt *prompt);
 
 SP_MUST_CHECK enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char *text,
                                                         struct sp_err *err);
@@ -67,11 +76,14 @@ SP_MUST_CHECK enum sp_status sp_conversation_ask(struct sp_conversation *c, cons
 SP_MUST_CHECK enum sp_status sp_conversation_ask_all(struct sp_conversation *c,
                                                      const struct sp_json *messages,
                                                      struct sp_err *err);
-/* The answer joins the conversation, whole or interrupted; `said`: its content and thoughts apart,
- * NULL: not told apart. */
+/* A prompt of ids, without any message. */
+SP_MUST_CHECK enum sp_status sp_conversation_ask_ids(struct sp_conversation *c,
+                                                     const struct sp_ids *ids, struct sp_err *err);
+/* The answer joins the conversation, whole or interrupted; reader: which separated its
+ * reasoning; NULL: none did. */
 SP_MUST_CHECK enum sp_status sp_conversation_answered(struct sp_conversation *c,
                                                       const struct sp_result *result,
-                                                      const struct sp_message *message,
+                                                      const struct sp_chat_reader *reader,
                                                       struct sp_err *err);
 /* Forgets the question that got no answer. */
 void sp_conversation_withdraw(struct sp_conversation *c);

@@ -1,7 +1,6 @@
 #include "cli/chat/generation.h"
 #include "cli/base/out.h"
 #include "format/base/mem.h"
-#include "runtime/session/session.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -53,7 +52,12 @@ enum sp_status sp_generation_open(struct sp_generation *g, const struct sp_args 
     if ((st = sp_backend_open_package(&g->package, g->path, &opts, err))) return st;
     sp_package_describe(g->package, &g->info);
     sp_backend_resolve_draft(&g->info, g->package, sp_backend_draft_by_of(&opts));
-    if (g->info.has_tokenizer) sp_conversation_attach(&g->conversation, g->package);
+    g->conversation.settings = g->settings;
+    g->conversation.response_format = g->grammar;
+    g->conversation.ignore_eos = g->ignore_eos;
+    if (g->info.has_tokenizer && (st = sp_conversation_attach(&g->conversation, g->package, err))) {
+        return st;
+    }
     return open_session(g, args, &opts, err);
 }
 
@@ -96,46 +100,8 @@ enum sp_status sp_generation_check_context(const struct sp_generation *g, size_t
         context, max);
 }
 
-/* The tokens that end an answer beside those that the checkpoint names: the template's own end of a
- * turn, and special tokens given as stop texts, which no text ever shows. */
-static size_t find_end_ids(uint32_t ids[SP_MAX_STOPS + 1], const struct sp_generation *g,
-                           const struct sp_settings *s)
-{
-    size_t n = 0, size;
-
-    if (!g->info.has_tokenizer) return 0;
-    if (g->conversation.has_end_id && !g->ignore_eos) ids[n++] = g->conversation.end_id;
-    for (size_t i = 0; i < s->n_stops; i++) {
-        if (sp_prompt_special(&ids[n], &size, g->package, s->stops[i])) {
-            n += size == strlen(s->stops[i]);
-        }
-    }
-    return n;
-}
-
-enum sp_status sp_generation_grammar(struct sp_grammar **out,
-                                     const struct sp_chat_grammar_options *form,
-                                     const struct sp_generation *g,
-                                     const struct sp_settings *settings, struct sp_err *err)
-{
-    struct sp_chat_grammar_options whole = *form;
-    uint32_t end_ids[SP_MAX_STOPS + 1], *ends = NULL;
-    size_t n = find_end_ids(end_ids, g, settings), n_eos = g->info.n_eos;
-    enum sp_status st = sp_new(&ends, n_eos + n, sizeof *ends, err);
-
-    if (st) return st;
-    if (n_eos) memcpy(ends, g->info.eos, n_eos * sizeof *ends);
-    if (n) memcpy(ends + n_eos, end_ids, n * sizeof *ends);
-    whole.tokenizer = g->package->tokenizer;
-    whole.ends = ends;
-    whole.n_ends = n_eos + n;
-    st = sp_chat_grammar(out, &whole, err);
-    free(ends);
-    return st;
-}
-
 void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
-                           uint32_t end_ids[SP_MAX_STOPS + 1], const struct sp_generation *g,
+                           uint32_t end_ids[SP_MAX_STOPS], const struct sp_generation *g,
                            const struct sp_settings *s, const struct sp_ids *prompt)
 {
     sp_settings_sampling(sampling, s);
@@ -145,7 +111,7 @@ void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
         .max_tokens = s->n_predict > 0 ? (size_t)s->n_predict : 0,
         .ignore_eos = g->ignore_eos,
         .end_ids = end_ids,
-        .n_end_ids = find_end_ids(end_ids, g, s),
+        .n_end_ids = sp_prompt_stop_ids(end_ids, g->package, s),
         .plain = g->no_draft || s->draft_len == 0,
         .draft_len = (int)s->draft_len,
         .sampling = sampling,
@@ -155,51 +121,24 @@ void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
     };
 }
 
-/* Constrained output without reasoning before it is all content. */
-bool sp_generation_separates_reasoning(const struct sp_generation *g)
-{
-    const struct sp_conversation *c = &g->conversation;
-
-    return c->template != NULL && (g->grammar == NULL || c->thinks != SP_REASONING_NONE) &&
-           sp_chat_format_has_reasoning(&c->answers);
-}
-
-/* *out = the grammar of structured output after reasoning, owned by the caller; unchanged where the
- * answer is not constrained or has no reasoning. */
-static enum sp_status open_grammar(struct sp_grammar **out, const struct sp_generation *g,
-                                   struct sp_err *err)
-{
-    const struct sp_conversation *c = &g->conversation;
-    const struct sp_chat_grammar_options form = {
-        .format = &c->answers, .thinking = c->thinks, .content = g->grammar};
-
-    if (g->grammar == NULL || !sp_generation_separates_reasoning(g)) return SP_OK;
-    return sp_generation_grammar(out, &form, g, g->settings, err);
-}
-
-enum sp_status sp_generation_answer(struct sp_result *result, struct sp_message *message,
+enum sp_status sp_generation_answer(struct sp_result *result, struct sp_chat_reader **reader,
                                     struct sp_generation *g, const struct sp_ids *ids,
-                                    struct sp_err *err)
+                                    const struct sp_chat_prompt *rendered, struct sp_err *err)
 {
-    const struct sp_conversation *c = &g->conversation;
-    const struct sp_chat_format_tags tags = {&c->answers, &c->specials,
-                                             c->thinks == SP_REASONING_OPEN};
-    bool apart = sp_generation_separates_reasoning(g);
+    bool separates = rendered && sp_conversation_separates_reasoning(&g->conversation, rendered);
     enum sp_status st;
-    struct sp_grammar *grammar = NULL;
     struct sp_sampling sampling;
-    uint32_t end_ids[SP_MAX_STOPS + 1];
+    uint32_t end_ids[SP_MAX_STOPS];
     struct sp_request request;
 
-    if ((st = open_grammar(&grammar, g, err))) return st;
+    *reader = NULL;
     sp_generation_request(&request, &sampling, end_ids, g, g->settings, ids);
+    if (rendered) sp_chat_prompt_apply(rendered, &request);
     request.measure = !g->no_draft && g->info.draft != NULL && g->style.whole == NULL;
     request.logprobs = g->logprobs;
     request.n_top = g->n_top;
-    if (grammar) request.grammar = grammar;
-    st = sp_console_answer(result, message, g->session, &request, apart ? &tags : NULL, &g->style,
-                           err);
-    if (!st) sp_console_report(result, apart ? message : NULL, &g->info, &sampling, &g->style);
-    sp_grammar_close(grammar);
+    st = sp_console_answer(result, reader, g->session, &request, separates ? rendered : NULL,
+                           &g->style, err);
+    if (!st) sp_console_report(result, *reader, &g->info, &sampling, &g->style);
     return st;
 }

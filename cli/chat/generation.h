@@ -7,7 +7,6 @@
 #include "cli/chat/conversation.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/settings.h"
-#include "runtime/chat/chat_grammar.h"
 
 struct sp_generation {
     const char *path;
@@ -48,27 +47,16 @@ SP_MUST_CHECK enum sp_status sp_generation_check_context(const struct sp_generat
 
 /* What is asked of the session: no callbacks, no log-probabilities. Borrows from everything. */
 void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
-                           uint32_t end_ids[SP_MAX_STOPS + 1],
-                           const struct sp_generation *generation,
+                           uint32_t end_ids[SP_MAX_STOPS], const struct sp_generation *generation,
                            const struct sp_settings *settings, const struct sp_ids *prompt);
 
-/* *out = the grammar of an answer, owned by the caller; `form` but for the tokenizer and what ends
- * an answer. */
-SP_MUST_CHECK enum sp_status sp_generation_grammar(struct sp_grammar **out,
-                                                   const struct sp_chat_grammar_options *form,
-                                                   const struct sp_generation *generation,
-                                                   const struct sp_settings *settings,
-                                                   struct sp_err *err);
-
-/* One answer to these ids, shown with its figures. result owned by the caller. An interrupted
- * answer is no failure: result->stop says so; a prompt that was interrupted is SP_E_CHECK. `said`
- * (released by the caller): content and thoughts apart, where sp_generation_separates_reasoning. */
-SP_MUST_CHECK enum sp_status sp_generation_answer(struct sp_result *result,
-                                                  struct sp_message *message,
-                                                  struct sp_generation *generation,
-                                                  const struct sp_ids *ids, struct sp_err *err);
-
-/* Are thoughts told apart in answers to the conversation? */
-bool sp_generation_separates_reasoning(const struct sp_generation *generation);
+/* One answer to these ids, shown with its figures. rendered: the prompt of a chat that has these
+ * ids; NULL: none. *result is owned by the caller. An interrupted answer is no failure:
+ * result->stop says so; a prompt that was interrupted is SP_E_CHECK. *reader (closed by the caller,
+ * before the prompt) separated content and reasoning; NULL: nothing was separated. */
+SP_MUST_CHECK enum sp_status
+sp_generation_answer(struct sp_result *result, struct sp_chat_reader **reader,
+                     struct sp_generation *generation, const struct sp_ids *ids,
+                     const struct sp_chat_prompt *rendered, struct sp_err *err);
 
 #endif

@@ -291,14 +291,15 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
 {
     struct sp_conversation *c = &g->conversation;
     struct sp_result result = {0};
-    struct sp_message message = {0};
+    struct sp_chat_reader *reader = NULL;
     enum sp_status st;
-    bool answered = false, apart;
+    bool answered = false;
 
     if ((st = sp_conversation_ask(c, text, size, err))) return st;
-    apart = sp_generation_separates_reasoning(g);
     if (fits(g)) {
-        if ((st = sp_generation_answer(&result, &message, g, &c->prompt, err))) goto done;
+        if ((st = sp_generation_answer(&result, &reader, g, &c->prompt, c->rendered, err))) {
+            goto done;
+        }
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
         if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
         if (result.stop == SP_STOP_CONTEXT) {
@@ -307,10 +308,10 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
                 sp_session_n_context(g->session));
         }
     }
-    if (answered) st = sp_conversation_answered(c, &result, apart ? &message : NULL, err);
+    if (answered) st = sp_conversation_answered(c, &result, reader, err);
 done:
     if (!answered) sp_conversation_withdraw(c);
-    sp_message_release(&message);
+    sp_chat_reader_close(reader);
     sp_result_release(&result);
     return st;
 }

@@ -5,7 +5,6 @@
 #define SP_CLI_SERVE_SERVE_H
 
 #include "cli/base/json_out.h"
-#include "cli/chat/message.h"
 #include "cli/serve/serve_http.h"
 #include "cli/serve/serve_logprobs.h"
 #include "cli/serve/serve_model.h"
@@ -38,7 +37,7 @@ struct sp_serve_response {
     double seconds;                        /* since it was asked */
     double waited;                         /* of these, before its turn */
     size_t n_prompt, n_reused;             /* its tokens; of these, those that are cached already */
-    const struct sp_message *message;      /* so far, the piece at hand included; borrowed */
+    const struct sp_chat_answer *message;  /* so far, the piece at hand included; borrowed */
     const struct sp_serve_logprob *tokens; /* [n_tokens] those that go with the text; borrowed, */
     size_t n_tokens;
     const struct sp_serve_logprob *all_tokens; /* [n_all_tokens] as is: with those that were told */

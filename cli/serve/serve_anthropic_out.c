@@ -64,7 +64,7 @@ static void write_usage(struct sp_serve_response *r, size_t n_prompt, size_t n_r
     sp_json_out_u64(out, "cache_read_input_tokens", n_reused);
     sp_json_out_u64(out, "output_tokens", n_said);
     sp_json_out_begin(out, "output_tokens_details", '{');
-    sp_json_out_u64(out, "thinking_tokens", sp_message_n_reasoning_tokens(r->message));
+    sp_json_out_u64(out, "thinking_tokens", r->message->n_reasoning_tokens);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }
@@ -131,7 +131,7 @@ static void begin_message(struct sp_serve_response *r)
  */
 
 /* Arguments that the answer's end has cut are none. */
-static void write_call(struct sp_json_out *out, const struct sp_message_add_call *call, bool whole)
+static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, bool whole)
 {
     struct sp_json *input = NULL;
 
@@ -148,9 +148,9 @@ static void write_call(struct sp_json_out *out, const struct sp_message_add_call
 
 /* A block as whole answers tell it, or as a stream begins it: without its text, or its input. */
 static void write_block(struct sp_serve_response *r, const char *key,
-                        const struct sp_message_part *part, bool whole)
+                        const struct sp_chat_segment *part, bool whole)
 {
-    const struct sp_message *message = r->message;
+    const struct sp_chat_answer *message = r->message;
     struct sp_json_out *out = &r->out;
     size_t size = whole ? part->size : 0;
 
@@ -176,8 +176,8 @@ static void whole(struct sp_serve_response *r, const struct sp_result *result)
 {
     sp_json_out_begin(&r->out, NULL, '{');
     begin_message(r);
-    for (size_t i = 0; i < r->message->n_parts; i++)
-        write_block(r, NULL, &r->message->parts[i], true);
+    for (size_t i = 0; i < r->message->n_segments; i++)
+        write_block(r, NULL, &r->message->segments[i], true);
     sp_json_out_end(&r->out, ']');
     write_stop(r, result);
     write_usage(r, result->n_prompt, result->n_reused, result->n_ids);
@@ -206,7 +206,7 @@ static void end_event(struct sp_serve_response *r)
 static void begin_block_event(struct sp_serve_response *r, const char *type, size_t back)
 {
     begin_event(r, type);
-    sp_json_out_u64(&r->out, "index", r->message->n_parts - 1 - back);
+    sp_json_out_u64(&r->out, "index", r->message->n_segments - 1 - back);
 }
 
 static void begin_delta(struct sp_serve_response *r, const char *type, size_t back)
@@ -233,8 +233,8 @@ static void write_delta(struct sp_serve_response *r, const char *type, const cha
 /* The last block but `back`, if there is one. */
 static void end_block(struct sp_serve_response *r, size_t back)
 {
-    if (r->message->n_parts <= back) return;
-    if (r->message->parts[r->message->n_parts - 1 - back].kind == SP_CHAT_REASONING) {
+    if (r->message->n_segments <= back) return;
+    if (r->message->segments[r->message->n_segments - 1 - back].kind == SP_CHAT_REASONING) {
         begin_delta(r, "signature_delta", back);
         write_signature(r, true);
         end_delta(r);
@@ -247,7 +247,7 @@ static void begin_block(struct sp_serve_response *r)
 {
     end_block(r, 1);
     begin_block_event(r, "content_block_start", 0);
-    write_block(r, "content_block", &r->message->parts[r->message->n_parts - 1], false);
+    write_block(r, "content_block", &r->message->segments[r->message->n_segments - 1], false);
     end_event(r);
 }
 
@@ -273,7 +273,7 @@ static void begin(struct sp_serve_response *r)
 /* A piece that is all of its block is its first one. */
 static void piece(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
-    const struct sp_message_part *part = &r->message->parts[r->message->n_parts - 1];
+    const struct sp_chat_segment *part = &r->message->segments[r->message->n_segments - 1];
 
     switch (p->kind) {
     case SP_CHAT_CONTENT:

@@ -4,7 +4,6 @@
 #include "cli/serve/serve_logprobs.h"
 #include "cli/serve/serve_prompt.h"
 #include "format/base/clock.h"
-#include "runtime/session/session.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,23 +15,17 @@ struct answering {
     struct sp_request request;
     struct sp_serve_response response;
     struct sp_result result;
-    struct sp_chat_format format; /* of the request's template */
-    struct sp_chat_specials specials;
-    struct sp_chat_parser *parser; /* NULL: all is content */
-    struct sp_grammar *grammar;    /* of the answer with its thoughts and calls; NULL: the ask's */
-    struct sp_message message;
+    struct sp_chat_reader *reader;
+    struct sp_chat_answer message;
     enum sp_status status;           /* a failure inside a callback */
     struct sp_serve_logprob *tokens; /* [n_tokens], with log-probabilities only */
     size_t n_tokens, cap_tokens;
-    size_t n_sent; /* of these */
-    size_t n_read,
-        n_placed; /* tokens but for an ending one; of these, those of a part that is said */
+    size_t n_sent;           /* of these */
     size_t n_bytes, n_shown; /* of all tokens; of all text */
     char *text;              /* of `reply.out` */
     size_t size;
-    double sent_at;  /* the stream's head, or its last sign of life; 0: neither */
-    bool sent;       /* all of the answer */
-    bool call_begun; /* and told as it comes */
+    double sent_at; /* the stream's head, or its last sign of life; 0: neither */
+    bool sent;      /* all of the answer */
 };
 
 int sp_serve_status_of(enum sp_status st)
@@ -160,7 +153,7 @@ static int on_token(void *context, const struct sp_token *token)
     struct answering *a = context;
 
     if (!is_end(a, token->id)) {
-        a->n_read++;
+        sp_chat_reader_count_token(a->reader);
         if (a->request.logprobs && keep_token(a, token)) return 1;
     }
     return look(a);
@@ -180,43 +173,22 @@ static void choose_tokens(struct answering *a)
     a->n_sent = n;
 }
 
-/* The tokens that were read since the last piece are those of this one's part. */
-static void place_tokens(struct answering *a)
-{
-    a->message.parts[a->message.n_parts - 1].n_tokens += a->n_read - a->n_placed;
-    a->n_placed = a->n_read;
-}
-
-/* Streams tell a piece, all answers keep it. A call that was told as it came is told. */
-static void on_piece(void *context, const struct sp_chat_part *piece)
+/* Streams send each part. */
+static int on_part(void *context, const struct sp_chat_part *part)
 {
     struct answering *a = context;
-    bool stream = a->job->request.stream, whole = piece->kind == SP_CHAT_TOOL_CALL,
-         begun = piece->kind == SP_CHAT_TOOL_CALL_START;
 
-    if (whole && a->call_begun) {
-        a->call_begun = false;
-        return;
-    }
-    a->call_begun = a->call_begun || begun;
-    if (a->status || (a->status = sp_message_add(&a->message, piece, NULL))) return;
-    place_tokens(a);
-    if (!stream || !open_out(a)) return;
+    sp_chat_reader_answer(a->reader, &a->message);
+    if (!a->job->request.stream || !open_out(a)) return 0;
     choose_tokens(a);
-    a->job->api->piece(&a->response, piece);
+    a->job->api->piece(&a->response, part);
     send_out(a);
+    return 0;
 }
 
-static int read_text(struct answering *a, const char *text, size_t size, bool special)
+/* What a callback returns after the reader returned `st`. */
+static int after_reading(struct answering *a, enum sp_status st)
 {
-    const struct sp_chat_part content = {SP_CHAT_CONTENT, text, size, NULL};
-    enum sp_status st = SP_OK;
-
-    if (a->parser != NULL) {
-        st = sp_chat_parser_feed(a->parser, text, size, special, NULL);
-    } else if (size > 0) {
-        on_piece(a, &content);
-    }
     if (st) a->status = st;
     return a->status ? 1 : look(a);
 }
@@ -227,107 +199,14 @@ static int on_text(void *context, const char *text, size_t size, bool drafted)
 
     (void)drafted;
     a->n_shown += size;
-    return read_text(a, text, size, false);
+    return after_reading(a, sp_chat_reader_text(a->reader, text, size, NULL));
 }
 
 static int on_special(void *context, uint32_t id)
 {
     struct answering *a = context;
 
-    for (size_t i = 0; i < a->specials.n; i++) {
-        const struct sp_chat_special *s = &a->specials.at[i];
-        if (s->id == id) return read_text(a, s->text, strlen(s->text), true);
-    }
-    return look(a);
-}
-
-/* Where no calls are recognized there are not several. */
-static bool holds_calls(const struct answering *a)
-{
-    const struct sp_serve_request *request = &a->job->request;
-
-    if (request->tools == NULL) return false;
-    return request->hold_calls ||
-           (request->one_call && sp_chat_format_can_constrain_calls(&a->format));
-}
-
-/* Thoughts, and calls where there are tools to call, are told apart in an answer to this prompt;
- * content that is held to a form is not looked at for calls that are not held to theirs. */
-static enum sp_status open_parser(struct answering *a, const char *prompt, size_t size,
-                                  struct sp_err *err)
-{
-    const struct sp_serve_request *request = &a->job->request;
-    const struct sp_tokenizer *tokenizer = a->serve->generation->package->tokenizer;
-    bool calls = request->tools != NULL && (request->grammar == NULL || holds_calls(a));
-    const struct sp_chat_parser_options reading = {
-        .format = &a->format,
-        .tools = calls ? request->tools : NULL,
-        .in_reasoning = sp_chat_format_opens_reasoning(&a->format, prompt, size),
-        .held = request->stream && holds_calls(a),
-        .piece = on_piece,
-        .context = a,
-    };
-    enum sp_status st = sp_chat_specials_find(&a->specials, &a->format, tokenizer, calls, err);
-
-    return st ? st : sp_chat_parser_open(&a->parser, &reading, err);
-}
-
-/* A form and held calls begin behind the thoughts. */
-static enum sp_status make_grammar(struct answering *a, const struct sp_generation *g,
-                                   const char *prompt, size_t size, struct sp_err *err)
-{
-    const struct sp_serve_request *request = &a->job->request;
-    struct sp_chat_grammar_options form = {
-        .format = &a->format,
-        .thinking = sp_reasoning_mode_of(&a->format, prompt, size,
-                                         !request->is_think_set || request->think),
-        .content = request->grammar,
-        .tools = holds_calls(a) ? request->tools : NULL,
-        .function = request->function,
-        .must_call = request->must_call,
-        .one_call = request->one_call,
-    };
-    enum sp_status st;
-
-    if (form.tools == NULL && (request->grammar == NULL || form.thinking == SP_REASONING_NONE)) {
-        return SP_OK;
-    }
-    st = sp_generation_grammar(&a->grammar, &form, g, &request->settings, err);
-    if (st && form.tools) sp_context(err, request->must_call ? "tool_choice" : "tools");
-    return st;
-}
-
-static enum sp_status read_answers_of(struct answering *a, const struct sp_generation *g,
-                                      const char *prompt, size_t size, struct sp_err *err)
-{
-    const struct sp_serve_request *request = &a->job->request;
-    enum sp_status st = SP_OK;
-
-    a->format = g->conversation.answers;
-    if (request->template != NULL) {
-        st = sp_chat_format_learn(&a->format, request->template, g->package->tokenizer, err);
-    }
-    if (st) return st;
-    if (request->begun.len > 0 && sp_chat_format_opens_reasoning(&a->format, prompt, size)) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "the last message is a partial answer, which a model that always reasons "
-                       "first cannot continue");
-    }
-    if ((st = make_grammar(a, g, prompt, size, err))) return st;
-    /* What is held to a form alone is content from its first byte. */
-    return request->grammar && a->grammar == NULL ? SP_OK : open_parser(a, prompt, size, err);
-}
-
-/* The prompt, and what is to be known of its answer. */
-static enum sp_status read_prompt(struct sp_serve_prompt *prompt, struct answering *a,
-                                  struct sp_generation *g, struct sp_err *err)
-{
-    const struct sp_serve_request *request = &a->job->request;
-    size_t which = a->response.answer / sp_serve_request_n_each(request);
-    enum sp_status st = sp_serve_prompt_read(prompt, request, which, g, err);
-
-    if (st || request->messages == NULL) return st;
-    return read_answers_of(a, g, prompt->text, prompt->size, err);
+    return after_reading(a, sp_chat_reader_special(a->reader, id, NULL));
 }
 
 /* Is the answer the first to its prompt? */
@@ -409,38 +288,51 @@ static void begin_stream(struct answering *a)
     a->sent_at = sp_seconds();
 }
 
+static enum sp_status open_reader(struct answering *a, const struct sp_chat_prompt *prompt,
+                                  struct sp_err *err)
+{
+    const struct timespec *began = &a->response.began;
+    const struct sp_chat_reader_options options = {
+        .size = sizeof options,
+        .stream_calls = a->job->request.stream,
+        .call_id_seed =
+            ((uint64_t)began->tv_sec << 32) + (a->job->number << 16) + (a->response.answer << 8),
+        .part = on_part,
+        .context = a,
+    };
+    enum sp_status st = sp_chat_reader_open(&a->reader, prompt, &options, err);
+
+    if (!st) sp_chat_reader_answer(a->reader, &a->message);
+    return st;
+}
+
 static enum sp_status generate(struct answering *a, const struct sp_generation *g,
-                               const struct sp_ids *ids, struct sp_err *err)
+                               const struct sp_serve_prompt *prompt, struct sp_err *err)
 {
     const struct sp_serve_request *request = &a->job->request;
     struct sp_sampling sampling;
-    uint32_t end_ids[SP_MAX_STOPS + 1], *special_ids;
+    uint32_t end_ids[SP_MAX_STOPS];
     enum sp_status st;
 
-    sp_generation_request(&a->request, &sampling, end_ids, g, &request->settings, ids);
+    if ((st = open_reader(a, prompt->rendered, err))) return st;
+    sp_generation_request(&a->request, &sampling, end_ids, g, &request->settings, &prompt->raw);
+    a->request.grammar = request->grammar;
+    if (prompt->rendered) sp_chat_prompt_apply(prompt->rendered, &a->request);
     sampling.seed += a->response.answer % sp_serve_request_n_each(request);
     a->request.logprobs = request->logprobs;
-    a->request.grammar = a->grammar ? a->grammar : request->grammar;
     a->request.n_top = request->n_top;
     a->request.context = a;
     a->request.prompt_progress = on_prompt;
     a->request.token = on_token;
     a->request.text = on_text;
     a->request.special = on_special;
-    if ((st = sp_new(&special_ids, a->specials.n, sizeof *special_ids, err))) return st;
-    for (size_t i = 0; i < a->specials.n; i++)
-        special_ids[i] = a->specials.at[i].id;
-    a->request.special_ids = special_ids;
-    a->request.n_special_ids = a->specials.n;
-    a->response.n_prompt = ids->n;
-    a->response.n_reused = sp_session_match_prefix(g->session, ids->at, ids->n);
+    a->response.n_prompt = prompt->n_ids;
+    a->response.n_reused = sp_session_match_prefix(g->session, prompt->ids, prompt->n_ids);
     if (request->stream) begin_stream(a);
     st = sp_session_generate(g->session, &a->request, &a->result, err);
-    if (!st && a->parser != NULL && a->result.stop != SP_STOP_CANCELLED) {
-        st = sp_chat_parser_finish(a->parser, err);
-    }
-    free(special_ids);
+    if (!st && a->result.stop != SP_STOP_CANCELLED) st = sp_chat_reader_finish(a->reader, err);
     if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
+    sp_chat_reader_answer(a->reader, &a->message);
     return st;
 }
 
@@ -464,24 +356,25 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
                                        .answer = answer,
                                        .began = job->began}};
     struct sp_generation g = *serve->generation; /* but for the session */
-    struct sp_serve_prompt prompt = {.text = NULL};
+    struct sp_serve_prompt prompt = {.n_ids = 0};
+    size_t which = answer / sp_serve_request_n_each(&job->request);
     struct sp_err err = {0};
     enum sp_status st;
 
     a.response.waited = sp_seconds() - job->asked_at;
     a.response.message = &a.message;
-    a.message.key = ((uint64_t)a.response.began.tv_sec << 32) + (job->number << 16) + (answer << 8);
+    a.message.size = sizeof a.message;
     if (look(&a)) goto done;
     pthread_mutex_lock(serve->reading);
-    st = read_prompt(&prompt, &a, &g, &err);
+    st = sp_serve_prompt_read(&prompt, &job->request, which, &g, &err);
     pthread_mutex_unlock(serve->reading);
     if (st) goto done;
-    if ((st = sp_generation_check_context(&g, prompt.ids.n, &err))) {
+    if ((st = sp_generation_check_context(&g, prompt.n_ids, &err))) {
         if (job->api->too_long) sp_context(&err, "%s", job->api->too_long);
         goto done;
     }
-    g.session = sp_session_pool_take(serve->sessions, prompt.ids.at, prompt.ids.n);
-    st = generate(&a, &g, &prompt.ids, &err);
+    g.session = sp_session_pool_take(serve->sessions, prompt.ids, prompt.n_ids);
+    st = generate(&a, &g, &prompt, &err);
     sp_session_pool_give(serve->sessions, g.session);
     if (st) goto done;
     if (a.result.stop != SP_STOP_CANCELLED) {
@@ -495,10 +388,7 @@ done:
     if (!a.sent) give_up(&a, &err);
     drop_tokens(&a);
     free(a.tokens);
-    sp_chat_parser_close(a.parser);
-    sp_grammar_close(a.grammar);
-    sp_chat_specials_release(&a.specials);
-    sp_message_release(&a.message);
+    sp_chat_reader_close(a.reader);
     sp_result_release(&a.result);
     sp_serve_prompt_release(&prompt);
 }

@@ -91,8 +91,7 @@ static bool is_one_of(const char *key, const char *const *names)
 
 /* Some templates write calls only where there is no content; harmony's refuse one beside a thought
  * and calls. */
-static enum sp_status write_content_of(struct sp_json_out *out,
-                                       const struct sp_tool_call_format *format,
+static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_chat_info *chat,
                                        const struct sp_json *message, struct sp_err *err)
 {
     const struct sp_json *content = sp_json_get(message, "content");
@@ -100,11 +99,11 @@ static enum sp_status write_content_of(struct sp_json_out *out,
 
     (void)sp_json_to_string(content, &len);
     if (sp_json_len(sp_json_get(message, "tool_calls")) > 0) {
-        if (format->null_content && len == 0) {
+        if (chat->null_content && len == 0) {
             sp_json_out_text(out, "content", NULL);
             return SP_OK;
         }
-        if (format->form == SP_TOOL_CALL_HARMONY && reasoning_of(message) != NULL) content = NULL;
+        if (chat->no_content_with_reasoning && reasoning_of(message) != NULL) content = NULL;
     }
     return write_content(out, content, err);
 }
@@ -131,7 +130,7 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
     calls = sp_json_get(message, "tool_calls");
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "role", role);
-    st = write_content_of(out, known->format, message, err);
+    st = write_content_of(out, known->chat, message, err);
     if (!st && reasoning != NULL) st = sp_json_out_value(out, "reasoning_content", reasoning, err);
     if (!st && reasoning != NULL) st = sp_json_out_value(out, "thinking", reasoning, err);
     if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY)) {
@@ -166,7 +165,7 @@ static void write_given(struct sp_json_out *out, const struct sp_conversation *c
 static enum sp_status write_messages(struct sp_json_out *out, const struct sp_conversation *c,
                                      const struct sp_json *from, struct sp_err *err)
 {
-    struct sp_serve_call_ids known = {.format = &c->answers.calls};
+    struct sp_serve_call_ids known = {.chat = &c->chat_info};
     enum sp_status st = SP_OK;
     const char *role = role_of(sp_json_at(from, 0));
     size_t n_first = role && strcmp(role, "system") == 0 ? 1 : 0;

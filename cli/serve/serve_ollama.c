@@ -180,8 +180,7 @@ static void begin_line(struct sp_json_out *out, const struct sp_serve *serve)
 }
 
 /* Arguments are JSON themselves. */
-static void write_call(struct sp_json_out *out, const struct sp_message_add_call *call,
-                       size_t index)
+static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, size_t index)
 {
     struct sp_json *arguments = NULL;
 
@@ -203,8 +202,8 @@ static void write_call(struct sp_json_out *out, const struct sp_message_add_call
 struct sent {
     const char *content, *reasoning;
     size_t n_content, n_reasoning;
-    const struct sp_message_add_call *calls; /* [n_calls] */
-    size_t n_calls, first_call;              /* first_call: how many were told before */
+    const struct sp_chat_call *calls; /* [n_calls] */
+    size_t n_calls, first_call;       /* first_call: how many were told before */
 };
 
 static void write_text(struct sp_json_out *out, enum form form, const struct sent *sent)
@@ -307,7 +306,7 @@ static void text_piece(struct sp_serve_response *r, const struct sp_chat_part *p
 
 static void whole(struct sp_serve_response *r, enum form form, const struct sp_result *result)
 {
-    const struct sp_message *message = r->message;
+    const struct sp_chat_answer *message = r->message;
     const struct sent sent = {
         .content = message->content.at,
         .n_content = message->content.len,

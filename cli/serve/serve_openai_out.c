@@ -257,7 +257,7 @@ static void write_chat_delta(struct sp_serve_response *r, const struct delta *d)
     if (d->first) sp_json_out_text(out, "role", "assistant");
     if (p != NULL && p->kind >= SP_CHAT_TOOL_CALL) {
         size_t index = r->message->n_calls - 1;
-        const struct sp_message_add_call *call = &r->message->calls[index];
+        const struct sp_chat_call *call = &r->message->calls[index];
 
         sp_json_out_begin(out, "tool_calls", '[');
         if (p->kind == SP_CHAT_TOOL_CALL_ARGUMENTS || d->arguments) {
@@ -337,7 +337,7 @@ static void close_stream(struct sp_serve_response *r, enum form form)
 /* Content is null where calls stand in its place. */
 static void write_message(struct sp_serve_response *r)
 {
-    const struct sp_message *message = r->message;
+    const struct sp_chat_answer *message = r->message;
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "message", '{');
@@ -345,8 +345,7 @@ static void write_message(struct sp_serve_response *r)
     if (message->content.len == 0 && message->n_calls > 0) {
         sp_json_out_text(out, "content", NULL);
     } else {
-        sp_json_out_string(out, "content", message->content.len ? message->content.at : "",
-                           message->content.len);
+        sp_json_out_string(out, "content", message->content.at, message->content.len);
     }
     sp_json_out_text(out, "refusal", NULL);
     if (message->reasoning.len > 0) {
@@ -355,7 +354,7 @@ static void write_message(struct sp_serve_response *r)
     if (message->n_calls > 0) {
         sp_json_out_begin(out, "tool_calls", '[');
         for (size_t i = 0; i < message->n_calls; i++) {
-            const struct sp_message_add_call *call = &message->calls[i];
+            const struct sp_chat_call *call = &message->calls[i];
             write_call(out, SIZE_MAX, call->id, call->name, call->arguments, call->size);
         }
         sp_json_out_end(out, ']');

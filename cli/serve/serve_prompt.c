@@ -1,91 +1,159 @@
 #include "cli/serve/serve_prompt.h"
-#include "cli/base/template_source.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 void sp_serve_prompt_release(struct sp_serve_prompt *prompt)
 {
-    sp_ids_release(&prompt->ids);
-    free(prompt->text);
+    sp_chat_prompt_close(prompt->rendered);
+    sp_chat_close(prompt->chat);
+    sp_ids_release(&prompt->raw);
     *prompt = (struct sp_serve_prompt){0};
 }
 
-/* The answer goes on behind its beginning. */
-static enum sp_status read_begun(struct sp_ids *ids, const struct sp_serve_prompt *prompt,
-                                 const struct sp_serve_request *request,
-                                 const struct sp_generation *g, struct sp_err *err)
+/* ---- conversations ----------------------------------------------------------------------------
+ */
+
+/* What a chat is asked for. */
+struct chat_request {
+    struct sp_chat_request request;
+    char *texts[5]; /* JSON that it borrows; owned */
+    size_t n_texts;
+    uint32_t stop_ids[SP_MAX_STOPS];
+};
+
+static void release(struct chat_request *r)
 {
-    struct sp_strbuf text = {0};
+    while (r->n_texts > 0)
+        free(r->texts[--r->n_texts]);
+}
+
+static enum sp_status print(const char **out, struct chat_request *r, const struct sp_json *value,
+                            struct sp_err *err)
+{
     enum sp_status st;
 
-    st = sp_strbuf_append(&text, prompt->text, prompt->size, err);
-    if (!st) st = sp_strbuf_append(&text, request->begun.at, request->begun.len, err);
-    if (!st) st = sp_prompt_raw(ids, g->package, text.at, text.len, false, err);
-    sp_strbuf_release(&text);
-    return st;
+    if (value == NULL) return SP_OK;
+    if ((st = sp_json_print(&r->texts[r->n_texts], value, err))) return st;
+    *out = r->texts[r->n_texts++];
+    return SP_OK;
+}
+
+static enum sp_status fill(struct chat_request *r, const struct sp_serve_request *request,
+                           const struct sp_generation *g, struct sp_err *err)
+{
+    struct sp_chat_request *to = &r->request;
+    enum sp_status st;
+
+    *to = (struct sp_chat_request){
+        .size = sizeof *to,
+        .is_think_set = request->is_think_set,
+        .think = request->think,
+        .think_level = request->think_level,
+        .prefix = request->begun.at,
+        .prefix_size = request->begun.len,
+        .response_format = request->grammar,
+        .strict_calls = request->hold_calls,
+        .must_call = request->must_call,
+        .function = request->function,
+        .one_call = request->one_call,
+        .end_ids = r->stop_ids,
+        .n_end_ids = sp_prompt_stop_ids(r->stop_ids, g->package, &request->settings),
+        .ignore_eos = g->ignore_eos,
+    };
+    if ((st = print(&to->messages, r, request->messages, err)) ||
+        (st = print(&to->tools, r, request->tools, err)) ||
+        (st = print(&to->kwargs, r, request->kwargs, err)) ||
+        (st = print(&to->prompt, r, request->prompt, err))) {
+        return st;
+    }
+    return print(&to->suffix, r, request->suffix, err);
+}
+
+/* The chat of the request's own template, or the file's. */
+static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prompt *p,
+                                const struct sp_serve_request *request,
+                                const struct sp_generation *g, struct sp_err *err)
+{
+    const struct sp_chat_options options = {.size = sizeof options,
+                                            .chat_template = request->template};
+    enum sp_status st;
+
+    *out = g->conversation.chat;
+    if (request->template == NULL) return SP_OK;
+    if ((st = sp_chat_open(&p->chat, g->package, &options, err))) return st;
+    *out = p->chat;
+    return SP_OK;
 }
 
 static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_request *request,
-                             struct sp_generation *g, struct sp_err *err)
+                             const struct sp_generation *g, struct sp_err *err)
 {
-    const struct sp_template *t = request->template ? request->template : g->conversation.template;
-    struct sp_template_input in = {
-        .messages = request->messages,
-        .tools = request->tools,
-        .kwargs = request->kwargs,
-        .prompt = request->prompt,
-        .suffix = request->suffix,
-        .generation_prompt = true,
-        .think = request->think,
-        .is_think_set = request->is_think_set,
-        .think_level = request->think_level,
-        .now = sp_template_now(),
-    };
-    enum sp_status st = sp_template_render(&p->text, &p->size, t, &in, err);
+    struct sp_chat_prompt_info info = {.size = sizeof info};
+    struct chat_request r = {.n_texts = 0};
+    const struct sp_chat *chat;
+    enum sp_status st;
 
-    if (st) {
-        sp_context(err, "the chat template");
-        return st;
-    }
-    if (request->template != NULL) {
-        g->conversation.has_end_id =
-            sp_prompt_end_of_turn(&g->conversation.end_id, g->package, request->template);
-    }
-    if (request->begun.len > 0) return read_begun(&p->ids, p, request, g, err);
-    return sp_prompt_raw(&p->ids, g->package, p->text, p->size, false, err);
+    st = find_chat(&chat, p, request, g, err);
+    if (!st) st = fill(&r, request, g, err);
+    if (!st) st = sp_chat_prompt_open(&p->rendered, chat, &r.request, err);
+    release(&r);
+    if (st) return st;
+    sp_chat_prompt_describe(p->rendered, &info);
+    p->ids = info.ids;
+    p->n_ids = info.n_ids;
+    return SP_OK;
 }
 
-static enum sp_status read_raw(struct sp_ids *ids, const struct sp_serve_raw_prompt *from,
+static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
+                            const struct sp_serve_request *request, const struct sp_generation *g,
+                            struct sp_err *err)
+{
+    struct chat_request r = {.n_texts = 0};
+    const struct sp_chat *chat;
+    enum sp_status st;
+
+    st = find_chat(&chat, p, request, g, err);
+    if (!st) st = fill(&r, request, g, err);
+    if (!st) st = sp_chat_count_tokens(chat, &r.request, n_tokens, err);
+    release(&r);
+    return st;
+}
+
+/* ---- all prompts ------------------------------------------------------------------------------
+ */
+
+static enum sp_status read_raw(struct sp_serve_prompt *p, const struct sp_serve_raw_prompt *from,
                                const struct sp_generation *g, struct sp_err *err)
 {
     enum sp_status st;
 
     if (from->text != NULL) {
-        return sp_prompt_raw(ids, g->package, from->text, from->size, true, err);
+        st = sp_prompt_raw(&p->raw, g->package, from->text, from->size, true, err);
+        if (st) return st;
+    } else {
+        if ((st = sp_new(&p->raw.at, from->ids.n, sizeof *p->raw.at, err))) return st;
+        memcpy(p->raw.at, from->ids.at, from->ids.n * sizeof *p->raw.at);
+        p->raw.n = from->ids.n;
     }
-    if ((st = sp_new(&ids->at, from->ids.n, sizeof *ids->at, err))) return st;
-    memcpy(ids->at, from->ids.at, from->ids.n * sizeof *ids->at);
-    ids->n = from->ids.n;
-    return SP_OK;
+    p->ids = p->raw.at;
+    p->n_ids = p->raw.n;
+    return p->n_ids ? SP_OK : sp_fail(err, SP_E_INPUT, "the prompt is empty");
 }
 
-static enum sp_status read_prompt(struct sp_serve_prompt *p, const struct sp_serve_request *request,
-                                  size_t which, struct sp_generation *g, struct sp_err *err)
+static bool is_rendered(const struct sp_serve_request *request)
 {
-    if (request->messages != NULL || request->suffix != NULL) return render(p, request, g, err);
-    g->conversation.has_end_id = false;
-    return read_raw(&p->ids, &request->prompts[which], g, err);
+    return request->messages != NULL || request->suffix != NULL;
 }
 
 enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
                                     const struct sp_serve_request *request, size_t which,
-                                    struct sp_generation *g, struct sp_err *err)
+                                    const struct sp_generation *g, struct sp_err *err)
 {
-    struct sp_serve_prompt p = {.text = NULL};
-    enum sp_status st = read_prompt(&p, request, which, g, err);
+    struct sp_serve_prompt p = {.n_ids = 0};
+    enum sp_status st = is_rendered(request) ? render(&p, request, g, err)
+                                             : read_raw(&p, &request->prompts[which], g, err);
 
-    if (!st && p.ids.n == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
     if (st) {
         sp_serve_prompt_release(&p);
         return st;
@@ -97,14 +165,18 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
 enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
                                      const struct sp_serve_request *request, struct sp_err *err)
 {
-    struct sp_generation g = *serve->generation;
-    struct sp_serve_prompt prompt = {.text = NULL};
+    const struct sp_generation *g = serve->generation;
+    struct sp_serve_prompt p = {.n_ids = 0};
     enum sp_status st;
 
     pthread_mutex_lock(serve->reading);
-    st = sp_serve_prompt_read(&prompt, request, 0, &g, err);
+    if (is_rendered(request)) {
+        st = count(n_tokens, &p, request, g, err);
+    } else {
+        st = read_raw(&p, &request->prompts[0], g, err);
+        *n_tokens = p.n_ids;
+    }
     pthread_mutex_unlock(serve->reading);
-    *n_tokens = prompt.ids.n;
-    sp_serve_prompt_release(&prompt);
+    sp_serve_prompt_release(&p);
     return st;
 }

@@ -257,7 +257,7 @@ void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int
 }
 
 bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
-                        const struct sp_result *result, const struct sp_message *message,
+                        const struct sp_result *result, const struct sp_chat_answer *message,
                         bool first)
 {
     bool last;

@@ -85,7 +85,7 @@ void sp_serve_queue_fail(struct sp_serve_queue *queue, struct sp_serve_job *job,
 /* An answer is told; first: to its prompt. True: it was the last one, and job->totals are those of
  * all. */
 bool sp_serve_queue_add(struct sp_serve_queue *queue, struct sp_serve_job *job,
-                        const struct sp_result *result, const struct sp_message *message,
+                        const struct sp_result *result, const struct sp_chat_answer *message,
                         bool first);
 /* What the log says of the job. */
 void sp_serve_queue_describe(struct sp_serve_queue *queue, struct sp_serve_job *job,

@@ -75,7 +75,7 @@ static const struct names *names_of(const struct sp_serve_response *r, size_t pa
                                          .part_done = "response.reasoning_summary_part.done",
                                          .index = "summary_index"};
 
-    switch (r->message->parts[part].kind) {
+    switch (r->message->segments[part].kind) {
     case SP_CHAT_TOOL_CALL:
         return &call;
     case SP_CHAT_REASONING:
@@ -118,7 +118,7 @@ static void begin_part(struct sp_serve_response *r, size_t part)
 
 static void tell_delta(struct sp_serve_response *r, const struct sp_chat_part *piece)
 {
-    size_t part = r->message->n_parts - 1;
+    size_t part = r->message->n_segments - 1;
 
     sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", piece->text,
                        piece->size);
@@ -141,9 +141,10 @@ static void end_part(struct sp_serve_response *r, const char *status)
     names = names_of(r, part);
     text = sp_serve_responses_text(&size, r, part);
     sp_json_out_string(begin_part_event(r, names->done, part), names->text, text, size);
-    if (r->message->parts[part].kind == SP_CHAT_CONTENT) sp_serve_responses_write_logprobs(r, part);
-    if (r->message->parts[part].kind == SP_CHAT_TOOL_CALL) {
-        sp_json_out_text(&r->out, "name", r->message->calls[r->message->parts[part].at].name);
+    if (r->message->segments[part].kind == SP_CHAT_CONTENT)
+        sp_serve_responses_write_logprobs(r, part);
+    if (r->message->segments[part].kind == SP_CHAT_TOOL_CALL) {
+        sp_json_out_text(&r->out, "name", r->message->calls[r->message->segments[part].at].name);
     }
     end_event(r);
     if (names->part_done != NULL) tell_content(r, names->part_done, part, false);
@@ -165,9 +166,9 @@ void sp_serve_responses_wait(struct sp_serve_response *r)
 
 void sp_serve_responses_piece(struct sp_serve_response *r, const struct sp_chat_part *piece)
 {
-    if (r->message->n_parts > r->n_begun) {
+    if (r->message->n_segments > r->n_begun) {
         end_part(r, "completed");
-        begin_part(r, r->message->n_parts - 1);
+        begin_part(r, r->message->n_segments - 1);
     }
     if (piece->kind != SP_CHAT_TOOL_CALL_START) tell_delta(r, piece);
     if (piece->kind == SP_CHAT_TOOL_CALL) end_part(r, "completed");

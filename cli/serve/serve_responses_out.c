@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static const char *type_of(const struct sp_message_part *part)
+static const char *type_of(const struct sp_chat_segment *part)
 {
     switch (part->kind) {
     case SP_CHAT_TOOL_CALL:
@@ -21,7 +21,7 @@ static const char *type_of(const struct sp_message_part *part)
 const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE], const struct sp_serve_response *r,
                                   size_t part)
 {
-    const char *type = type_of(&r->message->parts[part]);
+    const char *type = type_of(&r->message->segments[part]);
     char own[SP_SERVE_ID_SIZE];
 
     sp_serve_id(own, *type == 'f' ? "fc_" : *type == 'r' ? "rs_" : "msg_", r);
@@ -36,7 +36,7 @@ bool sp_serve_responses_sums_up(const struct sp_serve_response *r)
 
 const char *sp_serve_responses_text(size_t *size, const struct sp_serve_response *r, size_t part)
 {
-    const struct sp_message_part *p = &r->message->parts[part];
+    const struct sp_chat_segment *p = &r->message->segments[part];
 
     if (p->kind == SP_CHAT_TOOL_CALL) {
         *size = r->message->calls[p->at].size;
@@ -49,10 +49,10 @@ const char *sp_serve_responses_text(size_t *size, const struct sp_serve_response
 
 void sp_serve_responses_write_logprobs(struct sp_serve_response *r, size_t part)
 {
-    size_t first = 0, n = r->message->parts[part].n_tokens;
+    size_t first = 0, n = r->message->segments[part].n_tokens;
 
     for (size_t i = 0; i < part; i++)
-        first += r->message->parts[i].n_tokens;
+        first += r->message->segments[i].n_tokens;
     if (first > r->n_all_tokens) first = r->n_all_tokens; /* without log-probabilities none are */
     if (n > r->n_all_tokens - first) n = r->n_all_tokens - first;
     sp_json_out_begin(&r->out, "logprobs", '[');
@@ -66,7 +66,7 @@ void sp_serve_responses_write_content(struct sp_serve_response *r, const char *k
     struct sp_json_out *out = &r->out;
     size_t size;
     const char *text = sp_serve_responses_text(&size, r, part);
-    bool reasoning = r->message->parts[part].kind == SP_CHAT_REASONING;
+    bool reasoning = r->message->segments[part].kind == SP_CHAT_REASONING;
 
     sp_json_out_begin(out, key, '{');
     if (reasoning) {
@@ -119,7 +119,7 @@ static void write_reasoning_text(struct sp_serve_response *r, size_t part, bool 
     }
 }
 
-static void write_call(struct sp_json_out *out, const struct sp_message_add_call *call, bool begun)
+static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, bool begun)
 {
     sp_json_out_text(out, "call_id", call->id);
     sp_json_out_text(out, "name", call->name);
@@ -129,7 +129,7 @@ static void write_call(struct sp_json_out *out, const struct sp_message_add_call
 void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key, size_t part,
                                    const char *status, bool begun)
 {
-    const struct sp_message_part *p = &r->message->parts[part];
+    const struct sp_chat_segment *p = &r->message->segments[part];
     struct sp_json_out *out = &r->out;
     char id[SP_RESPONSES_ID_SIZE];
 
@@ -155,8 +155,8 @@ void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key,
 static void write_output(struct sp_serve_response *r, const char *last_status)
 {
     sp_json_out_begin(&r->out, "output", '[');
-    for (size_t i = 0; i < r->message->n_parts; i++) {
-        bool last = i + 1 == r->message->n_parts;
+    for (size_t i = 0; i < r->message->n_segments; i++) {
+        bool last = i + 1 == r->message->n_segments;
         sp_serve_responses_write_item(r, NULL, i, last ? last_status : "completed", false);
     }
     sp_json_out_end(&r->out, ']');
@@ -174,7 +174,7 @@ static void write_usage(struct sp_serve_response *r, const struct sp_result *res
     sp_json_out_end(out, '}');
     sp_json_out_u64(out, "output_tokens", result->n_ids);
     sp_json_out_begin(out, "output_tokens_details", '{');
-    sp_json_out_u64(out, "reasoning_tokens", sp_message_n_reasoning_tokens(r->message));
+    sp_json_out_u64(out, "reasoning_tokens", r->message->n_reasoning_tokens);
     sp_json_out_end(out, '}');
     sp_json_out_u64(out, "total_tokens", result->n_prompt + result->n_ids);
     sp_json_out_end(out, '}');

@@ -1,4 +1,5 @@
 #include "cli/serve/serve_tools.h"
+#include "format/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,7 +101,7 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
                                            sp_serve_filled(sp_json_get(call, "function"), "name")};
         snprintf(k->own_id, sizeof k->own_id, "call%05u", (unsigned)(known->n % 100000));
         known->n++;
-        st = write_call(out, k, call, known->format->text_arguments, err);
+        st = write_call(out, k, call, known->chat->text_arguments, err);
     }
     sp_json_out_end(out, ']');
     return st;

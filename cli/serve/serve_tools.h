@@ -4,21 +4,21 @@
 #define SP_CLI_SERVE_SERVE_TOOLS_H
 
 #include "cli/base/json_out.h"
-#include "cli/chat/message.h"
+#include "runtime/spectool.h"
 
 /* The text of a member; NULL where there is none, or it is empty. */
 const char *sp_serve_filled(const struct sp_json *object, const char *key);
 
 /* A call that an earlier message made. */
 struct sp_serve_call_id {
-    char own_id[SP_CALL_ID_SIZE]; /* where it came without one */
-    const char *id, *name;        /* borrowed, or own_id: then id is NULL */
+    char own_id[SP_CHAT_CALL_ID_SIZE]; /* where it came without one */
+    const char *id, *name;             /* borrowed, or own_id: then id is NULL */
 };
 
-/* Begin with `syntax` set, the rest zero. */
+/* Begin with chat set, the rest zero. */
 struct sp_serve_call_ids {
-    const struct sp_tool_call_format *format; /* of the template; borrowed */
-    struct sp_serve_call_id *at;              /* [n], owned */
+    const struct sp_chat_info *chat; /* what the template expects; borrowed */
+    struct sp_serve_call_id *at;     /* [n], owned */
     size_t n, cap;
     size_t n_answered; /* of those whose results come without an id, in order */
 };

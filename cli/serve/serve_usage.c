@@ -3,14 +3,14 @@
 #include <stdio.h>
 
 void sp_serve_usage_add(struct sp_serve_usage *usage, const struct sp_result *r,
-                        const struct sp_message *message, bool first)
+                        const struct sp_chat_answer *message, bool first)
 {
     if (first) {
         usage->n_prompt += r->n_prompt;
         usage->n_reused += r->n_reused;
     }
     usage->n_ids += r->n_ids;
-    usage->n_reasoning += sp_message_n_reasoning_tokens(message);
+    usage->n_reasoning += message->n_reasoning_tokens;
     usage->drafted += r->drafted;
     usage->accepted += r->accepted;
 }

@@ -2,7 +2,6 @@
 #ifndef SP_CLI_SERVE_SERVE_USAGE_H
 #define SP_CLI_SERVE_SERVE_USAGE_H
 
-#include "cli/chat/message.h"
 #include "runtime/spectool.h"
 
 /* Tokens. Those of a prompt are counted once. */
@@ -12,7 +11,7 @@ struct sp_serve_usage {
 
 /* Adds those of an answer. first: to its prompt. */
 void sp_serve_usage_add(struct sp_serve_usage *usage, const struct sp_result *result,
-                        const struct sp_message *message, bool first);
+                        const struct sp_chat_answer *message, bool first);
 
 /* What the log says of n answers, the last of which is this one; returns `text`. */
 enum { SP_SERVE_USAGE_TEXT = 240 };

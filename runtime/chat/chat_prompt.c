@@ -148,16 +148,38 @@ static enum sp_status append_prefix(struct sp_chat_prompt *p, const struct sp_ch
     return SP_OK;
 }
 
-/* The template writes every special token itself, so the tokenizer adds none. */
-static enum sp_status encode(struct sp_chat_prompt *p, struct sp_err *err)
+/* A prompt that came as ids: nothing is known of its text. */
+static enum sp_status take_ids(struct sp_chat_prompt *p, const struct sp_chat_request *request,
+                               struct sp_err *err)
 {
     enum sp_status st;
 
-    if (p->chat->tokenizer == NULL) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "there is no tokenizer for prompts");
+    if ((st = sp_copy_text(&p->text, "", 0, err)) ||
+        (st = sp_new(&p->ids, request->n_ids, sizeof *p->ids, err))) {
+        return st;
     }
-    st = sp_tokenizer_encode(p->chat->tokenizer, p->text, p->size, SP_ENCODE_PARSE_SPECIAL, &p->ids,
-                             &p->n_ids, err);
+    memcpy(p->ids, request->ids, request->n_ids * sizeof *p->ids);
+    p->n_ids = request->n_ids;
+    p->grammar = request->response_format;
+    p->plain = request->response_format != NULL;
+    return list_specials(p, false, err);
+}
+
+/* The template writes every special token itself, so the tokenizer adds none. */
+static enum sp_status encode(struct sp_chat_prompt *p, struct sp_err *err)
+{
+    const struct sp_chat *chat = p->chat;
+    enum sp_status st;
+
+    if (chat->package && chat->tokenizer == NULL) {
+        st = sp_package_encode(chat->package, p->text, p->size, SP_ENCODE_PARSE_SPECIAL, &p->ids,
+                               &p->n_ids, err);
+    } else if (chat->tokenizer) {
+        st = sp_tokenizer_encode(chat->tokenizer, p->text, p->size, SP_ENCODE_PARSE_SPECIAL,
+                                 &p->ids, &p->n_ids, err);
+    } else {
+        st = sp_fail(err, SP_E_UNSUPPORTED, "there is no tokenizer for prompts");
+    }
     if (!st && p->n_ids == 0) st = sp_fail(err, SP_E_INPUT, "the prompt is empty");
     return st;
 }
@@ -172,11 +194,31 @@ static enum sp_status render(struct sp_chat_prompt *p, const struct sp_template_
     return st;
 }
 
+static enum sp_status read_conversation(struct sp_chat_prompt *p,
+                                        const struct sp_chat_request *request, struct sp_err *err)
+{
+    struct sp_template_request parsed = {0};
+    enum sp_status st;
+
+    if ((st = sp_template_request_read(&parsed, request, SP_JSON_STRICT, err)) ||
+        (st = render(p, &parsed, err))) {
+        goto done;
+    }
+    /* Text around a gap is no conversation: what fills the gap is content. */
+    p->plain = parsed.messages == NULL;
+    p->grammar = request->response_format;
+    if (!p->plain) st = plan_reading(p, request, &parsed.tools, err);
+    if (!st) st = append_prefix(p, request, err);
+    if (!st) st = encode(p, err);
+done:
+    sp_template_request_release(&parsed);
+    return st;
+}
+
 enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_chat *chat,
                                    const struct sp_chat_request *request, struct sp_err *err)
 {
     struct sp_chat_request r = {0};
-    struct sp_template_request parsed = {0};
     struct sp_chat_prompt *p = NULL;
     enum sp_status st;
 
@@ -185,19 +227,13 @@ enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_
         return st;
     }
     p->chat = chat;
-    if ((st = sp_template_request_read(&parsed, &r, SP_JSON_STRICT, err)) ||
-        (st = render(p, &parsed, err)) || (st = list_end_ids(p, &r, err))) {
+    if ((st = list_end_ids(p, &r, err)) ||
+        (st = r.ids ? take_ids(p, &r, err) : read_conversation(p, &r, err))) {
         goto done;
     }
-    /* Text around a gap is no conversation: what fills the gap is content. */
-    p->plain = parsed.messages == NULL;
-    p->grammar = r.response_format;
-    if (!p->plain) st = plan_reading(p, &r, &parsed.tools, err);
-    if (st || (st = append_prefix(p, &r, err)) || (st = encode(p, err))) goto done;
     *out = p;
     p = NULL;
 done:
-    sp_template_request_release(&parsed);
     sp_chat_prompt_close(p);
     return st;
 }

@@ -56,21 +56,4 @@ SP_MUST_CHECK enum sp_status sp_template_render(char **text, size_t *len,
                                                 const struct sp_template_input *input,
                                                 struct sp_err *err);
 
-/* Thinking, where a template lets one choose. */
-enum sp_thinking { SP_THINK_DEFAULT, SP_THINK_ON, SP_THINK_OFF };
-
-struct sp_template_conversation {
-    const char *system; /* put first, unless NULL or empty */
-    const struct sp_chat_message *messages;
-    size_t n_messages;
-    enum sp_thinking thinking;
-    const char *think_level; /* "low", "high", ...; NULL: none */
-    struct sp_template_time now;
-};
-
-/* The prompt that asks the model for the next turn; *text as above. */
-SP_MUST_CHECK enum sp_status sp_template_chat(char **text, size_t *len, const struct sp_template *t,
-                                              const struct sp_template_conversation *chat,
-                                              struct sp_err *err);
-
 #endif

@@ -3,6 +3,7 @@
  * prompt. */
 #include "cli/serve/serve.h"
 #include "format/base/unicode.h"
+#include "runtime/template/template.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,16 +33,16 @@ static void check_settings(const struct sp_settings *s)
 
 static void check_prompt(const struct sp_serve_request *ask, const struct sp_template *t)
 {
-    struct sp_template_input in = {.messages = ask->messages,
-                                   .tools = ask->tools,
-                                   .kwargs = ask->kwargs,
-                                   .prompt = ask->prompt,
-                                   .suffix = ask->suffix,
-                                   .generation_prompt = true,
-                                   .think = ask->think,
-                                   .is_think_set = ask->is_think_set,
-                                   .think_level = ask->think_level,
-                                   .now = {2025, 6, 15, 12, 0, 0}};
+    const struct sp_template_input in = {.messages = ask->messages,
+                                         .tools = ask->tools,
+                                         .kwargs = ask->kwargs,
+                                         .prompt = ask->prompt,
+                                         .suffix = ask->suffix,
+                                         .generation_prompt = true,
+                                         .think = ask->think,
+                                         .is_think_set = ask->is_think_set,
+                                         .think_level = ask->think_level,
+                                         .now = {2025, 6, 15, 12, 0, 0}};
     char *text = NULL;
     size_t size;
     enum sp_status st;

@@ -44,14 +44,38 @@ static void recognises_languages(void **state)
     }
 }
 
-static void chat_is(const struct sp_template *t, const struct sp_template_conversation *chat,
+enum thinking { THINK_DEFAULT, THINK_ON, THINK_OFF };
+
+struct conversation {
+    const char *system; /* first, NULL or empty: none */
+    const struct sp_chat_message *messages;
+    size_t n_messages;
+    enum thinking thinking;
+    const char *think_level;
+    struct sp_template_time now;
+};
+
+static void chat_is(const struct sp_template *t, const struct conversation *chat,
                     const char *wanted)
 {
+    struct sp_chat_message turns[8] = {{"system", chat->system, NULL}};
+    size_t n = chat->system != NULL && *chat->system;
+    const struct sp_chat_request request = {
+        .size = sizeof request,
+        .turns = turns,
+        .n_turns = n + chat->n_messages,
+        .is_think_set = chat->thinking != THINK_DEFAULT,
+        .think = chat->thinking == THINK_ON,
+        .think_level = chat->think_level,
+        .now = &chat->now,
+    };
     struct sp_err err = {0};
     char *text = NULL;
     size_t len;
 
-    assert_int_equal(sp_template_chat(&text, &len, t, chat, &err), SP_OK);
+    assert_true(request.n_turns <= sizeof turns / sizeof *turns);
+    memcpy(turns + n, chat->messages, chat->n_messages * sizeof *turns);
+    assert_int_equal(sp_template_apply(&text, &len, t, &request, &err), SP_OK);
     assert_string_equal(text, wanted);
     assert_int_equal(len, strlen(wanted));
     free(text);
@@ -68,7 +92,7 @@ static void chats_in_jinja(void **state)
         "{% if enable_thinking is defined %}{{ enable_thinking }}{% endif %}";
     static const char config[] = "{\"bos_token\": {\"content\": \"<s>\"}, \"eos_token\": \"</s>\","
                                  " \"pad_token\": null}";
-    struct sp_template_conversation chat = {
+    struct conversation chat = {
         .system = "Be \xc3\xa9", .messages = three, .n_messages = 3, .now = noon};
     struct sp_template *t = NULL;
 
@@ -81,7 +105,7 @@ static void chats_in_jinja(void **state)
             "<assistant>");
     chat.system = "";
     chat.n_messages = 1;
-    chat.thinking = SP_THINK_OFF;
+    chat.thinking = THINK_OFF;
     chat_is(t, &chat, "<s><user>Hi \"you\"\n</s><assistant>False");
     sp_template_free(t);
 }
@@ -96,11 +120,11 @@ static void thoughts(void **state)
                              "{{ .Think }}{{ .ThinkLevel }}";
     static const struct sp_chat_message messages[] = {{"user", "Q", NULL},
                                                       {"assistant", "A", "\"Hm\"\n"}};
-    const struct sp_template_conversation chat = {.messages = messages,
-                                                  .n_messages = 2,
-                                                  .thinking = SP_THINK_ON,
-                                                  .think_level = "low",
-                                                  .now = noon};
+    const struct conversation chat = {.messages = messages,
+                                      .n_messages = 2,
+                                      .thinking = THINK_ON,
+                                      .think_level = "low",
+                                      .now = noon};
     struct sp_template *t = NULL;
 
     (void)state;
@@ -117,8 +141,8 @@ static void chats_in_go(void **state)
 {
     static const char text[] = "{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}"
                                "{{ if .IsThinkSet }}{{ .Think }}{{ end }}";
-    struct sp_template_conversation chat = {
-        .system = "S", .messages = three, .n_messages = 3, .thinking = SP_THINK_ON, .now = noon};
+    struct conversation chat = {
+        .system = "S", .messages = three, .n_messages = 3, .thinking = THINK_ON, .now = noon};
     struct sp_template *t = NULL;
 
     (void)state;
@@ -142,7 +166,7 @@ static void turns_in_go(void **state)
          "{{ end }}",
          "S:S Hi \"you\"\n>Yo!Bye>"},
     };
-    const struct sp_template_conversation chat = {
+    const struct conversation chat = {
         .system = "S", .messages = three, .n_messages = 3, .now = noon};
 
     (void)state;
@@ -159,7 +183,7 @@ static void turns_in_go(void **state)
 
 static void source_is(const struct sp_template_texts *texts, const char *wanted)
 {
-    const struct sp_template_conversation chat = {.messages = three, .n_messages = 1, .now = noon};
+    const struct conversation chat = {.messages = three, .n_messages = 1, .now = noon};
     struct sp_template *t = NULL;
     struct sp_err err = {0};
 

@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-static void becomes(const struct sp_tool_call_format *syntax, const char *sent, const char *wanted)
+static void becomes(const struct sp_chat_info *chat, const char *sent, const char *wanted)
 {
-    struct sp_conversation conversation = {.answers.calls = *syntax};
+    struct sp_conversation conversation = {.chat_info = *chat};
     struct sp_serve_request request = {.messages = NULL};
     struct sp_json *from = NULL;
     struct sp_err err = {0};
@@ -38,8 +38,8 @@ static void becomes(const struct sp_tool_call_format *syntax, const char *sent, 
 
 static void calls(void **state)
 {
-    static const struct sp_tool_call_format objects = {.form = SP_TOOL_CALL_OBJECT},
-                                            texts = {.text_arguments = true, .null_content = true};
+    static const struct sp_chat_info objects = {.has_tool_calls = true},
+                                     texts = {.text_arguments = true, .null_content = true};
 
     (void)state;
     /* OpenAI's: arguments as text, content null; a result by its id. */
@@ -88,8 +88,8 @@ static void calls(void **state)
 /* llama-server's and vLLM's names of a thought, and ollama's. */
 static void thoughts(void **state)
 {
-    static const struct sp_tool_call_format none = {.form = SP_TOOL_CALL_UNKNOWN},
-                                            harmony = {.form = SP_TOOL_CALL_HARMONY};
+    static const struct sp_chat_info none = {.has_tool_calls = false},
+                                     harmony = {.no_content_with_reasoning = true};
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
     char sent[256];
 
