@@ -1,8 +1,7 @@
 /* spectool create: a Modelfile becomes a packed file. */
 #include "cli/create_callbacks.h"
-#include "cli/base/template_source.h"
 #include "format/packfile.h"
-#include "runtime/template/template.h"
+#include "runtime/spectool.h"
 
 #include <stdlib.h>
 
@@ -35,19 +34,16 @@ static const struct sp_opt opts[] = {
 /* A checkpoint's template that cannot be read is told now; its weights are of use without. */
 static void note_template(const char *path, const char *command)
 {
-    struct sp_pack *pack = NULL;
     struct sp_template *template = NULL;
     struct sp_err err = {0};
     char sentence[2 * SP_ERR_TEXT];
 
-    if (sp_pack_open(&pack, path, &err)) return;
-    if (sp_template_source_pack(&template, pack, &err)) {
+    if (sp_template_open_file(&template, path, SP_TEMPLATE_UNKNOWN, &err)) {
         snprintf(sentence, sizeof sentence,
                  "%s; use run --raw, or a TEMPLATE line in the Modelfile", err.text);
         sp_out_note(command, sentence);
     }
     sp_template_free(template);
-    sp_pack_close(pack);
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)

@@ -3,8 +3,8 @@
 #include "cli/base/input_text.h"
 #include "cli/base/json_out.h"
 #include "cli/base/lines.h"
-#include "cli/base/template_source.h"
-#include "cli/base/token_source.h"
+#include "format/base/json.h"
+#include "runtime/spectool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,20 +73,34 @@ static enum sp_status own_template(struct sp_template **out, const struct job *j
     return sp_template_compile(out, text, size, job->language, err);
 }
 
+/* The text of a member of the line, owned by the caller; NULL: the line has no such member. */
+static enum sp_status print_member(const char **out, char **own, const struct sp_json *line,
+                                   const char *key, struct sp_err *err)
+{
+    const struct sp_json *member = sp_json_get(line, key);
+    enum sp_status st;
+
+    if (member == NULL) return SP_OK;
+    st = sp_json_print(own, member, err);
+    *out = *own;
+    return st;
+}
+
 static enum sp_status render_object(const struct job *job, const struct sp_json *line, char **text,
                                     size_t *size, struct sp_err *err)
 {
-    enum sp_status st;
-    struct sp_template *own = NULL;
-    struct sp_template_input in = {
-        .messages = sp_json_get(line, "messages"),
-        .tools = sp_json_get(line, "tools"),
-        .kwargs = sp_json_get(line, "kwargs"),
-        .vars = sp_json_get(line, "vars"),
-        .prompt = sp_json_get(line, "prompt"),
-        .suffix = sp_json_get(line, "suffix"),
-        .now = job->now,
+    struct sp_chat_request in = {
+        .size = sizeof in, .omit_generation_prompt = true, .now = &job->now};
+    const struct {
+        const char *key, **to;
+    } members[] = {
+        {"messages", &in.messages}, {"tools", &in.tools},   {"kwargs", &in.kwargs},
+        {"vars", &in.vars},         {"prompt", &in.prompt}, {"suffix", &in.suffix},
     };
+    enum { N_MEMBERS = sizeof members / sizeof *members };
+    char *texts[N_MEMBERS] = {NULL};
+    struct sp_template *own = NULL;
+    enum sp_status st;
 
     if (sp_json_kind(line) != SP_JSON_OBJECT) {
         return sp_fail(err, SP_E_INPUT, "expected a JSON object");
@@ -96,7 +110,11 @@ static enum sp_status render_object(const struct job *job, const struct sp_json 
         (st = own_template(&own, job, line, err))) {
         return st;
     }
-    st = sp_template_render(text, size, own ? own : job->source, &in, err);
+    for (size_t i = 0; i < N_MEMBERS && !st; i++)
+        st = print_member(members[i].to, &texts[i], line, members[i].key, err);
+    if (!st) st = sp_template_apply(text, size, own ? own : job->source, &in, err);
+    for (size_t i = 0; i < N_MEMBERS; i++)
+        free(texts[i]);
     sp_template_free(own);
     return st;
 }
@@ -124,51 +142,88 @@ static enum sp_status render_line(void *context, const char *text, size_t size, 
     return st;
 }
 
-static enum sp_status read_json(struct sp_json **out, const char *path, struct sp_err *err)
+static enum sp_status check_json(const char *text, size_t size, const char *name,
+                                 struct sp_err *err)
+{
+    struct sp_json *json = NULL;
+    enum sp_status st = sp_json_parse(&json, text, size, SP_JSON_LENIENT, err);
+
+    if (st) sp_context(err, "%s", name);
+    sp_json_free(json);
+    return st;
+}
+
+/* The text of a file with JSON, owned by the caller also on failure. */
+static enum sp_status read_json(char **text, const char *path, struct sp_err *err)
 {
     enum sp_status st;
-    char *text = NULL;
     size_t size;
 
-    if ((st = sp_input_text(&text, &size, path, MAX_JSON, err))) return st;
-    st = sp_json_parse(out, text, size, SP_JSON_LENIENT, err);
-    if (st) sp_context(err, "%s", sp_input_name(path));
-    free(text);
-    return st;
+    if ((st = sp_input_text(text, &size, path, MAX_JSON, err))) return st;
+    return check_json(*text, size, sp_input_name(path), err);
 }
 
 static enum sp_status render_once(const struct job *job, const struct options *o,
                                   struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_json *messages = NULL, *tools = NULL, *kwargs = NULL;
-    struct sp_template_input in = {.generation_prompt = !o->continues,
-                                   .think = o->think != NULL && strcmp(o->think, "on") == 0,
-                                   .is_think_set = o->think != NULL,
-                                   .now = job->now};
+    char *messages = NULL, *tools = NULL;
+    struct sp_chat_request in = {.size = sizeof in,
+                                 .omit_generation_prompt = o->continues,
+                                 .think = o->think != NULL && strcmp(o->think, "on") == 0,
+                                 .is_think_set = o->think != NULL,
+                                 .kwargs = o->kwargs,
+                                 .now = &job->now};
     char *text = NULL;
     size_t size = 0;
 
     if ((st = read_json(&messages, o->messages, err))) goto done;
     if (o->tools != NULL && (st = read_json(&tools, o->tools, err))) goto done;
-    if (o->kwargs != NULL) {
-        st = sp_json_parse(&kwargs, o->kwargs, strlen(o->kwargs), SP_JSON_LENIENT, err);
-        if (st) {
-            sp_context(err, "--kwargs");
-            goto done;
-        }
-    }
+    if (o->kwargs && (st = check_json(o->kwargs, strlen(o->kwargs), "--kwargs", err))) goto done;
     in.messages = messages;
     in.tools = tools;
-    in.kwargs = kwargs;
-    if ((st = sp_template_render(&text, &size, job->source, &in, err))) goto done;
+    if ((st = sp_template_apply(&text, &size, job->source, &in, err))) goto done;
     fwrite(text, 1, size, stdout);
 done:
     free(text);
-    sp_json_free(messages);
-    sp_json_free(tools);
-    sp_json_free(kwargs);
+    free(messages);
+    free(tools);
     return st;
+}
+
+/* Exactly `n` digits at *at, and *at moves behind them. */
+static bool digits(const char **at, int n, int *out)
+{
+    *out = 0;
+    for (int i = 0; i < n; i++, ++*at) {
+        if (**at < '0' || **at > '9') return false;
+        *out = *out * 10 + (**at - '0');
+    }
+    return true;
+}
+
+static enum sp_status parse_date(struct sp_template_time *out, const char *text, struct sp_err *err)
+{
+    struct sp_template_time t = {.hour = 12};
+    const char *at = text;
+    bool good = digits(&at, 4, &t.year) && *at++ == '-' && digits(&at, 2, &t.month) &&
+                *at++ == '-' && digits(&at, 2, &t.day);
+
+    if (good && (*at == 'T' || *at == ' ')) {
+        at++;
+        good = digits(&at, 2, &t.hour) && *at++ == ':' && digits(&at, 2, &t.minute);
+        if (good && *at == ':') {
+            at++;
+            good = digits(&at, 2, &t.second);
+        }
+    }
+    if (!good || *at || t.year < 1 || t.month < 1 || t.month > 12 || t.day < 1 || t.day > 31 ||
+        t.hour > 23 || t.minute > 59 || t.second > 60) {
+        return sp_fail(err, SP_E_USAGE, "--date %s: expected YYYY-MM-DD, or YYYY-MM-DD HH:MM:SS",
+                       text);
+    }
+    *out = t;
+    return SP_OK;
 }
 
 static enum sp_status check_options(const struct sp_args *args, struct sp_err *err)
@@ -198,10 +253,13 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 
     if ((st = check_options(args, err))) return st;
     job.now = sp_template_now();
-    if (o->date != NULL && (st = sp_template_parse_date(&job.now, o->date, err))) return st;
+    if (o->date != NULL && (st = parse_date(&job.now, o->date, err))) return st;
     if (args->n_operands > 0) {
-        st = sp_template_source_open(&source, args->operands[0], job.language, err);
+        st = sp_template_open_file(&source, args->operands[0], job.language, err);
         if (st) return st;
+        if (source == NULL) {
+            return sp_fail(err, SP_E_INPUT, "%s has no chat template", args->operands[0]);
+        }
     }
     job.source = source;
     if (!o->batch && sp_template_language(source) == SP_TEMPLATE_GO &&

@@ -1,7 +1,6 @@
 /* spectool show: what is inside a packed file, target and draft apart, for people and as JSON. */
 #include "cli/commands.h"
 #include "cli/base/pack_facts.h"
-#include "cli/base/template_source.h"
 #include "format/modelfile/modelfile.h"
 #include "format/pack_contents.h"
 
@@ -58,7 +57,8 @@ static enum sp_status show_template(const struct sp_pack *pack, struct sp_err *e
     const char *text;
     size_t size;
 
-    if ((st = sp_template_source_pack(&template, pack, err))) return st;
+    if ((st = sp_template_open_file(&template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN, err)))
+        return st;
     if (template == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s has no template", sp_pack_path(pack));
     }

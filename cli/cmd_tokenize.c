@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "cli/base/ids.h"
 #include "cli/base/out.h"
-#include "cli/base/token_source.h"
+#include "cli/base/token_command.h"
 #include "runtime/spectool.h"
 
 #include <inttypes.h>

@@ -424,8 +424,8 @@ struct sp_chat_info {
     size_t size; /* sizeof (struct sp_chat_info), set by the caller */
     const struct sp_template *chat_template;
     bool has_reasoning, has_tool_calls; /* can be separated from content */
-    const char *reasoning;              /* for people: "<think>...</think>", or "unknown" */
-    const char *tool_calls;             /* for people, the same */
+    const char *reasoning;  /* for people: "<think>...</think>", or why it is not known */
+    const char *tool_calls; /* for people, the same */
     /* What the template expects of messages with tool calls: */
     bool text_arguments;            /* arguments are JSON in a string, not an object */
     bool null_content;              /* content is null where it is empty */

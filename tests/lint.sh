@@ -60,6 +60,12 @@ for edge in $(grep -E '^ *# *include "' $sources /dev/null | sed 's/^\([^:]*\):[
     esac
 done
 
+# The command is a client of the library: of runtime it includes the public header alone.
+for f in $(grep -lE '^ *# *include "runtime/' $(echo "$sources" | grep '^cli/') /dev/null); do
+    grep -nE '^ *# *include "runtime/' "$f" /dev/null | grep -v '"runtime/spectool\.h"' &&
+        say "$f includes more of runtime/ than runtime/spectool.h"
+done
+
 # header:home
 for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:tests/quantize/test_blas microhttpd.h:cli/serve/serve_http; do
     header=${pair%%:*} home=${pair##*:}

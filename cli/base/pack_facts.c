@@ -1,5 +1,5 @@
 #include "cli/base/pack_facts.h"
-#include "cli/base/template_source.h"
+#include "format/base/mem.h"
 #include "format/model/config_packed.h"
 #include "format/pack_contents.h"
 
@@ -73,34 +73,50 @@ static enum sp_status read_merged(struct sp_pack_facts *facts, const struct sp_p
     return st;
 }
 
-/* A template that nothing is learned from leaves thoughts and calls in the text. */
-static void learn_answers(struct sp_pack_facts *facts, const struct sp_template *template,
-                          const struct sp_pack *pack)
+static enum sp_status learn_format(struct sp_pack_facts *facts, const struct sp_template *template,
+                                   const struct sp_pack *pack, struct sp_err *err)
 {
-    const struct sp_pack_section *map =
-        sp_pack_find_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
+    struct sp_chat_options options = {.size = sizeof options, .chat_template = template};
+    struct sp_chat_info info = {.size = sizeof info};
     struct sp_tokenizer *tokenizer = NULL;
+    struct sp_chat *chat = NULL;
+    enum sp_status st;
 
-    if (map && sp_tokenizer_open(&tokenizer, map->data, (size_t)map->size, NULL)) tokenizer = NULL;
-    if (sp_chat_format_learn(&facts->answers, template, tokenizer, NULL)) {
-        facts->answers = (struct sp_chat_format){0};
+    if (sp_tokenizer_open_file(&tokenizer, sp_pack_path(pack), NULL) == SP_OK) {
+        options.tokenizer = tokenizer;
     }
+    if ((st = sp_chat_open(&chat, NULL, &options, err))) goto done;
+    sp_chat_describe(chat, &info);
+    facts->has_reasoning = info.has_reasoning;
+    facts->has_tool_calls = info.has_tool_calls;
+    st = sp_copy_text(&facts->reasoning, info.reasoning, strlen(info.reasoning), err);
+    if (st) goto done;
+    st = sp_copy_text(&facts->tool_calls, info.tool_calls, strlen(info.tool_calls), err);
+done:
+    sp_chat_close(chat);
     sp_tokenizer_close(tokenizer);
+    return st;
 }
 
 /* A template that cannot be used is a fact as well: the rest of the file is shown all the same. */
-static void look_at_template(struct sp_pack_facts *facts, const struct sp_pack *pack)
+static enum sp_status look_at_template(struct sp_pack_facts *facts, const struct sp_pack *pack,
+                                       struct sp_err *err)
 {
     struct sp_template *template = NULL;
     size_t size = 0;
+    enum sp_status st;
 
-    if (sp_template_source_pack(&template, pack, &facts->template_error) || template == NULL)
-        return;
+    if (sp_template_open_file(&template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN,
+                              &facts->template_error) ||
+        template == NULL) {
+        return SP_OK;
+    }
     (void)sp_template_text(template, &size);
     facts->template_size = size;
     facts->template_language = sp_template_language(template);
-    learn_answers(facts, template, pack);
+    st = learn_format(facts, template, pack, err);
     sp_template_free(template);
+    return st;
 }
 
 static const char *template_language(const struct sp_pack_facts *facts)
@@ -127,7 +143,7 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
     }
     if (st == SP_OK) st = read_records(&facts, pack, err);
     if (st == SP_OK) st = read_merged(&facts, pack, err);
-    if (st == SP_OK) look_at_template(&facts, pack);
+    if (st == SP_OK) st = look_at_template(&facts, pack, err);
     if (st) sp_pack_facts_release(&facts);
     *out = facts;
     return st;
@@ -139,6 +155,8 @@ void sp_pack_facts_release(struct sp_pack_facts *facts)
         sp_config_release(&facts->parts[part].config);
     sp_modelfile_release(&facts->records);
     free(facts->merged);
+    free(facts->reasoning);
+    free(facts->tool_calls);
     *facts = (struct sp_pack_facts){0};
 }
 
@@ -293,7 +311,7 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
                                    struct sp_err *err)
 {
     struct rows rows = {.table = {.align = "ll"}, .err = err};
-    char size[SP_AMOUNT_TEXT], tags[SP_CHAT_FORMAT_TEXT];
+    char size[SP_AMOUNT_TEXT];
 
     printf("%s: %s, identity %016" PRIx64 "\n", sp_pack_path(pack),
            sp_out_size(size, sp_pack_size(pack)), sp_pack_identity(pack));
@@ -309,8 +327,8 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
         bool own = sp_modelfile_find(&facts->records, SP_MODELFILE_TEMPLATE, NULL) != NULL;
         printf("\nTemplate\n  %s, of the %s, %s\n", template_language(facts),
                own ? "Modelfile" : "checkpoint", sp_out_size(size, facts->template_size));
-        printf("  reasoning: %s\n", sp_chat_format_describe_reasoning(tags, &facts->answers));
-        printf("  tool calls: %s\n", sp_chat_format_describe_calls(tags, &facts->answers));
+        printf("  reasoning: %s\n", facts->reasoning);
+        printf("  tool calls: %s\n", facts->tool_calls);
     } else if (facts->template_error.status) {
         printf("\nTemplate\n  not usable: %s\n", facts->template_error.text);
     }
@@ -375,7 +393,7 @@ static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *
 void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
                            const struct sp_pack *pack)
 {
-    char identity[17], tags[SP_CHAT_FORMAT_TEXT];
+    char identity[17];
 
     snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
     sp_json_out_text(out, "file", sp_pack_path(pack));
@@ -397,12 +415,6 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     sp_json_out_end(out, ']');
     sp_json_out_text(out, "template_language", template_language(facts));
     sp_json_out_u64(out, "template_size", facts->template_size);
-    sp_json_out_text(out, "thoughts",
-                     sp_chat_format_has_reasoning(&facts->answers)
-                         ? sp_chat_format_describe_reasoning(tags, &facts->answers)
-                         : NULL);
-    sp_json_out_text(out, "tool_calls",
-                     facts->answers.calls.form != SP_TOOL_CALL_UNKNOWN
-                         ? sp_chat_format_describe_calls(tags, &facts->answers)
-                         : NULL);
+    sp_json_out_text(out, "thoughts", facts->has_reasoning ? facts->reasoning : NULL);
+    sp_json_out_text(out, "tool_calls", facts->has_tool_calls ? facts->tool_calls : NULL);
 }

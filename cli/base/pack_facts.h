@@ -8,7 +8,7 @@
 #include "format/modelfile/modelfile.h"
 #include "format/model/config.h"
 #include "format/packfile.h"
-#include "runtime/chat/chat_format.h"
+#include "runtime/spectool.h"
 
 /* One of target and draft. */
 struct sp_part_facts {
@@ -28,7 +28,8 @@ struct sp_pack_facts {
     enum sp_template_language template_language;
     uint64_t template_size;
     struct sp_err template_error;
-    struct sp_chat_format answers; /* learned from it */
+    bool has_reasoning, has_tool_calls; /* can be separated from content */
+    char *reasoning, *tool_calls;       /* how the model writes them; owned; NULL: no template */
 };
 
 bool sp_pack_has(const struct sp_pack *pack, enum sp_part part); /* any tensor of it */

@@ -1,5 +1,4 @@
 #include "cli/chat/conversation.h"
-#include "cli/base/template_source.h"
 #include "format/modelfile/modelfile.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
@@ -104,7 +103,8 @@ enum sp_status sp_conversation_open(struct sp_conversation *c, const struct sp_p
     *unused = false;
     if (raw) return SP_OK;
     c->now = sp_template_now();
-    if ((st = sp_template_source_pack(&c->template, pack, err))) return st;
+    if ((st = sp_template_open_file(&c->template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN, err)))
+        return st;
     if (system && c->template == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED, "--system requires a chat template, and %s has none",
                        sp_pack_path(pack));

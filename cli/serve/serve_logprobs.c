@@ -1,8 +1,8 @@
 /* The tokens of an answer one by one, for log-probabilities. */
 #include "cli/serve/serve_logprobs.h"
 #include "format/base/unicode.h"
-#include "runtime/session/session.h"
-#include "runtime/tokenizer/tokenizer.h"
+#include "format/base/mem.h"
+#include "runtime/spectool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,8 @@ enum sp_status sp_serve_logprob_bytes(char **bytes, size_t *size, const struct s
     unsigned char byte;
 
     *size = 0;
-    if (!sp_tokenizer_token(package->tokenizer, id, &info)) return sp_copy_text(bytes, "", 0, NULL);
+    if (!sp_tokenizer_token(sp_package_tokenizer(package), id, &info))
+        return sp_copy_text(bytes, "", 0, NULL);
     if (!info.added && is_byte(&byte, &info)) {
         *size = 1;
         return sp_copy_text(bytes, (const char *)&byte, 1, NULL);

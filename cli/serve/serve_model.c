@@ -296,8 +296,8 @@ void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *m
     write_info(out, m);
     sp_json_out_begin(out, "capabilities", '[');
     sp_json_out_text(out, NULL, "completion");
-    if (m->facts.answers.calls.form != SP_TOOL_CALL_UNKNOWN) sp_json_out_text(out, NULL, "tools");
-    if (sp_chat_format_has_reasoning(&m->facts.answers)) sp_json_out_text(out, NULL, "thinking");
+    if (m->facts.has_tool_calls) sp_json_out_text(out, NULL, "tools");
+    if (m->facts.has_reasoning) sp_json_out_text(out, NULL, "thinking");
     sp_json_out_end(out, ']');
     sp_json_out_text(out, "modified_at", sp_serve_time(text, &at));
 }

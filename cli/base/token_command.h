@@ -1,23 +1,10 @@
-/* A tokenizer from a packed file, a checkpoint folder, or a tokenizer.json. */
-#ifndef SP_CLI_BASE_TOKEN_SOURCE_H
-#define SP_CLI_BASE_TOKEN_SOURCE_H
+/* What the commands tokenize and detokenize share. */
+#ifndef SP_CLI_BASE_TOKEN_COMMAND_H
+#define SP_CLI_BASE_TOKEN_COMMAND_H
 
 #include "cli/base/opt.h"
 #include "format/base/json.h"
-#include "format/packfile.h"
-#include "runtime/tokenizer/tokenizer.h"
-
-/* Valid when zeroed. */
-struct sp_token_source {
-    struct sp_tokenizer *tokenizer; /* owned, as is what it reads from: */
-    struct sp_pack *pack;
-    uint8_t *blob;
-};
-
-/* On failure *out is zeroed. */
-SP_MUST_CHECK enum sp_status sp_token_source_open(struct sp_token_source *out, const char *path,
-                                                  struct sp_err *err);
-void sp_token_source_close(struct sp_token_source *source);
+#include "runtime/spectool.h"
 
 /* What tokenize and detokenize do: options are the command's own. */
 struct sp_token_job {

@@ -1,0 +1,50 @@
+#include "cli/base/token_command.h"
+#include "cli/base/input_text.h"
+#include "cli/base/lines.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static enum sp_status token_line(void *context, const char *text, size_t size, struct sp_err *err)
+{
+    const struct sp_token_job *job = context;
+    struct sp_json *value = NULL;
+    enum sp_status st = sp_json_parse(&value, text, size, SP_JSON_STRICT, err);
+
+    if (st == SP_OK) st = job->value(job, value, err);
+    sp_json_free(value);
+    return st;
+}
+
+static enum sp_status token_input(const struct sp_token_job *job, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    if ((st = sp_input_text(&text, &size, NULL, SP_INPUT_MOST, err))) return st;
+    st = job->text(job, text, size, err);
+    free(text);
+    return st;
+}
+
+enum sp_status sp_token_command(const struct sp_args *args, bool batch, struct sp_token_job job,
+                                struct sp_err *err)
+{
+    const char *text = sp_args_text(args);
+    struct sp_tokenizer *tokenizer = NULL;
+    enum sp_status st;
+
+    if (text != NULL && batch) {
+        return sp_fail(err, SP_E_USAGE, "--batch reads standard input, unexpected argument %s",
+                       text);
+    }
+    if ((st = sp_tokenizer_open_file(&tokenizer, args->operands[0], err))) return st;
+    job.tokenizer = tokenizer;
+    job.options = args->options;
+    st = batch          ? sp_each_line(token_line, NULL, &job, err)
+         : text != NULL ? job.text(&job, text, strlen(text), err)
+                        : token_input(&job, err);
+    sp_tokenizer_close(tokenizer);
+    return st;
+}
