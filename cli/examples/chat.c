@@ -1,0 +1,70 @@
+/* A question to a packed file by the library alone: cc chat.c $(pkg-config --cflags --libs
+ * spectool) usage: chat FILE QUESTION [TOOLS]; TOOLS is JSON as in OpenAI's API: then one of them
+ * is called. */
+#include <spectool.h>
+#include <stdio.h>
+
+static int show(void *context, const struct sp_chat_part *part)
+{
+    FILE *file = part->kind == SP_CHAT_REASONING ? stderr : context;
+
+    if (part->kind == SP_CHAT_TOOL_CALL) fprintf(file, "call %s ", part->name);
+    return fwrite(part->text, 1, part->size, file) != part->size;
+}
+
+static int take_text(void *reader, const char *text, size_t size, bool drafted)
+{
+    (void)drafted;
+    return sp_chat_reader_text(reader, text, size, NULL) != SP_OK;
+}
+
+static int take_special(void *reader, uint32_t id)
+{
+    return sp_chat_reader_special(reader, id, NULL) != SP_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const struct sp_chat_message question = {"user", argc > 2 ? argv[2] : "", NULL};
+    const struct sp_chat_request ask = {.size = sizeof ask,
+                                        .turns = &question,
+                                        .n_turns = 1,
+                                        .tools = argc > 3 ? argv[3] : NULL,
+                                        .must_call = argc > 3};
+    const struct sp_chat_reader_options reading = {
+        .size = sizeof reading, .part = show, .context = stdout};
+    struct sp_request request = {.max_tokens = 200,
+                                 .draft_len = SP_DRAFT_LENGTH_AUTO,
+                                 .text = take_text,
+                                 .special = take_special};
+    struct sp_package *package = NULL;
+    struct sp_session *session = NULL;
+    struct sp_chat *chat = NULL;
+    struct sp_chat_prompt *prompt = NULL;
+    struct sp_chat_reader *reader = NULL;
+    struct sp_result result = {0};
+    struct sp_err err = {0};
+    enum sp_status st;
+
+    if (argc < 3) return 2;
+    if ((st = sp_package_open(&package, argv[1], &(struct sp_package_options){0}, &err)) ||
+        (st = sp_session_open(&session, package, &(struct sp_session_options){0}, &err)) ||
+        (st = sp_chat_open(&chat, package, NULL, &err)) ||
+        (st = sp_chat_prompt_open(&prompt, chat, &ask, &err)) ||
+        (st = sp_chat_reader_open(&reader, prompt, &reading, &err))) {
+        goto done;
+    }
+    sp_chat_prompt_apply(prompt, &request);
+    request.context = reader;
+    st = sp_session_generate(session, &request, &result, &err);
+    if (!st) st = sp_chat_reader_finish(reader, &err);
+done:
+    puts(st ? err.text : "");
+    sp_result_release(&result);
+    sp_chat_reader_close(reader);
+    sp_chat_prompt_close(prompt);
+    sp_chat_close(chat);
+    sp_session_close(session);
+    sp_package_close(package);
+    return (int)st;
+}
