@@ -7,7 +7,7 @@
 #include "convert/create/pairing_record.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
-#include "format/tokenizer/vocab.h"
+#include "format/tokenizer/tokmap_write.h"
 
 #include <stdlib.h>
 

@@ -133,11 +133,4 @@ void sp_vocab_close(struct sp_vocab *vocab); /* NULL is fine */
 /* The model's token with this text, or SP_ID_NONE. */
 uint32_t sp_vocab_find(const struct sp_vocab *vocab, const char *text, size_t len);
 
-/* The same input as compiled tokenizer: *blob owned by the caller (free), the same bytes for the
- * same input. *warning (may be NULL): NULL or one sentence for the user, owned by the caller
- * (free). */
-SP_MUST_CHECK enum sp_status sp_vocab_compile(uint8_t **blob, size_t *blob_size, const char *json,
-                                              size_t size, const char *config, size_t config_size,
-                                              char **warning, struct sp_err *err);
-
 #endif

@@ -4,6 +4,7 @@
 #include "format/base/mem.h"
 #include "format/base/clock.h"
 #include "runtime/sampling/greedy_chooser.h"
+#include "runtime/speculate/speculate_state.h"
 
 #include <stdlib.h>
 #include <string.h>

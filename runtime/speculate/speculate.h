@@ -103,14 +103,6 @@ SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t
                                                  sp_emit_fn *emit, void *context,
                                                  struct sp_round *round, struct sp_err *err);
 
-/* What is cached, and of which tokens (runtime/model/session_file.h). Read: more positions than
- * there are are SP_E_INPUT, no draft's where there is one is SP_E_CHECK; on failure nothing is
- * cached. */
-SP_MUST_CHECK enum sp_status sp_speculator_save(struct sp_speculator *s,
-                                                struct sp_session_file *file, struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_speculator_load(struct sp_speculator *s,
-                                                struct sp_session_file *file, struct sp_err *err);
-
 /* Seconds of one target pass of n_rows rows of different tokens (all their logits; at most the
  * larger of SP_TIMED_ROWS and max_draft_len + 1) and of one proposal of n guesses (0: none), now;
  * leaves every committed position as it was. After begin. */

@@ -1,4 +1,5 @@
 /* What a speculator has cached, to a file and back. */
+#include "runtime/speculate/speculate_state.h"
 #include "runtime/speculate/speculate.h"
 
 #include "runtime/model/state_checkpoint.h"

@@ -1,6 +1,7 @@
 /* The tokenizer of a packed file, a checkpoint folder, or a tokenizer.json. */
 #include "format/base/file.h"
 #include "format/packfile.h"
+#include "format/tokenizer/tokmap_write.h"
 #include "format/tokenizer/vocab.h"
 #include "runtime/tokenizer/tokenizer_parts.h"
 

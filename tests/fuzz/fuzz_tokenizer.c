@@ -3,6 +3,7 @@
  * be in range, decoded text valid UTF-8, at once and in a stream. */
 #include "format/tokenizer/tokmap.h"
 #include "format/base/unicode.h"
+#include "format/tokenizer/tokmap_write.h"
 #include "runtime/tokenizer/detokenize.h"
 #include "runtime/spectool.h"
 

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "format/tokenizer/vocab.h"
 #include "runtime/spectool.h"
 #include "tests/support/tokenizer_cases.h"
 

@@ -12,7 +12,7 @@
 #include "format/base/compress.h"
 #include "format/base/file.h"
 #include "format/base/unicode.h"
-#include "format/tokenizer/vocab.h"
+#include "format/tokenizer/tokmap_write.h"
 #include "runtime/tokenizer/detokenize.h"
 
 void tokenizing_open(struct tokenizing *t, const char *json, size_t size, const char *config)

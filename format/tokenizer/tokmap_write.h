@@ -1,0 +1,15 @@
+/* tokenizer.json compiled to the form that packed files hold and that is used in place
+ * (format/tokenizer/tokmap.h). */
+#ifndef SP_FORMAT_TOKENIZER_TOKMAP_WRITE_H
+#define SP_FORMAT_TOKENIZER_TOKMAP_WRITE_H
+
+#include "format/tokenizer/vocab.h"
+
+/* Compiles the text of a tokenizer.json: *blob owned by the caller (free), the same bytes for the
+ * same input. *warning (may be NULL): NULL or one sentence for the user, owned by the caller
+ * (free). */
+SP_MUST_CHECK enum sp_status sp_vocab_compile(uint8_t **blob, size_t *blob_size, const char *json,
+                                              size_t size, const char *config, size_t config_size,
+                                              char **warning, struct sp_err *err);
+
+#endif
