@@ -12,7 +12,7 @@ for f in bin/spectool include/spectool.h share/man/man1/spectool.1 share/man/man
     share/man/man5/spectool-pack.5 share/bash-completion/completions/spectool; do
     [ -e "$tmp/usr/$f" ] || { echo "not installed: $f"; exit 1; }
 done
-"$tmp/usr/bin/spectool" create -f "$source/testdata/tiny/Modelfile" --quantize q8 -o "$tmp/p.bin" >"$tmp/log" 2>&1
+LD_LIBRARY_PATH=$libdir "$tmp/usr/bin/spectool" create -f "$source/testdata/tiny/Modelfile" --quantize q8 -o "$tmp/p.bin" >"$tmp/log" 2>&1
 cat >"$tmp/use.c" <<'C'
 #include <spectool.h>
 #include <stdio.h>
@@ -62,3 +62,15 @@ case $text in
 " there was a "*) ;;
 *) echo "unexpected text:$text"; exit 1 ;;
 esac
+
+# The examples: a chat in C, and in Python where the library is shared.
+# shellcheck disable=SC2046
+cc -std=c11 -Wall -Wextra -Werror -o "$tmp/chat" "$source/cli/examples/chat.c" \
+    $(pkg-config --cflags --libs spectool) ${SP_LINK_FLAGS:-}
+LD_LIBRARY_PATH=$libdir "$tmp/chat" "$tmp/p.bin" 'What is 7 plus 8?' >"$tmp/c.out"
+[ -s "$tmp/c.out" ] || { echo 'chat.c: no answer'; exit 1; }
+if [ -e "$libdir/libspectool.so" ] && command -v python3 >/dev/null; then
+    python3 "$source/cli/examples/chat.py" "$libdir/libspectool.so" "$tmp/p.bin" \
+        'What is 7 plus 8?' >"$tmp/python.out"
+    cmp "$tmp/c.out" "$tmp/python.out"
+fi
