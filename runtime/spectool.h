@@ -390,13 +390,14 @@ SP_MUST_CHECK enum sp_status sp_template_apply(char **text, size_t *size,
 
 /* ---- chat -------------------------------------------------------------------------------------
  *
- *   struct sp_chat_request ask = {.size = sizeof ask, .turns = turns, .n_turns = 1, .tools =
- * tools}; sp_chat_open(&chat, package, NULL, &err); sp_chat_prompt_open(&prompt, chat, &ask, &err);
- *   sp_chat_reader_open(&reader, prompt, NULL, &err);
+ *   sp_chat_open(&chat, package, NULL, &err);
+ *   sp_chat_prompt_open(&prompt, chat, &conversation, &err);
+ *   sp_chat_reader_open(&reader, prompt, &options, &err);
  *   sp_chat_prompt_apply(prompt, &request);
- *   sp_session_generate(session, &request, &result, &err);  callbacks: sp_chat_reader_text,
- * _special sp_chat_reader_finish(reader, &err); sp_chat_reader_answer(reader, &answer);
+ *   sp_session_generate(session, &request, &result, &err);
+ *   sp_chat_reader_finish(reader, &err);
  *
+ * The request's callbacks `text` and `special` call sp_chat_reader_text and sp_chat_reader_special.
  * cli/examples/chat.c is the whole program. */
 
 /* How a model converses: its template, and the format in which it writes reasoning and tool calls,

@@ -58,8 +58,9 @@ static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat
     return sp_strbuf_append(out, "}", 1, err);
 }
 
-enum sp_status sp_template_read_turns(struct sp_json **out, const struct sp_chat_message *turns,
-                                      size_t n_turns, struct sp_err *err)
+/* *out is owned by the caller. SP_E_INPUT: a text is not valid UTF-8. */
+static enum sp_status read_turns(struct sp_json **out, const struct sp_chat_message *turns,
+                                 size_t n_turns, struct sp_err *err)
 {
     struct sp_strbuf array = {0};
     enum sp_status st = sp_strbuf_append(&array, "[", 1, err);
@@ -100,7 +101,7 @@ enum sp_status sp_template_request_read(struct sp_template_request *out,
         return st;
     }
     if (r->turns && r->messages == NULL &&
-        (st = sp_template_read_turns(&out->messages, r->turns, r->n_turns, err))) {
+        (st = read_turns(&out->messages, r->turns, r->n_turns, err))) {
         return st;
     }
     out->input = (struct sp_template_input){

@@ -20,9 +20,4 @@ SP_MUST_CHECK enum sp_status sp_template_request_read(struct sp_template_request
                                                       struct sp_err *err);
 void sp_template_request_release(struct sp_template_request *request);
 
-/* *out = messages as JSON, owned by the caller. SP_E_INPUT: a text is not valid UTF-8. */
-SP_MUST_CHECK enum sp_status sp_template_read_turns(struct sp_json **out,
-                                                    const struct sp_chat_message *turns,
-                                                    size_t n_turns, struct sp_err *err);
-
 #endif
