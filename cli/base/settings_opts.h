@@ -12,51 +12,53 @@
 
 /* clang-format off */
 
-#define SP_OPT_SET_ENDING(type, member)                                                           \
-    {SP_OPT_INT, 0, "num-predict", NULL, "N", SP_OPT_SET(type, member, n_predict),                \
-     .min = 1, .max = 1 << 30, .word = "-1", .shown = "-1, until a stop or the end of the context",    \
-     .help = "Maximum number of tokens to generate"},                                                          \
-    {SP_OPT_LIST, 0, "stop", NULL, "TEXT", SP_OPT_SET(type, member, stop_options),                \
+#define SP_OPT_SET_ENDING(type, member)                                                            \
+    {SP_OPT_INT, 0, "num-predict", NULL, "N", SP_OPT_SET(type, member, n_predict),                 \
+     .min = 1, .max = 1 << 30, .word = "-1", .shown = "-1, until a stop or the end of the context",\
+     .help = "Maximum number of tokens to generate"},                                              \
+    {SP_OPT_LIST, 0, "stop", NULL, "TEXT", SP_OPT_SET(type, member, stop_options),                 \
      .help = "End the answer before this text; repeatable"}
 
-#define SP_OPT_SET_DEPTH(type, member)                                                            \
-    {SP_OPT_INT, 0, "draft-depth", NULL, "N", SP_OPT_SET(type, member, draft_len),                    \
-     .max = 1 << 16, .word = "auto", .word_value = SP_DRAFT_LENGTH_AUTO, .shown = "auto",                \
+#define SP_OPT_SET_DEPTH(type, member)                                                             \
+    {SP_OPT_INT, 0, "draft-depth", NULL, "N", SP_OPT_SET(type, member, draft_len),                 \
+     .max = 1 << 16, .word = "auto", .word_value = SP_DRAFT_LENGTH_AUTO, .shown = "auto",          \
      .help = "Maximum number of draft tokens per round, 0: no drafting; does not affect the text"}
 
-#define SP_OPT_SET_ACCEPT(type, member)                                                           \
-    {SP_OPT_CHOICE, 0, "accept", NULL, "HOW", SP_OPT_SET(type, member, accept),                   \
-     .choices = sp_settings_accepts, .shown = "coupled",                                          \
+#define SP_OPT_SET_ACCEPT(type, member)                                                            \
+    {SP_OPT_CHOICE, 0, "accept", NULL, "HOW", SP_OPT_SET(type, member, accept),                    \
+     .choices = sp_settings_accepts, .shown = "coupled",                                           \
      .help = "How draft tokens are accepted when sampling"}
 
-#define SP_OPT_SET_SAMPLING(type, member)                                                         \
-    {SP_OPT_NUMBER, 0, "temperature", NULL, "T", SP_OPT_SET(type, member, temperature),           \
-     .max = 100, .shown = "0, greedy", .help = "Sampling temperature"},                             \
-    {SP_OPT_INT, 0, "top-k", NULL, "K", SP_OPT_SET(type, member, top_k),                          \
-     .max = 1 << 30, .shown = "0, off", .help = "Sample from the K most likely tokens"},                 \
-    {SP_OPT_NUMBER, 0, "top-p", NULL, "P", SP_OPT_SET(type, member, top_p),                       \
-     .max = 1, .shown = "1, off", .help = "Sample from the most likely tokens with this total probability"},  \
-    {SP_OPT_NUMBER, 0, "min-p", NULL, "P", SP_OPT_SET(type, member, min_p),                       \
-     .max = 1, .shown = "0, off",                                                                 \
-     .help = "Drop tokens less likely than this fraction of the most likely one"},                  \
-    {SP_OPT_NUMBER, 0, "typical-p", NULL, "P", SP_OPT_SET(type, member, typical_p),               \
-     .max = 1, .shown = "1, off",                                                                 \
-     .help = "Locally typical sampling: total probability of the tokens kept"},                           \
-    {SP_OPT_INT, 0, "repeat-last-n", NULL, "N", SP_OPT_SET(type, member, repeat_last_n),          \
-     .min = -1, .max = 1 << 30, .shown = "64",                                                    \
-     .help = "Number of recent tokens that penalties apply to; 0: off, -1: the whole context"},                      \
-    {SP_OPT_NUMBER, 0, "repeat-penalty", NULL, "R", SP_OPT_SET(type, member, repeat_penalty),     \
-     .min = 0.01, .max = 100, .shown = "1, off", .help = "Penalty factor for the logits of recent tokens"},      \
-    {SP_OPT_NUMBER, 0, "presence-penalty", NULL, "P", SP_OPT_SET(type, member, presence_penalty), \
-     .min = -100, .max = 100, .shown = "0, off",                                                  \
-     .help = "Subtracted from the logit of every recent token"},                                        \
+#define SP_OPT_SET_SAMPLING(type, member)                                                          \
+    {SP_OPT_NUMBER, 0, "temperature", NULL, "T", SP_OPT_SET(type, member, temperature),            \
+     .max = 100, .shown = "0, greedy", .help = "Sampling temperature"},                            \
+    {SP_OPT_INT, 0, "top-k", NULL, "K", SP_OPT_SET(type, member, top_k),                           \
+     .max = 1 << 30, .shown = "0, off", .help = "Sample from the K most likely tokens"},           \
+    {SP_OPT_NUMBER, 0, "top-p", NULL, "P", SP_OPT_SET(type, member, top_p),                        \
+     .max = 1, .shown = "1, off",                                                                  \
+     .help = "Sample from the most likely tokens with this total probability"},                    \
+    {SP_OPT_NUMBER, 0, "min-p", NULL, "P", SP_OPT_SET(type, member, min_p),                        \
+     .max = 1, .shown = "0, off",                                                                  \
+     .help = "Drop tokens less likely than this fraction of the most likely one"},                 \
+    {SP_OPT_NUMBER, 0, "typical-p", NULL, "P", SP_OPT_SET(type, member, typical_p),                \
+     .max = 1, .shown = "1, off",                                                                  \
+     .help = "Locally typical sampling: total probability of the tokens kept"},                    \
+    {SP_OPT_INT, 0, "repeat-last-n", NULL, "N", SP_OPT_SET(type, member, repeat_last_n),           \
+     .min = -1, .max = 1 << 30, .shown = "64",                                                     \
+     .help = "Number of recent tokens that penalties apply to; 0: off, -1: the whole context"},    \
+    {SP_OPT_NUMBER, 0, "repeat-penalty", NULL, "R", SP_OPT_SET(type, member, repeat_penalty),      \
+     .min = 0.01, .max = 100, .shown = "1, off",                                                   \
+     .help = "Penalty factor for the logits of recent tokens"},                                    \
+    {SP_OPT_NUMBER, 0, "presence-penalty", NULL, "P", SP_OPT_SET(type, member, presence_penalty),  \
+     .min = -100, .max = 100, .shown = "0, off",                                                   \
+     .help = "Subtracted from the logit of every recent token"},                                   \
     {SP_OPT_NUMBER, 0, "frequency-penalty", NULL, "F", SP_OPT_SET(type, member, frequency_penalty),\
-     .min = -100, .max = 100, .shown = "0, off",                                                  \
-     .help = "Subtracted from the logit of a recent token per occurrence"},                  \
-    {SP_OPT_LIST, 0, "logit-bias", NULL, "ID=B", SP_OPT_SET(type, member, bias_options),          \
-     .help = "Added to the logit of a token; repeatable"},                        \
-    {SP_OPT_INT, 0, "seed", NULL, "N", SP_OPT_SET(type, member, seed),                            \
-     .max = 9223372036854774784.0, .word = "-1", .word_value = SP_SEED_FRESH,                     \
+     .min = -100, .max = 100, .shown = "0, off",                                                   \
+     .help = "Subtracted from the logit of a recent token per occurrence"},                        \
+    {SP_OPT_LIST, 0, "logit-bias", NULL, "ID=B", SP_OPT_SET(type, member, bias_options),           \
+     .help = "Added to the logit of a token; repeatable"},                                         \
+    {SP_OPT_INT, 0, "seed", NULL, "N", SP_OPT_SET(type, member, seed),                             \
+     .max = 9223372036854774784.0, .word = "-1", .word_value = SP_SEED_FRESH,                      \
      .shown = "-1, random", .help = "Random seed"}
 /* clang-format on */
 
