@@ -10,6 +10,7 @@
 #include "cli/serve/serve_job.h"
 #include "cli/serve/serve_routes.h"
 #include "format/pack_contents.h"
+#include "runtime/spectool.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -243,7 +244,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
     struct sp_serve s = {.generation = &g,
                          .reading = &reading,
-                         .version = SPECTOOL_VERSION,
+                         .version = sp_version(),
                          .cors = o->cors,
                          .host = o->host,
                          .loopback = is_loopback(o->host),

@@ -3,14 +3,11 @@
 #include "cli/base/opt_help.h"
 #include "cli/commands.h"
 #include "cli/base/out.h"
+#include "runtime/spectool.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifndef SPECTOOL_VERSION
-#error "the build defines SPECTOOL_VERSION"
-#endif
 
 static void print_commands(FILE *out)
 {
@@ -109,7 +106,7 @@ int main(int argc, char **argv)
         return SP_E_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        puts("spectool " SPECTOOL_VERSION);
+        printf("spectool %s\n", sp_version());
         return flush(SP_OK);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help(0, NULL);

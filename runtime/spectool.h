@@ -30,6 +30,18 @@
 extern "C" {
 #endif
 
+/* The version of this header. */
+#define SPECTOOL_VERSION_MAJOR 0
+#define SPECTOOL_VERSION_MINOR 1
+#define SPECTOOL_VERSION_PATCH 0
+#define SPECTOOL_VERSION_DOTTED(major, minor, patch) #major "." #minor "." #patch
+#define SPECTOOL_VERSION_OF(major, minor, patch) SPECTOOL_VERSION_DOTTED(major, minor, patch)
+#define SPECTOOL_VERSION                                                                           \
+    SPECTOOL_VERSION_OF(SPECTOOL_VERSION_MAJOR, SPECTOOL_VERSION_MINOR, SPECTOOL_VERSION_PATCH)
+
+/* The version of the library that the program runs with, "0.1.0". Any thread may call it. */
+SP_API const char *sp_version(void);
+
 struct sp_package;
 struct sp_session;
 
@@ -44,10 +56,10 @@ struct sp_package_options {
                           * longer to open and is not shared, is faster to read ever after */
 };
 
-SP_MUST_CHECK enum sp_status sp_package_open(struct sp_package **out, const char *path,
-                                             const struct sp_package_options *options,
-                                             struct sp_err *err);
-void sp_package_close(struct sp_package *package); /* NULL is fine; after its sessions */
+SP_API SP_MUST_CHECK enum sp_status sp_package_open(struct sp_package **out, const char *path,
+                                                    const struct sp_package_options *options,
+                                                    struct sp_err *err);
+SP_API void sp_package_close(struct sp_package *package); /* NULL is fine; after its sessions */
 
 enum { SP_EOS_MAX = 16 };
 
@@ -65,13 +77,14 @@ struct sp_package_info {
     bool has_tokenizer;
     uint64_t identity; /* names the file's content */
 };
-void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
+SP_API void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
 
 /* Text of a stored section ("modelfile", "config.json", "generation_config.json", "tokenizer.json",
  * "tokenizer_config.json", "chat_template.jinja") of the target; *text owned by the caller (free),
  * NULL when the file has none. */
-SP_MUST_CHECK enum sp_status sp_package_read(const struct sp_package *package, const char *section,
-                                             char **text, size_t *size, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_package_read(const struct sp_package *package,
+                                                    const char *section, char **text, size_t *size,
+                                                    struct sp_err *err);
 
 enum sp_encode_flags {
     SP_ENCODE_ADD_SPECIAL = 1,   /* what the tokenizer's post-processor adds */
@@ -79,13 +92,15 @@ enum sp_encode_flags {
 };
 
 /* *ids owned by the caller (free). */
-SP_MUST_CHECK enum sp_status sp_package_encode(const struct sp_package *package, const char *text,
-                                               size_t size, unsigned flags, uint32_t **ids,
-                                               size_t *n, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_package_encode(const struct sp_package *package,
+                                                      const char *text, size_t size, unsigned flags,
+                                                      uint32_t **ids, size_t *n,
+                                                      struct sp_err *err);
 /* *text owned by the caller (free), NUL-terminated, valid UTF-8. */
-SP_MUST_CHECK enum sp_status sp_package_decode(const struct sp_package *package,
-                                               const uint32_t *ids, size_t n, bool skip_special,
-                                               char **text, size_t *size, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_package_decode(const struct sp_package *package,
+                                                      const uint32_t *ids, size_t n,
+                                                      bool skip_special, char **text, size_t *size,
+                                                      struct sp_err *err);
 
 /* ---- sessions ---------------------------------------------------------------------------------
  */
@@ -103,8 +118,8 @@ enum sp_draft_by {
 
 /* What that is called in a session: the kind of the file's draft, "lookup", "lookup and" the kind,
  * NULL for nobody; the package's. *max_draft_len: most guesses of a round, 0 for nobody. */
-const char *sp_package_draft_name(const struct sp_package *package, enum sp_draft_by by,
-                                  size_t *max_draft_len);
+SP_API const char *sp_package_draft_name(const struct sp_package *package, enum sp_draft_by by,
+                                         size_t *max_draft_len);
 
 struct sp_session_options {
     size_t n_context; /* positions; 0: the model's maximum, at most 4096 */
@@ -116,33 +131,35 @@ struct sp_session_options {
                               0: 1 */
 };
 
-SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
-                                             const struct sp_session_options *options,
-                                             struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out,
+                                                    struct sp_package *package,
+                                                    const struct sp_session_options *options,
+                                                    struct sp_err *err);
 /* Another one of the same package, with the same options, which shares the room for passes. Not
  * while another thread opens or closes one. */
-SP_MUST_CHECK enum sp_status
+SP_API SP_MUST_CHECK enum sp_status
 sp_session_open_shared(struct sp_session **out, const struct sp_session *like, struct sp_err *err);
-void sp_session_close(struct sp_session *session); /* NULL is fine */
+SP_API void sp_session_close(struct sp_session *session); /* NULL is fine */
 
 /* Tokens that the caches hold; and how many of the first tokens of a prompt need not be read again,
  * as far as the target goes. */
-size_t sp_session_n_cached(const struct sp_session *session);
-size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt, size_t n);
+SP_API size_t sp_session_n_cached(const struct sp_session *session);
+SP_API size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt,
+                                      size_t n);
 
-size_t sp_session_n_context(const struct sp_session *session);
-size_t sp_session_cache_size(const struct sp_session *session); /* bytes of all caches */
+SP_API size_t sp_session_n_context(const struct sp_session *session);
+SP_API size_t sp_session_cache_size(const struct sp_session *session); /* bytes of all caches */
 
 /* Writes what the session has cached, and of which tokens, to a file of its own kind, whole or not
  * at all; another such file of that name is replaced. */
-SP_MUST_CHECK enum sp_status sp_session_save(struct sp_session *session, const char *path,
-                                             struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_session_save(struct sp_session *session, const char *path,
+                                                    struct sp_err *err);
 /* Goes on from what a session of the same packed file with the same cache type saved: prompts that
  * begin with its tokens do not have them read again, and get the same bits. SP_E_INPUT says what
  * does not fit (another context is, where layers see a window, other rows_per_pass too), SP_E_CHECK
  * that the other session had no draft and this one has. */
-SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const char *path,
-                                             struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const char *path,
+                                                    struct sp_err *err);
 
 /* ---- grammars ---------------------------------------------------------------------------------
  */
@@ -152,14 +169,14 @@ struct sp_grammar;
 
 /* Of a JSON schema: texts that match it, written as man/spectool-grammar.7 says, and that page
  * lists the keywords. SP_E_UNSUPPORTED or SP_E_INPUT "#/path/keyword: what". */
-SP_MUST_CHECK enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text,
-                                                  size_t size, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text,
+                                                         size_t size, struct sp_err *err);
 /* Of a text in GBNF, llama.cpp's notation, as that page has it. SP_E_INPUT "line:column: what". */
-SP_MUST_CHECK enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text,
-                                                size_t size, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text,
+                                                       size_t size, struct sp_err *err);
 /* Of any JSON object. */
-SP_MUST_CHECK enum sp_status sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err);
-void sp_grammar_close(struct sp_grammar *grammar); /* NULL is fine */
+SP_API SP_MUST_CHECK enum sp_status sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err);
+SP_API void sp_grammar_close(struct sp_grammar *grammar); /* NULL is fine */
 
 /* ---- generation -------------------------------------------------------------------------------
  */
@@ -191,7 +208,7 @@ struct sp_sampling {
     uint64_t seed;
     enum sp_accept accept;
 };
-void sp_sampling_defaults(struct sp_sampling *sampling);
+SP_API void sp_sampling_defaults(struct sp_sampling *sampling);
 
 struct sp_logprob {
     uint32_t id;
@@ -255,7 +272,8 @@ struct sp_request {
 };
 
 enum sp_stop { SP_STOP_EOS, SP_STOP_TEXT, SP_STOP_LENGTH, SP_STOP_CONTEXT, SP_STOP_CANCELLED };
-const char *sp_stop_name(enum sp_stop stop); /* "eos", "stop", "length", "context", "cancelled" */
+SP_API const char *
+sp_stop_name(enum sp_stop stop); /* "eos", "stop", "length", "context", "cancelled" */
 
 struct sp_round_count {
     uint16_t drafted, accepted;
@@ -289,13 +307,14 @@ struct sp_result {
     double plain_step_seconds; /* one plain step, measured; 0: not known */
     double speed_up; /* estimated: plain time for these tokens / time taken; 0: not known */
 };
-void sp_result_release(struct sp_result *result);
+SP_API void sp_result_release(struct sp_result *result);
 
 /* Generates after `prompt`; caches are reused for the prefix they share with it. On failure the
  * result is released; a session stays usable. */
-SP_MUST_CHECK enum sp_status sp_session_generate(struct sp_session *session,
-                                                 const struct sp_request *request,
-                                                 struct sp_result *result, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_session_generate(struct sp_session *session,
+                                                        const struct sp_request *request,
+                                                        struct sp_result *result,
+                                                        struct sp_err *err);
 
 /* ---- tokenizers -------------------------------------------------------------------------------
  */
@@ -305,24 +324,26 @@ struct sp_tokenizer;
 
 /* The tokenizer of a packed file, of a checkpoint folder, or of a tokenizer.json. SP_E_INPUT names
  * the file that has none. */
-SP_MUST_CHECK enum sp_status sp_tokenizer_open_file(struct sp_tokenizer **out, const char *path,
-                                                    struct sp_err *err);
-void sp_tokenizer_close(struct sp_tokenizer *tok); /* NULL is fine */
+SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_open_file(struct sp_tokenizer **out,
+                                                           const char *path, struct sp_err *err);
+SP_API void sp_tokenizer_close(struct sp_tokenizer *tok); /* NULL is fine */
 
 /* The tokenizer of a package, borrowed from it; NULL: it has none. */
-const struct sp_tokenizer *sp_package_tokenizer(const struct sp_package *package);
+SP_API const struct sp_tokenizer *sp_package_tokenizer(const struct sp_package *package);
 
 /* flags: enum sp_encode_flags. text must be valid UTF-8 (SP_E_INPUT) and may hold NULs. *ids owned
  * by the caller (free), valid also when *n is 0. */
-SP_MUST_CHECK enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *text,
-                                                 size_t size, unsigned flags, uint32_t **ids,
-                                                 size_t *n, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok,
+                                                        const char *text, size_t size,
+                                                        unsigned flags, uint32_t **ids, size_t *n,
+                                                        struct sp_err *err);
 
 /* Ids that name no token are skipped (rows of the embedding beyond the vocabulary). *text owned by
  * the caller (free), NUL-terminated, valid UTF-8. */
-SP_MUST_CHECK enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok,
-                                                 const uint32_t *ids, size_t n, bool skip_special,
-                                                 char **text, size_t *size, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok,
+                                                        const uint32_t *ids, size_t n,
+                                                        bool skip_special, char **text,
+                                                        size_t *size, struct sp_err *err);
 
 struct sp_token_info {
     const char
@@ -332,13 +353,14 @@ struct sp_token_info {
     bool added;   /* recognised in a text before anything else happens to it */
 };
 /* False where the id names no token. */
-bool sp_tokenizer_token(const struct sp_tokenizer *tok, uint32_t id, struct sp_token_info *out);
+SP_API bool sp_tokenizer_token(const struct sp_tokenizer *tok, uint32_t id,
+                               struct sp_token_info *out);
 
 /* Finds the special token that a NUL-terminated text begins with, and the size of the token's text;
  * false: it begins with none. The text of an answer shows no special token, so one that shall stop
  * an answer belongs into sp_request.end_ids, not into its stops. */
-bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const char *text, uint32_t *id,
-                                  size_t *size);
+SP_API bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const char *text,
+                                         uint32_t *id, size_t *size);
 
 /* ---- chat templates ---------------------------------------------------------------------------
  */
@@ -354,39 +376,42 @@ enum sp_template_language { SP_TEMPLATE_UNKNOWN, SP_TEMPLATE_JINJA, SP_TEMPLATE_
 
 /* SP_TEMPLATE_UNKNOWN: the language is recognised by the text. SP_E_INPUT or SP_E_UNSUPPORTED
  * "template:LINE: ...". */
-SP_MUST_CHECK enum sp_status sp_template_compile(struct sp_template **out, const char *text,
-                                                 size_t size, enum sp_template_language language,
-                                                 struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_template_compile(struct sp_template **out, const char *text,
+                                                        size_t size,
+                                                        enum sp_template_language language,
+                                                        struct sp_err *err);
 /* Compiles the text and forgets the template. */
-SP_MUST_CHECK enum sp_status sp_template_check(const char *text, size_t size, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_template_check(const char *text, size_t size,
+                                                      struct sp_err *err);
 /* The template of a packed file (its Modelfile's TEMPLATE, else the checkpoint's), of a checkpoint
  * folder, or of a file of its own. *out = NULL: there is none. SP_E_USAGE: it is written in another
  * language than the one asked for. */
-SP_MUST_CHECK enum sp_status sp_template_open_file(struct sp_template **out, const char *path,
-                                                   enum sp_template_language language,
-                                                   struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_template_open_file(struct sp_template **out,
+                                                          const char *path,
+                                                          enum sp_template_language language,
+                                                          struct sp_err *err);
 /* The template of a package; *out = NULL: it has none. */
-SP_MUST_CHECK enum sp_status sp_package_template(const struct sp_package *package,
-                                                 struct sp_template **out, struct sp_err *err);
-void sp_template_free(struct sp_template *t); /* NULL is fine */
+SP_API SP_MUST_CHECK enum sp_status
+sp_package_template(const struct sp_package *package, struct sp_template **out, struct sp_err *err);
+SP_API void sp_template_free(struct sp_template *t); /* NULL is fine */
 
-enum sp_template_language sp_template_language(const struct sp_template *t);
+SP_API enum sp_template_language sp_template_language(const struct sp_template *t);
 /* The text that it was compiled from: *size bytes, borrowed from the template. */
-const char *sp_template_text(const struct sp_template *t, size_t *size);
+SP_API const char *sp_template_text(const struct sp_template *t, size_t *size);
 
 /* A wall clock, to the second, in any time zone. */
 struct sp_template_time {
     int year, month, day; /* 2025, 1..12, 1..31 */
     int hour, minute, second;
 };
-struct sp_template_time sp_template_now(void); /* local time */
+SP_API struct sp_template_time sp_template_now(void); /* local time */
 
 /* Renders a conversation. Reads the first half of the request only. *text owned by the caller
  * (free), NUL-terminated. */
-SP_MUST_CHECK enum sp_status sp_template_apply(char **text, size_t *size,
-                                               const struct sp_template *t,
-                                               const struct sp_chat_request *request,
-                                               struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_template_apply(char **text, size_t *size,
+                                                      const struct sp_template *t,
+                                                      const struct sp_chat_request *request,
+                                                      struct sp_err *err);
 
 /* ---- chat -------------------------------------------------------------------------------------
  *
@@ -415,10 +440,11 @@ struct sp_chat_options {
 /* package: borrowed until close; NULL: a template is given, and eos tokens are not known. options
  * NULL: none. SP_E_UNSUPPORTED: there is no template. A format that cannot be learned is no
  * failure: then reasoning and calls stay in the content. */
-SP_MUST_CHECK enum sp_status sp_chat_open(struct sp_chat **out, const struct sp_package *package,
-                                          const struct sp_chat_options *options,
-                                          struct sp_err *err);
-void sp_chat_close(struct sp_chat *chat); /* NULL is fine; after its prompts */
+SP_API SP_MUST_CHECK enum sp_status sp_chat_open(struct sp_chat **out,
+                                                 const struct sp_package *package,
+                                                 const struct sp_chat_options *options,
+                                                 struct sp_err *err);
+SP_API void sp_chat_close(struct sp_chat *chat); /* NULL is fine; after its prompts */
 
 /* All pointers are borrowed from the chat. */
 struct sp_chat_info {
@@ -434,7 +460,7 @@ struct sp_chat_info {
     bool has_end_id;
     uint32_t end_id; /* the special token that ends an answer in the template */
 };
-void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info);
+SP_API void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info);
 
 /* A message of plain text; all NUL-terminated UTF-8. */
 struct sp_chat_message {
@@ -482,11 +508,12 @@ struct sp_chat_prompt;
 /* SP_E_INPUT: invalid JSON, or a prompt without a token; SP_E_UNSUPPORTED: the calls of this model
  * cannot be constrained, a schema is not supported, or a `prefix` where answers begin with
  * reasoning. Errors of tools begin with "tools" or "tool_choice". */
-SP_MUST_CHECK enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out,
-                                                 const struct sp_chat *chat,
-                                                 const struct sp_chat_request *request,
-                                                 struct sp_err *err);
-void sp_chat_prompt_close(struct sp_chat_prompt *prompt); /* NULL is fine; after its readers */
+SP_API SP_MUST_CHECK enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out,
+                                                        const struct sp_chat *chat,
+                                                        const struct sp_chat_request *request,
+                                                        struct sp_err *err);
+SP_API void
+sp_chat_prompt_close(struct sp_chat_prompt *prompt); /* NULL is fine; after its readers */
 
 /* All pointers are borrowed from the prompt. */
 struct sp_chat_prompt_info {
@@ -497,15 +524,16 @@ struct sp_chat_prompt_info {
     size_t n_ids;
     bool plain; /* the whole answer is content: it has no reasoning and no calls */
 };
-void sp_chat_prompt_describe(const struct sp_chat_prompt *prompt, struct sp_chat_prompt_info *info);
+SP_API void sp_chat_prompt_describe(const struct sp_chat_prompt *prompt,
+                                    struct sp_chat_prompt_info *info);
 
 /* Sets prompt, end_ids, grammar and special_ids of a request, borrowed from the prompt. */
-void sp_chat_prompt_apply(const struct sp_chat_prompt *prompt, struct sp_request *request);
+SP_API void sp_chat_prompt_apply(const struct sp_chat_prompt *prompt, struct sp_request *request);
 
 /* *n_tokens = the length of the prompt. Reads the conversation and the prefix only. */
-SP_MUST_CHECK enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
-                                                  const struct sp_chat_request *request,
-                                                  size_t *n_tokens, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
+                                                         const struct sp_chat_request *request,
+                                                         size_t *n_tokens, struct sp_err *err);
 
 enum sp_chat_part_kind {
     SP_CHAT_CONTENT,
@@ -540,24 +568,24 @@ struct sp_chat_reader_options {
 struct sp_chat_reader;
 
 /* prompt: borrowed until close; NULL: the whole answer is content. options NULL: none. */
-SP_MUST_CHECK enum sp_status sp_chat_reader_open(struct sp_chat_reader **out,
-                                                 const struct sp_chat_prompt *prompt,
-                                                 const struct sp_chat_reader_options *options,
-                                                 struct sp_err *err);
-void sp_chat_reader_close(struct sp_chat_reader *reader); /* NULL is fine */
+SP_API SP_MUST_CHECK enum sp_status
+sp_chat_reader_open(struct sp_chat_reader **out, const struct sp_chat_prompt *prompt,
+                    const struct sp_chat_reader_options *options, struct sp_err *err);
+SP_API void sp_chat_reader_close(struct sp_chat_reader *reader); /* NULL is fine */
 
 /* What sp_request.text and sp_request.special deliver, in this order. After a failure (SP_E_NOMEM,
  * or the callback stopped) the reader takes no more. */
-SP_MUST_CHECK enum sp_status sp_chat_reader_text(struct sp_chat_reader *reader, const char *text,
-                                                 size_t size, struct sp_err *err);
-SP_MUST_CHECK enum sp_status sp_chat_reader_special(struct sp_chat_reader *reader, uint32_t id,
-                                                    struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_chat_reader_text(struct sp_chat_reader *reader,
+                                                        const char *text, size_t size,
+                                                        struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_chat_reader_special(struct sp_chat_reader *reader,
+                                                           uint32_t id, struct sp_err *err);
 /* Counts a token of the answer; optional: it is for the numbers of tokens in struct sp_chat_answer.
  */
-void sp_chat_reader_count_token(struct sp_chat_reader *reader);
+SP_API void sp_chat_reader_count_token(struct sp_chat_reader *reader);
 /* The answer is complete: emits what could still have become a tag. */
-SP_MUST_CHECK enum sp_status sp_chat_reader_finish(struct sp_chat_reader *reader,
-                                                   struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_chat_reader_finish(struct sp_chat_reader *reader,
+                                                          struct sp_err *err);
 
 struct sp_chat_span {
     const char *at; /* [len] and a NUL; never NULL */
@@ -591,7 +619,8 @@ struct sp_chat_answer {
     size_t n_segments;
     size_t n_reasoning_tokens; /* that were counted */
 };
-void sp_chat_reader_answer(const struct sp_chat_reader *reader, struct sp_chat_answer *answer);
+SP_API void sp_chat_reader_answer(const struct sp_chat_reader *reader,
+                                  struct sp_chat_answer *answer);
 
 /* ---- logits -----------------------------------------------------------------------------------
  */
@@ -601,17 +630,18 @@ void sp_chat_reader_answer(const struct sp_chat_reader *reader, struct sp_chat_a
 typedef int sp_logits_fn(void *context, size_t row, const float *logits, size_t n_vocab);
 
 /* Logits of every position of ids[0..n-1], from an empty cache. */
-SP_MUST_CHECK enum sp_status sp_session_logits(struct sp_session *session, const uint32_t *ids,
-                                               size_t n, sp_logits_fn *fn, void *context,
-                                               struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_session_logits(struct sp_session *session,
+                                                      const uint32_t *ids, size_t n,
+                                                      sp_logits_fn *fn, void *context,
+                                                      struct sp_err *err);
 
 /* The draft's rows: ids[n-1] is the anchor, known but not yet seen by the target. Block draft:
  * block_size - 1 rows for the positions after it; autoregressive draft: one row per id; heads:
  * `steps` rows of their own greedy chain. */
-SP_MUST_CHECK enum sp_status sp_session_draft_logits(struct sp_session *session,
-                                                     const uint32_t *ids, size_t n, size_t steps,
-                                                     sp_logits_fn *fn, void *context,
-                                                     struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_session_draft_logits(struct sp_session *session,
+                                                            const uint32_t *ids, size_t n,
+                                                            size_t steps, sp_logits_fn *fn,
+                                                            void *context, struct sp_err *err);
 
 /* Told each timing: of the rows at `which`, one target pass with all their logits, and one proposal
  * of a guess less (0 without draft). Nonzero: stop (SP_E_CHECK "interrupted"). */
@@ -619,14 +649,14 @@ typedef int sp_timing_fn(void *context, size_t which, double verify_seconds, dou
 
 /* Times passes of n_rows[0..n-1] rows at context depth n_before, one of each in turn, `repeats`
  * times: a machine whose mood changes treats all alike. */
-SP_MUST_CHECK enum sp_status sp_session_benchmark(struct sp_session *session, size_t n_before,
-                                                  const size_t *n_rows, size_t n, size_t repeats,
-                                                  sp_timing_fn *fn, void *context,
-                                                  struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_session_benchmark(struct sp_session *session,
+                                                         size_t n_before, const size_t *n_rows,
+                                                         size_t n, size_t repeats, sp_timing_fn *fn,
+                                                         void *context, struct sp_err *err);
 
 /* Bytes that a target pass of one row reads at context depth n_before: the weights it uses (of
  * experts, those of one row) and the keys, values and states it looks at. */
-uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before);
+SP_API uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before);
 
 /* ---- evaluation -------------------------------------------------------------------------------
  */
@@ -638,7 +668,7 @@ struct sp_estimate {
 
 /* e^loss: the perplexity of a mean loss, or the ratio of perplexities of a mean difference of
  * losses. The error is to first order. */
-struct sp_estimate sp_perplexity(struct sp_estimate loss);
+SP_API struct sp_estimate sp_perplexity(struct sp_estimate loss);
 
 /* A text is read in windows. What the tokenizer puts before a text, if the ids begin with it, leads
  * every window. Window k holds ids from k * stride on; each id behind the lead is scored once, by
@@ -673,13 +703,15 @@ struct sp_evaluation {
 };
 
 /* The smaller of 2048 and what the models can do. reference may be NULL. */
-size_t sp_evaluation_window(const struct sp_package *package, const struct sp_package *reference);
+SP_API size_t sp_evaluation_window(const struct sp_package *package,
+                                   const struct sp_package *reference);
 
 /* Memory is bounded by the window, plus 8 bytes a token for percentiles. SP_E_INPUT when a logit is
  * not finite, or when the reference has other tokens; SP_E_CHECK "interrupted". */
-SP_MUST_CHECK enum sp_status sp_package_evaluate(struct sp_package *package,
-                                                 const struct sp_evaluation_request *request,
-                                                 struct sp_evaluation *out, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_package_evaluate(struct sp_package *package,
+                                                        const struct sp_evaluation_request *request,
+                                                        struct sp_evaluation *out,
+                                                        struct sp_err *err);
 
 /* ---- calibration ------------------------------------------------------------------------------
  */
@@ -709,9 +741,9 @@ struct sp_calibration {
 /* Learns from texts which errors of the target's weights matter, for quantizing it to q4. The file
  * depends on the package and the ids alone, and does not replace the package's. SP_E_CHECK
  * "interrupted". */
-SP_MUST_CHECK enum sp_status sp_package_calibrate(struct sp_package *package,
-                                                  const struct sp_calibration_request *request,
-                                                  struct sp_calibration *out, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status
+sp_package_calibrate(struct sp_package *package, const struct sp_calibration_request *request,
+                     struct sp_calibration *out, struct sp_err *err);
 
 /* How good is the draft on a text? At places spread evenly over the ids, generation goes on from
  * at most SP_DRAFT_EVAL_PROMPT of them, greedily, round after round of the same depth. */
@@ -739,9 +771,9 @@ struct sp_draft_eval {
 
 /* The session has a draft (else SP_E_USAGE). Which numbers come out depends on the file, the cache
  * type and the request alone. */
-SP_MUST_CHECK enum sp_status sp_session_eval_draft(struct sp_session *session,
-                                                   const struct sp_draft_eval_request *request,
-                                                   struct sp_draft_eval *out, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status
+sp_session_eval_draft(struct sp_session *session, const struct sp_draft_eval_request *request,
+                      struct sp_draft_eval *out, struct sp_err *err);
 
 /* ---- sampling ------------------------------------------------------------------------------- */
 
@@ -751,24 +783,25 @@ SP_MUST_CHECK enum sp_status sp_session_eval_draft(struct sp_session *session,
 struct sp_sampler;
 
 /* n_context: what a repeat_last_n of -1 looks back on. */
-SP_MUST_CHECK enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab,
-                                             size_t n_context, struct sp_err *err);
-void sp_sampler_close(struct sp_sampler *sampler); /* NULL is fine */
+SP_API SP_MUST_CHECK enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab,
+                                                    size_t n_context, struct sp_err *err);
+SP_API void sp_sampler_close(struct sp_sampler *sampler); /* NULL is fine */
 
 /* Registers a sequence; options are copied. prior: its tokens so far, of which the last ones count.
  */
-SP_MUST_CHECK enum sp_status sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
-                                            const struct sp_sampling *sampling,
-                                            const uint32_t *prior, size_t n_prior,
-                                            struct sp_err *err);
-void sp_sampler_remove(struct sp_sampler *sampler, size_t slot);
+SP_API SP_MUST_CHECK enum sp_status sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
+                                                   const struct sp_sampling *sampling,
+                                                   const uint32_t *prior, size_t n_prior,
+                                                   struct sp_err *err);
+SP_API void sp_sampler_remove(struct sp_sampler *sampler, size_t slot);
 /* Forgets the history and takes this one. */
-SP_MUST_CHECK enum sp_status sp_sampler_reset(struct sp_sampler *sampler, size_t slot,
-                                              const uint32_t *prior, size_t n_prior,
-                                              struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_sampler_reset(struct sp_sampler *sampler, size_t slot,
+                                                     const uint32_t *prior, size_t n_prior,
+                                                     struct sp_err *err);
 /* Tokens that were chosen, here or elsewhere, join the history. */
-SP_MUST_CHECK enum sp_status sp_sampler_commit(struct sp_sampler *sampler, size_t slot,
-                                               const uint32_t *ids, size_t n, struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_sampler_commit(struct sp_sampler *sampler, size_t slot,
+                                                      const uint32_t *ids, size_t n,
+                                                      struct sp_err *err);
 
 /* One row to sample: the slot's history plus `drafts` (tokens assumed, not committed). */
 struct sp_sampler_row {
@@ -780,9 +813,9 @@ struct sp_sampler_row {
 
 /* ids[i] = the token of rows[i]. No history changes: commit what is kept. Rows with the same logits
  * (the pointer) and equal options share the work, apart from the draw with each one's own seed. */
-SP_MUST_CHECK enum sp_status sp_sampler_sample(struct sp_sampler *sampler, uint32_t *ids,
-                                               const struct sp_sampler_row *rows, size_t n,
-                                               struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_sampler_sample(struct sp_sampler *sampler, uint32_t *ids,
+                                                      const struct sp_sampler_row *rows, size_t n,
+                                                      struct sp_err *err);
 
 #ifdef __cplusplus
 }

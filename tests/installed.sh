@@ -1,14 +1,15 @@
 #!/bin/sh
-# An installed spectool: every file is there, and a program that knows nothing but pkg-config builds
-# against the library and generates. usage: tests/installed.sh BUILD_DIR
+# An installed spectool: every file is there, the shared library exports what the header declares,
+# and a program that knows nothing but pkg-config builds against either library and generates.
+# usage: tests/installed.sh BUILD_DIR
 set -eu
 build=$(cd "$1" && pwd)
 source=$(cd "$(dirname "$0")/.." && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cmake --install "$build" --prefix "$tmp/usr" >"$tmp/log"
-libdir=$(dirname "$(find "$tmp/usr" -name 'libspectool.*' | head -1)")
-for f in bin/spectool include/spectool.h share/man/man1/spectool.1 share/man/man1/spectool-run.1 \
+libdir=$(dirname "$(find "$tmp/usr" -name libspectool.a)")
+for f in "${libdir#"$tmp/usr/"}/libspectool.so" bin/spectool include/spectool.h share/man/man1/spectool.1 share/man/man1/spectool-run.1 \
     share/man/man5/spectool-pack.5 share/bash-completion/completions/spectool; do
     [ -e "$tmp/usr/$f" ] || { echo "not installed: $f"; exit 1; }
 done
@@ -43,33 +44,56 @@ int main(int argc, char **argv)
     return 0;
 }
 C
-# shellcheck disable=SC2046
-cc -std=c11 -Wall -Wextra -Werror -o "$tmp/use" "$tmp/use.c" \
-    $(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --cflags --libs spectool) ${SP_LINK_FLAGS:-}
+export PKG_CONFIG_PATH=$libdir/pkgconfig LD_LIBRARY_PATH=$libdir
+cflags=$(pkg-config --cflags spectool)
+case $cflags in
+*-D* | *json-c*) echo "the flags of a library that only the library uses: $cflags"; exit 1 ;;
+esac
+# shellcheck disable=SC2046,SC2086
+cc -std=c11 -Wall -Wextra -Werror -o "$tmp/use" "$tmp/use.c" $cflags \
+    $(pkg-config --libs spectool) ${SP_LINK_FLAGS:-}
+# shellcheck disable=SC2046,SC2086
+cc -std=c11 -o "$tmp/use_static" "$tmp/use.c" $cflags \
+    $(pkg-config --static --libs spectool | sed 's/-lspectool/-l:libspectool.a/') ${SP_LINK_FLAGS:-}
+
+# Every function that the header declares, and no other symbol, is exported.
+printf '#include <spectool.h>\n' >"$tmp/declared.c"
+cc -E -P -I"$tmp/usr/include" "$tmp/declared.c" | tr '\n' ' ' |
+    sed -e 's/__attribute__ *(([a-z_]*))//g' -e 's/__attribute__ *(([a-z_]*([^()]*)))//g' \
+        -e ':again' -e 's/{[^{}]*}//g' -e 't again' |
+    tr ';' '\n' | grep -v typedef | sed -n 's/^[^(]*\b\(sp_[a-z0-9_]*\) *(.*/\1/p' | sort >"$tmp/declared"
+nm -D --defined-only "$libdir/libspectool.so" | awk '$3 !~ /^_/ { print $3 }' | sort >"$tmp/exported"
+diff "$tmp/declared" "$tmp/exported" >"$tmp/difference" || {
+    echo "declared in spectool.h without SP_API (<), or exported without a declaration there (>):"
+    cat "$tmp/difference"
+    exit 1
+}
+
 cat >"$tmp/use.cc" <<'C'
 #include <spectool.h>
 int main() { return sp_fail(nullptr, SP_OK, "links by its C name"); }
 C
-export PKG_CONFIG_PATH=$libdir/pkgconfig
 # shellcheck disable=SC2046
 clang++ -Wall -Wextra -Werror -c -o "$tmp/use_cc.o" "$tmp/use.cc" $(pkg-config --cflags spectool)
 # shellcheck disable=SC2046
 cc -o "$tmp/use_cc" "$tmp/use_cc.o" $(pkg-config --libs spectool) ${SP_LINK_FLAGS:-}
-LD_LIBRARY_PATH=$libdir "$tmp/use_cc"
-text=$(LD_LIBRARY_PATH=$libdir "$tmp/use" "$tmp/p.bin")
+"$tmp/use_cc"
 # "Once upon a time", continued: the first golden ids of testdata/tiny/golden_target.json, as text
-case $text in
-" there was a "*) ;;
-*) echo "unexpected text:$text"; exit 1 ;;
-esac
+for use in use use_static; do
+    text=$("$tmp/$use" "$tmp/p.bin")
+    case $text in
+    " there was a "*) ;;
+    *) echo "$use: unexpected text:$text"; exit 1 ;;
+    esac
+done
 
-# The examples: a chat in C, and in Python where the library is shared.
+# The examples: a chat in C and, where there is Python, in Python.
 # shellcheck disable=SC2046
 cc -std=c11 -Wall -Wextra -Werror -o "$tmp/chat" "$source/cli/examples/chat.c" \
     $(pkg-config --cflags --libs spectool) ${SP_LINK_FLAGS:-}
-LD_LIBRARY_PATH=$libdir "$tmp/chat" "$tmp/p.bin" 'What is 7 plus 8?' >"$tmp/c.out"
+"$tmp/chat" "$tmp/p.bin" 'What is 7 plus 8?' >"$tmp/c.out"
 [ -s "$tmp/c.out" ] || { echo 'chat.c: no answer'; exit 1; }
-if [ -e "$libdir/libspectool.so" ] && command -v python3 >/dev/null; then
+if command -v python3 >/dev/null; then
     python3 "$source/cli/examples/chat.py" "$libdir/libspectool.so" "$tmp/p.bin" \
         'What is 7 plus 8?' >"$tmp/python.out"
     cmp "$tmp/c.out" "$tmp/python.out"

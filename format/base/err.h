@@ -29,16 +29,18 @@ struct sp_err {
     char text[SP_ERR_TEXT]; /* no trailing period, no newline */
 };
 
+/* Marks the functions that the shared library exports. */
+#define SP_API __attribute__((visibility("default")))
 #define SP_MUST_CHECK __attribute__((warn_unused_result))
 #define SP_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 /* Records the first failure (a later one does not replace it) and returns `status`. `err` may be
  * NULL. Bytes that are not printable ASCII or valid UTF-8 are shown as '?'. */
-enum sp_status sp_fail(struct sp_err *err, enum sp_status status, const char *format, ...)
+SP_API enum sp_status sp_fail(struct sp_err *err, enum sp_status status, const char *format, ...)
     SP_PRINTF(3, 4);
 
 /* Puts "text: " in front of a recorded failure; does nothing where none is recorded. */
-void sp_context(struct sp_err *err, const char *format, ...) SP_PRINTF(2, 3);
+SP_API void sp_context(struct sp_err *err, const char *format, ...) SP_PRINTF(2, 3);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *sp_version(void)
+{
+    return SPECTOOL_VERSION;
+}
+
 static enum sp_status find_eos(struct sp_package *p, struct sp_err *err)
 {
     char *config = NULL, *generation = NULL;
