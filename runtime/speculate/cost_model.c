@@ -1,15 +1,14 @@
 #include "runtime/speculate/cost_model.h"
 
-static const double line_weight = 2;   /* of the line, in timings, beside those of a length */
-static const double shape_weight = 10; /* of the prior for the line's shape */
+static const double line_weight = 2;   /* weight of the line, in timings at a length */
+static const double shape_weight = 10; /* weight of the prior of the line's slope */
 static const double longest_memory = 8;
-static const double quick = 0.3; /* least share of a shorter time in the mean */
-static const double outlier =
-    1.5; /* a time beyond this multiple of the expected one counts as it */
+static const double quick = 0.3;   /* least weight of a shorter time in the mean */
+static const double outlier = 1.5; /* a longer time counts as this multiple of the expected one */
 
 static const double shortest = 1e-9;
 
-enum { FREE_TIMINGS = 2 }; /* the first ones are taken as they are */
+enum { FREE_TIMINGS = 2 }; /* the first timings are never cut as outliers */
 
 /* Minimises sum of weight (mean - base - slope n)^2 + shape_weight (slope - shape base)^2. */
 static void fit_line(struct sp_cost_model *c)

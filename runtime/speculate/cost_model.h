@@ -1,9 +1,11 @@
-/* What something costs by its length, learned from noisy timings: verifying n guesses, making n.
+/* The cost in seconds of verifying or drafting n tokens, as a function of n, learned from noisy
+ * timings.
  *
- * A straight line through all timings, by weighted least squares with a prior for its shape, and on
- * top of it the mean of what was timed at the length itself, which counts the more the more often
- * that was: kernels have steps that a line does not. Noise of a shared machine only ever adds, so a
- * mean follows shorter times quickly, longer ones slowly, and no outlier far. */
+ * The model is a straight line through all timings, fitted by weighted least squares with a prior
+ * for its shape, combined with the mean of the timings at n itself, which weighs more the more
+ * there are: kernels have steps that a line does not. Noise of a shared machine only ever adds
+ * time, so a mean follows shorter times quickly and longer ones slowly, and an outlier counts in
+ * part. */
 #ifndef SP_RUNTIME_SPECULATE_COST_MODEL_H
 #define SP_RUNTIME_SPECULATE_COST_MODEL_H
 
@@ -11,19 +13,19 @@
 
 enum { SP_COST_LENGTHS = 256 };
 
-/* Valid when zeroed, apart from `shape` and `steepest`. */
+/* Valid when zeroed, except for `shape` and `steepest`. */
 struct sp_cost_model {
-    double shape;    /* prior: cost of one more, as a share of the cost at length 0 */
-    double steepest; /* most that this share can be */
+    double shape;    /* prior of the slope, relative to the cost at n = 0 */
+    double steepest; /* greatest slope, relative to the cost at n = 0 */
     double mean[SP_COST_LENGTHS], weight[SP_COST_LENGTHS];
     size_t n_timings;
-    double base, slope; /* the line */
+    double base, slope; /* of the fitted line */
 };
 
 void sp_cost_model_record(struct sp_cost_model *cost, size_t n,
                           double seconds); /* n < SP_COST_LENGTHS */
 
-/* Expected seconds; before the first timing 1 + shape n. */
+/* Expected seconds; 1 + shape n before the first timing. */
 double sp_cost_model_at(const struct sp_cost_model *cost, size_t n);
 
 #endif

@@ -17,9 +17,9 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
                                     const struct sp_drafter_setup *setup, const unsigned *tap,
                                     struct sp_err *err)
 {
-    size_t n_ahead = p->parallel ? p->draft_len : 0; /* rows of a pass that are guesses */
+    size_t n_ahead = p->parallel ? p->draft_len : 0; /* rows of a pass that are draft tokens */
     struct sp_decoder_options options = {
-        /* Guesses may reach past the session's last position. */
+        /* Draft tokens may reach past the session's last position. */
         .n_positions = setup->n_positions + p->draft_len,
         .max_rows = setup->max_rows + n_ahead,
         .max_logit_rows = p->parallel ? p->draft_len : 1,
@@ -60,7 +60,8 @@ size_t sp_feature_head_limit(struct sp_drafter *base, const uint32_t *ids, size_
     return n_cached ? ((const struct sp_feature_head *)base)->draft_len : 0;
 }
 
-/* A pass of slots first..first+n-1 with these states, for the logits of the last n_logits. */
+/* A pass of the slots first..first+n-1 with these states, computing the last n_logits rows of
+ * logits. */
 static struct sp_batch_seq slots(struct sp_feature_head *p, const float *hidden,
                                  const uint32_t *ids, size_t first, size_t n, size_t n_logits)
 {
@@ -83,14 +84,14 @@ static float *state_of(struct sp_feature_head *p, size_t slot)
     return p->hidden + (slot - p->n_kept) * p->n_hidden;
 }
 
-/* The waiting pairs up to n_true, and n_more slots behind them. */
+/* The waiting pairs up to n_true, and n_more slots after them. */
 static struct sp_batch_seq true_pairs(struct sp_feature_head *p, const uint32_t *ids, size_t n_true,
                                       size_t n_more, size_t n_logits)
 {
     return slots(p, state_of(p, p->n_true), ids, p->n_true, n_true - p->n_true + n_more, n_logits);
 }
 
-/* The waiting pairs up to n_true, with the turn kept. */
+/* Runs the waiting pairs up to n_true without releasing the scheduler. */
 static void store_pairs(struct sp_feature_head *p, const uint32_t *ids, size_t n_true)
 {
     struct sp_batch_seq seq = true_pairs(p, ids, n_true, 0, 0);
@@ -104,7 +105,7 @@ float *sp_feature_head_behind(struct sp_feature_head *p)
     return state_of(p, p->n_have);
 }
 
-/* All waiting pairs but the last, whose token is the newest one. */
+/* Runs all waiting pairs but the last, whose token is cur. */
 void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
@@ -121,15 +122,17 @@ size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, siz
 
     assert(p->n_have == n_cached && n_cached > 0);
     (void)n_cached;
-    if (p->n_true == p->n_have) p->n_true--; /* asked twice: the last pair's token may differ */
+    if (p->n_true == p->n_have)
+        p->n_true--; /* called again: the token of the last pair may differ */
     seq = true_pairs(p, ids, p->n_have, n_more, 1 + n_more);
     sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
     p->n_true = p->n_have;
     return seq.first_logits;
 }
 
-/* The logits of guess i, over the head's rows; `row` as sp_feature_head_begin returned it. The
- * first guess stands behind the last true pair, the others behind the only row of their pass. */
+/* The logits of draft token i over the head's rows; `row` is what sp_feature_head_begin returned.
+ * The first draft token comes from the last committed pair, each other one from the only row of
+ * its pass. */
 static struct sp_logits draft_token(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,
                                     size_t i, size_t row)
 {
@@ -166,7 +169,7 @@ struct sp_logits sp_feature_head_logits(const struct sp_drafter *base, size_t i)
     return (struct sp_logits){.row = p->logits + i * p->n_rows, .n = p->n_rows};
 }
 
-/* Drops what is no longer needed before the new rows come: everything whose pair is made. */
+/* Drops the states whose pairs are done before the new rows come. */
 float *sp_feature_head_commit(struct sp_feature_head *p, const struct sp_commit *commit)
 {
     size_t n_waiting;
@@ -187,8 +190,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* The pair of position len - 1 has the token of position len. Where that may become another one
- * its state must still be there to make it anew. */
+/* The pair of position len - 1 holds the token of position len. If that token may change, its
+ * state must still be kept to run the pair again. */
 bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;

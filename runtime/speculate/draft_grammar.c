@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    MOST_TEXT = 128,     /* bytes looked ahead */
-    MOST_HISTORY = 1024, /* bytes before them, which show how blanks are written */
-    MOST_CONTEXT = 4,    /* tokens before them, which may decide how they are spelled */
-    CONTEXT_BYTES = 256  /* ... if they are no longer */
+    MOST_TEXT = 128,     /* bytes of certain text */
+    MOST_HISTORY = 1024, /* bytes before them, which show the whitespace style */
+    MOST_CONTEXT = 4,    /* tokens before them, which may decide how the text is tokenized */
+    CONTEXT_BYTES = 256  /* most bytes of that context */
 };
 
 struct grammar_draft {
@@ -31,9 +31,9 @@ static void grammar_close(struct sp_drafter *base)
     free(base);
 }
 
-/* The bytes of the answer's last tokens, as far as there is room; returns how many. *context: of
- * these, those of the last few tokens behind one that spells nothing; 0 where they are too long or
- * begin or end inside a character. */
+/* Reads the bytes of the answer's last tokens, as many as fit; returns their number. *context: how
+ * many of them belong to the last few tokens after one that spells nothing; 0 if those are too
+ * long or begin or end inside a character. */
 static size_t read_history(const struct grammar_draft *f, size_t *context, char text[MOST_HISTORY],
                            const uint32_t *ids, size_t pos)
 {
@@ -56,8 +56,8 @@ static size_t read_history(const struct grammar_draft *f, size_t *context, char 
     return len;
 }
 
-/* Of tokens that spell `context` bytes and what is forced, those behind the context: the first of
- * them, or SIZE_MAX where none begins there. */
+/* Of the tokens that spell `context` bytes and the certain text: the index of the first token
+ * after the context, or SIZE_MAX if none begins there. */
 static size_t behind_context(const struct grammar_draft *f, const uint32_t *tokens, size_t n,
                              size_t context, size_t len)
 {
@@ -68,7 +68,7 @@ static size_t behind_context(const struct grammar_draft *f, const uint32_t *toke
         total += size;
     }
     if (total > len) at = total - len > context ? SIZE_MAX : 0;
-    /* Some tokenizers put a blank before every text. */
+    /* Some tokenizers put a space before every text. */
     context += total > len ? total - len : 0;
     for (size_t i = 0; i < n && at != SIZE_MAX; i++) {
         if (at == context) return i;
@@ -78,7 +78,8 @@ static size_t behind_context(const struct grammar_draft *f, const uint32_t *toke
     return SIZE_MAX;
 }
 
-/* Guesses from text[context .. len - 1]; false: its tokens do not begin at the context's end. */
+/* Proposes the tokens of text[context .. len - 1]; false if its tokens do not begin at the end of
+ * the context. */
 static enum sp_status spell(struct grammar_draft *f, bool *done, const char *text, size_t context,
                             size_t len, struct sp_err *err)
 {
@@ -95,7 +96,7 @@ static enum sp_status spell(struct grammar_draft *f, bool *done, const char *tex
     return SP_OK;
 }
 
-/* Guesses from the text behind the first `context` bytes. */
+/* Proposes the tokens of the text after the first `context` bytes. */
 static enum sp_status guess_text(struct grammar_draft *f, const char *text, size_t context,
                                  size_t len, struct sp_err *err)
 {
@@ -133,7 +134,7 @@ static enum sp_status find_guesses(struct grammar_draft *f, const uint32_t *ids,
     return SP_OK;
 }
 
-/* A failure is the constraint's, and is met again when the target chooses. */
+/* A failure here is ignored: the constraint reports it again when the target chooses. */
 static size_t grammar_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
     struct grammar_draft *f = grammar_of(base);
@@ -141,8 +142,8 @@ static size_t grammar_limit(struct sp_drafter *base, const uint32_t *ids, size_t
     return find_guesses(f, ids, n_cached + 1, NULL) ? 0 : f->n;
 }
 
-/* How sure they are: that of the last one is told apart. The value itself says nothing: what is
- * accepted is counted for each. */
+/* The confidences of the tokens: the last one gets another value than the rest. The values
+ * themselves mean nothing; acceptance is counted for each. */
 static enum sp_status grammar_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
                                       size_t *n, const struct sp_proposal *proposal,
                                       struct sp_err *err)
@@ -181,7 +182,7 @@ static bool grammar_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 static size_t grammar_cache_size(const struct sp_drafter *base)
 {
     (void)base;
-    return 0; /* no keys, no values */
+    return 0; /* there is no KV cache */
 }
 
 static const struct sp_drafter_ops ops = {

@@ -5,26 +5,26 @@
 #include <stdlib.h>
 
 enum {
-    NONE = 0,          /* the first place that is filed is 1 */
-    MOST_PLACES = 64,  /* that a search looks at */
-    LONGEST_MATCH = 64 /* that is told apart from longer ones */
+    NONE = 0,          /* the first indexed place is 1 */
+    MOST_PLACES = 64,  /* places that a search visits */
+    LONGEST_MATCH = 64 /* longest match that is measured */
 };
 
-/* Places in the text by the tokens that end there. */
+/* An index of the places in the text by the tokens that end there. */
 struct index {
     size_t n_tokens;  /* 1 or 2 */
     uint32_t *newest; /* [1 << bits] the newest place by hash */
     uint32_t *older;  /* [n_positions] the next older one of the same hash, by place */
-    uint32_t *hash;   /* [n_positions] of the tokens that end at a place */
+    uint32_t *hash;   /* [n_positions] hash of the tokens that end at a place */
     unsigned bits;
 };
 
 struct ngram {
     struct sp_drafter base;
     struct index singles, pairs;
-    size_t n_filed;       /* places before this one are */
-    size_t match, length; /* of the last search: where it ends, how long it is */
-    bool again;           /* ... what follows it followed an older place as well */
+    size_t n_filed;       /* places before this one are indexed */
+    size_t match, length; /* of the last search: the place after the match, and its length */
+    bool again;           /* two places agree on what follows the match */
 };
 
 static struct ngram *ngram_of(struct sp_drafter *base)
@@ -92,7 +92,7 @@ static size_t matching(const uint32_t *ids, size_t a, size_t b)
     return n;
 }
 
-/* The longest match of two tokens or more. */
+/* Finds the longest match of two tokens or more. */
 static void search_pairs(struct ngram *l, const uint32_t *ids, size_t n_cached)
 {
     const struct index *x = &l->pairs;
@@ -106,7 +106,8 @@ static void search_pairs(struct ngram *l, const uint32_t *ids, size_t n_cached)
     }
 }
 
-/* The newest place of the last token, and whether an older one has the same token behind it. */
+/* Finds the newest place of the last token, and whether an older place has the same token after
+ * it. */
 static void search_singles(struct ngram *l, const uint32_t *ids, size_t n_cached)
 {
     const struct index *x = &l->singles;
@@ -136,16 +137,18 @@ static size_t ngram_limit(struct sp_drafter *base, const uint32_t *ids, size_t n
     return l->length ? SP_DRAFT_NGRAM_MAX : 0;
 }
 
-/* In what follows a match of n_tokens. A single token's: counted in six answers of
- * Qwen2.5-Coder-0.5B to questions, 19 of 100 were right, and 49 where two places agreed. */
+/* The confidence in what follows a match of n_tokens. For a single token it was counted in six
+ * answers of Qwen2.5-Coder-0.5B to questions: 19 of 100 were right, and 49 of 100 where two places
+ * agreed. */
 static double confidence_of(const struct ngram *l, size_t n_tokens)
 {
     if (n_tokens > 1) return 1 - 1.5 / (double)n_tokens;
     return l->again ? 0.49 : 0.19;
 }
 
-/* A copy may run into what it writes: a text that repeats itself. A right guess makes the match
- * longer. What follows a single token is worth a guess only where each is weighed. */
+/* The copied range may overlap the draft tokens it writes: a text that repeats itself. Each copied
+ * token lengthens the match. What follows a single token is only worth drafting where each draft
+ * token is considered. */
 static enum sp_status ngram_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
                                     size_t *n, const struct sp_proposal *proposal,
                                     struct sp_err *err)
@@ -167,7 +170,7 @@ static enum sp_status ngram_propose(struct sp_drafter *base, uint32_t *ids, size
     return SP_OK;
 }
 
-/* A place is filed when the token after it is known. */
+/* A place is indexed when the token after it is known. */
 static void ngram_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct ngram *l = ngram_of(base);
@@ -197,7 +200,7 @@ static bool ngram_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 static size_t ngram_cache_size(const struct sp_drafter *base)
 {
     (void)base;
-    return 0; /* no keys, no values */
+    return 0; /* there is no KV cache */
 }
 
 static const struct sp_drafter_ops ops = {

@@ -1,26 +1,27 @@
-/* Guesses without a model: what followed the last tokens when they stood in the text before (prompt
- * lookup decoding, Saxena 2023). An answer that repeats its question, a file under edit, a list of
- * like lines are guessed well, and a search costs nothing beside a pass.
+/* N-gram drafting without a model: draft tokens are what followed the last tokens where these
+ * stood in the text before (prompt lookup decoding, Saxena 2023). It works well for an answer that
+ * repeats its question, an edited file or a list of similar lines, and a search costs nothing
+ * compared with a pass.
  *
- * Every token of the committed text and every pair of neighbours is filed under a hash, in a chain
- * that leads from the newest to the oldest. A search walks the chain of the last two tokens and
- * takes the place that agrees with the text's end for longest, the newest of equals. The longer
- * that is, the surer is what follows it. Where no two tokens agree, what last followed the last one
- * is guessed: seldom right, but one more row of a pass costs little. Such guesses are made where
- * the depth is chosen by what pays, not where it is given. */
+ * Every token of the committed text and every pair of neighbours is indexed under a hash, in a
+ * chain from the newest place to the oldest. A search walks the chain of the last two tokens and
+ * takes the place that matches the end of the text for longest, the newest of equals. The longer
+ * the match, the higher the confidence. If no two tokens match, the draft token is what last
+ * followed the last token: it is seldom right, but one more row of a pass costs little. Such a
+ * token is only proposed where the draft length is chosen by what pays, not where it is given. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_NGRAM_H
 #define SP_RUNTIME_SPECULATE_DRAFT_NGRAM_H
 
 #include "runtime/speculate/drafter.h"
 
-/* Most guesses of a proposal: with the token before them they fill a pass of 16 rows, and more rows
- * would not be cheaper by the row. */
+/* The longest proposal: with the anchor it fills a pass of 16 rows, and further rows would not be
+ * cheaper. */
 enum { SP_DRAFT_NGRAM_MAX = 15 };
 
 #define SP_LOOKUP_NAME "lookup"
 
-/* n_positions: context of the session. The drafter belongs to no file: of its ops max_draft_len,
- * taps, check, open and logits are NULL. */
+/* n_positions: the session's context. The drafter belongs to no file: its operations
+ * max_draft_len, taps, check, open and logits are NULL. */
 SP_MUST_CHECK enum sp_status sp_draft_ngram_open(struct sp_drafter **out, size_t n_positions,
                                                  struct sp_err *err);
 

@@ -1,6 +1,6 @@
-/* A draft's own vocabulary: its head scores a part of the target's tokens, row i token i + d2t[i].
- * Logits are spread over the target's ids before anything is chosen, so that choosers know one
- * vocabulary only; tokens that no row stands for are never guessed. */
+/* The vocabulary of a draft whose head scores a subset of the target's tokens: row i is token i +
+ * d2t[i]. Logits are spread over the target's ids before a token is chosen, so that choosers know
+ * a single vocabulary; tokens without a row are never drafted. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_VOCAB_H
 #define SP_RUNTIME_SPECULATE_DRAFT_VOCAB_H
 
@@ -9,21 +9,24 @@
 
 struct sp_draft_vocab {
     uint32_t *tokens; /* [head rows] ids of the target, ascending; NULL: row i is token i; owned */
-    float *scores; /* [n_vocab] a row's logits by the target's ids: SP_NEVER between them; owned */
+    float *
+        scores; /* [n_vocab] logits by the target's ids, SP_NEVER for tokens without a row; owned */
     size_t n_vocab;
 };
 
-/* Of a draft that passed sp_draft_vocab_check. On failure sp_draft_vocab_release cleans up. */
+/* Opens the vocabulary of a draft that passed sp_draft_vocab_check. On failure
+ * sp_draft_vocab_release cleans up. */
 SP_MUST_CHECK enum sp_status sp_draft_vocab_init(struct sp_draft_vocab *map,
                                                  const struct sp_model *draft, size_t n_vocab,
                                                  struct sp_err *err);
 void sp_draft_vocab_release(struct sp_draft_vocab *map);
 
-/* Is each row of the draft's head one of the target's n_vocab tokens? */
+/* Checks that each row of the draft's head is one of the target's n_vocab tokens. */
 SP_MUST_CHECK enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab,
                                                   struct sp_err *err);
 
-/* The row by the target's ids, valid until the next call; equal logits keep their order. */
+/* The logits in the order of the target's ids, valid until the next call; equal logits keep their
+ * order. */
 struct sp_logits sp_draft_vocab_spread(struct sp_draft_vocab *map, struct sp_logits logits);
 
 #endif

@@ -7,33 +7,33 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MAX_SEQS = 64 }; /* of a pass */
+enum { MAX_SEQS = 64 }; /* entries of one batch */
 
-/* A thread that waits to be given the turn. */
+/* A thread that waits to hold the scheduler. */
 struct waiter {
     pthread_cond_t woken;
     bool is_running;
     struct waiter *next;
 };
 
-/* A share that was handed in; it lies with the thread that waits for it. */
+/* A submitted batch entry; it lies on the stack of the thread that waits for it. */
 struct request {
     const struct sp_batch_seq *seq;
     struct sp_pass *pass;
     enum sp_priority priority;
     bool done;
-    struct waiter waiter; /* for the pass, then for the turn */
+    struct waiter waiter; /* waits for the pass, then for the scheduler */
     struct request *next;
 };
 
-/* One wakes one: all that wait would find the turn taken but for the first. */
+/* Each waiter has a condition of its own: a broadcast would wake threads that cannot run. */
 struct sp_scheduler {
     pthread_mutex_t lock;
-    bool taken;                         /* somebody has the turn, or runs a pass */
-    size_t n_in;                        /* threads, those that wait to come in counted too */
-    struct waiter *ready, **last_ready; /* for the turn, the oldest first */
-    size_t n_requests;                  /* not done */
-    struct request *first, **last;      /* these, the oldest first */
+    bool taken;                         /* a thread holds the scheduler or runs a pass */
+    size_t n_in;                        /* active threads, including those that wait in acquire */
+    struct waiter *ready, **last_ready; /* waiting to hold the scheduler, the oldest first */
+    size_t n_requests;                  /* entries that have not run */
+    struct request *first, **last;      /* the entries that have not run, the oldest first */
 };
 
 enum sp_status sp_scheduler_open(struct sp_scheduler **out, struct sp_err *err)
@@ -56,7 +56,7 @@ void sp_scheduler_close(struct sp_scheduler *t)
     free(t);
 }
 
-/* These four under the lock. */
+/* The caller of each of the next four functions holds the lock. */
 static void queue_up(struct sp_scheduler *t, struct waiter *w)
 {
     *t->last_ready = w;
@@ -80,7 +80,7 @@ static void resume(struct sp_scheduler *t)
     t->taken = true;
 }
 
-/* To whoever waits longest for it. */
+/* Hands the scheduler over to the thread that waits longest. */
 static void hand_over(struct sp_scheduler *t)
 {
     struct waiter *w = t->ready;
@@ -101,7 +101,7 @@ void sp_scheduler_acquire(struct sp_scheduler *t)
     pthread_mutex_unlock(&t->lock);
 }
 
-/* Where all others wait for a pass, one of them is to run it. */
+/* If all other threads wait for a pass, one of them is woken to run it. */
 void sp_scheduler_release(struct sp_scheduler *t)
 {
     pthread_mutex_lock(&t->lock);
@@ -128,7 +128,7 @@ size_t sp_scheduler_prompt_rows(struct sp_scheduler *t, size_t most)
     return most > BESIDE_OTHERS && sp_scheduler_n_active(t) > 1 ? BESIDE_OTHERS : most;
 }
 
-/* Takes a request out. */
+/* Removes an entry from the list. */
 static struct request *take(struct request **at)
 {
     struct request *r = *at;
@@ -137,7 +137,7 @@ static struct request *take(struct request **at)
     return r;
 }
 
-/* The oldest of those that go first, or else the oldest. */
+/* Removes the oldest draft entry or, if there is none, the oldest entry. */
 static struct request *take_next(struct sp_scheduler *t)
 {
     struct request **at = &t->first;
@@ -147,8 +147,8 @@ static struct request *take_next(struct sp_scheduler *t)
     return take(*at ? at : &t->first);
 }
 
-/* Takes the request out whose pass comes next, and those that can go with it. Whoever finds no
- * place is older the next time. */
+/* Removes the next entry and those that fit in a batch with it. An entry that does not fit is
+ * older in the next batch. */
 static size_t choose(struct sp_scheduler *t, struct request *chosen[MAX_SEQS],
                      struct sp_batch_seq seqs[MAX_SEQS])
 {
@@ -172,7 +172,8 @@ static size_t choose(struct sp_scheduler *t, struct request *chosen[MAX_SEQS],
     return n;
 }
 
-/* All who are in wait for a pass: runs one. Under the lock, which it leaves meanwhile. */
+/* Runs one batch, since all active threads wait for a pass. The caller holds the lock, which is
+ * released during the pass. */
 static void run_pass(struct sp_scheduler *t)
 {
     struct request *chosen[MAX_SEQS];

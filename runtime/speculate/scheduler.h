@@ -1,17 +1,18 @@
-/* Threads that generate from one package at the same time, each with a session of its own.
+/* Batches the forward passes of threads that generate from one package at the same time, each in a
+ * session of its own.
  *
- * One of them works at a time: it has the turn. Who needs a pass, of the target or of the draft,
- * hands in its share and gives up the turn. When all who are in have done so, shares of one model
- * go through the layers together, in one pass, and each of these threads takes the turn again to go
- * on with what the pass brought. So the engine has one caller at a time, weights are read once for
- * all, and since a row's results do not depend on the rows beside it, nobody can tell from his text
- * that others were there.
+ * Only one thread runs at a time: it holds the scheduler. A thread that needs a forward pass, of
+ * the target or of the draft, submits its batch entry and blocks. Once every active thread has
+ * submitted one, the entries of one model run through the layers as one batch, and each of their
+ * threads then acquires the scheduler again and goes on. So the backend has a single caller at a
+ * time, and the weights are read once for the whole batch. Batching does not change any output,
+ * since no row's result depends on another row.
  *
- * Guesses go first: as long as anybody makes some, the others wait, and then the target checks
- * those of all in one pass.
+ * Passes of the draft go first: while any thread still proposes draft tokens, the others wait, and
+ * then one pass of the target verifies the tokens of all.
  *
- * While one has the turn the others wait: callbacks of a session are to return soon, and not to
- * wait for another session. */
+ * While a thread holds the scheduler the others wait. A callback of a session must therefore
+ * return soon and must not wait for another session. */
 #ifndef SP_RUNTIME_SPECULATE_SCHEDULER_H
 #define SP_RUNTIME_SPECULATE_SCHEDULER_H
 
@@ -20,35 +21,37 @@
 struct sp_scheduler; /* opaque */
 
 SP_MUST_CHECK enum sp_status sp_scheduler_open(struct sp_scheduler **out, struct sp_err *err);
-void sp_scheduler_close(struct sp_scheduler *scheduler); /* NULL is fine; nobody is in */
+void sp_scheduler_close(struct sp_scheduler *scheduler); /* NULL is fine; no thread may be active */
 
-/* Waits for the turn. Every use of the engine is between these two. */
+/* Waits until the calling thread holds the scheduler. The backend may only be used between acquire
+ * and release. */
 void sp_scheduler_acquire(struct sp_scheduler *scheduler);
 void sp_scheduler_release(struct sp_scheduler *scheduler);
 
-/* How many are in. For one of them. */
+/* The number of active threads. Only for a thread that holds the scheduler. */
 size_t sp_scheduler_n_active(struct sp_scheduler *scheduler);
 
-/* How many rows of a prompt to hand in at once, `most` at most. Beside others, fewer: these need
- * not wait long for their next token. */
+/* The number of prompt rows to submit in one pass, at most `most`. With other active threads it is
+ * smaller, so that they do not wait long for their next token. */
 size_t sp_scheduler_prompt_rows(struct sp_scheduler *scheduler, size_t most);
 
-/* Whose pass comes next. */
+/* Which entry runs next. */
 enum sp_priority {
-    SP_PRIORITY_FIFO,      /* who waits longest, and those that fit with it */
-    SP_PRIORITY_DRAFT,     /* before those: guesses */
-    SP_PRIORITY_EXCLUSIVE, /* by age, and with nobody */
+    SP_PRIORITY_FIFO,      /* the oldest entry, with those that fit in a batch with it */
+    SP_PRIORITY_DRAFT,     /* draft passes: before all FIFO entries */
+    SP_PRIORITY_EXCLUSIVE, /* by age, in a batch of its own */
 };
 
-/* The pass that a share was in. */
+/* The batch that an entry ran in. */
 struct sp_pass {
-    size_t n_rows, n_seqs; /* all of them */
-    size_t n_draft_rows;   /* rows: guesses */
-    double seconds;        /* without the waiting */
+    size_t n_rows, n_seqs; /* of the whole batch */
+    size_t n_draft_rows;   /* rows that are draft tokens */
+    double seconds;        /* time of the pass, waiting excluded */
 };
 
-/* Has a pass run with this share, perhaps together with those of others. The logits are valid until
- * the next call, or until the turn is left. */
+/* Runs a forward pass of this entry, perhaps in a batch with entries of other threads, and returns
+ * when it is done. The logits stay valid until the next call or until the scheduler is released.
+ * The caller holds the scheduler, which other threads may hold in between. */
 void sp_scheduler_run(struct sp_scheduler *scheduler, const struct sp_batch_seq *seq,
                       enum sp_priority priority, struct sp_pass *pass);
 

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Speculators for whose guesses a pass has room at the same time. Where more are together, each has
- * the fewer. */
+/* The largest batch in which every sequence can have the most draft tokens; in a larger one each
+ * has fewer. */
 enum { MOST_TOGETHER = 4 };
 
 static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_model *draft,
@@ -89,8 +89,8 @@ void sp_speculator_close(struct sp_speculator *s)
     free(s);
 }
 
-/* Runs ids[n_cached..n_cached+n-1] through the target, of which the first n_certain will stay, for
- * the logits of the last n_logits. */
+/* Runs ids[n_cached..n_cached+n-1] through the target and computes the last n_logits rows of
+ * logits. The first n_committed rows will not be rolled back. */
 static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_committed, size_t n_logits,
                            enum sp_priority priority)
 {
@@ -111,7 +111,8 @@ static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_committed
     return pass;
 }
 
-/* The first n rows of the last pass are true: hand them to the drafters. */
+/* Commits the first n rows of the last pass: the caches keep them, the rest is rolled back, and
+ * the drafters receive them. */
 static void commit(struct sp_speculator *s, size_t n)
 {
     struct sp_commit rows = {
@@ -127,7 +128,8 @@ static void commit(struct sp_speculator *s, size_t n)
     s->n_cached += n;
 }
 
-/* Goes back to `to`, the first n_same >= to tokens staying the same. False: the draft cannot. */
+/* Rewinds to `to`; the first n_same >= to tokens stay the same. Returns false if the draft cannot.
+ */
 static bool go_back(struct sp_speculator *s, size_t to, size_t n_same)
 {
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, to, n_same)) return false;
@@ -137,7 +139,8 @@ static bool go_back(struct sp_speculator *s, size_t to, size_t n_same)
     return true;
 }
 
-/* Tokens that are cached and in the prompt, whose last one is run again for its logits. */
+/* The number of leading tokens that are cached and in the prompt, without the prompt's last token,
+ * which runs again for its logits. */
 static size_t common_prefix(const struct sp_speculator *s, const uint32_t *prompt, size_t n)
 {
     size_t same = 0, most = n - 1 < s->n_cached ? n - 1 : s->n_cached;
@@ -152,8 +155,8 @@ size_t sp_speculator_find(const struct sp_speculator *s, const uint32_t *prompt,
     return sp_decoder_rewind_point(s->decoder, s->n_cached, common_prefix(s, prompt, n));
 }
 
-/* Rolls the caches back to what they share with the prompt. A draft may lack what stood before the
- * first other token: then a token more is run again. */
+/* Rewinds the caches to the prefix that they share with the prompt. If the draft lacks the state
+ * in front of the first different token, one more token runs again. */
 static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, size_t n)
 {
     size_t same = common_prefix(s, prompt, n), to;
@@ -164,9 +167,10 @@ static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, 
     if (!go_back(s, to, same)) go_back(s, 0, same);
 }
 
-/* Where a prompt of n tokens is marked, 0: nowhere. The next prompt of a conversation often parts
- * from it a few tokens before its end: there the template opened the answer, perhaps with a thought
- * that it leaves out later. What is short is read again instead. */
+/* The position at which a prompt of n tokens gets a state checkpoint; 0: none. The next prompt of
+ * a conversation often differs from this one a few tokens before its end, where the template opens
+ * the answer, perhaps with reasoning that it omits later. A short prompt is processed again
+ * instead. */
 static size_t place_of_mark(const struct sp_speculator *s, size_t n)
 {
     enum { LAST_TOKENS = 16, LEAST_TOKENS = 64 };
@@ -236,7 +240,7 @@ static void catch_up(struct sp_speculator *s, struct sp_drafter *drafter)
     if (drafter->ops->catch_up) drafter->ops->catch_up(drafter, s->ids, s->n_cached);
 }
 
-/* What has been done with the drafter since t0. */
+/* The time that the drafter has taken since t0. */
 static struct sp_pass_time spent(const struct sp_drafter *drafter, double t0)
 {
     struct sp_pass_time t = drafter->time;
@@ -296,7 +300,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
         round->stopped = emit(context, id, &logits, right) != 0;
         if (!right || round->stopped) break;
     }
-    /* A row whose token could not be chosen is true all the same, and no token is current then. */
+    /* If the chooser failed at a row, that row is committed all the same, and no token is cur. */
     commit(s, round->emitted + (st != SP_OK));
     s->n_ids = s->n_cached + (st == SP_OK);
     round->verify_seconds = done.seconds + sp_seconds() - t0;
@@ -315,8 +319,8 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t draft_len,
     return sp_speculator_verify(s, proposal->chooser, emit, context, round, err);
 }
 
-/* Between the tokens of a timed pass: a prime, so that they differ, as those of a text do, and
- * choose different experts. */
+/* Distance between the tokens of a timed pass: a prime, so that they differ as those of a text do
+ * and are routed to different experts. */
 enum { STRIDE = 7919 };
 
 enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t n,
