@@ -1,5 +1,5 @@
-/* Texts run through the target to learn what its matrices read: windows of ids, each a sequence of
- * its own, a pass of rows at a time. Passes are cut by the texts alone. */
+/* Runs texts through the target to collect statistics of its matrices' inputs. Every window of ids
+ * is a sequence of its own, and passes are divided by the texts alone. */
 #include "runtime/session/session.h"
 
 #include "format/base/file.h"
@@ -19,7 +19,7 @@ struct calibration {
     const struct sp_calibration_request *request;
     struct sp_decoder *decoder;   /* owned */
     struct sp_input_stats *stats; /* owned */
-    uint32_t *ids;                /* [n_window] of the window at hand; owned */
+    uint32_t *ids;                /* [n_window] ids of the current window; owned */
     size_t n_window, n_done, n_total;
 };
 
@@ -31,7 +31,7 @@ static size_t lead_of(const struct calibration *c, const struct sp_calibration_t
     return n < c->n_window ? n : 0;
 }
 
-/* What the tokenizer puts before a text leads every window. */
+/* The tokens that the tokenizer puts before a text lead every window. */
 static enum sp_status read_window(struct calibration *c, size_t n, struct sp_err *err)
 {
     const struct sp_calibration_request *q = c->request;
@@ -88,7 +88,7 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
     return sp_decoder_open(&c->decoder, c->package->target, &c->package->backend, &options, err);
 }
 
-/* What would be refused at the end is refused before the work. */
+/* Checks the output file before the work, since the end would refuse it. */
 static enum sp_status check_output(const struct sp_package *package,
                                    const struct sp_calibration_request *request, struct sp_err *err)
 {

@@ -1,7 +1,7 @@
-/* A draft on trial: rounds of the very loop that generates, begun at places spread over a text.
+/* Evaluates a draft: rounds of the same loop that generates, started at places spread over a text.
  *
- * Every round is drafted to the same depth and none is cut short by a budget, so that the figures
- * are those of a long answer, and functions of the file and the text alone: no clock decides. */
+ * Every round uses the same draft length and no budget cuts it short, so the figures are those of
+ * a long answer. They depend on the file and the text alone, not on a clock. */
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/session/session.h"
 
@@ -13,7 +13,7 @@
 
 enum { MAX_GUESSES = sizeof((struct sp_draft_eval *)0)->tried_at / sizeof(size_t) };
 
-struct trial {
+struct draft_eval {
     struct sp_session *session;
     const struct sp_draft_eval_request *request;
     struct sp_draft_eval *out;
@@ -23,7 +23,7 @@ struct trial {
     struct sp_err *err;
 };
 
-/* An end of sequence ends the place, as it would end an answer. */
+/* An end of sequence ends the place, as it ends an answer. */
 static int is_end(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
 {
     const struct sp_package *package = context;
@@ -36,8 +36,8 @@ static int is_end(void *context, uint32_t id, const struct sp_logits *logits, bo
     return 0;
 }
 
-/* A guess is tried when all before it were right and the sequence had not ended. */
-static void count_round(struct trial *t, const struct sp_round *round)
+/* A draft token counts as tried if all before it were accepted and the sequence had not ended. */
+static void count_round(struct draft_eval *t, const struct sp_round *round)
 {
     struct sp_draft_eval *out = t->out;
 
@@ -52,7 +52,7 @@ static void count_round(struct trial *t, const struct sp_round *round)
     sp_running_stats_add(&t->per_round, (double)round->emitted);
 }
 
-static enum sp_status interrupted(const struct trial *t, size_t n_here)
+static enum sp_status interrupted(const struct draft_eval *t, size_t n_here)
 {
     const struct sp_draft_eval_request *q = t->request;
     size_t done = t->out->n_places * q->n_predict + (n_here < q->n_predict ? n_here : q->n_predict);
@@ -63,7 +63,7 @@ static enum sp_status interrupted(const struct trial *t, size_t n_here)
     return sp_fail(t->err, SP_E_CHECK, "interrupted");
 }
 
-static enum sp_status go_on(struct trial *t, size_t n_prompt)
+static enum sp_status go_on(struct draft_eval *t, size_t n_prompt)
 {
     struct sp_speculator *s = t->session->speculator;
     struct sp_package *package = t->session->package;
@@ -94,9 +94,9 @@ static enum sp_status go_on(struct trial *t, size_t n_prompt)
     return SP_OK;
 }
 
-/* The prompt of place i: the lead, and the text before the middle of its i-th part, as much of it
- * as a prompt holds. */
-static size_t cut_prompt(struct trial *t, size_t i, size_t n_places)
+/* The prompt of place i: the lead, then the text before the middle of its i-th part, as much as a
+ * prompt holds. */
+static size_t cut_prompt(struct draft_eval *t, size_t i, size_t n_places)
 {
     const struct sp_draft_eval_request *q = t->request;
     size_t n_text = q->n - t->n_lead,
@@ -110,8 +110,9 @@ static size_t cut_prompt(struct trial *t, size_t i, size_t n_places)
     return t->n_lead + n;
 }
 
-/* How long prompts may be: half of a context that is too small for one and what follows it. */
-static enum sp_status settle(struct trial *t)
+/* Settles the length of prompts: half of the context if that is too small for a prompt and its
+ * continuation. */
+static enum sp_status settle(struct draft_eval *t)
 {
     const struct sp_draft_eval_request *q = t->request;
     const struct sp_package *package = t->session->package;
@@ -135,7 +136,7 @@ enum sp_status sp_session_eval_draft(struct sp_session *session,
                                      const struct sp_draft_eval_request *request,
                                      struct sp_draft_eval *out, struct sp_err *err)
 {
-    struct trial t = {.session = session, .request = request, .out = out, .err = err};
+    struct draft_eval t = {.session = session, .request = request, .out = out, .err = err};
     size_t n_places;
     enum sp_status st;
 

@@ -1,5 +1,5 @@
-/* A text read by a package, and by a reference beside it: windows of ids through a decoder of each,
- * a pass of rows at a time, so that no more than a few rows of logits are ever held.
+/* Scores a text with a package and, beside it, a reference: windows of ids run through a decoder
+ * of each, a few rows per pass, so that only those rows of logits are in memory.
  *
  * Rows are scored in parallel and counted in the order of the text: no number depends on threads.
  */
@@ -16,18 +16,18 @@
 
 enum {
     USUAL_WINDOW = 2048,
-    LOGIT_ROWS = 32, /* rows whose logits are held at once */
+    LOGIT_ROWS = 32, /* rows whose logits are computed at once */
     THIS = 0,
     REFERENCE = 1,
 };
 
-/* One of the two models that read. */
+/* One of the two models that are compared. */
 struct reader {
     struct sp_package *package; /* borrowed */
     struct sp_decoder *decoder; /* owned */
 };
 
-/* What one row said. */
+/* The score of one row. */
 struct scored {
     struct sp_logit_score score[2];
     double divergence;
@@ -39,9 +39,9 @@ struct evaluation {
     struct sp_evaluation *out;
     struct reader readers[2];
     size_t n_readers;
-    size_t n_lead, n_window, stride; /* as settled */
-    uint32_t *ids;                   /* [n_window] of the window at hand; owned */
-    const uint32_t *next;            /* the ids that a batch's rows should predict */
+    size_t n_lead, n_window, stride; /* lead, window and stride after defaults */
+    uint32_t *ids;                   /* [n_window] ids of the current window; owned */
+    const uint32_t *next;            /* the ids that the rows of a pass should predict */
     struct scored scored[LOGIT_ROWS];
     struct sp_running_stats loss, right, reference_loss, loss_change, divergence, agreement,
         prob_change;
@@ -63,7 +63,7 @@ static enum sp_status differ(uint32_t id, const struct sp_token_info *a,
                    (int)(b->len < 64 ? b->len : 64), b->len ? b->bytes : "");
 }
 
-/* An id must mean the same to both. A file without a tokenizer is taken at its word. */
+/* Checks that every id means the same token in both. A file without a tokenizer is trusted. */
 static enum sp_status check_reference(const struct sp_package *package,
                                       const struct sp_package *reference, struct sp_err *err)
 {
@@ -113,7 +113,7 @@ static enum sp_status settle(struct evaluation *e)
 
     e->n_window = q->n_window ? q->n_window : sp_evaluation_window(package, q->reference);
     e->n_lead = package->tokenizer ? sp_tokenizer_lead(package->tokenizer, q->ids, q->n) : 0;
-    before = e->n_lead ? e->n_lead : 1; /* what the first scored id needs before it */
+    before = e->n_lead ? e->n_lead : 1; /* tokens required before the first scored id */
     if (e->n_window > max) {
         return sp_fail(e->err, SP_E_USAGE, "context of %zu tokens: the model's maximum is %zu",
                        e->n_window, max);
@@ -134,12 +134,12 @@ static enum sp_status settle(struct evaluation *e)
     return SP_OK;
 }
 
-/* A window: ids first..end-1 of the text behind the lead, of which new..end-1 are scored. */
+/* A window: ids first..end-1 of the text after the lead, of which new..end-1 are scored. */
 struct window {
     size_t first, end, new;
 };
 
-/* The window that follows; false behind the last one. `w` zeroed: the first. */
+/* Advances to the next window; false after the last. A zeroed `w` gives the first. */
 static bool next_window(struct window *w, const struct evaluation *e, size_t k)
 {
     size_t n_text = e->request->n - e->n_lead;
@@ -199,7 +199,7 @@ static enum sp_status count_comparison(struct evaluation *e, const struct scored
     return SP_OK;
 }
 
-/* Rows first..first+n-1 of the last pass, which should predict next[0..n-1]. */
+/* Scores rows first..first+n-1 of the last pass, which should predict next[0..n-1]. */
 static enum sp_status score_batch(struct evaluation *e, size_t first, size_t n,
                                   const uint32_t *next)
 {
@@ -224,7 +224,7 @@ static enum sp_status score_batch(struct evaluation *e, size_t first, size_t n,
     return SP_OK;
 }
 
-/* One pass: rows pos..pos+n-1 of the window, of which those from `scored` on count. */
+/* Runs one pass: rows pos..pos+n-1 of the window, of which those from `scored` on are scored. */
 static enum sp_status read_pass(struct evaluation *e, size_t pos, size_t n, size_t scored)
 {
     enum sp_status st = SP_OK;

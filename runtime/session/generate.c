@@ -1,8 +1,8 @@
-/* One answer: the prompt, then rounds until something ends it; token and text callbacks; the
- * figures.
+/* Generates one answer: the prompt, then rounds until it ends; the callbacks for tokens and text;
+ * the statistics.
  *
- * The order in which a token is looked at is fixed: recorded, shown to `token`, then end of
- * sequence, stop texts (held_text.h), budget. */
+ * Every token is handled in a fixed order: recorded, passed to `token`, then checked for end of
+ * sequence, stop texts (stop_filter.h) and the budget. */
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/session/session.h"
@@ -29,13 +29,13 @@ struct run {
     struct sp_detokenizer *detokenizer;   /* NULL: no tokenizer */
     struct sp_sampling_chooser *sampling; /* NULL: greedy */
     struct sp_constraint *constraint;     /* NULL: none */
-    struct sp_drafter *grammar_draft;     /* its guesses; NULL: none */
+    struct sp_drafter *grammar_draft;     /* the drafter of the grammar; NULL: none */
     struct sp_hash *hash;                 /* NULL: no digest */
-    struct sp_stop_filter held;
+    struct sp_stop_filter filter;
     size_t cap_ids, cap_rounds;
     struct sp_logprob *top; /* [n_top] */
     bool ended;
-    enum sp_status status; /* a failure inside a callback */
+    enum sp_status status; /* status of a failure inside a callback */
     struct sp_err *err;
 };
 
@@ -97,7 +97,8 @@ static bool ends(const struct run *run, uint32_t id)
 /* ---- logprobs ---------------------------------------------------------------------------------
  */
 
-/* The n_top largest logits, best first, ties by lower id: insertion into a short sorted list. */
+/* Finds the n_top largest logits, best first, ties by lower id, by insertion into a short sorted
+ * list. */
 static size_t find_top(struct sp_logprob *top, size_t n_top, const float *logits, size_t n)
 {
     size_t len = 0;
@@ -114,7 +115,7 @@ static size_t find_top(struct sp_logprob *top, size_t n_top, const float *logits
     return len;
 }
 
-/* Raw log-softmax: logit - max - log(sum of exp(logit - max)). */
+/* Adds the raw log-softmax: logit - max - log(sum of exp(logit - max)). */
 static void add_logprobs(struct run *run, struct sp_token *token, const float *logits, size_t n)
 {
     struct sp_session *s = run->session;
@@ -152,7 +153,7 @@ static int record(struct run *run, uint32_t id, const struct sp_logits *logits, 
     return 0;
 }
 
-/* The text of a token, perhaps a special one that the caller wants to know of. */
+/* Passes on the text of a token, or a special token that the caller asked for. */
 static int show(struct run *run, uint32_t id, bool drafted)
 {
     const struct sp_request *q = run->request;
@@ -161,12 +162,12 @@ static int show(struct run *run, uint32_t id, bool drafted)
 
     if ((run->status = sp_detokenizer_feed(run->detokenizer, id, &text, &n, run->err))) return 1;
     if (q->special && is_among(q->special_ids, q->n_special_ids, id) &&
-        (run->status = sp_stop_filter_set_mark(&run->held, id, run->err))) {
+        (run->status = sp_stop_filter_add_special(&run->filter, id, run->err))) {
         return 1;
     }
-    if ((run->status = sp_stop_filter_add(&run->held, text, n, drafted, run->err))) return 1;
-    if (run->held.is_cancelled) return end(run, SP_STOP_CANCELLED);
-    return run->held.is_stopped ? end(run, SP_STOP_TEXT) : 0;
+    if ((run->status = sp_stop_filter_add(&run->filter, text, n, drafted, run->err))) return 1;
+    if (run->filter.is_cancelled) return end(run, SP_STOP_CANCELLED);
+    return run->filter.is_stopped ? end(run, SP_STOP_TEXT) : 0;
 }
 
 static int emit(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
@@ -246,7 +247,7 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     return SP_OK;
 }
 
-/* Holds what `chooser` chooses to the request's grammar. */
+/* Constrains `chooser` to the request's grammar. */
 static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
 {
     const struct sp_request *q = run->request;
@@ -325,7 +326,7 @@ static enum sp_status run_rounds(struct run *run)
     return SP_OK;
 }
 
-/* Text that waited for a stop text that never came, and bytes of an unfinished character. */
+/* Flushes text that was held back for a stop text, and the bytes of an unfinished character. */
 static enum sp_status flush_text(struct run *run)
 {
     const char *text = NULL;
@@ -337,9 +338,9 @@ static enum sp_status flush_text(struct run *run)
         (st = sp_detokenizer_flush(run->detokenizer, &text, &n, run->err))) {
         return st;
     }
-    if (run->result->stop == SP_STOP_CANCELLED) run->held.is_cancelled = true;
-    if ((st = sp_stop_filter_end(&run->held, text, n, run->err))) return st;
-    if (run->held.is_cancelled) end(run, SP_STOP_CANCELLED);
+    if (run->result->stop == SP_STOP_CANCELLED) run->filter.is_cancelled = true;
+    if ((st = sp_stop_filter_end(&run->filter, text, n, run->err))) return st;
+    if (run->filter.is_cancelled) end(run, SP_STOP_CANCELLED);
     return SP_OK;
 }
 
@@ -350,8 +351,8 @@ static int compare_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A plain step's median, from those taken and a few more: enough to be steady, few enough that
- * nobody waits. */
+/* The median time of a plain step, from those taken and a few more: enough to be steady, few
+ * enough not to delay the answer. */
 static enum sp_status time_plain_step(struct run *run, double *seconds)
 {
     enum { MOST = 9 };
@@ -371,7 +372,8 @@ static enum sp_status time_plain_step(struct run *run, double *seconds)
     return SP_OK;
 }
 
-/* Plain time for the same tokens over the time that the rounds took. */
+/* Estimates the time that plain steps would have taken, divided by the time that the rounds took.
+ */
 static enum sp_status estimate_speed_up(struct run *run)
 {
     struct sp_result *r = run->result;
@@ -452,7 +454,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
         .session = session,
         .request = request,
         .result = result,
-        .held = {.request = request, .result = result},
+        .filter = {.request = request, .result = result},
         .err = err,
     };
     enum sp_status st;
@@ -475,7 +477,7 @@ done:
     if (run.grammar_draft) run.grammar_draft->ops->close(run.grammar_draft);
     sp_constraint_close(run.constraint);
     sp_hash_free(run.hash);
-    sp_stop_filter_release(&run.held);
+    sp_stop_filter_release(&run.filter);
     free(run.top);
     if (st) sp_result_release(result);
     return st;

@@ -1,8 +1,9 @@
-/* What a row of logits says about the token that came, and how far it is from another model's row.
+/* Scores a row of logits for the token that came next, and its divergence from another model's
+ * row.
  *
- * All in double, whatever the vocabulary: ln of the sum of e^logit is max + ln S, where S is the
- * sum of e^(logit - max) over ascending ids, with the exp and log of runtime/vector/fmath.h. One
- * order of additions, no libm: the numbers are the same on any machine. */
+ * Everything is in double for any vocabulary: ln of the sum of e^logit is max + ln S, where S is
+ * the sum of e^(logit - max) over ascending ids, with exp and log of runtime/vector/fmath.h. With
+ * one order of additions and no libm, the numbers are the same on any machine. */
 #ifndef SP_RUNTIME_SESSION_LOGIT_SCORE_H
 #define SP_RUNTIME_SESSION_LOGIT_SCORE_H
 
@@ -14,13 +15,14 @@ struct sp_logit_score {
     double logprob; /* ln of the token's probability: its logit - log_sum */
 };
 
-/* False when a logit is not finite. */
+/* Returns false if a logit is not finite. */
 SP_MUST_CHECK bool sp_logit_score(struct sp_logit_score *out, const struct sp_vector *vector,
                                   const float *logits, size_t n, uint32_t token);
 
-/* Scores the reference's row for the same token, and tells what is lost when `logits`, whose score
- * is known, stand for it: KL(reference || logits) = sum of p (reference - logits) - (its log_sum -
- * score->log_sum), p its probabilities, the sum taken as S is. Rounding below zero is zero. */
+/* Scores the reference's row for the same token and computes what is lost when `logits`, whose
+ * score is given, replace it: KL(reference || logits) = sum of p (reference - logits) - (its
+ * log_sum - score->log_sum), where p are the reference's probabilities and the sum is taken in the
+ * order of S. A rounding error below zero becomes zero. */
 SP_MUST_CHECK bool sp_row_compare(struct sp_logit_score *out, double *divergence,
                                   const struct sp_vector *vector, const float *reference,
                                   const float *logits, const struct sp_logit_score *score, size_t n,

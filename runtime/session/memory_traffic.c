@@ -1,5 +1,5 @@
-/* What a pass must read from memory, counted from the file and the caches: the measure that a
- * decode step's time is held against. */
+/* The bytes that a pass must read from memory, counted from the file and the caches: the measure
+ * for the time of a decode step. */
 #include "format/pack_contents.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/session/session.h"
@@ -9,7 +9,7 @@ static uint64_t matrix_size(const struct sp_matrix *matrix)
     return (uint64_t)matrix->n_panels * matrix->panel_size;
 }
 
-/* Of a table only one row is looked up, less than a page. */
+/* Only one row of an embedding table is read, less than a page. */
 static uint64_t unread_tables(const struct sp_model *model)
 {
     uint64_t size = matrix_size(&model->per_layer_embedding);
@@ -18,7 +18,7 @@ static uint64_t unread_tables(const struct sp_model *model)
     return size;
 }
 
-/* The matrices of a stack all have the size of its first. */
+/* All matrices of a stack of experts have the size of its first. */
 static uint64_t unread_experts(const struct sp_layer *layer)
 {
     uint64_t one = matrix_size(&layer->gate) + matrix_size(&layer->up) + matrix_size(&layer->down);
@@ -50,7 +50,7 @@ static uint64_t keys_read(const struct sp_decoder *d, unsigned i, size_t n_befor
     return kv->n_heads * n * ((kv->key_block_size + kv->value_block_size) / SP_KV_BLOCK);
 }
 
-/* What a short convolution looks back at are a few rows, which do not count. */
+/* The few rows that a short convolution looks back at are not counted. */
 static uint64_t cache_read(const struct sp_decoder *d, unsigned i, size_t n_before)
 {
     unsigned mixers = d->model->config.layers[i].mixers;

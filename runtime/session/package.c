@@ -51,13 +51,13 @@ static enum sp_status open_tokenizer(struct sp_package *p, struct sp_err *err)
     return sp_tokenizer_open(&p->tokenizer, map->data, (size_t)map->size, err);
 }
 
-/* Reading a file into memory, by all threads. */
+/* A job that reads a file into memory with all threads. */
 struct copy_job {
     const struct sp_file *file;
     uint8_t *bytes;
     uint64_t size;
     atomic_bool has_failed;
-    struct sp_err err; /* of the first that failed */
+    struct sp_err err; /* error of the first thread that failed */
 };
 
 enum { COPY_PIECE = 8 << 20 };

@@ -9,7 +9,7 @@
 /* Valid when zeroed. */
 struct sp_running_stats {
     size_t n;
-    double mean, squares; /* of distances from the mean */
+    double mean, squares; /* sum of the squared distances from the mean */
 };
 
 static inline void sp_running_stats_add(struct sp_running_stats *t, double x)
@@ -21,7 +21,7 @@ static inline void sp_running_stats_add(struct sp_running_stats *t, double x)
     t->squares += before * (x - t->mean);
 }
 
-/* The error of one number alone is not known: 0. */
+/* The standard error of a single number is not known and given as 0. */
 static inline struct sp_estimate sp_running_stats_estimate(const struct sp_running_stats *t)
 {
     double n = (double)t->n;

@@ -1,4 +1,4 @@
-/* Sessions: one token sequence with its caches, the logits of given tokens, and timings. */
+/* Sessions: a token sequence with its caches, the logits of given tokens, and timings. */
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"
@@ -11,7 +11,7 @@
 
 enum {
     DEFAULT_CONTEXT = 4096, /* a model's maximum may need more memory than there is */
-    LOGIT_ROWS = 16,        /* rows whose logits are held at once */
+    LOGIT_ROWS = 16,        /* rows whose logits are computed at once */
 };
 
 enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache)
@@ -27,8 +27,8 @@ enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache)
     }
 }
 
-/* Enough rows that the experts find full tiles among them, in measure: what rows and caches take
- * grows with it, and beyond 256 nothing was gained. */
+/* Chooses a number of prompt rows that fills the experts' tiles. Buffers and caches grow with it,
+ * and beyond 256 rows no gain was measured. */
 static size_t choose_prompt_rows(const struct sp_config *config)
 {
     enum { MOST = 2 * SP_PROMPT_ROWS };
@@ -117,7 +117,7 @@ size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t 
     return sp_speculator_find(session->speculator, prompt, n);
 }
 
-/* The packed file and what else decides what caches hold. */
+/* Checks the packed file and everything else that determines the caches' contents. */
 static enum sp_status same_origin(const struct sp_session *s, struct sp_session_file *file,
                                   struct sp_err *err)
 {
@@ -207,7 +207,7 @@ enum sp_status sp_session_check_ids(const struct sp_session *session, const uint
     return sp_package_check_ids(session->package, ids, n, err);
 }
 
-/* Hands the logits of rows 0..rows-1 of the decoder's last run to fn, as positions pos... */
+/* Passes the logits of rows 0..rows-1 of the decoder's last run to fn, as positions pos.. */
 static enum sp_status show_logits(struct sp_decoder *decoder, const struct sp_model *model,
                                   size_t rows, size_t pos, sp_logits_fn *fn, void *context,
                                   struct sp_err *err)
@@ -224,7 +224,7 @@ static enum sp_status show_logits(struct sp_decoder *decoder, const struct sp_mo
     return SP_OK;
 }
 
-/* Rows of ids[0..n-1] through a decoder of its own, so that every row's logits are there. */
+/* Runs ids[0..n-1] through a decoder of its own, which computes the logits of every row. */
 static enum sp_status all_logits(struct sp_session *session, const struct sp_model *model,
                                  const uint32_t *ids, size_t n, sp_logits_fn *fn, void *context,
                                  struct sp_err *err)
@@ -264,7 +264,7 @@ enum sp_status sp_session_logits(struct sp_session *session, const uint32_t *ids
     return all_logits(session, session->package->target, ids, n, fn, context, err);
 }
 
-/* The target sees everything but the anchor; then one full proposal. */
+/* Runs the target on everything but the anchor, then one full proposal. */
 static enum sp_status block_logits(struct sp_session *session, const uint32_t *ids, size_t n,
                                    size_t n_rows, sp_logits_fn *fn, void *context,
                                    struct sp_err *err)
@@ -333,7 +333,8 @@ enum sp_status sp_session_benchmark(struct sp_session *session, size_t n_before,
     sp_speculator_begin(s, ids[0]);
     for (size_t i = 0; i < n * repeats && !st; i++) {
         double verify, draft;
-        s->ids[s->n_cached] = (uint32_t)(i % n_vocab); /* another text's experts each time */
+        s->ids[s->n_cached] =
+            (uint32_t)(i % n_vocab); /* other tokens, and so other experts, each time */
         st = sp_speculator_time(s, n_rows[i % n], n_rows[i % n] - 1, &greedy, &verify, &draft, err);
         if (!st && fn(context, i % n, verify, draft)) {
             st = sp_fail(err, SP_E_CHECK, "interrupted");

@@ -9,37 +9,37 @@ void sp_stop_filter_release(struct sp_stop_filter *h)
 {
     free(h->text);
     free(h->drafted);
-    free(h->checkpoints);
+    free(h->specials);
 }
 
-/* ---- telling ---- */
+/* ---- passing on ---- */
 
-/* The special tokens that stand behind at most n bytes. */
-static int tell_marks(struct sp_stop_filter *h, size_t n)
+/* Passes on the special tokens after at most n bytes. */
+static int pass_specials(struct sp_stop_filter *h, size_t n)
 {
-    size_t told = 0;
+    size_t n_passed = 0;
     int stop = 0;
 
-    while (told < h->n_marks && h->checkpoints[told].at <= n && !stop)
-        stop = h->request->special(h->request->context, h->checkpoints[told++].id);
-    h->n_marks -= told;
-    if (told > 0)
-        memmove(h->checkpoints, h->checkpoints + told, h->n_marks * sizeof *h->checkpoints);
+    while (n_passed < h->n_specials && h->specials[n_passed].at <= n && !stop)
+        stop = h->request->special(h->request->context, h->specials[n_passed++].id);
+    h->n_specials -= n_passed;
+    if (n_passed > 0)
+        memmove(h->specials, h->specials + n_passed, h->n_specials * sizeof *h->specials);
     return stop;
 }
 
-/* The first n bytes in runs of one writer, with the special tokens among them. */
-static int tell(struct sp_stop_filter *h, size_t n)
+/* Passes on the first n bytes in runs, with the special tokens among them. */
+static int pass_on(struct sp_stop_filter *h, size_t n)
 {
     const struct sp_request *q = h->request;
-    int stop = tell_marks(h, 0);
+    int stop = pass_specials(h, 0);
 
     for (size_t i = 0, j; i < n && !stop; i = j) {
-        size_t end = h->n_marks > 0 && h->checkpoints[0].at < n ? h->checkpoints[0].at : n;
+        size_t end = h->n_specials > 0 && h->specials[0].at < n ? h->specials[0].at : n;
         for (j = i; j < end && h->drafted[j] == h->drafted[i]; j++)
             continue;
         if (q->text) stop = q->text(q->context, h->text + i, j - i, h->drafted[i] != 0);
-        if (!stop) stop = tell_marks(h, j);
+        if (!stop) stop = pass_specials(h, j);
     }
     return stop;
 }
@@ -53,19 +53,19 @@ static enum sp_status release(struct sp_stop_filter *h, size_t n, struct sp_err 
     if (n > 0) memcpy(r->text + r->text_size, h->text, n);
     r->text_size += n;
     r->text[r->text_size] = '\0';
-    if (!h->is_cancelled && tell(h, n)) h->is_cancelled = true;
-    if (h->is_cancelled) h->n_marks = 0;
+    if (!h->is_cancelled && pass_on(h, n)) h->is_cancelled = true;
+    if (h->is_cancelled) h->n_specials = 0;
     h->size -= n;
     if (n > 0) {
         memmove(h->text, h->text + n, h->size);
         memmove(h->drafted, h->drafted + n, h->size);
     }
-    for (size_t i = 0; i < h->n_marks; i++)
-        h->checkpoints[i].at -= n;
+    for (size_t i = 0; i < h->n_specials; i++)
+        h->specials[i].at -= n;
     return SP_OK;
 }
 
-/* ---- holding ---- */
+/* ---- holding back ---- */
 
 static enum sp_status hold(struct sp_stop_filter *h, const char *text, size_t n, bool drafted,
                            struct sp_err *err)
@@ -81,7 +81,7 @@ static enum sp_status hold(struct sp_stop_filter *h, const char *text, size_t n,
     return SP_OK;
 }
 
-/* Position of the first stop text, SIZE_MAX if there is none; *index: which. */
+/* Position of the first stop text, SIZE_MAX if there is none; *index: which one. */
 static size_t find_stop(const struct sp_stop_filter *h, size_t *index)
 {
     for (size_t at = 0; at < h->size; at++) {
@@ -96,7 +96,7 @@ static size_t find_stop(const struct sp_stop_filter *h, size_t *index)
     return SIZE_MAX;
 }
 
-/* How many bytes cannot be the beginning of a stop text. */
+/* The number of leading bytes that cannot be part of a stop text. */
 static size_t certain(const struct sp_stop_filter *h)
 {
     for (size_t at = 0; at < h->size; at++) {
@@ -125,12 +125,12 @@ enum sp_status sp_stop_filter_add(struct sp_stop_filter *h, const char *text, si
     return release(h, at, err);
 }
 
-enum sp_status sp_stop_filter_set_mark(struct sp_stop_filter *h, uint32_t id, struct sp_err *err)
+enum sp_status sp_stop_filter_add_special(struct sp_stop_filter *h, uint32_t id, struct sp_err *err)
 {
     enum sp_status st =
-        sp_grow(&h->checkpoints, &h->cap_marks, h->n_marks + 1, sizeof *h->checkpoints, err);
+        sp_grow(&h->specials, &h->cap_specials, h->n_specials + 1, sizeof *h->specials, err);
 
-    if (st == SP_OK) h->checkpoints[h->n_marks++] = (struct sp_stop_filter_mark){h->size, id};
+    if (st == SP_OK) h->specials[h->n_specials++] = (struct sp_stop_filter_special){h->size, id};
     return st;
 }
 

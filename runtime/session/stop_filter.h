@@ -1,41 +1,41 @@
-/* Text of an answer on its way to the caller. What may be the beginning of a stop text waits until
- * it cannot be; the rest goes out in the order in which it came, into the result and to the
- * callbacks, in pieces of one writer, with the special tokens that the caller wants to know of at
- * their places among it. */
+/* Filters the text of an answer on its way to the caller. Text that may be the beginning of a stop
+ * text is held back until it cannot be one. The rest goes to the result and the callbacks in
+ * order, in runs that the draft either wrote or did not, with the requested special tokens at
+ * their places. */
 #ifndef SP_RUNTIME_SESSION_STOP_FILTER_H
 #define SP_RUNTIME_SESSION_STOP_FILTER_H
 
 #include "runtime/spectool.h"
 
-/* Behind so many bytes of the text that waits. */
-struct sp_stop_filter_mark {
+/* A special token after this many bytes of the text held back. */
+struct sp_stop_filter_special {
     size_t at;
     uint32_t id;
 };
 
-/* Valid with the first two alone. */
+/* Valid when zeroed except for the first two members. */
 struct sp_stop_filter {
-    const struct sp_request *request; /* stop texts, and whom to tell; borrowed */
-    struct sp_result *result;         /* whose text grows; borrowed */
-    char *text;                       /* [size] what waits, owned */
-    char *drafted;                    /* parallel to text: written by the draft? owned */
+    const struct sp_request *request; /* stop texts and callbacks; borrowed */
+    struct sp_result *result;         /* its text grows; borrowed */
+    char *text;                       /* [size] text held back, owned */
+    char *drafted;                    /* [size] nonzero: drafted; owned */
     size_t size, cap, cap_drafted, cap_result;
-    struct sp_stop_filter_mark *checkpoints; /* [n_marks] in order, owned */
-    size_t n_marks, cap_marks;
-    bool is_stopped;   /* a stop text came: what follows is dropped */
-    bool is_cancelled; /* a callback wants no more: none is called */
+    struct sp_stop_filter_special *specials; /* [n_specials] in order, owned */
+    size_t n_specials, cap_specials;
+    bool is_stopped;   /* a stop text was found: further text is dropped */
+    bool is_cancelled; /* a callback cancelled: none is called again */
 };
-void sp_stop_filter_release(struct sp_stop_filter *held);
+void sp_stop_filter_release(struct sp_stop_filter *filter);
 
-/* Adds text, whole characters, and tells what is certain. */
-SP_MUST_CHECK enum sp_status sp_stop_filter_add(struct sp_stop_filter *held, const char *text,
+/* Adds text of whole characters and passes on what cannot be part of a stop text. */
+SP_MUST_CHECK enum sp_status sp_stop_filter_add(struct sp_stop_filter *filter, const char *text,
                                                 size_t size, bool drafted, struct sp_err *err);
-/* A special token stands here. */
-SP_MUST_CHECK enum sp_status sp_stop_filter_set_mark(struct sp_stop_filter *held, uint32_t id,
-                                                     struct sp_err *err);
-/* Adds the last text, which is in no stop text, and tells all that waits. The result has a text
- * then, be it an empty one. */
-SP_MUST_CHECK enum sp_status sp_stop_filter_end(struct sp_stop_filter *held, const char *text,
+/* Records a special token at this place of the text. */
+SP_MUST_CHECK enum sp_status sp_stop_filter_add_special(struct sp_stop_filter *filter, uint32_t id,
+                                                        struct sp_err *err);
+/* Adds the last text, which is part of no stop text, and passes on everything held back. The
+ * result's text is not NULL afterwards. */
+SP_MUST_CHECK enum sp_status sp_stop_filter_end(struct sp_stop_filter *filter, const char *text,
                                                 size_t size, struct sp_err *err);
 
 #endif

@@ -16,12 +16,12 @@ static void fit_line(struct sp_cost_model *c)
     double w = 0, x = 0, xx = 0, y = 0, xy = 0, a, b, d, det;
 
     for (size_t n = 0; n < SP_COST_LENGTHS; n++) {
-        double seq = c->weight[n], len = (double)n;
-        w += seq;
-        x += seq * len;
-        xx += seq * len * len;
-        y += seq * c->mean[n];
-        xy += seq * len * c->mean[n];
+        double weight = c->weight[n], len = (double)n;
+        w += weight;
+        x += weight * len;
+        xx += weight * len * len;
+        y += weight * c->mean[n];
+        xy += weight * len * c->mean[n];
     }
     a = w + shape_weight * c->shape * c->shape;
     b = x - shape_weight * c->shape;
@@ -48,12 +48,12 @@ double sp_cost_model_at(const struct sp_cost_model *c, size_t n)
 
 void sp_cost_model_record(struct sp_cost_model *c, size_t n, double seconds)
 {
-    double seq = 1 / (c->weight[n] + 1), most = outlier * sp_cost_model_at(c, n);
+    double weight = 1 / (c->weight[n] + 1), most = outlier * sp_cost_model_at(c, n);
 
     if (seconds < shortest) seconds = shortest;
     if (c->n_timings >= FREE_TIMINGS && seconds > most) seconds = most;
-    if (seconds < c->mean[n] && seq < quick) seq = quick;
-    c->mean[n] += seq * (seconds - c->mean[n]);
+    if (seconds < c->mean[n] && weight < quick) weight = quick;
+    c->mean[n] += weight * (seconds - c->mean[n]);
     if (c->weight[n] < longest_memory) c->weight[n]++;
     c->n_timings++;
     fit_line(c);

@@ -1,10 +1,10 @@
-/* Gemma 4 assistants: one query row at a time over the target's own keys and values.
+/* Gemma 4 assistants: one query row at a time attends to the target's own keys and values.
  *
- * x = W_pre [embedding of a token in the target's table; hidden state behind it], the layers, the
- * final norm n; logits = head n; the next hidden state is W_post n. The first pair is the anchor
- * and the target's hidden state (after its final norm) of the row before. Nothing is stored while
- * drafting: every step of a proposal asks from the anchor's position C and sees exactly the keys
- * 0..C-1, which are committed, so there is no cache to roll back.
+ * x = W_pre [embedding of a token in the target's table; hidden state after it], then the layers
+ * and the final norm n; logits = head n; the next hidden state is W_post n. The first pair is the
+ * anchor and the target's hidden state (after its final norm) of the row before it. Nothing is
+ * stored while drafting: every step of a proposal queries from the anchor's position C and sees
+ * exactly the committed keys 0..C-1, so there is no cache to roll back.
  *
  * With a clustered head only the tokens of the clusters nearest to n are scored. */
 #include "runtime/speculate/drafter.h"
@@ -27,12 +27,12 @@ struct draft_assistant {
     struct sp_decoder *decoder;
     size_t n_hidden, n_target, n_vocab; /* n_target: width of the target's hidden states */
     size_t n_have;                      /* committed rows */
-    bool known;                         /* is `hidden` that of the last of them? */
-    float *hidden;                      /* [n_target] */
-    float *next;                        /* [sp_matrix_ld(n_target)] hidden state that W_post made */
-    struct sp_acts normed;              /* one row: n */
-    float *logits;                      /* [MAX_DEPTH][n_vocab] of the last proposal */
-    /* Clustered heads only. */
+    bool known;            /* true if `hidden` is the state of the last committed row */
+    float *hidden;         /* [n_target] */
+    float *next;           /* [sp_matrix_ld(n_target)] next hidden state, W_post n */
+    struct sp_acts normed; /* one row: n */
+    float *logits;         /* [MAX_DEPTH][n_vocab] of the last proposal */
+    /* The members below are used by clustered heads only. */
     uint32_t *order;  /* [n_vocab] ids, cluster after cluster */
     float *nearness;  /* [sp_matrix_ld(clusters)] */
     unsigned *chosen; /* [clusters used], nearest first */
@@ -126,7 +126,7 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
     struct draft_assistant *d = NULL;
     struct sp_decoder_options options = {
         .n_positions = setup->n_positions + 1,
-        .max_rows = setup->max_batch, /* one of each */
+        .max_rows = setup->max_batch, /* one row per sequence */
         .max_logit_rows = 1,
         .kv_type = setup->kv_type,
         .taps = taps,
@@ -167,7 +167,7 @@ static size_t assistant_limit(struct sp_drafter *base, const uint32_t *ids, size
 /* ---- the clustered head -----------------------------------------------------------------------
  */
 
-/* The clusters whose centroids score best, of equals the lower number. */
+/* Chooses the clusters whose centroids score best; ties go to the lower number. */
 static void choose_clusters(struct draft_assistant *d)
 {
     const struct sp_draft_config *config = &d->model->config.draft;
@@ -222,7 +222,8 @@ static void score_cluster(void *context, size_t i, unsigned worker)
 /* ---- proposals --------------------------------------------------------------------------------
  */
 
-/* The layers' row of a token and the hidden state behind it; its logits too, with a plain head. */
+/* Runs the layers on a token and the hidden state after it; with a plain head also computes the
+ * logits. */
 static void run_row(struct draft_assistant *d, const uint32_t *id, const float *hidden, size_t pos)
 {
     struct sp_batch_seq seq = {
@@ -239,7 +240,7 @@ static void run_row(struct draft_assistant *d, const uint32_t *id, const float *
     sp_drafter_pass(&d->base, &seq, SP_PRIORITY_DRAFT);
 }
 
-/* n of the decoder's row -> logits and the next hidden state. */
+/* Computes the logits and the next hidden state from n of the decoder's row. */
 static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
 {
     size_t n_used = d->model->config.draft.n_clusters_used;
@@ -298,7 +299,7 @@ static void assistant_commit(struct sp_drafter *base, const struct sp_commit *co
     d->known = true;
 }
 
-/* Nothing is ever gone: the hidden state of an earlier row comes back with the next commit. */
+/* Always succeeds: the hidden state of an earlier row returns with the next commit. */
 static bool assistant_truncate(struct sp_drafter *base, size_t len, size_t n_same)
 {
     struct draft_assistant *d = (struct draft_assistant *)base;

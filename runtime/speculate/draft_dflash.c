@@ -1,12 +1,12 @@
 /* DFlash block drafts (z-lab, and the speculators library): one pass proposes a whole block.
  *
  * The draft reads the target's residual stream after some layers (taps) for every committed token,
- * projects it once (fc, norm) and keeps keys and values made from it. A proposal runs the block
+ * projects it once (fc, norm) and caches keys and values made from it. A proposal runs the block
  * [cur, mask, mask, ...] at positions C..C+B-1 over that context; row i predicts the token at its
- * own position C+i (the one behind it where the anchor's row guesses, too). The block's keys and
- * values are guesses: they stay in slots that the next committed rows overwrite. The whole block is
- * always computed, whatever part of it is used, so that a proposal does not depend on the depth;
- * the head runs on the rows used only. */
+ * own position C+i, or at the position after it if the anchor's row drafts too. The block's keys
+ * and values go to slots that the next committed rows overwrite. The whole block is always
+ * computed, so that a proposal does not depend on the draft length; the head only runs on the rows
+ * that are used. */
 #include "runtime/speculate/draft_dflash.h"
 
 #include "format/base/mem.h"

@@ -20,7 +20,7 @@ SP_MUST_CHECK enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp
                                             struct sp_err *err);
 
 /* Runs the block of the anchor ids[n_cached]; the decoder's logits = those of the first n
- * rows that guess. */
+ * rows that draft. */
 void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n);
 
 /* Members of sp_drafter_ops; the drafter begins with a struct sp_dflash. */

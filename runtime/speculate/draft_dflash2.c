@@ -1,10 +1,10 @@
-/* DFlash2 block drafts: DFlash whose rows know each other, by convolutions (block_conv.c), and
- * whose tokens are chosen one after the other.
+/* DFlash2 block drafts: DFlash whose rows are mixed by convolutions (block_conv.c), and whose
+ * tokens are chosen one after the other.
  *
- * Row t's best top_k tokens are candidates; b is scored U_t(b) + <A[prev] * (W h_t), B[b]>, where
- * U_t are the row's logits, h_t its hidden state behind the final norm, prev the token chosen for
- * the row before, A and B codebooks. The law handed to the chooser is that of the scores: what is
- * no candidate has a logit so low that its probability is 0. */
+ * The best top_k tokens of row t are candidates; candidate b scores U_t(b) + <A[prev] * (W h_t),
+ * B[b]>, where U_t are the row's logits, h_t is its hidden state after the final norm, prev the
+ * token chosen for the row before, and A and B are codebooks. The chooser receives these scores;
+ * every other token has a logit so low that its probability is 0. */
 #include "runtime/speculate/draft_dflash.h"
 
 #include "format/base/mem.h"
@@ -23,8 +23,8 @@ struct draft_dflash2 {
     struct sp_acts hidden; /* [block_size][H] */
     float *projected;      /* [block_size][ld]: W h_t */
     size_t ld;
-    uint32_t *candidates;  /* [top_k], best first */
-    float *scores;         /* [n_vocab]: SP_NEVER, but for the candidates of the current row */
+    uint32_t *candidates; /* [top_k], best first */
+    float *scores; /* [n_vocab] scores of the current row's candidates, SP_NEVER for the rest */
     float *wanted, *found; /* [rank] */
 };
 
@@ -84,7 +84,7 @@ static enum sp_status dflash2_open(struct sp_drafter **out, const struct sp_draf
     return SP_OK;
 }
 
-/* W h of the first n rows that guess. */
+/* Computes W h of the first n rows that draft. */
 static void project_rows(struct draft_dflash2 *d, size_t n)
 {
     struct sp_product product = {.w = &d->weights->hidden, .y = d->projected, .ldy = d->ld};
@@ -97,7 +97,7 @@ static void project_rows(struct draft_dflash2 *d, size_t n)
     sp_backend_multiply(d->backend, &product, 1, &d->hidden, n);
 }
 
-/* The best top_k tokens, of equals the lower id. */
+/* Finds the best top_k tokens; ties go to the lower id. */
 static void find_candidates(struct draft_dflash2 *d, const float *logits)
 {
     size_t n = 0;

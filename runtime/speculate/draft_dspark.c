@@ -1,15 +1,13 @@
-/* DSpark block drafts: DFlash whose rows each predict the token behind them, the anchor's row too,
- * and whose tokens are chosen one after the other. Where the anchor's row guesses nothing, a
+/* DSpark block drafts: DFlash whose rows each predict the token after them, the anchor's row too,
+ * and whose tokens are chosen one after the other. If the anchor's row drafts nothing, a
  * recurrent head's state has stepped through it all the same, with the anchor for a token before.
  *
- * With e = the markov head's embedding of the token before a guess, h = the row's hidden state
- * behind the final norm, row i's logits are corrected by
- *   vanilla  W e
- *   gated    W (sigmoid(G [h; e] + b) * e)
- *   rnn      W tanh(o), where [g; c; o] = J [s; e; h] + b and s, 0 before the first row, becomes
- *            sigmoid(g) * s + (1 - sigmoid(g)) * tanh(c)
- * The law handed to the chooser is that of the corrected logits. A confidence head, where there is
- * one, says how sure the guess is: sigmoid(k . [h; e] + b). Source: DeepSpec. */
+ * With e = the markov head's embedding of the token before a draft token, h = the row's hidden
+ * state after the final norm, row i's logits are corrected by vanilla  W e gated    W (sigmoid(G
+ * [h; e] + b) * e) rnn      W tanh(o), where [g; c; o] = J [s; e; h] + b and s, 0 before the first
+ * row, becomes sigmoid(g) * s + (1 - sigmoid(g)) * tanh(c) The chooser receives the corrected
+ * logits. A confidence head, where there is one, gives the confidence: sigmoid(k . [h; e] + b).
+ * Source: DeepSpec. */
 #include "runtime/speculate/draft_dflash.h"
 
 #include "format/base/mem.h"
@@ -56,7 +54,7 @@ static void dspark_close(struct sp_drafter *base)
     free(d);
 }
 
-/* Room for one row in and one out of a matrix; none for an empty one. */
+/* Allocates one input row and one output row of a matrix; nothing for an empty one. */
 static enum sp_status open_product(struct sp_acts *in, float **out, const struct sp_matrix *w,
                                    struct sp_err *err)
 {
@@ -134,7 +132,7 @@ static void gate_embedding(struct draft_dspark *d, const float *hidden)
     d->backend->vector->sigmoid_mul(out, d->gates, d->rank);
 }
 
-/* The state's step; correction_in = tanh(o) */
+/* Steps the recurrent state; correction_in = tanh(o). */
 static void step_state(struct draft_dspark *d, const float *hidden)
 {
     const float *g = d->gates, *c = g + d->rank, *o = c + d->rank;
@@ -151,7 +149,7 @@ static void step_state(struct draft_dspark *d, const float *hidden)
     }
 }
 
-/* Row i's logits, corrected; the embedding is that of the token before. */
+/* Computes the corrected logits of row i; the embedding is that of the token before. */
 static struct sp_logits correct_row(struct draft_dspark *d, size_t i, const float *hidden)
 {
     struct sp_logits logits = sp_decoder_row(d->block.decoder, i);
@@ -201,7 +199,7 @@ static void embed(const struct draft_dspark *d, uint32_t id)
     sp_panel_row(d->embedding, w->dtype, w->panels, w->cols, id);
 }
 
-/* The state in front of the first row that guesses. */
+/* Computes the recurrent state before the first row that drafts. */
 static void begin_chain(struct draft_dspark *d, uint32_t anchor, const float *hidden)
 {
     if (d->rank == 0) return;

@@ -1,8 +1,8 @@
 /* EAGLE-3 drafts (Li et al. 2025, "EAGLE-3: Scaling up Inference Acceleration of Large Language
- * Models via Training-Time Test"): one decoder layer on pairs (draft_pairs.h). h_t = fc of the
- * target's residual stream after some layers; the layer reads [norm(embed(ids[t+1])), norm(h_t)]
- * and adds to h_t. Its own head scores a vocabulary of its own, often a part of the target's
- * (token_map.h). */
+ * Models via Training-Time Test"): one decoder layer on pairs (draft_feature_head.h). h_t = fc of
+ * the target's residual stream after some layers; the layer reads [norm(embed(ids[t+1])),
+ * norm(h_t)] and adds to h_t. Its own head scores a vocabulary of its own, often a part of the
+ * target's (draft_vocab.h). */
 #include "runtime/speculate/draft_eagle3.h"
 
 #include "format/base/mem.h"

@@ -17,7 +17,7 @@ struct grammar_draft {
     struct sp_drafter base;
     struct sp_constraint *constraint;
     const struct sp_tokenizer *tokenizer;
-    uint32_t guesses[SP_DRAFT_GRAMMAR_MAX];
+    uint32_t draft[SP_DRAFT_GRAMMAR_MAX];
     size_t n;
 };
 
@@ -91,7 +91,7 @@ static enum sp_status spell(struct grammar_draft *f, bool *done, const char *tex
     first = behind_context(f, tokens, n, context, len);
     *done = first != SIZE_MAX;
     for (size_t i = first; *done && i < n && f->n < SP_DRAFT_GRAMMAR_MAX; i++)
-        f->guesses[f->n++] = tokens[i];
+        f->draft[f->n++] = tokens[i];
     free(tokens);
     return SP_OK;
 }
@@ -128,7 +128,7 @@ static enum sp_status find_guesses(struct grammar_draft *f, const uint32_t *ids,
         context = 0;
         if (len - from < 2 || (unsigned char)text[from] != SP_GRAMMAR_TOKEN) return SP_OK;
         if (f->n == SP_DRAFT_GRAMMAR_MAX) return SP_OK;
-        f->guesses[f->n++] = sp_constraint_token(f->constraint, (unsigned char)text[from + 1]);
+        f->draft[f->n++] = sp_constraint_token(f->constraint, (unsigned char)text[from + 1]);
         from += 2;
     }
     return SP_OK;
@@ -156,7 +156,7 @@ static enum sp_status grammar_propose(struct sp_drafter *base, uint32_t *ids, si
         double confidence = i + 1 < f->n ? 0.97 : 0.8;
         size_t pos = n_cached + 1 + i;
         enum sp_status st;
-        ids[pos] = f->guesses[i];
+        ids[pos] = f->draft[i];
         if ((st = sp_propose_copied_token(proposal, &kept, &more, ids, pos, confidence, err)))
             return st;
         i += kept;

@@ -1,12 +1,13 @@
-/* Small autoregressive language model as a drafter: its own cache, one token a step.
+/* A small autoregressive language model as a drafter: it has a cache of its own and drafts one
+ * token per pass.
  *
- * The cache follows the committed sequence with a lag: before a proposal it is fed whatever it has
- * not seen (the newest token and, if every draft was accepted, the last draft, which was proposed
- * but never fed). A prompt, and what plain steps wrote, is caught up with before that.
+ * Its cache follows the committed sequence with a lag. Before a proposal it reads what it has not
+ * seen: the anchor and, if every draft token was accepted, the last draft token, which was
+ * proposed but never read. A prompt and the output of plain steps are read earlier, by catch_up.
  *
- * A recurrent state cannot step back from a guess, so it stays behind the last committed row: every
- * step of a proposal runs cur and all guesses so far again, in one pass that reads the weights
- * once, as uncertain rows; what is accepted is committed from the log of the last such pass. */
+ * A recurrent state cannot be rolled back, so it stays at the last committed row: every step of a
+ * proposal runs cur and all draft tokens so far again, in one pass that reads the weights once.
+ * The accepted rows are then committed from the log of the last such pass. */
 #include "runtime/speculate/drafter.h"
 
 #include "format/base/mem.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 32 };
+enum { MAX_DRAFT_LEN = 32 };
 
 struct draft_lm {
     struct sp_drafter base;
@@ -23,19 +24,18 @@ struct draft_lm {
     struct sp_decoder *decoder;
     const struct sp_vector *vector;
     size_t max_rows, n_positions;
-    size_t n_vocab; /* ids that both models know */
-    size_t n_fed;   /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
-    bool recurrent; /* ... and they are committed ones */
-    size_t n_committed,
-        n_guessed;   /* recurrent: rows of the last pass, certain and then uncertain */
-    uint32_t *known; /* [max_rows] ids of one pass */
-    float *logits;   /* [MAX_DEPTH][n_vocab] of the last proposal */
+    size_t n_vocab;              /* size of the vocabulary that both models share */
+    size_t n_fed;                /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
+    bool recurrent;              /* the model is recurrent: all fed tokens are committed ones */
+    size_t n_committed, n_draft; /* recurrent: committed rows and draft rows of the last pass */
+    uint32_t *known;             /* [max_rows] ids of one pass */
+    float *logits;               /* [MAX_DRAFT_LEN][n_vocab] of the last proposal */
 };
 
-static size_t lm_max_depth(const struct sp_model *draft)
+static size_t lm_max_draft_len(const struct sp_model *draft)
 {
     (void)draft;
-    return MAX_DEPTH;
+    return MAX_DRAFT_LEN;
 }
 
 static const unsigned *lm_taps(const struct sp_model *draft, unsigned *n_taps)
@@ -45,7 +45,7 @@ static const unsigned *lm_taps(const struct sp_model *draft, unsigned *n_taps)
     return NULL;
 }
 
-/* It reads nothing of the target's but tokens. */
+/* It reads nothing of the target but tokens. */
 static enum sp_status lm_check(const struct sp_model *target, const struct sp_model *draft,
                                struct sp_err *err)
 {
@@ -81,10 +81,10 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
             setup->shared_with ? ((const struct draft_lm *)setup->shared_with)->decoder : NULL,
     };
     d->recurrent = sp_config_is_recurrent(config);
-    if (d->recurrent) options.max_logit_rows = MAX_DEPTH; /* as many rows may be uncertain */
+    if (d->recurrent) options.max_logit_rows = MAX_DRAFT_LEN; /* as many rows may be draft tokens */
     if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err))) goto done;
     if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
-    if ((st = sp_new_aligned(&d->logits, MAX_DEPTH * d->n_vocab, sizeof *d->logits, err))) {
+    if ((st = sp_new_aligned(&d->logits, MAX_DRAFT_LEN * d->n_vocab, sizeof *d->logits, err))) {
         goto done;
     }
     *out = &d->base;
@@ -94,18 +94,18 @@ done:
     return st;
 }
 
-/* The draft's own context ends earlier, perhaps: no drafting past it. */
+/* The draft's own context may be shorter than the session's; nothing is drafted beyond it. */
 static size_t lm_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
     const struct draft_lm *d = (const struct draft_lm *)base;
     size_t left = n_cached + 1 < d->n_positions ? d->n_positions - n_cached - 1 : 0;
 
     (void)ids;
-    return left < MAX_DEPTH ? left : MAX_DEPTH;
+    return left < MAX_DRAFT_LEN ? left : MAX_DRAFT_LEN;
 }
 
-/* One pass over ids[n_fed..n_fed+n-1], an id that only the target knows as id 0, for the logits of
- * the last n_logits. */
+/* Runs one pass over ids[n_fed..n_fed+n-1] and computes the last n_logits rows of logits. An id
+ * that only the target knows is read as id 0. */
 static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_committed,
                 size_t n_logits, enum sp_priority priority)
 {
@@ -129,10 +129,10 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_comm
     sp_decoder_commit(d->decoder, n_committed);
     d->n_fed += n_committed;
     d->n_committed = n_committed;
-    d->n_guessed = n - n_committed;
+    d->n_draft = n - n_committed;
 }
 
-/* Feeds ids[n_fed..last], of which those before n_true are committed; returns the logits of
+/* Reads ids[n_fed..last], of which those before n_true are committed; returns the logits of
  * position last + 1. */
 static struct sp_logits feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_t last)
 {
@@ -185,18 +185,19 @@ static struct sp_logits lm_logits(const struct sp_drafter *base, size_t i)
     return (struct sp_logits){.row = d->logits + i * d->n_vocab, .n = d->n_vocab};
 }
 
-/* What was fed beyond the committed positions was guesses; accepted ones are now true and stay. */
+/* Tokens read beyond the committed positions were draft tokens; the accepted ones stay in the
+ * cache. */
 static void lm_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct draft_lm *d = (struct draft_lm *)base;
     size_t end = commit->first + commit->n, n_kept;
 
     if (d->n_fed > end) d->n_fed = end;
-    if (!d->recurrent || d->n_guessed == 0) return;
-    n_kept = end - d->n_fed < d->n_guessed ? end - d->n_fed : d->n_guessed;
+    if (!d->recurrent || d->n_draft == 0) return;
+    n_kept = end - d->n_fed < d->n_draft ? end - d->n_fed : d->n_draft;
     sp_decoder_commit(d->decoder, d->n_committed + n_kept);
     d->n_fed += n_kept;
-    d->n_guessed = 0;
+    d->n_draft = 0;
 }
 
 static bool lm_truncate(struct sp_drafter *base, size_t len, size_t n_same)
@@ -204,7 +205,7 @@ static bool lm_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     struct draft_lm *d = (struct draft_lm *)base;
 
     (void)n_same;
-    d->n_guessed = 0;
+    d->n_draft = 0;
     if (d->n_fed <= len) return true;
     if (!sp_decoder_can_rewind(d->decoder, d->n_fed, len)) len = 0;
     d->n_fed = len;
@@ -240,7 +241,7 @@ static void lm_close(struct sp_drafter *base)
 const struct sp_drafter_ops sp_draft_lm_ops = {
     .kind = SP_DRAFT_NONE,
     .stepwise = true,
-    .max_draft_len = lm_max_depth,
+    .max_draft_len = lm_max_draft_len,
     .taps = lm_taps,
     .check = lm_check,
     .open = lm_open,

@@ -1,7 +1,8 @@
-/* A prediction head built into its target (Qwen3.5's, GLM-4.5's): one decoder layer that guesses
- * the token after next from pairs (draft_pairs.h). h_t is the target's hidden state after its final
- * norm; x = fc [norm(embed(ids[t+1])), norm(h_t)], then the layer; o = norm(its output) times the
- * target's head gives the law of token t+2. Fed back is o, or what comes before its norm (GLM-4.5).
+/* A prediction head built into its target (Qwen3.5's, GLM-4.5's): one decoder layer that drafts
+ * the token after next from pairs (draft_feature_head.h). h_t is the target's hidden state after
+ * its final norm; x = fc [norm(embed(ids[t+1])), norm(h_t)], then the layer; o = norm(its output)
+ * times the target's head gives the logits of token t+2. The fed-back state is o, or the layer's
+ * output before that norm (GLM-4.5).
  */
 #include "runtime/speculate/draft_feature_head.h"
 

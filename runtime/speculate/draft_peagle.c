@@ -1,11 +1,11 @@
-/* P-EAGLE drafts (arXiv 2602.01469) of the speculators library: EAGLE-3 that makes all its guesses
- * in one pass.
+/* P-EAGLE drafts (arXiv 2602.01469) of the speculators library: EAGLE-3 that makes all its draft
+ * tokens in one pass.
  *
- * Behind the newest pair stand as many slots as there are further guesses, each a pair of the mask
+ * After the newest pair there are as many slots as further draft tokens, each a pair of the mask
  * token and one state for all, fc of the learned mask_hidden. A slot sees the true pairs and the
- * slots in front of it, and says the token behind it, as a true pair does; so guess i is the same
- * whatever the depth, and only the slots wanted are run, together with the pairs that wait. Their
- * keys and values are guesses: the next true pairs overwrite them. */
+ * slots in front of it, and predicts the token after it, as a committed pair does; so draft token i
+ * is the same for any draft length, and only the slots wanted are run, together with the pairs that
+ * wait. Their keys and values are overwritten by the next committed pairs. */
 #include "runtime/speculate/draft_eagle3.h"
 
 #include "format/base/mem.h"
@@ -76,7 +76,7 @@ static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, siz
 
     make_mask_state(d);
     for (i = 0; i + 1 < *n; i++) {
-        ids[n_cached + 1 + i] = d->mask_token; /* until it is guessed */
+        ids[n_cached + 1 + i] = d->mask_token; /* until it is drafted */
         memcpy(states + i * p->n_hidden, d->mask_state, p->n_hidden * sizeof *states);
     }
     sp_feature_head_begin(p, ids, n_cached, i);

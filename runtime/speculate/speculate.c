@@ -10,7 +10,7 @@
 
 /* The largest batch in which every sequence can have the most draft tokens; in a larger one each
  * has fewer. */
-enum { MOST_TOGETHER = 4 };
+enum { FULL_BATCH = 4 };
 
 static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_model *draft,
                                    const struct sp_backend *backend,
@@ -21,7 +21,7 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
         .n_positions = options->n_positions,
         .kv_type = options->kv_type,
         .checkpoints = true,
-        .max_batch = options->max_batch < MOST_TOGETHER ? options->max_batch : MOST_TOGETHER,
+        .max_batch = options->max_batch < FULL_BATCH ? options->max_batch : FULL_BATCH,
         .workspace_of = options->shared_with ? options->shared_with->decoder : NULL,
     };
 
@@ -130,7 +130,7 @@ static void commit(struct sp_speculator *s, size_t n)
 
 /* Rewinds to `to`; the first n_same >= to tokens stay the same. Returns false if the draft cannot.
  */
-static bool go_back(struct sp_speculator *s, size_t to, size_t n_same)
+static bool rewind_to(struct sp_speculator *s, size_t to, size_t n_same)
 {
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, to, n_same)) return false;
     if (s->ngram) s->ngram->ops->truncate(s->ngram, to, n_same);
@@ -162,16 +162,16 @@ static void keep_common_prefix(struct sp_speculator *s, const uint32_t *prompt, 
     size_t same = common_prefix(s, prompt, n), to;
 
     to = sp_decoder_rewind_point(s->decoder, s->n_cached, same);
-    if (go_back(s, to, same)) return;
+    if (rewind_to(s, to, same)) return;
     to = to ? sp_decoder_rewind_point(s->decoder, s->n_cached, to - 1) : 0;
-    if (!go_back(s, to, same)) go_back(s, 0, same);
+    if (!rewind_to(s, to, same)) rewind_to(s, 0, same);
 }
 
 /* The position at which a prompt of n tokens gets a state checkpoint; 0: none. The next prompt of
  * a conversation often differs from this one a few tokens before its end, where the template opens
  * the answer, perhaps with reasoning that it omits later. A short prompt is processed again
  * instead. */
-static size_t place_of_mark(const struct sp_speculator *s, size_t n)
+static size_t checkpoint_place(const struct sp_speculator *s, size_t n)
 {
     enum { LAST_TOKENS = 16, LEAST_TOKENS = 64 };
 
@@ -196,7 +196,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
 
     assert(n >= 1 && n <= s->n_positions);
     keep_common_prefix(s, prompt, n);
-    checkpoint = place_of_mark(s, n);
+    checkpoint = checkpoint_place(s, n);
     s->n_reused = s->n_cached;
     memcpy(s->ids, prompt, n * sizeof *prompt);
     s->n_ids = n;
@@ -221,14 +221,14 @@ void sp_speculator_begin(struct sp_speculator *s, uint32_t id)
 
 size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter)
 {
-    size_t workspace = s->n_positions - s->n_cached - 1, limit;
+    size_t left = s->n_positions - s->n_cached - 1, limit;
 
     if (drafter == NULL) return 0;
     limit = drafter->ops->limit(drafter, s->ids, s->n_cached);
-    return limit < workspace ? limit : workspace;
+    return limit < left ? limit : left;
 }
 
-static size_t clamp_depth(struct sp_speculator *s, size_t draft_len)
+static size_t clamp_draft_len(struct sp_speculator *s, size_t draft_len)
 {
     size_t limit = sp_speculator_limit(s, s->drafter);
 
@@ -311,7 +311,7 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t draft_len,
                                    const struct sp_proposal *proposal, sp_emit_fn *emit,
                                    void *context, struct sp_round *round, struct sp_err *err)
 {
-    size_t n = clamp_depth(s, draft_len);
+    size_t n = clamp_draft_len(s, draft_len);
     enum sp_status st;
 
     memset(round, 0, sizeof *round);
@@ -333,7 +333,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     enum sp_status st;
 
     if (n_rows > most) n_rows = most;
-    n = clamp_depth(s, n);
+    n = clamp_draft_len(s, n);
     if (n) catch_up(s, s->drafter);
     t0 = sp_seconds();
     if (n && (st = s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, err))) {

@@ -30,7 +30,7 @@ static enum sp_status walk(struct sp_speculator *s, struct sp_session_file *file
     return s->drafter->ops->state(s->drafter, file, n, err);
 }
 
-/* The draft may not have read the prompt yet: it reads when it is asked for guesses. */
+/* The draft may not have read the prompt yet: it does so at its next proposal. */
 static void read_up(struct sp_speculator *s)
 {
     struct sp_drafter *d = s->drafter;
