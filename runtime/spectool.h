@@ -275,8 +275,23 @@ enum sp_stop { SP_STOP_EOS, SP_STOP_TEXT, SP_STOP_LENGTH, SP_STOP_CONTEXT, SP_ST
 SP_API const char *
 sp_stop_name(enum sp_stop stop); /* "eos", "stop", "length", "context", "cancelled" */
 
+/* Why a round verified as many draft tokens as it did. */
+enum sp_round_reason {
+    SP_ROUND_GIVEN,      /* the draft length was given, or nothing drafts */
+    SP_ROUND_LIMIT,      /* automatic: no more could be proposed */
+    SP_ROUND_CONFIDENCE, /* automatic: one more draft token was not worth its time */
+    SP_ROUND_MEASURE,    /* automatic: a plain step that was timed for comparison */
+    SP_ROUND_PAUSE,      /* automatic: a plain step, since drafting did not pay lately */
+    SP_ROUND_PROBE,      /* automatic: a proposal that tests whether drafting pays again */
+};
+/* "given", "limit", "confidence", "measure", "pause", "probe"; static. Thread-safe. */
+SP_API const char *sp_round_reason_name(enum sp_round_reason reason);
+
+/* One pass of the target after the prompt's. */
 struct sp_round_count {
-    uint16_t drafted, accepted;
+    uint16_t asked, made;       /* draft tokens asked for; proposed */
+    uint16_t drafted, accepted; /* proposed tokens that were verified; verified ones accepted */
+    enum sp_round_reason reason;
 };
 
 struct sp_result {

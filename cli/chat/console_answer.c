@@ -234,13 +234,20 @@ static double rate(size_t n, double seconds)
     return seconds > 0 ? (double)n / seconds : 0;
 }
 
-static void rounds_to_json(struct sp_json_out *out, const struct sp_result *r, bool plain)
+static void rounds_to_json(struct sp_json_out *out, const struct sp_result *r,
+                           const struct sp_console_style *style)
 {
     sp_json_out_begin(out, "rounds", '[');
-    for (size_t i = 0; !plain && i < r->n_rounds; i++) {
+    for (size_t i = 0; !style->plain && i < r->n_rounds; i++) {
+        const struct sp_round_count *round = &r->rounds[i];
         sp_json_out_begin(out, NULL, '{');
-        sp_json_out_u64(out, "drafted", r->rounds[i].drafted);
-        sp_json_out_u64(out, "accepted", r->rounds[i].accepted);
+        sp_json_out_u64(out, "drafted", round->drafted);
+        sp_json_out_u64(out, "accepted", round->accepted);
+        if (style->verbose) {
+            sp_json_out_u64(out, "asked", round->asked);
+            sp_json_out_u64(out, "made", round->made);
+            sp_json_out_text(out, "reason", sp_round_reason_name(round->reason));
+        }
         sp_json_out_end(out, '}');
     }
     sp_json_out_end(out, ']');
@@ -276,7 +283,7 @@ static void report_json(const struct sp_result *r, const struct sp_chat_reader *
         sp_json_out_string(&out, "thinking", answer.reasoning.at, answer.reasoning.len);
     }
     sp_json_out_text(&out, "stop", sp_stop_name(r->stop));
-    rounds_to_json(&out, r, style->plain);
+    rounds_to_json(&out, r, style);
     if (style->digest) {
         snprintf(digest, sizeof digest, "%016" PRIx64, r->logits_digest);
         sp_json_out_text(&out, "logits_xxh3", digest);

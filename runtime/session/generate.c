@@ -52,6 +52,17 @@ const char *sp_stop_name(enum sp_stop stop)
     return names[stop];
 }
 
+const char *sp_round_reason_name(enum sp_round_reason reason)
+{
+    static const char *const names[] = {
+        [SP_ROUND_GIVEN] = "given",           [SP_ROUND_LIMIT] = "limit",
+        [SP_ROUND_CONFIDENCE] = "confidence", [SP_ROUND_MEASURE] = "measure",
+        [SP_ROUND_PAUSE] = "pause",           [SP_ROUND_PROBE] = "probe",
+    };
+
+    return names[reason];
+}
+
 void sp_sampling_defaults(struct sp_sampling *sampling)
 {
     *sampling = (struct sp_sampling){
@@ -242,8 +253,13 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
              sp_grow(&r->rounds, &run->cap_rounds, r->n_rounds + 1, sizeof *r->rounds, run->err))) {
         return st;
     }
-    r->rounds[r->n_rounds++] =
-        (struct sp_round_count){(uint16_t)round.drafted, (uint16_t)round.accepted};
+    r->rounds[r->n_rounds++] = (struct sp_round_count){
+        .asked = (uint16_t)round.asked,
+        .made = (uint16_t)round.made,
+        .drafted = (uint16_t)round.drafted,
+        .accepted = (uint16_t)round.accepted,
+        .reason = round.reason,
+    };
     return SP_OK;
 }
 

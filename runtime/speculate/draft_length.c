@@ -211,8 +211,11 @@ size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit)
     if (limit > d->max) limit = d->max;
     if (limit == 0) return 0;
     d->n_rounds++;
+    d->reason = SP_ROUND_MEASURE;
     if (is_plain_due(d)) return 0;
+    d->reason = SP_ROUND_PAUSE;
     if (d->paused && --d->wait > 0) return 0;
+    d->reason = d->paused ? SP_ROUND_PROBE : SP_ROUND_LIMIT;
     find_costs(d, d->max);
     find_places(d, d->max);
     predicted = predicted_rate(d, limit, &length);
@@ -242,10 +245,14 @@ bool sp_draft_length_consider(struct sp_draft_length *d, double confidence)
         d->n_verify = i;
         d->gain += d->all_accepted;
     }
-    if (i >= d->n_asked || d->n_verify < i) return false;
+    if (i >= d->n_asked) return false;
     /* The next draft token is accepted about as often as its place and this one promise. */
     price = d->rate * (verify_step(d, i + 1) + (d->stepwise ? draft_step(d, i + 1) : 0));
-    return d->all_accepted * (p + d->place[i + 1]) / 2 > exploration * price;
+    if (d->n_verify == i && d->all_accepted * (p + d->place[i + 1]) / 2 > exploration * price) {
+        return true;
+    }
+    if (!d->paused) d->reason = SP_ROUND_CONFIDENCE;
+    return false;
 }
 
 size_t sp_draft_length_n_verify(const struct sp_draft_length *d)
@@ -353,9 +360,9 @@ void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *r)
 
     if (r->drafted > d->max || n > d->max) return;
     if (r->drafted + r->other_rows >= SP_COST_LENGTHS) return;
+    count_tokens(d, r->drafted, r->accepted);
     record_pass(d, r);
     if (n > 0) sp_cost_model_record(&d->draft, n, r->draft_seconds);
-    count_tokens(d, r->drafted, r->accepted);
     if (d->n_asked > 0) settle(d, r, n);
     d->n_asked = d->n_made = 0;
 }

@@ -30,6 +30,7 @@
 #define SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
 
 #include "runtime/speculate/cost_model.h"
+#include "runtime/spectool.h"
 
 #include <stdbool.h>
 
@@ -53,7 +54,7 @@ struct sp_draft_length {
     double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that it was accepted */
     struct sp_calibrated_confidence confidence;
     double tokens, seconds; /* of drafted rounds */
-    size_t n_rounds;        /* chosen here */
+    size_t n_rounds;        /* rounds whose length was chosen here */
     size_t cap;             /* slow start: most draft tokens of the next round */
     double loss; /* CUSUM: plain steps that drafting lost, less those that it won, >= 0 */
     bool paused;
@@ -66,6 +67,7 @@ struct sp_draft_length {
 
     /* The round under way; n_asked is 0 unless its length was chosen here. */
     size_t n_asked, n_made, n_verify;
+    enum sp_round_reason reason;
     double confidences[SP_DRAFT_LENGTH_MAX + 1];    /* [i]: of the draft in draft token i */
     double place[SP_DRAFT_LENGTH_MAX + 2];          /* [i]: mean acceptance of draft token i */
     double verify_seconds[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: expected of i draft tokens */
@@ -99,6 +101,7 @@ struct sp_round {
     size_t n_others;         /* how many sequences those are */
     size_t other_drafts;     /* how many of those rows are draft tokens */
     bool stopped;            /* no more tokens are wanted */
+    enum sp_round_reason reason;
 };
 
 /* Learns from a round of this drafter, whether its length was chosen here or given. */

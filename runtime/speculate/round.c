@@ -17,10 +17,17 @@ static enum sp_status propose_by(struct sp_speculator *s, struct sp_drafter *dra
 {
     struct sp_proposal proposal = {.chooser = chooser, .draft_len = automatic ? length : NULL};
     size_t n = most ? sp_speculator_limit(s, drafter) : 0;
+    enum sp_status st;
 
     if (n > most) n = most;
-    if (n && automatic) n = sp_draft_length_choose(length, n);
-    return n ? sp_speculator_propose(s, drafter, n, &proposal, round, err) : SP_OK;
+    if (n && automatic) {
+        n = sp_draft_length_choose(length, n);
+        round->reason = length->reason;
+    }
+    if (n == 0) return SP_OK;
+    if ((st = sp_speculator_propose(s, drafter, n, &proposal, round, err))) return st;
+    if (automatic) round->reason = length->reason;
+    return SP_OK;
 }
 
 static bool promises_more(const struct sp_draft_mix *d, const struct sp_draft_length *length)
