@@ -109,7 +109,7 @@ static uint32_t all_parts(struct sp_chat_grammar_builder *b, const struct parts 
 
 uint32_t sp_chat_grammar_whitespace(struct sp_chat_grammar_builder *b, uint32_t next)
 {
-    return sp_grammar_call(b->g, b->json.blank, 0, 2, next);
+    return sp_grammar_call(b->g, b->json.whitespace, 0, 2, next);
 }
 
 uint32_t sp_chat_grammar_tag(struct sp_chat_grammar_builder *b, const char *tag, uint32_t next)

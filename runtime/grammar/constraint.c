@@ -8,17 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WORK = 1 << 23, FORCED_SHARE = 8 }; /* of one walk; and less to look ahead */
+enum {
+    MOST_WORK = 1 << 23,
+    JUMP_DIVISOR = 8
+}; /* most work of one mask; jump-forward may take an eighth of it */
 
 struct sp_constraint {
     struct sp_constraint_options options;
     struct sp_grammar_matcher *matcher;
     struct sp_token_masks *masks;
     uint32_t *ends; /* [n_ends] */
-    /* The answer so far, as it was last asked about: states[i] is behind the first i tokens. */
+    /* The answer as of the last call: states[i] is the matcher state after the first i tokens. */
     uint32_t *ids, *states;
     size_t n_ids, cap_ids, cap_states;
-    float *row; /* [n_vocab] logits without what is left out */
+    float *row; /* [n_vocab] masked logits */
 };
 
 enum sp_status sp_constraint_open(struct sp_constraint **out,
@@ -69,16 +72,15 @@ void sp_constraint_close(struct sp_constraint *c)
     free(c);
 }
 
-/* ---- where the answer stands ------------------------------------------------------------------
- */
+/* ---- state of the answer -------------------------------------------------------------------- */
 
-/* A first token that begins with a blank may lose it. */
-static bool drops_blank(const struct sp_constraint *c, size_t n_tokens)
+/* The first token of an answer may lose its leading space when it is decoded. */
+static bool drops_space(const struct sp_constraint *c, size_t n_tokens)
 {
-    return n_tokens == 0 && c->options.trie->drops_blank;
+    return n_tokens == 0 && c->options.trie->drops_space;
 }
 
-/* The number that the grammar has a token under; false: it has none. */
+/* Finds the index of a token among the grammar's own tokens; false: it is none of them. */
 static bool find_own_token(const struct sp_constraint *c, size_t *number, uint32_t id)
 {
     const struct sp_grammar *g = c->options.grammar;
@@ -89,7 +91,7 @@ static bool find_own_token(const struct sp_constraint *c, size_t *number, uint32
     return false;
 }
 
-/* *state becomes the one behind a token, the answer's (n_tokens + 1)th. */
+/* Advances *state by a token, the answer's (n_tokens + 1)th. */
 static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_t n_tokens,
                                  uint32_t id, struct sp_err *err)
 {
@@ -98,7 +100,7 @@ static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_
     size_t len, number;
 
     if (find_own_token(c, &number, id))
-        return sp_grammar_matcher_read_own(c->matcher, state, number, err);
+        return sp_grammar_matcher_read_token(c->matcher, state, number, err);
     if (id >= t->n_ids || t->at[id] == t->at[id + 1]) {
         *state = SP_STATE_DEAD;
         return SP_OK;
@@ -106,8 +108,8 @@ static enum sp_status read_token(struct sp_constraint *c, uint32_t *state, size_
     text = t->bytes + t->at[id];
     len = t->at[id + 1] - t->at[id];
     if (memchr(text, SP_GRAMMAR_TOKEN, len))
-        *state = SP_STATE_DEAD; /* as the grammar spells tokens */
-    if (drops_blank(c, n_tokens) && text[0] == ' ') {
+        *state = SP_STATE_DEAD; /* this byte begins the encoding of the grammar's own tokens */
+    if (drops_space(c, n_tokens) && text[0] == ' ') {
         if (len == 1 || text[1] == ' ') *state = SP_STATE_DEAD;
         text++;
         len--;
@@ -137,7 +139,8 @@ static enum sp_status append(struct sp_constraint *c, uint32_t id, struct sp_err
     return SP_OK;
 }
 
-/* *state = that of ids[start..pos-1]. Going back is only to ask about other tokens. */
+/* Sets *state to the state after ids[start..pos-1]. A shorter position keeps the longer answer,
+ * since the next call often returns to it. */
 static enum sp_status find_state(struct sp_constraint *c, uint32_t *state, const uint32_t *ids,
                                  size_t pos, struct sp_err *err)
 {
@@ -166,16 +169,15 @@ enum sp_status sp_constraint_mask(struct sp_constraint *c, struct sp_token_mask 
     if ((st = find_state(c, &state, ids, pos, err))) return st;
     *mask = (struct sp_token_mask){.only = SP_TOKEN_NONE};
     if (state == SP_STATE_DEAD) return SP_OK;
-    st = sp_token_masks_find(c->masks, &m, state, drops_blank(c, pos - c->options.start), err);
+    st = sp_token_masks_find(c->masks, &m, state, drops_space(c, pos - c->options.start), err);
     if (st == SP_OK) *mask = *m;
     return st;
 }
 
-/* ---- looking ahead ----------------------------------------------------------------------------
- */
+/* ---- looking ahead --------------------------------------------------------------------------- */
 
-/* Takes the blanks out of a set; returns how many there were. */
-static size_t take_blanks(struct sp_byte_set *bytes)
+/* Removes whitespace from a set and returns how many bytes were removed. */
+static size_t remove_whitespace(struct sp_byte_set *bytes)
 {
     size_t n = 0;
 
@@ -196,13 +198,13 @@ static char first_of(const struct sp_byte_set *bytes)
     return (char)byte;
 }
 
-/* *next = the byte that comes behind text[0 .. len-1]; false: there is a choice. */
+/* Sets *next to the byte after text[0 .. len-1]; *sure is false where several bytes may follow. */
 static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next, uint32_t state,
                                  const char *text, size_t len, struct sp_err *err)
 {
-    enum { FEW = 32 }; /* in a string more bytes may follow */
+    enum { FEW = 32 }; /* more than this many bytes may only follow inside a string */
     struct sp_byte_set bytes;
-    size_t n, n_blanks;
+    size_t n, n_whitespace;
     enum sp_status st;
 
     *sure = false;
@@ -212,9 +214,9 @@ static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next
     *next = first_of(&bytes);
     *sure = n == 1;
     if (*sure) return SP_OK;
-    n_blanks = take_blanks(&bytes);
-    if (n_blanks == 0 || !sp_whitespace_guess(next, text, len)) return SP_OK;
-    *sure = sp_is_whitespace(*next) || n == n_blanks + 1;
+    n_whitespace = remove_whitespace(&bytes);
+    if (n_whitespace == 0 || !sp_whitespace_guess(next, text, len)) return SP_OK;
+    *sure = sp_is_whitespace(*next) || n == n_whitespace + 1;
     if (!sp_is_whitespace(*next)) *next = first_of(&bytes);
     return SP_OK;
 }
@@ -231,7 +233,7 @@ enum sp_status sp_constraint_jump_forward(struct sp_constraint *c, char *text, s
     if ((st = find_state(c, &state, ids, pos, err))) return st;
     sp_grammar_matcher_begin_probe(c->matcher);
     while (*len < cap && state != SP_STATE_DEAD &&
-           sp_grammar_matcher_work(c->matcher) < c->options.work / FORCED_SHARE) {
+           sp_grammar_matcher_work(c->matcher) < c->options.work / JUMP_DIVISOR) {
         if ((st = look_ahead(c, &sure, &text[*len], state, text, *len, err))) return st;
         if (!sure) return SP_OK;
         if ((st = sp_grammar_matcher_step(c->matcher, &state, (uint8_t)text[*len], err))) return st;
@@ -258,8 +260,7 @@ uint32_t sp_constraint_token(const struct sp_constraint *c, size_t number)
     return c->options.grammar->tokens[number];
 }
 
-/* ---- choosing ---------------------------------------------------------------------------------
- */
+/* ---- choosing -------------------------------------------------------------------------------- */
 
 static bool is_end(const struct sp_constraint *c, uint32_t id)
 {
@@ -269,7 +270,7 @@ static bool is_end(const struct sp_constraint *c, uint32_t id)
     return false;
 }
 
-/* Without a mask, which takes longer to make than one token to read. */
+/* Tests a single token without a mask: reading one token is cheaper than making a mask. */
 static enum sp_status find_possible(struct sp_constraint *c, bool *possible, uint32_t state,
                                     size_t n_tokens, uint32_t id, struct sp_err *err)
 {
@@ -286,9 +287,10 @@ static enum sp_status find_possible(struct sp_constraint *c, bool *possible, uin
     return st;
 }
 
-/* *logits = those without what is left out; *n of them are left. */
-static enum sp_status leave_out(struct sp_constraint *c, struct sp_logits *logits, size_t *n,
-                                uint32_t state, size_t n_tokens, struct sp_err *err)
+/* Replaces *logits by a copy without the excluded tokens; *n = the number of allowed tokens, or 1
+ * if the largest logit is allowed and no mask was needed. */
+static enum sp_status mask_logits(struct sp_constraint *c, struct sp_logits *logits, size_t *n,
+                                  uint32_t state, size_t n_tokens, struct sp_err *err)
 {
     const struct sp_token_mask *m;
     bool possible = false;
@@ -301,7 +303,7 @@ static enum sp_status leave_out(struct sp_constraint *c, struct sp_logits *logit
         return st;
     }
     if (possible) return SP_OK;
-    if ((st = sp_token_masks_find(c->masks, &m, state, drops_blank(c, n_tokens), err))) return st;
+    if ((st = sp_token_masks_find(c->masks, &m, state, drops_space(c, n_tokens), err))) return st;
     *n = 0;
     for (size_t i = 0; i < logits->n; i++) {
         bool left = (m->bits[i / 64] >> i % 64 & 1) != 0;
@@ -312,11 +314,11 @@ static enum sp_status leave_out(struct sp_constraint *c, struct sp_logits *logit
     return SP_OK;
 }
 
-/* The same for position `pos`, behind ids[start..pos-1]. *n = 0: nothing is left, or, with
- * *refused, the grammar does not allow what is there already. */
-static enum sp_status leave_out_at(struct sp_constraint *c, struct sp_logits *logits, size_t *n,
-                                   bool *refused, const uint32_t *ids, size_t pos,
-                                   struct sp_err *err)
+/* Masks *logits for position `pos`, after ids[start..pos-1]. *n = 0: no token is allowed.
+ * *refused: the grammar does not allow the text before `pos`. */
+static enum sp_status mask_logits_at(struct sp_constraint *c, struct sp_logits *logits, size_t *n,
+                                     bool *refused, const uint32_t *ids, size_t pos,
+                                     struct sp_err *err)
 {
     uint32_t state;
     enum sp_status st;
@@ -325,11 +327,11 @@ static enum sp_status leave_out_at(struct sp_constraint *c, struct sp_logits *lo
     if ((st = find_state(c, &state, ids, pos, err))) return st;
     *refused = state == SP_STATE_DEAD;
     if (*refused) return SP_OK;
-    return leave_out(c, logits, n, state, pos - c->options.start, err);
+    return mask_logits(c, logits, n, state, pos - c->options.start, err);
 }
 
-/* Behind a guess that the grammar does not allow, or an end, anything is as good; and where the
- * states of what is only guessed take too much memory. */
+/* Proposes from unmasked logits, with confidence 0, after a draft token that the grammar does not
+ * allow, after an end token, and where the states of draft tokens take too much memory. */
 static enum sp_status propose(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,
                               struct sp_err *err)
@@ -339,7 +341,7 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
     struct sp_logits left = *logits;
     bool refused;
     size_t n;
-    enum sp_status st = leave_out_at(c, &left, &n, &refused, ids, pos, NULL);
+    enum sp_status st = mask_logits_at(c, &left, &n, &refused, ids, pos, NULL);
 
     if (st && st != SP_E_INPUT) return sp_fail(err, st, "out of memory: draft tokens of a grammar");
     if (st) n = 0;
@@ -365,9 +367,9 @@ static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, si
     return inner->adopt(inner->state, possible, ids, pos, err);
 }
 
-/* Where states take too much memory it is asked once more: what earlier questions left is forgotten
- * then (find_state), so that nothing but the answer so far decides. Too much work stays too much.
- */
+/* If states take too much memory, the mask is computed a second time: find_state then drops the
+ * states of earlier calls, so the outcome depends on the answer alone. A failure for too much work
+ * is final. */
 static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t draft_token,
                              struct sp_err *err)
@@ -380,9 +382,9 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
     enum sp_status st;
 
     sp_grammar_matcher_begin_probe(c->matcher);
-    if (leave_out_at(c, &left, &n, &refused, ids, pos, NULL) &&
+    if (mask_logits_at(c, &left, &n, &refused, ids, pos, NULL) &&
         ((st = sp_token_masks_check_work(c->masks, err)) ||
-         (st = leave_out_at(c, &left, &n, &refused, ids, pos, err)))) {
+         (st = mask_logits_at(c, &left, &n, &refused, ids, pos, err)))) {
         return st;
     }
     if (refused) {

@@ -23,7 +23,7 @@ static uint32_t add_node(struct sp_grammar *g, struct sp_node node)
     return (uint32_t)g->n_nodes++;
 }
 
-/* The number of a set; equal ones have the same. */
+/* The index of a set; equal sets have the same index. */
 static uint32_t set_number(struct sp_grammar *g, const struct sp_byte_set *set)
 {
     enum { SLOTS = 2 * SP_GRAMMAR_SETS };
@@ -119,9 +119,9 @@ void sp_grammar_define(struct sp_grammar *g, uint32_t rule, uint32_t start)
 uint32_t sp_grammar_text(struct sp_grammar *g, const char *text, size_t len, uint32_t next)
 {
     while (len-- > 0) {
-        next =
-            add_node(g, (struct sp_node){
-                            .kind = SP_NODE_BYTES, .next = next, .what = (unsigned char)text[len]});
+        next = add_node(g, (struct sp_node){.kind = SP_NODE_BYTES,
+                                            .next = next,
+                                            .operand = (unsigned char)text[len]});
     }
     return next;
 }
@@ -129,7 +129,7 @@ uint32_t sp_grammar_text(struct sp_grammar *g, const char *text, size_t len, uin
 uint32_t sp_grammar_bytes(struct sp_grammar *g, const struct sp_byte_set *set, uint32_t next)
 {
     return add_node(
-        g, (struct sp_node){.kind = SP_NODE_BYTES, .next = next, .what = set_number(g, set)});
+        g, (struct sp_node){.kind = SP_NODE_BYTES, .next = next, .operand = set_number(g, set)});
 }
 
 uint32_t sp_grammar_token(struct sp_grammar *g, uint32_t id, uint32_t next)
@@ -171,7 +171,7 @@ void sp_grammar_join(struct sp_grammar *g, uint32_t fork, uint32_t a, uint32_t b
 {
     if (g->err.status) return;
     g->nodes[fork].next = a;
-    g->nodes[fork].what = b;
+    g->nodes[fork].operand = b;
 }
 
 static uint32_t add_call(struct sp_grammar *g, uint32_t rule, uint32_t min, uint32_t max,
@@ -196,8 +196,8 @@ uint32_t sp_grammar_call(struct sp_grammar *g, uint32_t rule, uint32_t min, uint
     return add_call(g, rule, min, max, next);
 }
 
-/* END and NEVER are where they always are, all other nodes behind those that there were. */
-static uint32_t moved(uint32_t node, uint32_t by)
+/* The index of a copied node: END and NEVER keep theirs, all others move up by `by`. */
+static uint32_t moved_node(uint32_t node, uint32_t by)
 {
     return node <= SP_GRAMMAR_NEVER ? node : node + by;
 }
@@ -211,37 +211,36 @@ uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other
     for (size_t i = 0; i < other->n_rules; i++) {
         const char *name = other->rules[i].name;
         uint32_t rule = sp_grammar_rule(g, name, name ? strlen(name) : 0);
-        sp_grammar_define(g, rule, moved(other->rules[i].start, by));
+        sp_grammar_define(g, rule, moved_node(other->rules[i].start, by));
     }
     for (size_t i = SP_GRAMMAR_NEVER + 1; i < other->n_nodes && !g->err.status; i++) {
         struct sp_node node = other->nodes[i];
-        node.next = moved(node.next, by);
-        if (node.kind == SP_NODE_BYTES) node.what = set_number(g, &other->sets[node.what]);
-        if (node.kind == SP_NODE_EITHER) node.what = moved(node.what, by);
-        if (node.kind == SP_NODE_CALL) node.what += rules;
+        node.next = moved_node(node.next, by);
+        if (node.kind == SP_NODE_BYTES) node.operand = set_number(g, &other->sets[node.operand]);
+        if (node.kind == SP_NODE_EITHER) node.operand = moved_node(node.operand, by);
+        if (node.kind == SP_NODE_CALL) node.operand += rules;
         (void)add_node(g, node);
     }
     whole = sp_grammar_rule(g, NULL, 0);
-    sp_grammar_define(g, whole, moved(other->root, by));
+    sp_grammar_define(g, whole, moved_node(other->root, by));
     return whole;
 }
 
-/* ---- finishing --------------------------------------------------------------------------------
- */
+/* ---- finishing ------------------------------------------------------------------------------- */
 
-/* One walk through all that can be reached without reading anything, rule by rule: which rules may
- * be empty, and does one come back to itself? A rule's walk waits while a rule that it calls is
- * walked. */
+/* A depth-first walk over all nodes that are reachable without reading a byte, rule by rule. It
+ * finds the rules that may match the empty text and those that are left-recursive. A rule's walk
+ * is suspended while a rule that it calls is walked. */
 enum colour { NEW, OPEN, DONE };
 
 struct walk {
     const struct sp_grammar *g;
     uint8_t *colour; /* [n_rules] */
-    bool *empty;     /* [n_rules] may be empty */
-    uint32_t *open;  /* [n_open] rules under way, each called by the one before */
+    bool *empty;     /* [n_rules] the rule matches the empty text */
+    uint32_t *open;  /* [n_open] rules being walked, each called by the one before it */
     size_t n_open;
-    uint32_t *waiting; /* [n_nodes] the next node that waits in the same rule, + 1 */
-    uint32_t *first;   /* [n_rules] the first that does, + 1 */
+    uint32_t *waiting; /* [n_nodes] linked list of a rule's suspended nodes: the next node + 1 */
+    uint32_t *first;   /* [n_rules] head of that list: node + 1 */
     bool *seen;        /* [n_nodes] */
 };
 
@@ -273,17 +272,17 @@ static enum sp_status walk_call(struct walk *w, uint32_t rule, uint32_t at, stru
 {
     const struct sp_node *node = &w->g->nodes[at];
 
-    switch (w->colour[node->what]) {
+    switch (w->colour[node->operand]) {
     case NEW:
         w->waiting[at] = w->first[rule];
         w->first[rule] = at + 1;
-        enter(w, node->what);
+        enter(w, node->operand);
         return SP_OK;
     case OPEN:
         return sp_fail(err, SP_E_INPUT, "%s begins with itself (left recursion)",
-                       name_of(w->g, node->what));
+                       name_of(w->g, node->operand));
     default:
-        if (node->min == 0 || w->empty[node->what]) wait(w, rule, node->next);
+        if (node->min == 0 || w->empty[node->operand]) wait(w, rule, node->next);
         return SP_OK;
     }
 }
@@ -302,7 +301,7 @@ static enum sp_status walk_rule(struct walk *w, struct sp_err *err)
     switch (w->g->nodes[at].kind) {
     case SP_NODE_EITHER:
         wait(w, rule, w->g->nodes[at].next);
-        wait(w, rule, w->g->nodes[at].what);
+        wait(w, rule, w->g->nodes[at].operand);
         return SP_OK;
     case SP_NODE_CALL:
         return walk_call(w, rule, at, err);
@@ -339,8 +338,8 @@ done:
     return st;
 }
 
-/* Splits the classes that have bytes inside a set and outside. */
-static void tell_apart(struct sp_grammar *g, const struct sp_byte_set *set)
+/* Splits each class that has bytes both inside and outside the set. */
+static void split_classes(struct sp_grammar *g, const struct sp_byte_set *set)
 {
     unsigned size[256] = {0}, inside[256] = {0};
     uint8_t becomes[256];
@@ -367,10 +366,10 @@ static enum sp_status find_classes(struct sp_grammar *g, struct sp_err *err)
     if (st) return st;
     g->n_classes = 1;
     for (size_t i = 0; i < g->n_nodes; i++) {
-        if (g->nodes[i].kind == SP_NODE_BYTES) used[g->nodes[i].what] = true;
+        if (g->nodes[i].kind == SP_NODE_BYTES) used[g->nodes[i].operand] = true;
     }
     for (size_t i = 0; i < g->n_sets; i++) {
-        if (used[i]) tell_apart(g, &g->sets[i]);
+        if (used[i]) split_classes(g, &g->sets[i]);
     }
     for (unsigned byte = 0; byte < 256; byte++) {
         g->byte_of[g->class_of[byte]] = (uint8_t)byte;

@@ -1,18 +1,18 @@
-/* What an answer may look like: a language of bytes, as a graph that front ends build and
+/* A grammar: a language of bytes, as a graph that front ends build and
  * runtime/grammar/grammar_matcher.h walks.
  *
- * A rule is a start node; from a node one goes on by reading a byte out of a set (BYTES), on either
- * of two ways (EITHER), through another rule, which may be run through several times (CALL), or the
- * rule is done (END). Graphs are built from their ends: each function takes the node that follows
- * and returns the one to begin at. So front ends need neither trees nor recursion, and what several
- * ways have for an end is there once.
+ * A rule is a start node. A node reads a byte out of a set (BYTES), continues at either of two
+ * nodes (EITHER), runs through another rule a number of times (CALL), or ends the rule (END).
+ * Graphs are built backwards: each function takes the node that follows and returns the node to
+ * begin at. Front ends therefore need neither trees nor recursion, and a common tail of several
+ * alternatives exists once.
  *
- * Characters are spelled in UTF-8 here, so that whoever walks need not know of any. A token that
- * stands for no text, such as a mark around a call, is the byte SP_GRAMMAR_TOKEN, which no text
- * has, and its number.
+ * Characters are stored as their bytes in UTF-8. A token without text, such as a tag around a tool
+ * call, is stored as the byte SP_GRAMMAR_TOKEN, which valid UTF-8 never contains, and the index of
+ * the token.
  *
- * While a grammar is built, the first failure is kept and every later call does nothing:
- * sp_grammar_finish tells. */
+ * The first failure while a grammar is built is kept, and all later calls do nothing;
+ * sp_grammar_finish returns it. */
 #ifndef SP_RUNTIME_GRAMMAR_GRAMMAR_H
 #define SP_RUNTIME_GRAMMAR_GRAMMAR_H
 
@@ -23,13 +23,13 @@ enum sp_node_kind { SP_NODE_END, SP_NODE_BYTES, SP_NODE_EITHER, SP_NODE_CALL };
 struct sp_node {
     enum sp_node_kind kind;
     uint32_t next;     /* BYTES, EITHER, CALL */
-    uint32_t what;     /* BYTES: a set; EITHER: the other way; CALL: a rule */
-    uint32_t min, max; /* CALL: times, 1 <= max */
+    uint32_t operand;  /* BYTES: a set; EITHER: the other node; CALL: a rule */
+    uint32_t min, max; /* CALL: number of repetitions, 1 <= max */
 };
 
-enum { SP_GRAMMAR_END = 0, SP_GRAMMAR_NEVER = 1 }; /* nodes that are always there */
+enum { SP_GRAMMAR_END = 0, SP_GRAMMAR_NEVER = 1 }; /* nodes of every grammar */
 enum { SP_GRAMMAR_NODES = 1 << 18, SP_GRAMMAR_SETS = 1 << 12, SP_GRAMMAR_TIMES = 1 << 24 };
-enum { SP_GRAMMAR_TEXT = 1 << 19 }; /* bytes of a text that is read as one */
+enum { SP_GRAMMAR_TEXT = 1 << 19 }; /* most bytes of a grammar or schema in text form */
 enum { SP_GRAMMAR_TOKEN = 0xFF, SP_GRAMMAR_TOKENS = 256 };
 #define SP_NO_LIMIT UINT32_MAX
 
@@ -44,15 +44,15 @@ static inline bool sp_byte_set_has(const struct sp_byte_set *set, uint8_t byte)
 
 struct sp_grammar_rule {
     uint32_t start;
-    char *name; /* owned; NULL: it has none */
+    char *name; /* owned; NULL: no name */
     bool defined;
 };
 
-/* Opaque to all but grammar*.c and acceptor.c. */
+/* Private to the grammar*.c files, except for `tokens` and `err`. */
 struct sp_grammar {
-    struct sp_node *nodes; /* owned, as everything here */
+    struct sp_node *nodes; /* owned, like all arrays of this struct */
     size_t n_nodes, cap_nodes;
-    struct sp_byte_set *sets; /* 0..255: of one byte each */
+    struct sp_byte_set *sets; /* sets 0..255 have one byte each */
     size_t n_sets, cap_sets;
     uint32_t *set_index; /* [2 * SP_GRAMMAR_SETS] set + 1 by hash; 0: free */
     struct sp_grammar_rule *rules;
@@ -60,21 +60,22 @@ struct sp_grammar {
     uint32_t *tokens; /* [n_tokens] ids */
     size_t n_tokens, cap_tokens;
     struct sp_err err;
-    /* Set by sp_grammar_finish: */
+    /* sp_grammar_finish sets the members from here on. */
     uint32_t root;
-    uint8_t class_of[256]; /* bytes that no set tells apart are of one class */
-    uint8_t byte_of[256];  /* [n_classes] one of them */
+    uint8_t class_of[256]; /* bytes that belong to the same sets have one class */
+    uint8_t byte_of[256];  /* [n_classes] one byte of the class */
     uint16_t class_size[256];
     size_t n_classes;
 };
 
 SP_MUST_CHECK enum sp_status sp_grammar_new(struct sp_grammar **out, struct sp_err *err);
 
-/* Keeps a failure that a front end has found. */
+/* Records a failure of a front end. */
 void sp_grammar_fail(struct sp_grammar *g, enum sp_status status, const char *format, ...)
     SP_PRINTF(3, 4);
 
-/* Rules may be called before they are defined. name: copied, may be NULL; for messages. */
+/* Creates a rule, which may be called before sp_grammar_define sets its start. `name`: copied, may
+ * be NULL; for messages. */
 uint32_t sp_grammar_rule(struct sp_grammar *g, const char *name, size_t len);
 void sp_grammar_define(struct sp_grammar *g, uint32_t rule, uint32_t start);
 
@@ -83,19 +84,21 @@ uint32_t sp_grammar_bytes(struct sp_grammar *g, const struct sp_byte_set *set, u
 uint32_t sp_grammar_token(struct sp_grammar *g, uint32_t id, uint32_t next);
 uint32_t sp_grammar_either(struct sp_grammar *g, uint32_t a, uint32_t b);
 
-/* A way back: a node that can be gone on from before it is known where to. */
+/* A node for loops: sp_grammar_fork returns it, and sp_grammar_join sets its two successors later.
+ */
 uint32_t sp_grammar_fork(struct sp_grammar *g);
 void sp_grammar_join(struct sp_grammar *g, uint32_t fork, uint32_t a, uint32_t b);
 
-/* A rule min to max times, at most SP_GRAMMAR_TIMES; max SP_NO_LIMIT: any number. */
+/* Runs through a rule min to max times, at most SP_GRAMMAR_TIMES; max SP_NO_LIMIT: any number of
+ * times. */
 uint32_t sp_grammar_call(struct sp_grammar *g, uint32_t rule, uint32_t min, uint32_t max,
                          uint32_t next);
 
-/* A rule for all that a finished grammar, which has no tokens, allows; it is copied. */
+/* Copies a finished grammar without tokens of its own and returns the rule that matches it. */
 uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other);
 
-/* Checks what was built; no change after it. SP_E_INPUT: a rule that is called is not defined, or
- * calls itself before it has read anything (left recursion, which an acceptor could not walk). */
+/* Checks the grammar, which must not change afterwards. SP_E_INPUT: a called rule is not defined,
+ * or a rule calls itself before it reads a byte (left recursion, which the matcher cannot walk). */
 SP_MUST_CHECK enum sp_status sp_grammar_finish(struct sp_grammar *g, uint32_t root,
                                                struct sp_err *err);
 

@@ -1,5 +1,5 @@
 /* Characters as bytes of UTF-8: ranges of code points become a few sequences of byte ranges
- * (Thompson's construction for UTF-8, as in RE2), all of which end in the same nodes. */
+ * (Thompson's construction for UTF-8, as in RE2), which share their last nodes. */
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar.h"
 
@@ -46,12 +46,14 @@ size_t sp_char_ranges_negate(struct sp_char_range *out, const struct sp_char_ran
     return made;
 }
 
-/* A set of characters on its way to nodes. It is cut into blocks: code points of as many bytes,
- * each of which goes from its own first to its own last value whatever the others are. */
+/* A set of characters that is being turned into nodes. It is cut into blocks: code points of
+ * equally many bytes, each byte of which runs from its own first to its own last value
+ * independently of the others. */
 struct chars {
     struct sp_grammar *g;
     uint32_t next, way;
-    uint32_t tail[SP_UTF8_MAX]; /* any 1.. continuation bytes, then next; 0: not made yet */
+    uint32_t
+        tail[SP_UTF8_MAX]; /* node that reads 1.. continuation bytes, then next; 0: not made yet */
     struct sp_byte_set ascii;
 };
 
@@ -95,8 +97,8 @@ static void add_block(struct chars *c, uint32_t first, uint32_t last)
     c->way = sp_grammar_either(c->g, c->way, at);
 }
 
-/* Where first..last has to be cut to come nearer to blocks: the last code point of the first part;
- * `last` where it is a block. */
+/* Where to cut first..last: the last code point of the first part, or `last` if the range is a
+ * block. */
 static uint32_t find_cut(uint32_t first, uint32_t last)
 {
     static const uint32_t longest[] = {0x7F, 0x7FF, 0xFFFF};

@@ -1,13 +1,14 @@
-/* GBNF, the notation of llama.cpp's grammars: rules of characters, in Backus-Naur form with
- * repetitions. The rule "root" is the whole.
+/* GBNF, the notation of llama.cpp's grammars: rules of characters in Backus-Naur form with
+ * repetitions. The rule "root" is the start.
  *
- *   root  ::= item ("," item){1,3}     # a sequence, a group, a number of times
+ *   root  ::= item ("," item){1,3}     # a sequence, a group, a repetition
  *   item  ::= [a-z_]+ | "\"" [^"\x00-\x1F]* "\""
  *
- * An alternative goes on over line ends inside a group and behind a "|". Groups are rules without a
- * name. What llama.cpp has for single tokens, <...>, is refused: a grammar is of text here. */
+ * An alternative continues over line ends inside a group and after a "|". Groups become rules
+ * without a name. llama.cpp's notation for single tokens, <...>, is refused, because this grammar
+ * describes text. */
 #include "runtime/grammar/grammar_chars.h"
-#include "runtime/grammar/grammar_pieces.h"
+#include "runtime/grammar/grammar_sequence.h"
 
 #include "format/base/unicode.h"
 
@@ -16,27 +17,26 @@
 
 enum { MOST_NESTED = 64, MOST_CHAR = 0x10FFFF, MOST_NAMES = 4096 };
 
-/* A rule by its name, defined or only called so far. */
+/* A rule that has been defined or called. */
 struct named {
     const char *name; /* [len], borrowed from the text */
-    size_t len, at;   /* where it was first read */
+    size_t len, at;   /* length of the name; offset of its first use in the text */
     uint32_t rule;
     bool defined;
 };
 
 struct gbnf {
-    struct sp_grammar_pieces pieces;
+    struct sp_grammar_sequence sequence;
     struct sp_grammar *g;
     const char *text;
     size_t size, pos;
     struct named *names; /* [n_names] owned */
     size_t n_names, cap_names;
-    struct sp_char_range *class; /* the one in hand, owned */
+    struct sp_char_range *class; /* ranges of the class being read, owned */
     size_t n_class, cap_class;
 };
 
-/* ---- reading ----------------------------------------------------------------------------------
- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static void fail_at(struct gbnf *b, size_t at, enum sp_status status, const char *what)
 {
@@ -70,7 +70,7 @@ static bool take_if(struct gbnf *b, const char *text)
     return true;
 }
 
-/* Blanks and comments, and line ends where they mean nothing. */
+/* Skips spaces, tabs and comments, and with `lines` also line ends. */
 static void skip_whitespace(struct gbnf *b, bool lines)
 {
     for (; b->pos < b->size; b->pos++) {
@@ -95,7 +95,7 @@ static bool is_name_char(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' || c == '_';
 }
 
-/* The rule of the name in hand. */
+/* Reads a name and returns its rule, which is created on first use. */
 static struct named *take_name(struct gbnf *b)
 {
     size_t at = b->pos;
@@ -124,8 +124,7 @@ static struct named *take_name(struct gbnf *b)
     return &b->names[b->n_names++];
 }
 
-/* ---- characters -------------------------------------------------------------------------------
- */
+/* ---- characters ------------------------------------------------------------------------------ */
 
 static uint32_t take_hex(struct gbnf *b, size_t n)
 {
@@ -146,7 +145,7 @@ static uint32_t take_hex(struct gbnf *b, size_t n)
     return value;
 }
 
-/* One character inside quotation marks or brackets. */
+/* Reads one character inside quotation marks or brackets. */
 static uint32_t take_char(struct gbnf *b)
 {
     static const char letters[] = "nrt\"\\[]", meant[] = "\n\r\t\"\\[]";
@@ -178,7 +177,7 @@ static void take_text(struct gbnf *b)
         size_t n = sp_utf8_put(bytes, take_char(b));
         if (sp_strbuf_append(&text, bytes, n, &b->g->err)) break;
     }
-    sp_grammar_pieces_add_text(&b->pieces, text.at, text.len);
+    sp_grammar_sequence_add_text(&b->sequence, text.at, text.len);
     sp_strbuf_release(&text);
 }
 
@@ -203,11 +202,10 @@ static void take_class(struct gbnf *b)
         }
         b->class[b->n_class++] = range;
     }
-    sp_grammar_pieces_add_chars(&b->pieces, b->class, b->n_class, negated);
+    sp_grammar_sequence_add_chars(&b->sequence, b->class, b->n_class, negated);
 }
 
-/* ---- sequences --------------------------------------------------------------------------------
- */
+/* ---- sequences ------------------------------------------------------------------------------- */
 
 static uint32_t take_number(struct gbnf *b)
 {
@@ -221,7 +219,7 @@ static uint32_t take_number(struct gbnf *b)
     return n;
 }
 
-/* {m}, {m,} or {m,n}, the brace taken. */
+/* Reads {m}, {m,} or {m,n} after the opening brace. */
 static void take_braces(struct gbnf *b, uint32_t *min, uint32_t *max)
 {
     skip_whitespace(b, false);
@@ -234,7 +232,7 @@ static void take_braces(struct gbnf *b, uint32_t *min, uint32_t *max)
     if (*max < *min) fail(b, "the most times are fewer than the least");
 }
 
-static void take_times(struct gbnf *b)
+static void take_quantifier(struct gbnf *b)
 {
     uint32_t min = 1, max = 1;
 
@@ -250,12 +248,12 @@ static void take_times(struct gbnf *b)
     } else {
         return;
     }
-    sp_grammar_pieces_repeat(&b->pieces, min, max);
+    sp_grammar_sequence_repeat(&b->sequence, min, max);
     skip_whitespace(b, false);
     if (peek(b) && strchr("*+?{", peek(b))) fail(b, "one number of times is enough");
 }
 
-static uint32_t take_ways(struct gbnf *b, unsigned depth);
+static uint32_t take_alternatives(struct gbnf *b, unsigned depth);
 
 static void take_group(struct gbnf *b, unsigned depth)
 {
@@ -266,13 +264,13 @@ static void take_group(struct gbnf *b, unsigned depth)
         return;
     }
     rule = sp_grammar_rule(b->g, NULL, 0);
-    sp_grammar_define(b->g, rule, take_ways(b, depth + 1));
+    sp_grammar_define(b->g, rule, take_alternatives(b, depth + 1));
     if (!take_if(b, ")")) fail(b, "expected )");
-    sp_grammar_pieces_add_rule(&b->pieces, rule);
+    sp_grammar_sequence_add_rule(&b->sequence, rule);
 }
 
-/* False: the alternative ends here. */
-static bool take_piece(struct gbnf *b, unsigned depth)
+/* Reads one element of a sequence; false at the end of the alternative. */
+static bool take_element(struct gbnf *b, unsigned depth)
 {
     struct named *name;
 
@@ -281,52 +279,52 @@ static bool take_piece(struct gbnf *b, unsigned depth)
     } else if (take_if(b, "[")) {
         take_class(b);
     } else if (take_if(b, ".")) {
-        sp_grammar_pieces_add_chars(&b->pieces, NULL, 0, true);
+        sp_grammar_sequence_add_chars(&b->sequence, NULL, 0, true);
     } else if (take_if(b, "(")) {
         take_group(b, depth);
     } else if (is_name_char(peek(b))) {
-        if ((name = take_name(b))) sp_grammar_pieces_add_rule(&b->pieces, name->rule);
+        if ((name = take_name(b))) sp_grammar_sequence_add_rule(&b->sequence, name->rule);
     } else if (peek(b) == '<' || (peek(b) == '!' && b->pos + 1 < b->size)) {
         fail_at(b, b->pos, SP_E_UNSUPPORTED, "token references are not supported in grammars");
     } else {
         return false;
     }
     skip_whitespace(b, depth > 0);
-    take_times(b);
+    take_quantifier(b);
     skip_whitespace(b, depth > 0);
     return !b->g->err.status;
 }
 
-static uint32_t take_way(struct gbnf *b, unsigned depth)
+static uint32_t take_alternative(struct gbnf *b, unsigned depth)
 {
-    size_t first = b->pieces.n;
+    size_t first = b->sequence.n;
 
-    while (take_piece(b, depth))
+    while (take_element(b, depth))
         continue;
-    return sp_grammar_pieces_join(&b->pieces, first, SP_GRAMMAR_END);
+    return sp_grammar_sequence_join(&b->sequence, first, SP_GRAMMAR_END);
 }
 
-static uint32_t take_ways(struct gbnf *b, unsigned depth)
+static uint32_t take_alternatives(struct gbnf *b, unsigned depth)
 {
-    uint32_t ways;
+    uint32_t choice;
 
     skip_whitespace(b, true);
-    ways = take_way(b, depth);
+    choice = take_alternative(b, depth);
     while (take_if(b, "|")) {
         skip_whitespace(b, true);
-        ways = sp_grammar_either(b->g, ways, take_way(b, depth));
+        choice = sp_grammar_either(b->g, choice, take_alternative(b, depth));
     }
-    return ways;
+    return choice;
 }
 
 static void take_rule(struct gbnf *b)
 {
     size_t at = b->pos, which;
     struct named *name = take_name(b);
-    uint32_t ways;
+    uint32_t choice;
 
     if (name == NULL) return;
-    which = (size_t)(name - b->names); /* the list may move */
+    which = (size_t)(name - b->names); /* take_name may reallocate the list */
     if (name->defined) {
         fail_at(b, at, SP_E_INPUT, "this rule was defined before");
         return;
@@ -336,7 +334,7 @@ static void take_rule(struct gbnf *b)
         fail(b, "expected ::= after the name of the rule");
         return;
     }
-    ways = take_ways(b, 0);
+    choice = take_alternatives(b, 0);
     if (b->pos < b->size && peek(b) != '\n' && peek(b) != '\r') {
         fail(b,
              "expected a text, characters in brackets, a group, the name of a rule or the end of "
@@ -344,11 +342,11 @@ static void take_rule(struct gbnf *b)
         return;
     }
     b->names[which].defined = true;
-    sp_grammar_define(b->g, b->names[which].rule, ways);
+    sp_grammar_define(b->g, b->names[which].rule, choice);
     skip_whitespace(b, true);
 }
 
-/* The rule "root"; each that is called has to be there. */
+/* Finds the rule "root" and checks that every called rule is defined. */
 static uint32_t find_root(struct gbnf *b)
 {
     static const char root[] = "root";
@@ -379,8 +377,8 @@ enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, siz
         return sp_fail(err, SP_E_INPUT, "the grammar is not valid UTF-8");
     }
     if ((st = sp_grammar_new(&b.g, err))) return st;
-    b.pieces.g = b.g;
-    b.pieces.spell = sp_grammar_chars;
+    b.sequence.g = b.g;
+    b.sequence.spell = sp_grammar_chars;
     skip_whitespace(&b, true);
     while (b.pos < b.size && !b.g->err.status)
         take_rule(&b);
@@ -390,7 +388,7 @@ enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, siz
     } else {
         *out = b.g;
     }
-    sp_grammar_pieces_release(&b.pieces);
+    sp_grammar_sequence_release(&b.sequence);
     free(b.names);
     free(b.class);
     return st;

@@ -9,11 +9,11 @@
 enum { MOST_NESTED = 64, MOST_CHAR = 0x10FFFF, END = -1 };
 
 struct regex {
-    struct sp_grammar_pieces pieces;
+    struct sp_grammar_sequence sequence;
     struct sp_grammar *g;
     const char *text;
     size_t len, pos;
-    struct sp_char_range *class; /* the one in hand, owned */
+    struct sp_char_range *class; /* ranges of the class being read, owned */
     size_t n_class, cap_class;
 };
 
@@ -33,7 +33,7 @@ static void refuse(struct regex *r, enum sp_status status, const char *what)
     r->pos = r->len;
 }
 
-/* The character in hand, or END. */
+/* The next character, or END. */
 static int peek(const struct regex *r)
 {
     size_t pos = r->pos;
@@ -53,8 +53,7 @@ static bool take_if(struct regex *r, char c)
     return true;
 }
 
-/* ---- characters -------------------------------------------------------------------------------
- */
+/* ---- characters ------------------------------------------------------------------------------ */
 
 static void class_add(struct regex *r, const struct sp_char_range *ranges, size_t n)
 {
@@ -71,7 +70,7 @@ static void class_add_others(struct regex *r, const struct sp_char_range *ranges
     class_add(r, others, sp_char_ranges_negate(others, ranges, n));
 }
 
-/* n hexadecimal digits, of n == 0 as many as stand before a brace. */
+/* Reads n hexadecimal digits; n == 0: all digits before a closing brace. */
 static uint32_t take_hex(struct regex *r, size_t n)
 {
     uint32_t value = 0;
@@ -90,7 +89,7 @@ static uint32_t take_hex(struct regex *r, size_t n)
     return value;
 }
 
-/* \uD83D\uDE00 is one character. */
+/* Reads the digits of \u; a surrogate pair such as \uD83D\uDE00 is one character. */
 static uint32_t take_unicode(struct regex *r)
 {
     uint32_t c, low;
@@ -103,7 +102,8 @@ static uint32_t take_unicode(struct regex *r)
     return 0x10000 + ((c - 0xD800) << 10) + ((low - 0xDC00) & 0x3FF);
 }
 
-/* Behind a backslash: a class, added; or the one character. Returns whether it is one. */
+/* Reads an escape after its backslash: adds a class, or sets *out to a character. Returns true for
+ * a character. */
 static bool take_escape(struct regex *r, uint32_t *out)
 {
     static const char controls[] = "tnrfv", meant[] = "\t\n\r\f\v";
@@ -153,7 +153,7 @@ static bool take_escape(struct regex *r, uint32_t *out)
     return true;
 }
 
-/* One member of [...]; returns whether it is one character. */
+/* Reads one member of [...]. Returns true for a single character. */
 static bool take_member(struct regex *r, uint32_t *c)
 {
     if (!take_if(r, '\\')) {
@@ -189,7 +189,7 @@ static void take_class(struct regex *r)
         }
         class_add(r, &range, 1);
     }
-    sp_grammar_pieces_add_chars(&r->pieces, r->class, r->n_class, negated);
+    sp_grammar_sequence_add_chars(&r->sequence, r->class, r->n_class, negated);
 }
 
 static void take_one(struct regex *r)
@@ -198,21 +198,20 @@ static void take_one(struct regex *r)
 
     r->n_class = 0;
     if (take_if(r, '.')) {
-        sp_grammar_pieces_add_chars(&r->pieces, line_ends, N_OF(line_ends), true);
+        sp_grammar_sequence_add_chars(&r->sequence, line_ends, N_OF(line_ends), true);
         return;
     }
     if (!take_if(r, '\\')) {
         range.first = (uint32_t)take(r);
     } else if (!take_escape(r, &range.first)) {
-        sp_grammar_pieces_add_chars(&r->pieces, r->class, r->n_class, false);
+        sp_grammar_sequence_add_chars(&r->sequence, r->class, r->n_class, false);
         return;
     }
     range.last = range.first;
-    sp_grammar_pieces_add_chars(&r->pieces, &range, 1, false);
+    sp_grammar_sequence_add_chars(&r->sequence, &range, 1, false);
 }
 
-/* ---- sequences --------------------------------------------------------------------------------
- */
+/* ---- sequences ------------------------------------------------------------------------------- */
 
 static uint32_t take_number(struct regex *r)
 {
@@ -225,8 +224,8 @@ static uint32_t take_number(struct regex *r)
     return n;
 }
 
-/* The times of the piece before, if any are given. */
-static void take_times(struct regex *r)
+/* Reads the quantifier of the last element, if there is one. */
+static void take_quantifier(struct regex *r)
 {
     uint32_t min = 1, max = 1;
 
@@ -244,11 +243,11 @@ static void take_times(struct regex *r)
     } else {
         return;
     }
-    take_if(r, '?'); /* lazy: of the same language */
-    sp_grammar_pieces_repeat(&r->pieces, min, max);
+    take_if(r, '?'); /* a lazy quantifier matches the same language */
+    sp_grammar_sequence_repeat(&r->sequence, min, max);
 }
 
-static uint32_t take_ways(struct regex *r, unsigned depth, uint32_t next);
+static uint32_t take_alternatives(struct regex *r, unsigned depth, uint32_t next);
 
 static void take_group(struct regex *r, unsigned depth)
 {
@@ -263,12 +262,12 @@ static void take_group(struct regex *r, unsigned depth)
         return;
     }
     rule = sp_grammar_rule(r->g, NULL, 0);
-    sp_grammar_define(r->g, rule, take_ways(r, depth + 1, SP_GRAMMAR_END));
+    sp_grammar_define(r->g, rule, take_alternatives(r, depth + 1, SP_GRAMMAR_END));
     if (!take_if(r, ')')) refuse(r, SP_E_INPUT, "a group without its )");
-    sp_grammar_pieces_add_rule(&r->pieces, rule);
+    sp_grammar_sequence_add_rule(&r->sequence, rule);
 }
 
-static void take_piece(struct regex *r, unsigned depth)
+static void take_element(struct regex *r, unsigned depth)
 {
     int c = peek(r);
 
@@ -283,19 +282,20 @@ static void take_piece(struct regex *r, unsigned depth)
     } else {
         take_one(r);
     }
-    take_times(r);
+    take_quantifier(r);
 }
 
 static void add_anything(struct regex *r)
 {
-    sp_grammar_pieces_add_chars(&r->pieces, NULL, 0, true);
-    sp_grammar_pieces_repeat(&r->pieces, 0, SP_NO_LIMIT);
+    sp_grammar_sequence_add_chars(&r->sequence, NULL, 0, true);
+    sp_grammar_sequence_repeat(&r->sequence, 0, SP_NO_LIMIT);
 }
 
-/* One alternative. The pattern's own may stand anywhere in a text, unless they say otherwise. */
-static uint32_t take_way(struct regex *r, unsigned depth, uint32_t next)
+/* Reads one alternative. An alternative of the whole pattern that lacks ^ or $ may be preceded or
+ * followed by any text. */
+static uint32_t take_alternative(struct regex *r, unsigned depth, uint32_t next)
 {
-    size_t first = r->pieces.n;
+    size_t first = r->sequence.n;
     bool open = depth == 0;
 
     if (depth == 0 && !take_if(r, '^')) add_anything(r);
@@ -308,29 +308,29 @@ static uint32_t take_way(struct regex *r, unsigned depth, uint32_t next)
                 break;
             }
         }
-        take_piece(r, depth);
+        take_element(r, depth);
     }
     if (open) add_anything(r);
-    return sp_grammar_pieces_join(&r->pieces, first, next);
+    return sp_grammar_sequence_join(&r->sequence, first, next);
 }
 
-static uint32_t take_ways(struct regex *r, unsigned depth, uint32_t next)
+static uint32_t take_alternatives(struct regex *r, unsigned depth, uint32_t next)
 {
-    uint32_t ways = take_way(r, depth, next);
+    uint32_t choice = take_alternative(r, depth, next);
 
     while (take_if(r, '|'))
-        ways = sp_grammar_either(r->g, ways, take_way(r, depth, next));
-    return ways;
+        choice = sp_grammar_either(r->g, choice, take_alternative(r, depth, next));
+    return choice;
 }
 
 uint32_t sp_grammar_regex(struct sp_grammar *g, const char *pattern, size_t len, sp_spell_fn *spell,
                           uint32_t next)
 {
-    struct regex r = {.pieces = {.g = g, .spell = spell}, .g = g, .text = pattern, .len = len};
-    uint32_t start = take_ways(&r, 0, next);
+    struct regex r = {.sequence = {.g = g, .spell = spell}, .g = g, .text = pattern, .len = len};
+    uint32_t start = take_alternatives(&r, 0, next);
 
     if (r.pos < r.len) refuse(&r, SP_E_INPUT, "a ) without its group");
-    sp_grammar_pieces_release(&r.pieces);
+    sp_grammar_sequence_release(&r.sequence);
     free(r.class);
     return start;
 }

@@ -7,8 +7,7 @@
 
 #define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
 
-/* ---- characters -------------------------------------------------------------------------------
- */
+/* ---- characters ------------------------------------------------------------------------------ */
 
 static uint32_t one_of(struct sp_grammar *g, const char *chars, uint32_t next)
 {
@@ -21,13 +20,13 @@ static uint32_t one_of(struct sp_grammar *g, const char *chars, uint32_t next)
 
 static uint32_t escaped(struct sp_grammar *g, uint32_t c, uint32_t next)
 {
-    static const char short_ones[] = "\"\\\b\f\n\r\t", letters[] = "\"\\bfnrt",
+    static const char escapable[] = "\"\\\b\f\n\r\t", escape_letters[] = "\"\\bfnrt",
                       digits[] = "0123456789abcdef";
-    const char *found = c ? strchr(short_ones, (int)c) : NULL;
+    const char *found = c ? strchr(escapable, (int)c) : NULL;
     char text[] = {'\\', 'u', '0', '0', digits[c / 16], digits[c % 16]};
 
     if (found) {
-        text[1] = letters[found - short_ones];
+        text[1] = escape_letters[found - escapable];
         return sp_grammar_text(g, text, 2, next);
     }
     return sp_grammar_text(g, text, sizeof text, next);
@@ -44,28 +43,27 @@ static bool is_within(uint32_t c, const struct sp_char_range *ranges, size_t n)
 uint32_t sp_json_spell(struct sp_grammar *g, const struct sp_char_range *ranges, size_t n,
                        uint32_t next)
 {
-    static const struct sp_char_range as_they_are[] = {
-        {0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
-    uint32_t ways = SP_GRAMMAR_NEVER;
+    static const struct sp_char_range unescaped[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
+    uint32_t choice = SP_GRAMMAR_NEVER;
 
-    for (size_t k = 0; k < sizeof as_they_are / sizeof *as_they_are; k++) {
+    for (size_t k = 0; k < sizeof unescaped / sizeof *unescaped; k++) {
         for (size_t i = 0; i < n; i++) {
             struct sp_char_range r = ranges[i];
-            if (r.first < as_they_are[k].first) r.first = as_they_are[k].first;
-            if (r.last > as_they_are[k].last) r.last = as_they_are[k].last;
+            if (r.first < unescaped[k].first) r.first = unescaped[k].first;
+            if (r.last > unescaped[k].last) r.last = unescaped[k].last;
             if (r.first > r.last) continue;
-            ways = sp_grammar_either(g, ways, sp_grammar_chars(g, &r, 1, next));
+            choice = sp_grammar_either(g, choice, sp_grammar_chars(g, &r, 1, next));
         }
     }
     for (uint32_t c = 0; c <= '\\'; c++) {
         if (c >= 0x20 && c != '"' && c != '\\') continue;
-        if (is_within(c, ranges, n)) ways = sp_grammar_either(g, ways, escaped(g, c, next));
+        if (is_within(c, ranges, n)) choice = sp_grammar_either(g, choice, escaped(g, c, next));
     }
-    return ways;
+    return choice;
 }
 
-/* Any character of a string, escaped or not. Half a surrogate pair is none: what is beyond U+FFFF
- * stands as it is. */
+/* Any character of a string, escaped or not. Escaped surrogates are not allowed: characters above
+ * U+FFFF are written unescaped. */
 static uint32_t any_char(struct sp_grammar *g, uint32_t next)
 {
     static const struct sp_char_range plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
@@ -79,12 +77,11 @@ static uint32_t any_char(struct sp_grammar *g, uint32_t next)
                              TEXT(g, "\\", escape));
 }
 
-/* ---- values -----------------------------------------------------------------------------------
- */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 uint32_t sp_json_whitespace(const struct sp_json_grammar *json, uint32_t next)
 {
-    return sp_grammar_call(json->g, json->blank, 0, 1, next);
+    return sp_grammar_call(json->g, json->whitespace, 0, 1, next);
 }
 
 uint32_t sp_json_comma(const struct sp_json_grammar *json, uint32_t next)
@@ -140,7 +137,7 @@ uint32_t sp_json_number(const struct sp_json_grammar *json, bool whole, uint32_t
     return sp_grammar_either(g, digits, TEXT(g, "-", digits));
 }
 
-/* `open` ( item ( , item )* )? `close` */
+/* `open` ( item ( , item )* )? `close`, with optional whitespace. */
 static uint32_t list(const struct sp_json_grammar *json, const char *open, const char *close,
                      uint32_t item)
 {
@@ -165,25 +162,25 @@ static uint32_t define(struct sp_grammar *g, uint32_t start)
 static uint32_t any_value(const struct sp_json_grammar *json)
 {
     struct sp_grammar *g = json->g;
-    uint32_t ways = sp_json_any_text(json, 0, SP_NO_LIMIT, SP_GRAMMAR_END);
+    uint32_t choice = sp_json_any_text(json, 0, SP_NO_LIMIT, SP_GRAMMAR_END);
 
-    ways = sp_grammar_either(g, ways, sp_json_number(json, false, SP_GRAMMAR_END));
-    ways = sp_grammar_either(g, ways, TEXT(g, "true", SP_GRAMMAR_END));
-    ways = sp_grammar_either(g, ways, TEXT(g, "false", SP_GRAMMAR_END));
-    ways = sp_grammar_either(g, ways, TEXT(g, "null", SP_GRAMMAR_END));
-    ways = sp_grammar_either(g, ways, list(json, "[", "]", json->value));
-    return sp_grammar_either(g, ways, sp_grammar_call(g, json->object, 1, 1, SP_GRAMMAR_END));
+    choice = sp_grammar_either(g, choice, sp_json_number(json, false, SP_GRAMMAR_END));
+    choice = sp_grammar_either(g, choice, TEXT(g, "true", SP_GRAMMAR_END));
+    choice = sp_grammar_either(g, choice, TEXT(g, "false", SP_GRAMMAR_END));
+    choice = sp_grammar_either(g, choice, TEXT(g, "null", SP_GRAMMAR_END));
+    choice = sp_grammar_either(g, choice, list(json, "[", "]", json->value));
+    return sp_grammar_either(g, choice, sp_grammar_call(g, json->object, 1, 1, SP_GRAMMAR_END));
 }
 
 void sp_json_grammar_init(struct sp_json_grammar *json, struct sp_grammar *g)
 {
-    enum { MOST_BLANKS = 20 };
+    enum { MAX_INDENT = 20 };
     uint32_t tabs, member;
 
     *json = (struct sp_json_grammar){.g = g};
     tabs = define(g, one_of(g, " \t", SP_GRAMMAR_END));
-    tabs = sp_grammar_call(g, tabs, 0, MOST_BLANKS, SP_GRAMMAR_END);
-    json->blank =
+    tabs = sp_grammar_call(g, tabs, 0, MAX_INDENT, SP_GRAMMAR_END);
+    json->whitespace =
         define(g, sp_grammar_either(g, TEXT(g, " ", SP_GRAMMAR_END), TEXT(g, "\n", tabs)));
     json->digit = define(g, one_of(g, "0123456789", SP_GRAMMAR_END));
     json->character = define(g, any_char(g, SP_GRAMMAR_END));

@@ -14,8 +14,7 @@
 
 #define TEXT(g, text, next) sp_grammar_text(g, text, sizeof(text) - 1, next)
 
-/* ---- types ------------------------------------------------------------------------------------
- */
+/* ---- types ----------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -36,7 +35,7 @@ static unsigned type_of_name(const struct sp_json *name)
     return 0;
 }
 
-/* Those that one part's `type` names, and `nullable`. */
+/* The types that one part's `type` and `nullable` allow. */
 static unsigned named_types(struct sp_schema *s, const struct sp_schema_part *part,
                             const struct sp_json *type)
 {
@@ -65,12 +64,12 @@ unsigned sp_schema_types(struct sp_schema *s, const struct sp_schema_view *v)
 {
     const struct sp_json *type;
     const struct sp_schema_part *part;
-    unsigned types = SP_TYPE_ANY, spoken_of = sp_schema_spoken_of(s, v);
+    unsigned types = SP_TYPE_ANY, keyword_types = sp_schema_keyword_types(s, v);
     bool named = false;
 
     for (size_t i = 0; (part = sp_schema_next(s, v, "type", &i, &type)); named = true)
         types &= named_types(s, part, type);
-    return named || spoken_of == 0 ? types : spoken_of;
+    return named || keyword_types == 0 ? types : keyword_types;
 }
 
 static unsigned type_of_value(const struct sp_json *v)
@@ -84,12 +83,11 @@ static unsigned type_of_value(const struct sp_json *v)
 
     double x;
 
-    if (sp_json_to_double(v, &x) && x == floor(x)) return SP_TYPE_INTEGER; /* 1.0 is one */
+    if (sp_json_to_double(v, &x) && x == floor(x)) return SP_TYPE_INTEGER; /* 1.0 is an integer */
     return of_kind[sp_json_kind(v)];
 }
 
-/* ---- given values -----------------------------------------------------------------------------
- */
+/* ---- enum and const -------------------------------------------------------------------------- */
 
 static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct sp_json *values)
 {
@@ -99,9 +97,11 @@ static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct
     return false;
 }
 
-/* Do all parts' enum and const allow it, which is one of `given`, and its type? */
-static bool is_given(struct sp_schema *s, const struct sp_schema_view *v, const struct sp_json *one,
-                     const struct sp_json *given, unsigned types)
+/* True if the enum, const and type of all parts allow a value, which is an element of values_from.
+ */
+static bool is_enum_value(struct sp_schema *s, const struct sp_schema_view *v,
+                          const struct sp_json *one, const struct sp_json *values_from,
+                          unsigned types)
 {
     const struct sp_json *values;
     const struct sp_schema_part *part;
@@ -109,7 +109,7 @@ static bool is_given(struct sp_schema *s, const struct sp_schema_view *v, const 
     if (!(type_of_value(one) & types)) return false;
     for (size_t i = 0; (part = sp_schema_next(s, v, "enum", &i, &values));) {
         if (!sp_schema_is_short(s, part, "enum", values, SP_SCHEMA_VALUES)) return false;
-        if (values != given && !is_one_of(s, one, values)) return false;
+        if (values != values_from && !is_one_of(s, one, values)) return false;
     }
     for (size_t i = 0; sp_schema_next(s, v, "const", &i, &values);) {
         if (!sp_schema_same_value(s, one, values)) return false;
@@ -117,7 +117,7 @@ static bool is_given(struct sp_schema *s, const struct sp_schema_view *v, const 
     return true;
 }
 
-static uint32_t given_value(struct sp_schema *s, const struct sp_json *one)
+static uint32_t enum_value(struct sp_schema *s, const struct sp_json *one)
 {
     uint32_t node = SP_GRAMMAR_NEVER;
     char *text = NULL;
@@ -132,37 +132,36 @@ static uint32_t given_value(struct sp_schema *s, const struct sp_json *one)
     return node;
 }
 
-/* The value of `const`, or those of `enum`. */
-static uint32_t given_values(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
+/* Matches the value of `const`, or one of `enum`. */
+static uint32_t enum_values(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
 {
     const struct sp_json *values = NULL;
-    unsigned spoken_of = sp_schema_spoken_of(s, v);
+    unsigned keyword_types = sp_schema_keyword_types(s, v);
     bool single = sp_schema_has(s, v, "const");
     const char *key = single ? "const" : "enum";
-    uint32_t ways = SP_GRAMMAR_NEVER;
+    uint32_t choice = SP_GRAMMAR_NEVER;
     size_t i = 0;
     const struct sp_schema_part *part = sp_schema_next(s, v, key, &i, &values);
 
     if (!single && sp_json_kind(values) != SP_JSON_ARRAY) {
         sp_schema_fail(s, part, key, SP_E_INPUT, "expected an array");
-        return ways;
+        return choice;
     }
     for (size_t k = 0; k < (single ? 1 : sp_json_len(values)) && !s->g->err.status; k++) {
         const struct sp_json *one = single ? values : sp_json_at(values, k);
-        if (!is_given(s, v, one, single ? NULL : values, types)) continue;
-        if (type_of_value(one) & spoken_of) {
+        if (!is_enum_value(s, v, one, single ? NULL : values, types)) continue;
+        if (type_of_value(one) & keyword_types) {
             sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
                            "values combined with keywords for their type are not supported");
         }
-        ways = sp_grammar_either(s->g, ways, given_value(s, one));
+        choice = sp_grammar_either(s->g, choice, enum_value(s, one));
     }
-    return ways;
+    return choice;
 }
 
-/* ---- arrays -----------------------------------------------------------------------------------
- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
-/* The view of element `at`, or of those behind all prefixes where `at` is SIZE_MAX. */
+/* The view of element `at`; SIZE_MAX: of the elements after all prefixItems. */
 static void element_view(struct sp_schema *s, const struct sp_schema_view *v, size_t at,
                          struct sp_schema_view *out)
 {
@@ -197,8 +196,8 @@ static size_t longest_prefix(struct sp_schema *s, const struct sp_schema_view *v
     return longest;
 }
 
-/* Elements behind the prefixes, `before` of which are there: any number of commas and elements that
- * makes min to max in all. */
+/* The elements after prefixItems, `before` of which precede: any number of commas and elements
+ * such that the array has min to max elements in all. */
 static uint32_t more_elements(struct sp_schema *s, const struct sp_schema_view *v, size_t before,
                               uint32_t min, uint32_t max, uint32_t end)
 {
@@ -246,32 +245,33 @@ static uint32_t array(struct sp_schema *s, const struct sp_schema_view *v)
     return TEXT(s->g, "[", node);
 }
 
-/* ---- one rule ---------------------------------------------------------------------------------
- */
+/* ---- one rule -------------------------------------------------------------------------------- */
 
 static uint32_t either_type(struct sp_schema *s, const struct sp_schema_view *v, unsigned types)
 {
     struct sp_grammar *g = s->g;
-    uint32_t ways = SP_GRAMMAR_NEVER;
+    uint32_t choice = SP_GRAMMAR_NEVER;
 
-    if (types & SP_TYPE_OBJECT) ways = sp_schema_object(s, v);
-    if (types & SP_TYPE_ARRAY) ways = sp_grammar_either(g, ways, array(s, v));
+    if (types & SP_TYPE_OBJECT) choice = sp_schema_object(s, v);
+    if (types & SP_TYPE_ARRAY) choice = sp_grammar_either(g, choice, array(s, v));
     if (types & SP_TYPE_STRING) {
-        ways = sp_grammar_either(g, ways, sp_schema_string(s, v, SP_GRAMMAR_END));
+        choice = sp_grammar_either(g, choice, sp_schema_string(s, v, SP_GRAMMAR_END));
     }
     if (types & SP_TYPE_INTEGER) {
         bool whole = !(types & SP_TYPE_FRACTION);
-        ways = sp_grammar_either(g, ways, sp_schema_number(s, v, whole, SP_GRAMMAR_END));
+        choice = sp_grammar_either(g, choice, sp_schema_number(s, v, whole, SP_GRAMMAR_END));
     }
     if (types & SP_TYPE_BOOLEAN) {
-        ways = sp_grammar_either(g, ways, TEXT(g, "true", SP_GRAMMAR_END));
-        ways = sp_grammar_either(g, ways, TEXT(g, "false", SP_GRAMMAR_END));
+        choice = sp_grammar_either(g, choice, TEXT(g, "true", SP_GRAMMAR_END));
+        choice = sp_grammar_either(g, choice, TEXT(g, "false", SP_GRAMMAR_END));
     }
-    if (types & SP_TYPE_NULL) ways = sp_grammar_either(g, ways, TEXT(g, "null", SP_GRAMMAR_END));
-    return ways;
+    if (types & SP_TYPE_NULL)
+        choice = sp_grammar_either(g, choice, TEXT(g, "null", SP_GRAMMAR_END));
+    return choice;
 }
 
-/* The first part of which one of several schemas has to be chosen yet, and under which keyword. */
+/* Finds the first part with an anyOf or oneOf from which no branch has been chosen yet, and the
+ * keyword. */
 static bool find_choice(struct sp_schema *s, const struct sp_schema_view *v, size_t *which,
                         const char **key)
 {
@@ -291,12 +291,12 @@ static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, siz
 {
     const struct sp_schema_place place = s->places[v->parts[which].place];
     const struct sp_json *branches = sp_json_get(place.json, key);
-    uint32_t ways = SP_GRAMMAR_NEVER;
+    uint32_t choice = SP_GRAMMAR_NEVER;
     char number[24];
 
     if (sp_json_kind(branches) != SP_JSON_ARRAY || sp_json_len(branches) == 0) {
         sp_schema_fail(s, &v->parts[which], key, SP_E_INPUT, "expected an array of schemas");
-        return ways;
+        return choice;
     }
     if (key[0] == 'o') sp_schema_check_one_of(s, &v->parts[which], branches);
     for (size_t i = 0; i < sp_json_len(branches) && !s->g->err.status; i++) {
@@ -306,10 +306,10 @@ static uint32_t choices(struct sp_schema *s, const struct sp_schema_view *v, siz
         snprintf(number, sizeof number, "%zu", i);
         sp_schema_add(s, &view, sp_json_at(branches, i), place.path, key, number);
         if (view.never) continue;
-        ways = sp_grammar_either(
-            s->g, ways, sp_grammar_call(s->g, sp_schema_rule(s, &view), 1, 1, SP_GRAMMAR_END));
+        choice = sp_grammar_either(
+            s->g, choice, sp_grammar_call(s->g, sp_schema_rule(s, &view), 1, 1, SP_GRAMMAR_END));
     }
-    return ways;
+    return choice;
 }
 
 static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
@@ -322,18 +322,18 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
     if (find_choice(s, v, &which, &key)) return choices(s, v, which, key);
     types = sp_schema_types(s, v);
     if (sp_schema_has(s, v, "enum") || sp_schema_has(s, v, "const")) {
-        return given_values(s, v, types);
+        return enum_values(s, v, types);
     }
-    if (types == SP_TYPE_ANY && sp_schema_spoken_of(s, v) == 0) {
+    if (types == SP_TYPE_ANY && sp_schema_keyword_types(s, v) == 0) {
         return sp_grammar_call(s->g, s->json.value, 1, 1, SP_GRAMMAR_END);
     }
     return either_type(s, v, types);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- whole schemas --------------------------------------------------------------------------- */
 
-/* A rule that nothing can match is a mistake where it stands, not where it is come to. */
+/* Fails for a rule that matches no text, in the place where the schema is and not where it is
+ * used. */
 static void check_possible(struct sp_schema *s, const struct sp_schema_view *v, uint32_t start)
 {
     if (start != SP_GRAMMAR_NEVER || s->g->err.status) return;
@@ -344,7 +344,7 @@ static void check_possible(struct sp_schema *s, const struct sp_schema_view *v, 
 void sp_schema_finish(struct sp_schema *s)
 {
     for (size_t i = 0; i < s->n_jobs && !s->g->err.status; i++) {
-        const struct sp_schema_job job = s->jobs[i]; /* the list grows */
+        const struct sp_schema_job job = s->jobs[i]; /* s->jobs may be reallocated below */
         uint32_t start = value(s, &job.view);
         check_possible(s, &job.view, start);
         sp_grammar_define(s->g, job.rule, start);
@@ -368,7 +368,7 @@ static uint32_t whole(struct sp_grammar *g, const struct sp_json_grammar *json,
     return sp_grammar_call(g, rule, 1, 1, SP_GRAMMAR_END);
 }
 
-/* Of a schema, or of any object. */
+/* Makes the grammar of a schema; NULL: of any JSON object. */
 static enum sp_status make(struct sp_grammar **out, const struct sp_json *root, bool as_object,
                            struct sp_err *err)
 {

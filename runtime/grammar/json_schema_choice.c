@@ -1,5 +1,5 @@
-/* oneOf: a value has to match one branch and no other. A grammar takes either, so branches are only
- * let through where it is seen that no value matches two. */
+/* oneOf: a value has to match exactly one branch. A grammar cannot express "exactly one", so
+ * branches are accepted only if they provably exclude each other. */
 #include "runtime/grammar/json_schema_choice.h"
 #include "format/base/json_equal.h"
 #include "runtime/grammar/json_schema.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is looked at of a branch: itself, and where its reference leads. */
+/* The view of a branch: the branch itself and the targets of its references. */
 static void open_branch(struct sp_schema *s, struct sp_schema_view *view,
                         const struct sp_schema_part *part, const struct sp_json *branches, size_t i)
 {
@@ -26,28 +26,29 @@ bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const st
     return sp_json_equal(&same, a, b, &s->g->err) == SP_OK && same;
 }
 
-/* The values that a schema gives: its const as one, its enum as several. */
-static size_t n_given(const struct sp_json *schema)
+/* The number of values of a schema: 1 for const, the length of enum, 0 for neither. */
+static size_t n_enum_values(const struct sp_json *schema)
 {
     if (sp_json_has(schema, "const")) return 1;
     return sp_json_len(sp_json_get(schema, "enum"));
 }
 
-static const struct sp_json *given(const struct sp_json *schema, size_t i)
+static const struct sp_json *enum_value(const struct sp_json *schema, size_t i)
 {
     if (sp_json_has(schema, "const")) return sp_json_get(schema, "const");
     return sp_json_at(sp_json_get(schema, "enum"), i);
 }
 
-/* Both give values, and none in common. */
-static bool gives_others(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+/* True if both schemas list their values and have none in common. */
+static bool are_disjoint_enums(struct sp_schema *s, const struct sp_json *a,
+                               const struct sp_json *b)
 {
-    for (size_t i = 0; i < n_given(a); i++) {
-        for (size_t k = 0; k < n_given(b); k++) {
-            if (sp_schema_same_value(s, given(a, i), given(b, k))) return false;
+    for (size_t i = 0; i < n_enum_values(a); i++) {
+        for (size_t k = 0; k < n_enum_values(b); k++) {
+            if (sp_schema_same_value(s, enum_value(a, i), enum_value(b, k))) return false;
         }
     }
-    return n_given(a) > 0 && n_given(b) > 0;
+    return n_enum_values(a) > 0 && n_enum_values(b) > 0;
 }
 
 static bool requires(const struct sp_json *schema, const char *name)
@@ -61,27 +62,27 @@ static bool requires(const struct sp_json *schema, const char *name)
     return false;
 }
 
-/* Objects that a property tells apart. One without it is no value of either. */
-static bool are_tagged(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
+/* True if both are objects that require a property whose values differ. */
+static bool are_discriminated(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b)
 {
     const struct sp_json *in_a = sp_json_get(a, "properties"), *in_b = sp_json_get(b, "properties");
 
     for (struct sp_json_iter it = {0}; sp_json_next(in_a, &it);) {
         if (!requires(a, it.key) || !requires(b, it.key)) continue;
-        if (gives_others(s, it.value, sp_json_get(in_b, it.key))) return true;
+        if (are_disjoint_enums(s, it.value, sp_json_get(in_b, it.key))) return true;
     }
     return false;
 }
 
-static bool are_apart(struct sp_schema *s, const struct sp_schema_view *a,
-                      const struct sp_schema_view *b)
+static bool are_exclusive(struct sp_schema *s, const struct sp_schema_view *a,
+                          const struct sp_schema_view *b)
 {
     if ((sp_schema_types(s, a) & sp_schema_types(s, b)) == 0) return true;
     for (size_t i = 0; i < a->n; i++) {
         const struct sp_json *x = s->places[a->parts[i].place].json;
         for (size_t k = 0; k < b->n; k++) {
             const struct sp_json *y = s->places[b->parts[k].place].json;
-            if (gives_others(s, x, y) || are_tagged(s, x, y)) return true;
+            if (are_disjoint_enums(s, x, y) || are_discriminated(s, x, y)) return true;
         }
     }
     return a->never || b->never;
@@ -98,7 +99,7 @@ void sp_schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *pa
         open_branch(s, &a, part, branches, i);
         for (size_t k = i + 1; k < sp_json_len(branches) && !s->g->err.status; k++) {
             open_branch(s, &b, part, branches, k);
-            if (are_apart(s, &a, &b)) continue;
+            if (are_exclusive(s, &a, &b)) continue;
             snprintf(sentence, sizeof sentence,
                      "a value may match both %zu and %zu; anyOf allows that", i, k);
             sp_schema_fail(s, part, "oneOf", SP_E_UNSUPPORTED, sentence);

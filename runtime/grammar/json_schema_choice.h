@@ -4,11 +4,11 @@
 
 #include "runtime/grammar/json_schema.h"
 
-/* False where the grammar has failed, too. */
+/* Compares two JSON values; also false if the grammar has failed. */
 bool sp_schema_same_value(struct sp_schema *s, const struct sp_json *a, const struct sp_json *b);
 
-/* Fails unless no value can match two of the branches of a part's oneOf, as far as that is seen:
- * in their types, their const and enum, or those of a property that both require. */
+/* Records a failure unless the branches of a part's oneOf provably exclude each other: by their
+ * types, by their const and enum, or by those of a property that both require. */
 void sp_schema_check_one_of(struct sp_schema *s, const struct sp_schema_part *part,
                             const struct sp_json *branches);
 

@@ -1,9 +1,10 @@
 /* Numbers between bounds, digit by digit.
  *
- * A number is compared with a bound as it is written: while its digits so far are the bound's, the
- * next one may not be smaller (or larger), and once they differ nothing more is to be watched. So a
- * place is how many digits are there, and whether they are still those of the lower, of the upper
- * bound. Numbers below zero are those above it, mirrored. Bounded numbers have no exponent. */
+ * A number is compared with a bound as it is written: while its digits equal those of the bound,
+ * the next digit may not be smaller (or larger); once they differ, every digit is allowed. So a
+ * node is determined by the number of digits so far, and by whether they equal those of the lower
+ * and of the upper bound. Negative numbers are mirrored positive ones. Bounded numbers have no
+ * exponent. */
 #include "runtime/grammar/json_schema_number.h"
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
@@ -15,15 +16,15 @@
 
 enum { MOST_DIGITS = SP_JSON_WHOLE_DIGITS + SP_JSON_FRACTION_DIGITS };
 
-/* A bound that is not negative, as digits: whole ones without leading zeros (of 0: "0"), then the
- * fraction, filled up with zeros. */
+/* The digits of a non-negative bound: the whole part without leading zeros ("0" for 0), then the
+ * fraction, padded with zeros. */
 struct bound {
     bool is_set, exclusive;
     char digits[MOST_DIGITS + 1];
     size_t n_whole;
 };
 
-/* Signed bounds of a view. */
+/* The signed bounds of a view. */
 struct range {
     bool has_min, has_max, min_exclusive, max_exclusive;
     double min, max;
@@ -33,16 +34,16 @@ struct span {
     struct sp_grammar *g;
     const struct bound *low, *high;
     bool whole;
-    size_t n_whole; /* digits before the point, in hand */
+    size_t n_whole; /* digits before the point of the numbers being built */
     uint32_t next;
-    /* Nodes behind n digits, by whether they are still the bounds' (bit 0: low, bit 1: high). */
+    /* Nodes after n digits, by whether these equal those of the bounds (bit 0: low, bit 1: high).
+     */
     uint32_t at[MOST_DIGITS + 1][4];
 };
 
-/* ---- reading bounds ---------------------------------------------------------------------------
- */
+/* ---- reading bounds -------------------------------------------------------------------------- */
 
-/* |x| as digits; false where it has too many. */
+/* Reads |x| as digits; false if it has too many. */
 static bool read_digits(struct bound *b, double x)
 {
     char text[512], *point;
@@ -50,7 +51,7 @@ static bool read_digits(struct bound *b, double x)
     size_t n_fraction;
 
     if (!(fabs(x) < 1e15)) return false;
-    /* The shortest decimal fraction that is the same number. */
+    /* Finds the shortest decimal fraction that is the same number. */
     for (precision = 0; precision <= SP_JSON_FRACTION_DIGITS; precision++) {
         sp_number_print(text, sizeof text, "%.*f", precision, fabs(x));
         if (!(sp_number_read(text, NULL) < fabs(x)) && !(sp_number_read(text, NULL) > fabs(x)))
@@ -91,7 +92,7 @@ static void read_bound(struct sp_schema *s, const struct sp_schema_view *v, cons
     }
 }
 
-/* Whole numbers have bounds of their own, which are never exclusive. */
+/* Rounds a bound to an integer, which makes it inclusive. */
 static void make_whole(bool has, bool *exclusive, double *bound, double (*towards)(double),
                        int sign)
 {
@@ -103,8 +104,7 @@ static void make_whole(bool has, bool *exclusive, double *bound, double (*toward
     *exclusive = false;
 }
 
-/* ---- digits -----------------------------------------------------------------------------------
- */
+/* ---- digits ---------------------------------------------------------------------------------- */
 
 static bool is_zero_from(const struct bound *b, size_t i)
 {
@@ -114,7 +114,7 @@ static bool is_zero_from(const struct bound *b, size_t i)
     return true;
 }
 
-/* May a number end here, that has the bounds' own digits so far? */
+/* True if a number may end after n digits, which equal those of the bounds in `tight`. */
 static bool may_end(const struct span *p, size_t n, unsigned tight)
 {
     if (tight & 1 && !is_zero_from(p->low, n)) return false;
@@ -130,11 +130,11 @@ static uint32_t digits(struct span *p, char first, char last, uint32_t next)
     return first <= last ? sp_grammar_chars(p->g, &range, 1, next) : SP_GRAMMAR_NEVER;
 }
 
-/* Digit n of a number, when those before it are `tight`. */
-static uint32_t digit_ways(struct span *p, size_t n, unsigned tight)
+/* Digit n of a number whose earlier digits are `tight`. */
+static uint32_t digit_choice(struct span *p, size_t n, unsigned tight)
 {
     char least = n == 0 && p->n_whole > 1 ? '1' : '0', most = '9';
-    uint32_t ways = SP_GRAMMAR_NEVER;
+    uint32_t choice = SP_GRAMMAR_NEVER;
     bool low = tight & 1, high = tight & 2;
 
     if (low && p->low->digits[n] > least) least = p->low->digits[n];
@@ -146,50 +146,49 @@ static uint32_t digit_ways(struct span *p, size_t n, unsigned tight)
         while (last < most && then == 0 && !(low && last + 1 == p->low->digits[n]) &&
                !(high && last + 1 == p->high->digits[n]))
             last++;
-        ways = sp_grammar_either(p->g, ways, digits(p, d, last, p->at[n + 1][then]));
+        choice = sp_grammar_either(p->g, choice, digits(p, d, last, p->at[n + 1][then]));
         d = last;
     }
-    return ways;
+    return choice;
 }
 
-/* The node before the first digit. bounds: those that have as many digits before the point. */
-static uint32_t all_places(struct span *p, unsigned bounds)
+/* The node before the first digit. bounds: those with as many digits before the point. */
+static uint32_t all_digits(struct span *p, unsigned bounds)
 {
     size_t n_digits = p->n_whole + (p->whole ? 0 : SP_JSON_FRACTION_DIGITS);
 
     for (size_t n = n_digits + 1; n-- > 0;) {
         for (unsigned tight = 0; tight < 4; tight++) {
             if (tight & ~bounds) continue;
-            uint32_t ways = n < n_digits ? digit_ways(p, n, tight) : SP_GRAMMAR_NEVER;
-            if (n == p->n_whole && n < n_digits) ways = sp_grammar_text(p->g, ".", 1, ways);
+            uint32_t choice = n < n_digits ? digit_choice(p, n, tight) : SP_GRAMMAR_NEVER;
+            if (n == p->n_whole && n < n_digits) choice = sp_grammar_text(p->g, ".", 1, choice);
             if (n >= p->n_whole && may_end(p, n, tight)) {
-                ways = sp_grammar_either(p->g, ways, p->next);
+                choice = sp_grammar_either(p->g, choice, p->next);
             }
-            p->at[n][tight] = ways;
+            p->at[n][tight] = choice;
         }
     }
     return p->at[0][bounds];
 }
 
-/* Numbers low..high without a sign; bounds that are not set bound nothing. */
+/* Unsigned numbers low..high; a bound that is not set does not limit them. */
 static uint32_t unsigned_range(struct sp_schema *s, const struct bound *low,
                                const struct bound *high, bool whole, uint32_t next)
 {
     struct span p = {.g = s->g, .low = low, .high = high, .whole = whole, .next = next};
     size_t least = low->is_set ? low->n_whole : 1;
     size_t most = high->is_set ? high->n_whole : SP_JSON_WHOLE_DIGITS;
-    uint32_t ways = SP_GRAMMAR_NEVER;
+    uint32_t choice = SP_GRAMMAR_NEVER;
 
     for (p.n_whole = least; p.n_whole <= most; p.n_whole++) {
         unsigned bounds = (unsigned)(low->is_set && p.n_whole == low->n_whole) |
                           (unsigned)(high->is_set && p.n_whole == high->n_whole) << 1;
-        ways = sp_grammar_either(s->g, ways, all_places(&p, bounds));
+        choice = sp_grammar_either(s->g, choice, all_digits(&p, bounds));
     }
-    return ways;
+    return choice;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------
- */
+/* ---- the value ------------------------------------------------------------------------------- */
 
 static bool is_empty(const struct range *r)
 {
@@ -211,7 +210,7 @@ static uint32_t from_zero(struct sp_schema *s, const struct range *r, bool whole
     return unsigned_range(s, &low, &high, whole, next);
 }
 
-/* Zero has no sign. */
+/* Negative numbers. Zero has no sign. */
 static uint32_t below_zero(struct sp_schema *s, const struct range *r, bool whole, uint32_t next)
 {
     struct bound low = {0}, high = {0};
@@ -229,7 +228,7 @@ uint32_t sp_schema_number(struct sp_schema *s, const struct sp_schema_view *v, b
                           uint32_t next)
 {
     struct range r = {0};
-    uint32_t ways;
+    uint32_t choice;
 
     read_bound(s, v, "minimum", 1, &r.has_min, &r.min_exclusive, &r.min);
     read_bound(s, v, "exclusiveMinimum", 1, &r.has_min, &r.min_exclusive, &r.min);
@@ -241,7 +240,7 @@ uint32_t sp_schema_number(struct sp_schema *s, const struct sp_schema_view *v, b
         make_whole(r.has_max, &r.max_exclusive, &r.max, floor, -1);
     }
     if (is_empty(&r) || s->g->err.status) return SP_GRAMMAR_NEVER;
-    ways = from_zero(s, &r, whole, next);
-    if (r.has_min && r.min >= 0) return ways;
-    return sp_grammar_either(s->g, ways, below_zero(s, &r, whole, next));
+    choice = from_zero(s, &r, whole, next);
+    if (r.has_min && r.min >= 0) return choice;
+    return sp_grammar_either(s->g, choice, below_zero(s, &r, whole, next));
 }

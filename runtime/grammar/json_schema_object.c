@@ -1,4 +1,4 @@
-/* Objects: their names in the order of the schema, which of them must be there, and others. */
+/* Objects: properties in the order of the schema, required or optional, then additional ones. */
 #include "runtime/grammar/json_schema_object.h"
 #include "runtime/grammar/json_schema.h"
 
@@ -96,7 +96,7 @@ static uint32_t colon(struct sp_schema *s, uint32_t value, uint32_t next)
     return TEXT(s->g, ":", sp_json_whitespace(&s->json, next));
 }
 
-/* A rule for a name and its value that no part names; 0: there are none. */
+/* The rule of a property that no part names; 0: none is allowed. */
 static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v,
                              const struct sp_schema_names *p)
 {
@@ -112,8 +112,8 @@ static uint32_t other_member(struct sp_schema *s, const struct sp_schema_view *v
     return rule;
 }
 
-/* Built from the last property to the first: `first` is where nothing stands yet, `later` where
- * something does. */
+/* Builds properties from the last to the first: `first` is the node where the object is still
+ * empty, `later` the node after a property. */
 static uint32_t members(struct sp_schema *s, const struct sp_schema_view *v,
                         const struct sp_schema_names *p, uint32_t close)
 {

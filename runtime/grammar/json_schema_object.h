@@ -9,12 +9,12 @@ struct sp_schema_names {
     size_t n, cap;
 };
 
-/* The names that `properties` hold, then those that are only required. */
+/* The names in `properties`, then those that are only in `required`. */
 void sp_schema_find_names(struct sp_schema *s, const struct sp_schema_view *view,
                           struct sp_schema_names *names);
 bool sp_schema_is_required(const struct sp_schema *s, const struct sp_schema_view *view,
                            const char *name);
-/* *out = the view of the value of a property; name NULL: of one that no part names. */
+/* Sets *out to the view of a property's value; name NULL: of a property that no part names. */
 void sp_schema_property(struct sp_schema *s, const struct sp_schema_view *view, const char *name,
                         struct sp_schema_view *out);
 uint32_t sp_schema_object(struct sp_schema *s, const struct sp_schema_view *view);

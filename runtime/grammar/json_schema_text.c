@@ -1,4 +1,4 @@
-/* Strings: their length, a pattern, a format, or not one of some names. */
+/* Strings: length, pattern, format, and strings other than given names. */
 #include "runtime/grammar/json_schema_text.h"
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/json_schema.h"
@@ -24,8 +24,8 @@
 #define OCTET "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 #define LABEL "[A-Za-z0-9]{1,20}(-[A-Za-z0-9]{1,20}){0,2}"
 
-/* All that a format's pattern matches is of the format, if not the other way round: no minute has a
- * 61st second here and no fraction more than nine digits (RFC 3339), e-mail and host names are
+/* Each pattern matches only valid texts of its format, but not all of them: no minute has a 61st
+ * second and no fraction more than nine digits (RFC 3339), e-mail addresses and host names are
  * plain (RFC 5321, RFC 1123), a URI has an authority (RFC 3986). */
 static const struct {
     const char *name, *pattern;
@@ -43,7 +43,7 @@ static const struct {
             "(\\?[A-Za-z0-9._~=&+-]*)?(#[A-Za-z0-9._~-]*)?$"},
 };
 
-/* The pattern of a string with `pattern` or `format`; NULL: it has none. */
+/* The pattern of a `pattern` or `format` keyword; NULL after a failure. */
 static const char *find_pattern(struct sp_schema *s, const struct sp_schema_part *part,
                                 const char *key, const struct sp_json *value, size_t *len)
 {
@@ -106,66 +106,67 @@ uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *v, u
     return matching(s, found, key, found_value, next);
 }
 
-/* ---- other names ------------------------------------------------------------------------------
- */
+/* ---- other names ----------------------------------------------------------------------------- */
 
 static const struct sp_char_range plain[] = {{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}};
 enum { N_PLAIN = sizeof plain / sizeof *plain };
 
-/* What may follow the first characters of a name, as far as it is known yet. */
+/* A node of the path through the sorted names: what may follow a prefix of a name. */
 struct level {
-    uint32_t c;    /* the last of these characters */
-    uint32_t from; /* no name goes on with this one or a larger one */
-    uint32_t ways;
-    bool whole; /* they are a name themselves */
+    uint32_t c;    /* the last character of the prefix */
+    uint32_t from; /* no name added so far continues with this character or a larger one */
+    uint32_t choice;
+    bool whole; /* the prefix is a name itself */
 };
 
-/* A walk along sorted names, which keeps the levels of the one in hand open: levels[d] is behind d
- * of its characters. */
-struct fan {
+/* A walk over the sorted names that keeps the levels of the current one: levels[d] belongs to its
+ * first d characters. */
+struct name_walk {
     struct sp_grammar *g;
     struct level *levels; /* owned */
     size_t n, cap;
-    uint32_t free, end; /* where anything may follow; the quotation mark */
+    uint32_t free, end; /* node that matches any rest; node of the closing quotation mark */
 };
 
-/* With a character from..last, the name is another one for sure. */
-static void turn_off(struct fan *f, struct level *level, uint32_t last)
+/* Adds the characters level->from..last, after which the text differs from every name. */
+static void add_differing(struct name_walk *f, struct level *level, uint32_t last)
 {
     for (size_t i = 0; i < N_PLAIN; i++) {
         struct sp_char_range r = plain[i];
         if (r.first < level->from) r.first = level->from;
         if (r.last > last) r.last = last;
         if (r.first > r.last) continue;
-        level->ways = sp_grammar_either(f->g, level->ways, sp_grammar_chars(f->g, &r, 1, f->free));
+        level->choice =
+            sp_grammar_either(f->g, level->choice, sp_grammar_chars(f->g, &r, 1, f->free));
     }
 }
 
-static void open_level(struct fan *f, uint32_t c)
+static void open_level(struct name_walk *f, uint32_t c)
 {
     if (f->g->err.status) return;
     if (sp_grow(&f->levels, &f->cap, f->n + 1, sizeof *f->levels, &f->g->err)) return;
-    f->levels[f->n++] = (struct level){.c = c, .ways = SP_GRAMMAR_NEVER};
+    f->levels[f->n++] = (struct level){.c = c, .choice = SP_GRAMMAR_NEVER};
 }
 
-static uint32_t finish_level(struct fan *f)
+static uint32_t finish_level(struct name_walk *f)
 {
     struct level *level = &f->levels[--f->n];
 
-    turn_off(f, level, UINT32_MAX);
-    return level->whole ? level->ways : sp_grammar_either(f->g, level->ways, f->end);
+    add_differing(f, level, UINT32_MAX);
+    return level->whole ? level->choice : sp_grammar_either(f->g, level->choice, f->end);
 }
 
-static void close_level(struct fan *f)
+static void close_level(struct name_walk *f)
 {
-    uint32_t c = f->levels[f->n - 1].c, ways = finish_level(f);
+    uint32_t c = f->levels[f->n - 1].c, choice = finish_level(f);
     struct level *below = &f->levels[f->n - 1];
     char text[SP_UTF8_MAX];
     size_t len = sp_utf8_put(text, c);
 
-    if (c > 0) turn_off(f, below, c - 1);
+    if (c > 0) add_differing(f, below, c - 1);
     below->from = c + 1;
-    below->ways = sp_grammar_either(f->g, below->ways, sp_grammar_text(f->g, text, len, ways));
+    below->choice =
+        sp_grammar_either(f->g, below->choice, sp_grammar_text(f->g, text, len, choice));
 }
 
 static bool is_plain(const char *name)
@@ -176,7 +177,7 @@ static bool is_plain(const char *name)
     return true;
 }
 
-static void add_name(struct fan *f, const char *name)
+static void add_name(struct name_walk *f, const char *name)
 {
     size_t depth = 0, at = 0, len = strlen(name);
 
@@ -198,8 +199,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Bytes of UTF-8 are in the order of the characters. */
-static void add_names(struct fan *f, const char *const *names, size_t n)
+/* Adds all names in order. The order of UTF-8 bytes is that of the characters. */
+static void add_names(struct name_walk *f, const char *const *names, size_t n)
 {
     const char **sorted = NULL;
 
@@ -218,8 +219,8 @@ static void add_names(struct fan *f, const char *const *names, size_t n)
 uint32_t sp_schema_other_name(struct sp_schema *s, const char *const *names, size_t n,
                               uint32_t next)
 {
-    struct fan f = {.g = s->g};
-    uint32_t ways = SP_GRAMMAR_NEVER;
+    struct name_walk f = {.g = s->g};
+    uint32_t choice = SP_GRAMMAR_NEVER;
 
     f.end = sp_grammar_text(s->g, "\"", 1, next);
     f.free = sp_grammar_fork(s->g);
@@ -227,7 +228,7 @@ uint32_t sp_schema_other_name(struct sp_schema *s, const char *const *names, siz
     add_names(&f, names, n);
     while (f.n > 1 && !s->g->err.status)
         close_level(&f);
-    if (!s->g->err.status) ways = finish_level(&f);
+    if (!s->g->err.status) choice = finish_level(&f);
     free(f.levels);
-    return sp_grammar_text(s->g, "\"", 1, ways);
+    return sp_grammar_text(s->g, "\"", 1, choice);
 }

@@ -6,7 +6,7 @@
 
 uint32_t sp_schema_string(struct sp_schema *s, const struct sp_schema_view *view, uint32_t next);
 
-/* A string that is none of n names, written without escapes. */
+/* Matches a string without escapes that differs from all n names. */
 uint32_t sp_schema_other_name(struct sp_schema *s, const char *const *names, size_t n,
                               uint32_t next);
 

@@ -1,4 +1,4 @@
-/* Views: which schemas hold at once, and what they say. */
+/* Views: the schemas that a value has to match, and their keywords. */
 #include "runtime/grammar/json_schema_view.h"
 #include "runtime/grammar/json_schema.h"
 
@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What becomes of a keyword. ANNOTATION: says nothing of what is valid. */
+/* How a keyword is treated. ANNOTATION: it does not restrict values and is ignored. */
 enum treatment { ANNOTATION, READ, REFUSED };
 
 static const struct keyword {
     const char *name;
     enum treatment treatment;
-    unsigned types; /* that it speaks of, if not of all */
+    unsigned types; /* to which it applies; 0: to all */
 } keywords[] = {
     {"$anchor", ANNOTATION, 0},
     {"$comment", ANNOTATION, 0},
@@ -96,10 +96,9 @@ void sp_schema_fail(struct sp_schema *s, const struct sp_schema_part *part, cons
     sp_grammar_fail(s->g, status, "%s/%s: %s", s->places[part->place].path, key, what);
 }
 
-/* ---- places -----------------------------------------------------------------------------------
- */
+/* ---- places ---------------------------------------------------------------------------------- */
 
-/* "~" and "/" in a name are "~0" and "~1" in a path (RFC 6901). */
+/* Appends a name to a path, with "~" and "/" written as "~0" and "~1" (RFC 6901). */
 static enum sp_status append_name(struct sp_strbuf *path, const char *name, struct sp_err *err)
 {
     enum sp_status st = sp_strbuf_append(path, "/", 1, err);
@@ -116,7 +115,7 @@ static enum sp_status append_name(struct sp_strbuf *path, const char *name, stru
     return st;
 }
 
-/* Uniqueness and the like ask for nothing when they are false. */
+/* True for a keyword with a value that restricts nothing, such as "uniqueItems": false. */
 static bool is_harmless(const char *key, const struct sp_json *value)
 {
     bool on = true;
@@ -139,7 +138,7 @@ static void check_keywords(struct sp_schema *s, const struct sp_schema_place *pl
     }
 }
 
-/* The number of a place; its keywords are checked when it is new. */
+/* Returns the index of a place. The keywords of a new place are checked. */
 static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const char *path,
                          const char *key, const char *name)
 {
@@ -165,8 +164,7 @@ static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const 
     return (uint32_t)s->n_places++;
 }
 
-/* ---- references -------------------------------------------------------------------------------
- */
+/* ---- references ------------------------------------------------------------------------------ */
 
 static int hex_digit(char c)
 {
@@ -175,7 +173,7 @@ static int hex_digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* The name between two slashes of a pointer, as it is in the document; *pointer moves behind it. */
+/* Decodes one name of a JSON pointer as the document writes it; *pointer moves past it. */
 static void read_name(char *name, const char **pointer)
 {
     const char *p = *pointer;
@@ -205,7 +203,8 @@ static const struct sp_json *member_of(const struct sp_json *json, const char *n
     return *name >= '0' && *name <= '9' && *end == '\0' ? sp_json_at(json, i) : NULL;
 }
 
-/* What "#/$defs/a" leads to; NULL, and a failure: nothing. */
+/* Resolves a reference such as "#/$defs/a"; records a failure and returns NULL if it leads
+ * nowhere. */
 static const struct sp_json *follow(struct sp_schema *s, const struct sp_schema_part *part,
                                     const char *pointer)
 {
@@ -230,10 +229,9 @@ static const struct sp_json *follow(struct sp_schema *s, const struct sp_schema_
     return at;
 }
 
-/* ---- views ------------------------------------------------------------------------------------
- */
+/* ---- views ----------------------------------------------------------------------------------- */
 
-static bool says_more_than_ref(const struct sp_json *json)
+static bool has_more_than_ref(const struct sp_json *json)
 {
     for (struct sp_json_iter it = {0}; sp_json_next(json, &it);) {
         const struct keyword *k = find_keyword(it.key);
@@ -276,8 +274,8 @@ static void add_part(struct sp_schema *s, struct sp_schema_view *v, const struct
     v->parts[v->n++] = (struct sp_schema_part){.place = place};
 }
 
-/* What a part brings along comes to the end of the list, and gets its own turn. */
-static void add_company(struct sp_schema *s, struct sp_schema_view *v, size_t i)
+/* Appends the schemas of a part's $ref and allOf; they are expanded in turn. */
+static void add_referenced(struct sp_schema *s, struct sp_schema_view *v, size_t i)
 {
     const struct sp_schema_part part = v->parts[i];
     const struct sp_json *json = s->places[part.place].json, *all = sp_json_get(json, "allOf");
@@ -309,12 +307,13 @@ void sp_schema_add(struct sp_schema *s, struct sp_schema_view *v, const struct s
 
     add_part(s, v, json, path, key, name);
     for (size_t i = first; i < v->n && !s->g->err.status; i++)
-        add_company(s, v, i);
+        add_referenced(s, v, i);
     if (s->g->err.status) return;
-    /* What only leads elsewhere is no part itself: who goes there directly has the same view. */
+    /* A schema with nothing but $ref is dropped, so that a reference to it and one to its target
+     * have equal views. */
     for (size_t i = first; i < v->n; i++) {
         const struct sp_json *part = s->places[v->parts[i].place].json;
-        if (!sp_json_has(part, "$ref") || says_more_than_ref(part)) v->parts[kept++] = v->parts[i];
+        if (!sp_json_has(part, "$ref") || has_more_than_ref(part)) v->parts[kept++] = v->parts[i];
     }
     v->n = kept;
 }
@@ -400,7 +399,7 @@ uint32_t sp_schema_bound(struct sp_schema *s, const struct sp_schema_view *view,
     return otherwise;
 }
 
-unsigned sp_schema_spoken_of(const struct sp_schema *s, const struct sp_schema_view *view)
+unsigned sp_schema_keyword_types(const struct sp_schema *s, const struct sp_schema_view *view)
 {
     unsigned types = 0;
 

@@ -6,22 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Masks that are kept: 19 KB each for 150 000 tokens. */
+/* Number of cached masks: each takes 19 KB for 150 000 tokens. */
 enum { N_MASKS = 256 };
 
 struct kept {
     uint64_t *bits;            /* owned */
-    struct sp_token_mask mask; /* made of them */
-    uint32_t state;            /* whose it is */
+    struct sp_token_mask mask; /* refers to `bits` */
+    uint32_t state;            /* state of the mask */
 };
 
 struct sp_token_masks {
     struct sp_token_masks_options options;
     struct kept kept[N_MASKS];
     size_t n_kept, oldest;
-    uint32_t *mask_of; /* [n_mask_of] by state: one of those + 1; 0: none; owned */
+    uint32_t *mask_of; /* [n_mask_of] by state: index of its mask + 1; 0: none; owned */
     size_t n_mask_of, cap_mask_of;
-    uint32_t *path; /* [UINT16_MAX + 1] states at the bytes of a token; owned */
+    uint32_t *path; /* [UINT16_MAX + 1] states along the path to a trie node; owned */
 };
 
 enum sp_status sp_token_masks_open(struct sp_token_masks **out,
@@ -73,7 +73,7 @@ enum sp_status sp_token_masks_check_work(const struct sp_token_masks *k, struct 
                    k->options.work);
 }
 
-/* All tokens that a walk from the mask's state reaches. */
+/* Allows all tokens that a walk from the mask's state reaches. */
 static enum sp_status walk(struct sp_token_masks *k, struct kept *m, bool drop, struct sp_err *err)
 {
     const struct sp_token_trie *t = k->options.trie;
@@ -108,7 +108,7 @@ static enum sp_status walk(struct sp_token_masks *k, struct kept *m, bool drop, 
     return SP_OK;
 }
 
-/* And the grammar's own tokens. */
+/* Allows the grammar's own tokens where they may follow. */
 static enum sp_status add_own_tokens(struct sp_token_masks *k, struct kept *m, struct sp_err *err)
 {
     const struct sp_grammar *g = k->options.grammar;
@@ -116,7 +116,8 @@ static enum sp_status add_own_tokens(struct sp_token_masks *k, struct kept *m, s
 
     for (size_t number = 0; number < g->n_tokens; number++) {
         uint32_t state = m->state;
-        if ((st = sp_grammar_matcher_read_own(k->options.matcher, &state, number, err))) return st;
+        if ((st = sp_grammar_matcher_read_token(k->options.matcher, &state, number, err)))
+            return st;
         if (state != SP_STATE_DEAD && g->tokens[number] < k->options.n_vocab) {
             allow(m, g->tokens[number]);
         }
@@ -135,7 +136,7 @@ static size_t count_bits(const uint64_t *bits, size_t n_words)
     return n;
 }
 
-/* A mask to be filled: a new one, or the oldest. */
+/* Returns an empty mask: a new one, or the oldest. */
 static enum sp_status take_mask(struct sp_token_masks *k, struct kept **out, struct sp_err *err)
 {
     size_t n_words = (k->options.n_vocab + 63) / 64;

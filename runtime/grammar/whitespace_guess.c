@@ -4,13 +4,13 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 32 }; /* of brackets, whose blanks are told apart */
+enum { MOST_DEPTH = 32 }; /* levels of brackets that are distinguished */
 
-/* The place before text[behind] where its last byte stood the last time, outside of strings and
- * inside as many brackets: there JSON is indented alike. SIZE_MAX: nowhere. */
-static size_t find_alike(const char *text, size_t behind)
+/* The last place before text[end - 1] with the same byte, outside strings and inside the same
+ * number of brackets; SIZE_MAX: none. */
+static size_t find_alike(const char *text, size_t end)
 {
-    size_t at[MOST_DEPTH], depth = 0, last = behind - 1;
+    size_t at[MOST_DEPTH], depth = 0, last = end - 1;
     bool quoted = false;
 
     for (size_t i = 0; i < MOST_DEPTH; i++)

@@ -94,8 +94,7 @@ void sp_sampler_scratch_free(struct sp_sampler_scratch *s)
     free(s);
 }
 
-/* ---- penalties --------------------------------------------------------------------------------
- */
+/* ---- penalties ------------------------------------------------------------------------------- */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -141,8 +140,7 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
     return SP_OK;
 }
 
-/* ---- truncation -------------------------------------------------------------------------------
- */
+/* ---- truncation ------------------------------------------------------------------------------ */
 
 /* Most probable first, ties by id. */
 static int compare_probs(const void *a, const void *b)
@@ -366,8 +364,7 @@ static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const stru
     return n;
 }
 
-/* ---- distributions ----------------------------------------------------------------------------
- */
+/* ---- distributions --------------------------------------------------------------------------- */
 
 static enum sp_status reserve(struct sp_distribution *d, size_t n, struct sp_err *err)
 {

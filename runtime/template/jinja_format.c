@@ -199,7 +199,7 @@ static enum sp_status build_char(struct sp_jinja_machine *m, struct sp_builder *
                         '<');
 }
 
-/* --- the percent operator --- */
+/* ---- the percent operator -------------------------------------------------------------------- */
 
 struct percent {
     struct sp_value format, arg;
@@ -380,7 +380,7 @@ enum sp_status sp_jinja_percent(struct sp_jinja_machine *m, struct sp_value *out
     return st;
 }
 
-/* --- str.format --- */
+/* ---- str.format ------------------------------------------------------------------------------ */
 
 struct braces {
     struct sp_value format;

@@ -7,8 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- messages of plain texts ------------------------------------------------------------------
- */
+/* ---- messages of plain texts ----------------------------------------------------------------- */
 
 static enum sp_status append_string(struct sp_strbuf *out, const char *text, struct sp_err *err)
 {
@@ -73,8 +72,7 @@ static enum sp_status read_turns(struct sp_json **out, const struct sp_chat_mess
     return st;
 }
 
-/* ---- requests ---------------------------------------------------------------------------------
- */
+/* ---- requests -------------------------------------------------------------------------------- */
 
 static enum sp_status parse(struct sp_json **out, const char *text, const char *name,
                             enum sp_json_strictness strictness, struct sp_err *err)

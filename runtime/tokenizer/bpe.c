@@ -97,8 +97,7 @@ void sp_bpe_close(struct sp_bpe *bpe)
     free(bpe);
 }
 
-/* ---- symbols ----------------------------------------------------------------------------------
- */
+/* ---- symbols --------------------------------------------------------------------------------- */
 
 static uint32_t byte_id(const struct sp_tokmap *map, uint8_t byte)
 {
@@ -162,8 +161,7 @@ static enum sp_status split_symbols(struct sp_bpe *bpe, const char *piece, size_
     return unknown ? sp_id_list_append(&bpe->symbols, unk, err) : SP_OK;
 }
 
-/* ---- merging ----------------------------------------------------------------------------------
- */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 /* The id that a merge makes; SP_ID_NONE for a rank of a damaged file. */
 static uint32_t merged_id(const struct sp_tokmap *map, uint32_t rank)
@@ -321,8 +319,7 @@ static enum sp_status merge_word(struct sp_bpe *bpe, const char *word, size_t le
     return SP_OK;
 }
 
-/* ---- pieces -----------------------------------------------------------------------------------
- */
+/* ---- pieces ---------------------------------------------------------------------------------- */
 
 static void remember(struct known *known, uint32_t hash, const char *word, size_t len,
                      const uint32_t *ids, size_t n)

@@ -45,8 +45,7 @@ enum { REPLACEMENT_LEN = 3 };
 static enum sp_status tell(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                            struct sp_err *err);
 
-/* ---- byte level -------------------------------------------------------------------------------
- */
+/* ---- byte level ------------------------------------------------------------------------------ */
 
 /* Passes on what is valid of held bytes and U+FFFD for what is not; an unfinished character stays
  * held, unless this is the end. */
@@ -91,8 +90,7 @@ static enum sp_status take_bytes(struct sp_detokenizer *d, size_t i, const char 
     return pass_utf8(d, i, false, err);
 }
 
-/* ---- byte fallback ----------------------------------------------------------------------------
- */
+/* ---- byte fallback --------------------------------------------------------------------------- */
 
 static int hex_digit(char c)
 {
@@ -154,8 +152,7 @@ static enum sp_status take_fallback(struct sp_detokenizer *d, size_t i, const ch
     return tell(d, i + 1, text, len, err);
 }
 
-/* ---- strip ------------------------------------------------------------------------------------
- */
+/* ---- strip ----------------------------------------------------------------------------------- */
 
 static bool begins_with(const char *text, size_t len, const struct sp_step *step)
 {
@@ -217,8 +214,7 @@ static enum sp_status strip_fragment(struct sp_detokenizer *d, size_t i, const c
     return st == SP_OK && len ? tell(d, i + 1, text, len, err) : st;
 }
 
-/* ---- the other stages -------------------------------------------------------------------------
- */
+/* ---- the other stages ------------------------------------------------------------------------ */
 
 static enum sp_status replace(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                               struct sp_err *err)
@@ -332,8 +328,7 @@ static enum sp_status end_stage(struct sp_detokenizer *d, size_t i, struct sp_er
     return st;
 }
 
-/* ---- the stream -------------------------------------------------------------------------------
- */
+/* ---- the stream ------------------------------------------------------------------------------ */
 
 static enum sp_status open_stages(struct sp_detokenizer *d, struct sp_err *err)
 {

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what tokens spell ------------------------------------------------------------------------
- */
+/* ---- what tokens spell ----------------------------------------------------------------------- */
 
 struct speller {
     const struct sp_tokenizer *tokenizer;
@@ -112,12 +111,11 @@ static enum sp_status find_drop(struct sp_token_trie *t, struct speller *s, stru
         (st = sp_detokenizer_feed(s->stream, id, &text, &len, err))) {
         return st;
     }
-    t->drops_blank = len > 0 && len < t->at[id + 1] - t->at[id];
+    t->drops_space = len > 0 && len < t->at[id + 1] - t->at[id];
     return SP_OK;
 }
 
-/* ---- the tree ---------------------------------------------------------------------------------
- */
+/* ---- the tree -------------------------------------------------------------------------------- */
 
 struct spelling {
     const char *bytes;

@@ -22,7 +22,7 @@ struct sp_token_trie {
     char *bytes;
     uint32_t *at; /* [n_ids + 1] token i spells bytes[at[i] .. at[i + 1]) */
     size_t n_ids;
-    bool drops_blank; /* a text loses the blank that its first token begins with */
+    bool drops_space; /* a text loses the blank that its first token begins with */
 };
 
 /* Special tokens spell nothing: they are in no text. So do those of more than 65535 bytes. */

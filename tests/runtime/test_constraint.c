@@ -128,7 +128,7 @@ static void masks(void **state)
         uint32_t ids[16] = {7, 7}, ends[] = {N_VOCAB - 1, 1000};
         tokenizing_open(&t, v->json, strlen(v->json), NULL);
         assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
-        assert_int_equal(trie->drops_blank, i == 1);
+        assert_int_equal(trie->drops_space, i == 1);
         struct sp_constraint_options options = {
             .grammar = g, .trie = trie, .n_vocab = N_VOCAB, .start = 2, .ends = ends, .n_ends = 2};
         assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
