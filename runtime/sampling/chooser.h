@@ -1,10 +1,11 @@
-/* How tokens are chosen from logits: the one place where greedy and sampled generation differ.
+/* The interface that chooses tokens from logits: the only place where greedy and sampled
+ * generation differ.
  *
- * The same chooser serves the draft and the target. Coupled (greedy, or sampling with the
- * position's own noise): both make the same choice from their own logits, and a draft is right
- * exactly where the target would have drawn the same token anyway. Rejection: the draft's choice is
- * accepted with probability min(1, p/q), else the target draws from the normalised max(p - q, 0)
- * (Leviathan et al. 2023). */
+ * The same chooser serves the draft and the target. Coupled acceptance (greedy, or sampling with
+ * noise that is keyed by the position): draft and target make the same choice from their own
+ * logits, so a draft token is accepted exactly if the target would have chosen it anyway.
+ * Rejection sampling: the draft token is accepted with probability min(1, p/q), else the target
+ * draws from the normalised max(p - q, 0) (Leviathan et al. 2023). */
 #ifndef SP_RUNTIME_SAMPLING_CHOOSER_H
 #define SP_RUNTIME_SAMPLING_CHOOSER_H
 
@@ -18,19 +19,20 @@
 #define SP_NO_DRAFT_TOKEN UINT32_MAX
 
 struct sp_chooser {
-    /* *id = the draft's token for position `pos`, given every token before it: ids[0..pos-1].
-     * *confidence (NULL: not asked for) = how sure the draft is of it, 0..1: a hint, whose meaning
-     * is learned from what is accepted. */
+    /* Chooses the draft token for position `pos`, given all tokens before it, ids[0..pos-1].
+     * *confidence (may be NULL) estimates how likely the target accepts it, 0..1. The number is
+     * only a hint: the draft length controller learns its meaning from acceptances. */
     enum sp_status (*propose)(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,
                               struct sp_err *err);
-    /* The draft's token for position `pos` is ids[pos], whatever anybody's logits say. *possible,
-     * true before, becomes false where the target will never choose it. NULL: nothing to say. */
+    /* Takes over ids[pos] as the draft token of position `pos`, without logits. *possible is true
+     * on entry and becomes false if the target can never choose that token. NULL: the chooser
+     * keeps no state of draft tokens. */
     enum sp_status (*adopt)(void *state, bool *possible, const uint32_t *ids, size_t pos,
                             struct sp_err *err);
-    /* *id = the target's token for position `pos`; equal to `guess` (what propose gave there, or
-     * SP_NO_DRAFT_TOKEN) means accepted. A non-finite logit is SP_E_INPUT. Which token comes out
-     * depends on the arguments and the seed alone. */
+    /* Chooses the target's token for position `pos`. draft_token is the token that propose or
+     * adopt gave for it, or SP_NO_DRAFT_TOKEN; an equal *id means that it was accepted.
+     * SP_E_INPUT: a logit is not finite. *id depends on the arguments and the seed alone. */
     enum sp_status (*choose)(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t draft_token,
                              struct sp_err *err);

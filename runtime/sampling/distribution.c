@@ -1,4 +1,5 @@
-/* Rows of logits to distributions, and draws from them (the transforms that sampler.h lists). */
+/* Turns rows of logits into distributions and draws from them; distribution.h lists the
+ * transforms. */
 #include "runtime/sampling/distribution.h"
 
 #include "format/base/mem.h"
@@ -20,8 +21,8 @@ struct sp_sampler_scratch {
     float *logits;                /* [n_vocab] after bias and penalties */
     double *probs;                /* [n_vocab] */
     struct candidate *candidates; /* [n_vocab] */
-    struct sp_top_n *ranks[2]; /* [n_vocab]: candidates in the order that a truncation asks for */
-    uint32_t *recent;          /* sorted history */
+    struct sp_top_n *ranks[2]; /* [n_vocab] sort keys of the candidates, and scratch for sorting */
+    uint32_t *recent;          /* the history, sorted by id */
     size_t cap_recent;
 };
 
@@ -142,7 +143,7 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
 
 /* ---- truncation ------------------------------------------------------------------------------ */
 
-/* Most probable first, ties by id. */
+/* Orders by descending probability, ties by ascending id. */
 static int compare_probs(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
@@ -158,8 +159,8 @@ static int compare_candidate_ids(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Is x a worse candidate than y? */
-static bool worse(const struct candidate *x, const struct candidate *y)
+/* True if x ranks after y. */
+static bool ranks_after(const struct candidate *x, const struct candidate *y)
 {
     return compare_probs(x, y) > 0;
 }
@@ -169,7 +170,7 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
     for (;;) {
         size_t worst = i;
         for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < n; child++) {
-            if (worse(&heap[child], &heap[worst])) worst = child;
+            if (ranks_after(&heap[child], &heap[worst])) worst = child;
         }
         if (worst == i) return;
         struct candidate swap = heap[i];
@@ -179,9 +180,9 @@ static void sift_down(struct candidate *heap, size_t n, size_t i)
     }
 }
 
-/* The k largest logits as candidates (a heap whose root is the worst of them), `prob` holding the
- * logit. 0 < k < n_vocab. */
-static void take_top(struct sp_sampler_scratch *s, size_t k)
+/* Collects the k largest logits as candidates, 0 < k < n_vocab: a heap whose root ranks last.
+ * `prob` holds the logit. */
+static void collect_top_k(struct sp_sampler_scratch *s, size_t k)
 {
     struct candidate *c = s->candidates;
 
@@ -191,15 +192,15 @@ static void take_top(struct sp_sampler_scratch *s, size_t k)
             c[i] = next;
             for (size_t j = i + 1 == k ? k / 2 : 0; j-- > 0;)
                 sift_down(c, k, j);
-        } else if (worse(&c[0], &next)) {
+        } else if (ranks_after(&c[0], &next)) {
             c[0] = next;
             sift_down(c, k, 0);
         }
     }
 }
 
-/* Logits in `prob` become probabilities. */
-static void soften_few(struct candidate *c, size_t n, double temperature)
+/* Softmax over the logits in `prob`. */
+static void softmax_candidates(struct candidate *c, size_t n, double temperature)
 {
     double max = c[0].prob, sum = 0;
 
@@ -213,9 +214,9 @@ static void soften_few(struct candidate *c, size_t n, double temperature)
         c[i].prob /= sum;
 }
 
-/* The probabilities of the whole vocabulary. Eight running sums by id % 8, added as a tree, are the
- * sum: one after the other would wait for each addition. */
-static void soften_all(struct sp_sampler_scratch *s, double temperature)
+/* Softmax over the whole vocabulary. The sum is eight running sums by id % 8, added as a tree: a
+ * single running sum would wait for every addition. */
+static void softmax_all(struct sp_sampler_scratch *s, double temperature)
 {
     size_t n = s->n_vocab, best = s->vector->argmax(s->logits, n);
     double *p = s->probs, sums[8] = {0}, sum;
@@ -228,8 +229,9 @@ static void soften_all(struct sp_sampler_scratch *s, double temperature)
         p[i] /= sum;
 }
 
-/* Those of at least `least` as candidates. */
-static size_t take_likely(struct sp_sampler_scratch *s, double least)
+/* Collects the tokens with a probability of at least `least` as candidates and returns their
+ * number. */
+static size_t collect_above(struct sp_sampler_scratch *s, double least)
 {
     struct candidate *c = s->candidates;
     size_t n = 0;
@@ -241,8 +243,9 @@ static size_t take_likely(struct sp_sampler_scratch *s, double least)
     return n;
 }
 
-/* Keeps, in the order of the n ranks, the candidates before which less than p has been kept. They
- * stay in ascending id; *sum is what they add up to. */
+/* Keeps the shortest prefix of the candidates, in the order of the n ranks, whose probabilities
+ * add up to p or more, but at least one. The kept candidates are in ascending id; *sum is their
+ * total. */
 static size_t keep_mass(struct sp_sampler_scratch *s, size_t n, double p, double *sum)
 {
     struct candidate *c = s->candidates;
@@ -261,7 +264,7 @@ static size_t keep_mass(struct sp_sampler_scratch *s, size_t n, double p, double
     return kept;
 }
 
-/* The bits of x >= 0: as integers in the same order. */
+/* The bits of x >= 0, which order like x when compared as integers. */
 static uint64_t bits_of(double x)
 {
     uint64_t bits;
@@ -270,11 +273,12 @@ static uint64_t bits_of(double x)
     return bits;
 }
 
-/* Tokens whose surprise is closest to the entropy come first; what is kept adds up to 1 again. */
+/* Typical-p: keeps the candidates whose surprise -ln(prob) is closest to the entropy, and
+ * renormalises. */
 static size_t keep_typical(struct sp_sampler_scratch *s, size_t n, double p)
 {
     struct candidate *c = s->candidates;
-    double *surprise = s->probs; /* whose numbers are in the candidates by now */
+    double *surprise = s->probs; /* reused as scratch: the candidates hold the probabilities */
     double entropy = 0, sum;
 
     for (size_t i = 0; i < n; i++) {
@@ -291,14 +295,14 @@ static size_t keep_typical(struct sp_sampler_scratch *s, size_t n, double p)
     return n;
 }
 
-/* All of n tokens below (1 - p) / n together hold less than 1 - p: none of them is reached. A
- * little lower, lest rounding put even the best below it. */
+/* A probability below which no token can be in the nucleus: n tokens below (1 - p) / n have less
+ * than 1 - p in total. The factor keeps rounding from excluding the most probable token. */
 static double floor_of_nucleus(size_t n, double p)
 {
     return .999 * (1 - p) / (double)n;
 }
 
-/* The most probable first. */
+/* Top-p: keeps the most probable candidates. */
 static size_t keep_nucleus(struct sp_sampler_scratch *s, size_t n, double p)
 {
     struct candidate *c = s->candidates;
@@ -326,34 +330,34 @@ static size_t keep_min(struct candidate *c, size_t n, double min_p)
     return kept;
 }
 
-/* Does every token have a part in the distribution? */
-static bool takes_all(const struct sp_sampling *s, size_t n_vocab)
+/* True if no option truncates the distribution. */
+static bool keeps_all(const struct sp_sampling *s, size_t n_vocab)
 {
     bool top = s->top_k > 0 && (size_t)s->top_k < n_vocab;
 
     return !top && !(s->typical_p < 1) && !(s->top_p < 1) && !(s->min_p > 0);
 }
 
-/* Steps 3 and 4; returns how many candidates there are, in ascending id: of the whole vocabulary
- * those that step 5 may keep. */
+/* Steps 3 and 4 of distribution.h. Returns the number of candidates, in ascending id; without
+ * top-k they are the tokens that step 5 may keep. */
 static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
 {
     struct candidate *c = scratch->candidates;
     size_t n = scratch->n_vocab, k = s->top_k > 0 ? (size_t)s->top_k : n;
 
     if (k < n) {
-        take_top(scratch, k);
+        collect_top_k(scratch, k);
         qsort(c, k, sizeof *c, compare_candidate_ids);
-        soften_few(c, k, (double)s->temperature);
+        softmax_candidates(c, k, (double)s->temperature);
         return k;
     }
-    soften_all(scratch, (double)s->temperature);
-    if (s->typical_p < 1) return take_likely(scratch, 0);
-    if (s->top_p < 1) return take_likely(scratch, floor_of_nucleus(n, (double)s->top_p));
-    return take_likely(scratch, 0);
+    softmax_all(scratch, (double)s->temperature);
+    if (s->typical_p < 1) return collect_above(scratch, 0);
+    if (s->top_p < 1) return collect_above(scratch, floor_of_nucleus(n, (double)s->top_p));
+    return collect_above(scratch, 0);
 }
 
-/* Steps 3 to 5; returns how many candidates are left, in ascending id. */
+/* Steps 3 to 5 of distribution.h. Returns the number of candidates left, in ascending id. */
 static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
 {
     size_t n = find_candidates(scratch, s);
@@ -384,14 +388,15 @@ void sp_distribution_release(struct sp_distribution *d)
     memset(d, 0, sizeof *d);
 }
 
-/* The whole vocabulary. */
-static enum sp_status take_all(struct sp_distribution *out, struct sp_sampler_scratch *scratch,
-                               double temperature, struct sp_err *err)
+/* The distribution over the whole vocabulary. */
+static enum sp_status distribution_of_all(struct sp_distribution *out,
+                                          struct sp_sampler_scratch *scratch, double temperature,
+                                          struct sp_err *err)
 {
     enum sp_status st = reserve(out, scratch->n_vocab, err);
 
     if (st) return st;
-    soften_all(scratch, temperature);
+    softmax_all(scratch, temperature);
     memcpy(out->probs, scratch->probs, scratch->n_vocab * sizeof *out->probs);
     for (size_t i = 0; i < scratch->n_vocab; i++)
         out->ids[i] = (uint32_t)i;
@@ -409,7 +414,7 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
     double sum = 0;
     size_t n_vocab = logits->n, n;
 
-    /* A draft may know fewer tokens than the target: only its own take part. */
+    /* A draft's vocabulary may be smaller than the target's. */
     scratch->n_vocab = n_vocab;
     memcpy(scratch->logits, logits->row, n_vocab * sizeof *logits->row);
     if (logits->best == SIZE_MAX) {
@@ -429,8 +434,8 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
         out->n = 1;
         return SP_OK;
     }
-    if (takes_all(sampling, n_vocab))
-        return take_all(out, scratch, (double)sampling->temperature, err);
+    if (keeps_all(sampling, n_vocab))
+        return distribution_of_all(out, scratch, (double)sampling->temperature, err);
     n = truncate_candidates(scratch, sampling);
     if ((st = reserve(out, n, err))) return st;
     for (size_t i = 0; i < n; i++)
@@ -443,22 +448,23 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
     return SP_OK;
 }
 
-/* -ln u >= 1 - u: where even that is too much, the logarithm is not needed. */
+/* Draws by exponential noise -ln u. Since -ln u >= 1 - u, the logarithm is skipped where the bound
+ * already loses. */
 uint32_t sp_distribution_draw(const struct sp_distribution *d, const struct sp_vector *vector,
                               uint64_t seed, uint64_t position, enum sp_purpose purpose,
                               double *clarity)
 {
-    enum { AT_A_TIME = 256 };
+    enum { BLOCK = 256 };
     uint64_t key = sp_rng_key(seed, position, purpose);
-    double best = HUGE_VAL, second = HUGE_VAL, noise[AT_A_TIME];
+    double best = HUGE_VAL, second = HUGE_VAL, noise[BLOCK];
     size_t winner = 0;
 
     for (size_t i = 0; i < d->n; i++) {
         double u, e, bar = clarity ? second : best;
-        if (i % AT_A_TIME == 0) {
-            vector->uniform(noise, d->ids + i, d->n - i < AT_A_TIME ? d->n - i : AT_A_TIME, key);
+        if (i % BLOCK == 0) {
+            vector->uniform(noise, d->ids + i, d->n - i < BLOCK ? d->n - i : BLOCK, key);
         }
-        u = noise[i % AT_A_TIME];
+        u = noise[i % BLOCK];
         if (!(d->probs[i] > 0) || 1 - u >= bar * d->probs[i]) continue;
         e = -sp_log(u) / d->probs[i];
         if (e < best) {

@@ -6,18 +6,18 @@
 
 #include <string.h>
 
-/* softmax(logits)[best], piece by piece: the row itself stays as it is. */
+/* Computes softmax(logits)[best] in blocks, without changing the row. */
 static double probability(const struct sp_vector *vector, const struct sp_logits *logits)
 {
-    enum { PIECE = 1024 };
-    _Alignas(64) float piece[PIECE];
+    enum { BLOCK = 1024 };
+    _Alignas(64) float block[BLOCK];
     double total = 0;
 
-    for (size_t i = 0; i < logits->n; i += PIECE) {
-        size_t len = logits->n - i < PIECE ? logits->n - i : PIECE;
+    for (size_t i = 0; i < logits->n; i += BLOCK) {
+        size_t len = logits->n - i < BLOCK ? logits->n - i : BLOCK;
         float max, sum;
-        memcpy(piece, logits->row + i, len * sizeof *piece);
-        vector->softmax(piece, 0, len, &max, &sum);
+        memcpy(block, logits->row + i, len * sizeof *block);
+        vector->softmax(block, 0, len, &max, &sum);
         total += (double)sum * sp_exp((double)max - (double)logits->row[logits->best]);
     }
     return 1 / total;
@@ -48,6 +48,6 @@ struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector)
 {
     struct sp_chooser chooser = {.propose = propose, .choose = choose};
 
-    memcpy(&chooser.state, &vector, sizeof vector); /* only ever read */
+    memcpy(&chooser.state, &vector, sizeof vector); /* drops const: the state is only read */
     return chooser;
 }

@@ -4,7 +4,8 @@
 
 #include "runtime/sampling/chooser.h"
 
-/* The largest logit, ties to the lowest id; its probability is the confidence. Borrows `vector`. */
+/* Chooses the largest logit, ties to the lowest id; its softmax probability is the confidence.
+ * Borrows `vector`. */
 struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector);
 
 #endif

@@ -1,8 +1,8 @@
-/* Sequences that are sampled together: options and recent tokens of each, in slots.
+/* Samples a batch of sequences; each has a slot with its options and recent tokens.
  *
- * The transforms are the dear part, the draw is cheap: slots that want the same of the same row (a
- * prompt's last row, from which many answers begin; equal options; equal recent tokens, where
- * penalties look at them) share one pass of the transforms, and each draws with its own seed. */
+ * The transforms are expensive, the draw is cheap. Slots with the same row (such as a prompt's
+ * last row, from which many answers begin), equal options and, if penalties are set, equal recent
+ * tokens share one pass of the transforms; each slot draws with its own seed. */
 #include "runtime/sampling/distribution.h"
 
 #include "format/base/mem.h"
@@ -14,9 +14,9 @@
 struct slot {
     bool used;
     struct sp_sampling options; /* biases owned */
-    uint32_t *ring;             /* [size] the last tokens; token i of the sequence at i % size */
+    uint32_t *ring;             /* [size] the last tokens; token i of the sequence is at i % size */
     size_t size;
-    uint64_t count; /* tokens of the sequence so far: the position of the next one */
+    uint64_t count; /* number of tokens so far, which is the position of the next one */
 };
 
 struct sp_sampler {
@@ -26,9 +26,9 @@ struct sp_sampler {
     const struct sp_vector *vector;
     struct sp_sampler_scratch *scratch;
     struct sp_distribution distribution;
-    uint32_t *recent[2]; /* recent tokens of the row in hand, and of one compared with it */
+    uint32_t *recent[2]; /* recent tokens of the current row, and of a row compared with it */
     size_t cap_recent[2];
-    bool *sampled; /* [n] rows of the batch in hand */
+    bool *sampled; /* [n] rows of the batch that are done */
     size_t cap_sampled;
 };
 
@@ -168,10 +168,10 @@ enum sp_status sp_sampler_commit(struct sp_sampler *s, size_t i, const uint32_t 
     return SP_OK;
 }
 
-/* The last `size` tokens of ring and drafts together, as two spans; the ring's part may wrap and is
- * then unrolled into `room` ([size] ids). */
+/* The last `size` tokens of ring and drafts, as two spans. The ring's part is copied to `buffer`
+ * ([size] ids), since it may wrap. */
 static struct sp_history recent(const struct slot *slot, const struct sp_sampler_row *row,
-                                uint32_t *room)
+                                uint32_t *buffer)
 {
     size_t size = slot->options.repeat_last_n ? slot->size : 0;
     size_t drafts = row->n_drafts < size ? row->n_drafts : size;
@@ -179,35 +179,35 @@ static struct sp_history recent(const struct slot *slot, const struct sp_sampler
     size_t older = size - drafts < kept ? size - drafts : kept;
 
     for (size_t i = 0; i < older; i++) {
-        room[i] = slot->ring[(slot->count - older + i) % slot->size];
+        buffer[i] = slot->ring[(slot->count - older + i) % slot->size];
     }
     return (struct sp_history){
-        .older = room,
+        .older = buffer,
         .n_older = older,
         .newer = drafts ? row->drafts + (row->n_drafts - drafts) : NULL,
         .n_newer = drafts,
     };
 }
 
-/* A row of the batch with all that its distribution depends on. */
-struct wish {
+/* A row of the batch with everything that its distribution depends on. */
+struct query {
     const struct sp_sampler_row *row;
     const struct slot *slot;
     struct sp_history history;
 };
 
-static enum sp_status make_wish(struct wish *wish, struct sp_sampler *s, int room,
-                                const struct sp_sampler_row *row, struct sp_err *err)
+static enum sp_status make_query(struct query *query, struct sp_sampler *s, int buffer,
+                                 const struct sp_sampler_row *row, struct sp_err *err)
 {
     struct slot *slot = NULL;
     enum sp_status st = get_slot(&slot, s, row->slot, err);
 
     if (st) return st;
-    if ((st = sp_grow(&s->recent[room], &s->cap_recent[room], slot->size, sizeof *s->recent[room],
-                      err))) {
+    if ((st = sp_grow(&s->recent[buffer], &s->cap_recent[buffer], slot->size,
+                      sizeof *s->recent[buffer], err))) {
         return st;
     }
-    *wish = (struct wish){row, slot, recent(slot, row, s->recent[room])};
+    *query = (struct query){row, slot, recent(slot, row, s->recent[buffer])};
     return SP_OK;
 }
 
@@ -242,7 +242,7 @@ static bool same_biases(const struct sp_sampling *a, const struct sp_sampling *b
     return true;
 }
 
-/* All that transforms look at: not the seed. */
+/* Compares the options that the transforms use; the seed is not among them. */
 static bool same_options(const struct sp_sampling *a, const struct sp_sampling *b)
 {
     return same_float(a->temperature, b->temperature) && a->top_k == b->top_k &&
@@ -253,44 +253,44 @@ static bool same_options(const struct sp_sampling *a, const struct sp_sampling *
            same_float(a->frequency_penalty, b->frequency_penalty) && same_biases(a, b);
 }
 
-static bool same_wish(const struct wish *a, const struct wish *b)
+static bool same_query(const struct query *a, const struct query *b)
 {
     if (a->row->logits != b->row->logits) return false;
     if (!same_options(&a->slot->options, &b->slot->options)) return false;
     return !sp_sampling_looks_back(&a->slot->options) || same_history(&a->history, &b->history);
 }
 
-static uint64_t position(const struct wish *wish)
+static uint64_t position(const struct query *query)
 {
-    return wish->slot->count + wish->row->n_drafts;
+    return query->slot->count + query->row->n_drafts;
 }
 
-static uint32_t draw(const struct sp_sampler *s, const struct wish *wish)
+static uint32_t draw(const struct sp_sampler *s, const struct query *query)
 {
-    return sp_distribution_draw(&s->distribution, s->vector, wish->slot->options.seed,
-                                position(wish), SP_PURPOSE_TOKEN, NULL);
+    return sp_distribution_draw(&s->distribution, s->vector, query->slot->options.seed,
+                                position(query), SP_PURPOSE_TOKEN, NULL);
 }
 
-/* Row `first`, and those behind it that wish the same. */
+/* Samples row `first` and all later rows with an equal distribution. */
 static enum sp_status sample_alike(struct sp_sampler *s, uint32_t *ids,
                                    const struct sp_sampler_row *rows, size_t first, size_t n,
                                    struct sp_err *err)
 {
-    struct wish wish, other;
+    struct query query, other;
     struct sp_logits logits;
     enum sp_status st;
 
-    if ((st = make_wish(&wish, s, 0, &rows[first], err))) return st;
-    logits = sp_logits_of(s->vector, wish.row->logits, s->n_vocab);
-    if ((st = sp_sampler_distribution(&s->distribution, s->scratch, &wish.slot->options, &logits,
-                                      &wish.history, position(&wish), err))) {
+    if ((st = make_query(&query, s, 0, &rows[first], err))) return st;
+    logits = sp_logits_of(s->vector, query.row->logits, s->n_vocab);
+    if ((st = sp_sampler_distribution(&s->distribution, s->scratch, &query.slot->options, &logits,
+                                      &query.history, position(&query), err))) {
         return st;
     }
-    ids[first] = draw(s, &wish);
+    ids[first] = draw(s, &query);
     for (size_t i = first + 1; i < n; i++) {
-        if (s->sampled[i] || rows[i].logits != wish.row->logits) continue;
-        if ((st = make_wish(&other, s, 1, &rows[i], err))) return st;
-        if (!same_wish(&wish, &other)) continue;
+        if (s->sampled[i] || rows[i].logits != query.row->logits) continue;
+        if ((st = make_query(&other, s, 1, &rows[i], err))) return st;
+        if (!same_query(&query, &other)) continue;
         ids[i] = draw(s, &other);
         s->sampled[i] = true;
     }

@@ -12,7 +12,7 @@ struct sp_sampling_chooser {
     struct sp_sampler_scratch *scratch;
     struct sp_distribution p, rest;
     struct sp_distribution
-        *q; /* [max_draft_len + 1] of the proposal's positions, at pos % of these */
+        *q; /* [max_draft_len + 1] distributions of draft tokens; position pos is at pos % n_q */
     size_t n_q;
 };
 
@@ -61,8 +61,9 @@ static enum sp_status distribution(struct sp_sampling_chooser *c, struct sp_dist
     return sp_sampler_distribution(out, c->scratch, &c->options, logits, &history, pos, err);
 }
 
-/* Coupled, a guess is right when it wins the target's draw under the same noise, which is the surer
- * the clearer it won the draft's; by rejection, min(1, p/q) is the surer the larger q. */
+/* The confidence: if coupled, the draft token is accepted when it also wins the target's draw
+ * under the same noise, which is more likely the clearer it won the draft's. With rejection
+ * sampling, min(1, p/q) tends to grow with q. */
 static enum sp_status propose(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,
                               struct sp_err *err)
@@ -80,7 +81,8 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
     return SP_OK;
 }
 
-/* Certain, so that rejection accepts it with its probability in the target. */
+/* Stores a distribution that is certain of the token, so that rejection sampling accepts it with
+ * its probability in the target. */
 static enum sp_status adopt(void *state, bool *possible, const uint32_t *ids, size_t pos,
                             struct sp_err *err)
 {

@@ -1,4 +1,4 @@
-/* The chooser that draws from the distribution of a row. */
+/* The chooser that draws from the distribution of a row, coupled or with rejection sampling. */
 #ifndef SP_RUNTIME_SAMPLING_SAMPLING_CHOOSER_H
 #define SP_RUNTIME_SAMPLING_SAMPLING_CHOOSER_H
 

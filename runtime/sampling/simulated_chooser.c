@@ -3,7 +3,7 @@
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/vector/rng.h"
 
-/* The work of a greedy choice; a coin is as sure as it is biased. */
+/* Does the work of a greedy choice; the confidence is the simulated acceptance rate. */
 static enum sp_status propose(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,
                               struct sp_err *err)

@@ -1,7 +1,7 @@
-/* A chooser that only pretends: guesses are right as often as a coin says, whatever the logits are.
+/* A mock chooser that accepts each draft token with a fixed probability, whatever the logits are.
  *
- * Proposing and verifying cost what they cost with the real choice, so a run answers "how fast
- * would this be with a draft of acceptance P". Its text means nothing. */
+ * Proposing and verifying take the same work as with a greedy chooser, so a run measures the speed
+ * with a draft of that acceptance rate. Its text is meaningless. */
 #ifndef SP_RUNTIME_SAMPLING_SIMULATED_CHOOSER_H
 #define SP_RUNTIME_SAMPLING_SIMULATED_CHOOSER_H
 

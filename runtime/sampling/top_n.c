@@ -9,8 +9,8 @@ static size_t digit_of(uint64_t key, size_t digit)
     return key >> (BITS * digit) & (N_VALUES - 1);
 }
 
-/* Counts of a digit's values -> where each value begins. */
-static void add_up(size_t *counts)
+/* Turns the counts of a digit's values into the index at which each value begins. */
+static void prefix_sums(size_t *counts)
 {
     size_t begin = 0;
 
@@ -21,8 +21,8 @@ static void add_up(size_t *counts)
     }
 }
 
-/* From the least digit to the greatest, each time in the order of the last (radix sort). A digit
- * that all share moves nothing. */
+/* Radix sort from the least significant digit, each pass in the order of the last. A digit that is
+ * equal in all keys is skipped. */
 void sp_top_n_sort(struct sp_top_n *ranks, struct sp_top_n *spare, size_t n)
 {
     size_t counts[N_DIGITS][N_VALUES] = {{0}};
@@ -35,7 +35,7 @@ void sp_top_n_sort(struct sp_top_n *ranks, struct sp_top_n *spare, size_t n)
     for (size_t digit = 0; digit < N_DIGITS && n > 0; digit++) {
         struct sp_top_n *swap = from;
         if (counts[digit][digit_of(from[0].key, digit)] == n) continue;
-        add_up(counts[digit]);
+        prefix_sums(counts[digit]);
         for (size_t i = 0; i < n; i++)
             to[counts[digit][digit_of(from[i].key, digit)]++] = from[i];
         from = to;

@@ -1,12 +1,13 @@
-/* Leftmost, and of several tokens that begin at one place the longest. Then come the flags: a token
- * inside a word is passed over, and white space around one may belong to it. */
+/* The search finds the leftmost added token, and the longest of those that begin at one place.
+ * Then its flags apply: a token that must stand alone is skipped inside a word, and whitespace
+ * around a token may become part of it. */
 #include "runtime/tokenizer/added_tokens.h"
 
 #include "format/base/unicode.h"
 
 #include <string.h>
 
-/* The edges of a node, as a range; an empty one where the file is damaged. */
+/* The edges of a node as a range, which is empty if the file is damaged. */
 static void edges_of(const struct sp_tokmap_tree *tree, size_t node, size_t *begin, size_t *end)
 {
     *begin = sp_get32(tree->first + 4 * node);
@@ -28,7 +29,7 @@ void sp_added_init(struct sp_added *added, const struct sp_tokmap *map,
         added->first[tree->edges[e]] = (uint32_t)e + 1;
 }
 
-/* The node that `byte` leads to, 0 for none. */
+/* The child of a node for `byte`, 0 for none. */
 static size_t step(const struct sp_tokmap_tree *tree, size_t node, uint8_t byte)
 {
     size_t low, high;
@@ -46,7 +47,7 @@ static size_t step(const struct sp_tokmap_tree *tree, size_t node, uint8_t byte)
     return 0;
 }
 
-/* The longest token that begins at `pos`: its id, and its end. */
+/* The longest token that begins at `pos`: returns its id and sets its end. */
 static uint32_t longest_at(const struct sp_added_walk *walk, size_t pos, size_t *end)
 {
     const struct sp_tokmap_tree *tree = walk->added->tree;
@@ -85,7 +86,8 @@ static bool find(struct sp_added_walk *walk, size_t *begin, size_t *end, uint32_
         *id = longest_at(walk, at, end);
         walk->pos = *id == SP_ID_NONE ? at + 1 : *end;
         *begin = at;
-        /* A tree of a damaged file may hold parts of characters. */
+        /* Matches inside a character are ignored: the tree of a damaged file may contain parts of
+         * characters. */
         if (*id != SP_ID_NONE && is_boundary(walk, at) && is_boundary(walk, *end)) return true;
     }
     walk->pos = walk->len;
@@ -101,19 +103,19 @@ static bool inside_word(const struct sp_added_walk *walk, size_t begin, size_t e
     return end < walk->len && sp_char_is_word(sp_utf8_next(walk->text, walk->len, &end));
 }
 
-/* Left over white space, but not into what has been handed out. */
+/* Extends a match to the left over whitespace, but not into spans that have been returned. */
 static size_t strip_left(const struct sp_added_walk *walk, size_t begin)
 {
-    while (begin > walk->taken) {
+    while (begin > walk->returned) {
         size_t before = sp_utf8_prev(walk->text, begin), at = before;
         if (!sp_char_is_space(sp_utf8_next(walk->text, walk->len, &at))) break;
         begin = before;
     }
-    return begin > walk->taken ? begin : walk->taken;
+    return begin > walk->returned ? begin : walk->returned;
 }
 
-/* Right over white space. The last run is remembered: tokens that are white space themselves would
- * otherwise look through it again and again. */
+/* Extends a match to the right over whitespace. The last run is remembered: otherwise tokens that
+ * are whitespace themselves would scan it again and again. */
 static size_t strip_right(struct sp_added_walk *walk, size_t end)
 {
     if (end >= walk->space_begin && end < walk->space_end) return walk->space_end;
@@ -127,7 +129,7 @@ static size_t strip_right(struct sp_added_walk *walk, size_t end)
     return end;
 }
 
-/* Applies the flags to a match; false: it does not count. */
+/* Applies the token's flags to a match; false: the match is ignored. */
 static bool accept(struct sp_added_walk *walk, uint32_t id, size_t *begin, size_t *end)
 {
     uint8_t flags = walk->added->map->token_flags[id];
@@ -139,40 +141,40 @@ static bool accept(struct sp_added_walk *walk, uint32_t id, size_t *begin, size_
     return true;
 }
 
-/* The search goes on at the unextended end of a match, so a token of white space may be found
- * within what the one before it took along; text behind it is then handed out once more, as the
- * reference does. */
+/* The search continues at the end of a match before its extension, so a whitespace token may be
+ * found inside the whitespace that extended the token before it. The text after it is then
+ * returned a second time, as the reference implementation does. */
 bool sp_added_next(struct sp_added_walk *walk, size_t *begin, size_t *end, uint32_t *id)
 {
-    size_t plain = walk->taken;
+    size_t plain = walk->returned;
 
-    if (walk->waiting) {
-        *id = walk->waiting - 1;
-        *begin = walk->taken;
-        *end = walk->taken = walk->waiting_end;
-        walk->waiting = 0;
+    if (walk->next_id) {
+        *id = walk->next_id - 1;
+        *begin = walk->returned;
+        *end = walk->returned = walk->waiting_end;
+        walk->next_id = 0;
         return true;
     }
     while (find(walk, begin, end, id)) {
         if (!accept(walk, *id, begin, end)) continue;
-        if (*begin >= *end) { /* all of it was taken along by the token before */
-            plain = walk->taken = *end;
+        if (*begin >= *end) { /* the token before it has taken the whole match */
+            plain = walk->returned = *end;
             continue;
         }
         if (*begin <= plain) {
-            walk->taken = *end;
+            walk->returned = *end;
             return true;
         }
-        walk->waiting = *id + 1;
+        walk->next_id = *id + 1;
         walk->waiting_end = *end;
-        *end = walk->taken = *begin;
+        *end = walk->returned = *begin;
         *begin = plain;
         *id = SP_ID_NONE;
         return true;
     }
     if (plain >= walk->len) return false;
     *begin = plain;
-    *end = walk->taken = walk->len;
+    *end = walk->returned = walk->len;
     *id = SP_ID_NONE;
     return true;
 }

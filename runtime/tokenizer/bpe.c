@@ -1,10 +1,10 @@
-/* Three speeds. A piece seen before is copied from a small table. A short piece keeps its symbols
- * in a row and looks for the best pair by walking along it. A long one links its symbols in a list
- * and keeps the pairs in a heap, so that a word of n bytes takes n log n steps.
+/* Three algorithms by the length of a piece. The ids of short pieces are cached. A short piece
+ * keeps its symbols in an array and searches it linearly for the best pair. A long piece keeps its
+ * symbols in a linked list and its pairs in a heap, so that a word of n bytes takes n log n steps.
  *
- * In vocabularies that work on characters a piece is often a whole document. Where no merge can
- * join the two characters at a place, the text can be cut there without changing the result, which
- * gives words again (SP_TOKMAP_CUT). */
+ * In vocabularies of characters a piece is often a whole document. Where no merge can join the two
+ * characters at a place, the text can be cut there without changing the result, so the document
+ * falls into words again (SP_TOKMAP_CUT). */
 #include "runtime/tokenizer/bpe.h"
 
 #include "format/base/mem.h"
@@ -14,34 +14,35 @@
 #include <string.h>
 
 enum {
-    FEW = 40, /* so many symbols are merged by walking along the row */
-    KNOWN_TEXT = 26,
-    KNOWN_IDS = 8,
-    MIN_KNOWN = 64,
-    MAX_KNOWN = 8192, /* half a megabyte: it should stay in the second-level cache */
+    MAX_SHORT = 40, /* most symbols of a short piece */
+    CACHED_TEXT = 26,
+    CACHED_IDS = 8,
+    MIN_CACHED = 64,
+    MAX_CACHED =
+        8192, /* entries of the cache: half a megabyte, which fits in a second-level cache */
 };
 
-/* A short piece and its ids; 64 bytes. */
-struct known {
+/* A cached piece and its ids; 64 bytes. */
+struct cached {
     uint32_t hash;
     uint8_t len; /* 0: free */
     uint8_t n_ids;
-    char text[KNOWN_TEXT];
-    uint32_t ids[KNOWN_IDS];
+    char text[CACHED_TEXT];
+    uint32_t ids[CACHED_IDS];
 };
 
 struct symbol {
     uint32_t id;
-    uint32_t rank; /* of the merge with the next one, or SP_ID_NONE */
+    uint32_t rank; /* rank of the merge with the next symbol, or SP_ID_NONE */
     uint32_t prev, next;
 };
 
 struct sp_bpe {
     const struct sp_tokmap *map;
-    uint32_t ascii[128]; /* ids of characters */
-    struct known *known; /* [n_known], a power of two */
-    size_t n_known;
-    struct sp_id_list symbols; /* of the piece, before merging */
+    uint32_t ascii[128];   /* ids of characters */
+    struct cached *cached; /* [n_cached], a power of two */
+    size_t n_cached;
+    struct sp_id_list symbols; /* of the current piece, before merging */
     struct symbol *list;
     size_t list_cap;
     uint64_t *heap; /* rank << 32 | position of the left symbol */
@@ -72,10 +73,10 @@ enum sp_status sp_bpe_open(struct sp_bpe **out, const struct sp_tokmap *map, siz
 
     if ((st = sp_new(&bpe, 1, sizeof *bpe, err))) return st;
     bpe->map = map;
-    bpe->n_known = MIN_KNOWN;
-    while (bpe->n_known < text_size / 16 && bpe->n_known < MAX_KNOWN)
-        bpe->n_known *= 2;
-    if ((st = sp_new(&bpe->known, bpe->n_known, sizeof *bpe->known, err))) goto done;
+    bpe->n_cached = MIN_CACHED;
+    while (bpe->n_cached < text_size / 16 && bpe->n_cached < MAX_CACHED)
+        bpe->n_cached *= 2;
+    if ((st = sp_new(&bpe->cached, bpe->n_cached, sizeof *bpe->cached, err))) goto done;
     if (!(map->flags & SP_TOKMAP_BYTES)) {
         for (unsigned c = 0; c < 128; c++)
             bpe->ascii[c] = find(map, &(char){(char)c}, 1);
@@ -90,7 +91,7 @@ done:
 void sp_bpe_close(struct sp_bpe *bpe)
 {
     if (bpe == NULL) return;
-    free(bpe->known);
+    free(bpe->cached);
     free(bpe->symbols.at);
     free(bpe->list);
     free(bpe->heap);
@@ -106,7 +107,7 @@ static uint32_t byte_id(const struct sp_tokmap *map, uint8_t byte)
     return id < map->n_ids ? id : SP_ID_NONE;
 }
 
-/* Appends the tokens of all bytes of a character, or nothing when one is missing. */
+/* Appends the tokens of all bytes of a character, or nothing if one of them is missing. */
 static enum sp_status append_bytes(struct sp_bpe *bpe, const char *text, size_t len, bool *done,
                                    struct sp_err *err)
 {
@@ -124,9 +125,9 @@ static enum sp_status append_bytes(struct sp_bpe *bpe, const char *text, size_t 
     return SP_OK;
 }
 
-/* What the model starts from: one id per character, or per byte where it works on bytes. As in the
- * reference, tokens of single bytes do not push out an unknown token that is waiting to be fused.
- */
+/* Splits a piece into its first symbols: one id per character, or per byte in a byte-level model.
+ * As in the reference implementation, byte tokens are not placed before an unknown token that is
+ * waiting to be fused. */
 static enum sp_status split_symbols(struct sp_bpe *bpe, const char *piece, size_t len,
                                     struct sp_err *err)
 {
@@ -163,7 +164,7 @@ static enum sp_status split_symbols(struct sp_bpe *bpe, const char *piece, size_
 
 /* ---- merging --------------------------------------------------------------------------------- */
 
-/* The id that a merge makes; SP_ID_NONE for a rank of a damaged file. */
+/* The id that a merge creates; SP_ID_NONE for a rank of a damaged file. */
 static uint32_t merged_id(const struct sp_tokmap *map, uint32_t rank)
 {
     uint32_t id = sp_get32(map->merged + 4 * (size_t)rank);
@@ -173,7 +174,7 @@ static uint32_t merged_id(const struct sp_tokmap *map, uint32_t rank)
 
 static void merge_few(const struct sp_tokmap *map, uint32_t *ids, size_t *n_ids)
 {
-    uint32_t ranks[FEW]; /* of the pair that begins here */
+    uint32_t ranks[MAX_SHORT]; /* rank of the pair that begins at a symbol */
     size_t n = *n_ids;
 
     for (size_t i = 0; i + 1 < n; i++)
@@ -217,7 +218,8 @@ static void sift_down(uint64_t *heap, size_t n, size_t i)
     heap[i] = moving;
 }
 
-/* There is always room: a merge takes one pair off and adds at most two, see merge_many. */
+/* Pushes a pair. The heap has enough space: a merge removes one pair and adds at most two, see
+ * merge_many. */
 static void push(struct sp_bpe *bpe, uint32_t rank, size_t at)
 {
     uint64_t key = (uint64_t)rank << 32 | at;
@@ -254,25 +256,27 @@ static void merge_at(struct sp_bpe *bpe, uint32_t i, uint32_t id)
     struct symbol *s = &bpe->list[i];
 
     s->id = id;
-    bpe->list[s->next].rank = SP_ID_NONE; /* dead: what the heap still holds of it is stale */
+    bpe->list[s->next].rank =
+        SP_ID_NONE; /* removed: entries of the heap that refer to it are stale */
     s->next = bpe->list[s->next].next;
     if (s->next != SP_ID_NONE) bpe->list[s->next].prev = i;
     update(bpe, i);
     if (s->prev != SP_ID_NONE) update(bpe, s->prev);
 }
 
-/* Each of the at most n - 1 merges pops one entry and pushes at most two, so 2 n are enough. */
+/* Merges a long piece. Each of the at most n - 1 merges pops one entry and pushes at most two, so
+ * a heap of 2 n entries suffices. */
 static enum sp_status merge_many(struct sp_bpe *bpe, uint32_t *ids, size_t *n_ids,
                                  struct sp_err *err)
 {
-    size_t n = *n_ids, out = 0, room;
+    size_t n = *n_ids, out = 0, capacity;
     enum sp_status st;
 
-    if (n >= SP_ID_NONE || !sp_mul(&room, n, 2)) {
+    if (n >= SP_ID_NONE || !sp_mul(&capacity, n, 2)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "a word of %zu characters", n);
     }
     if ((st = sp_grow(&bpe->list, &bpe->list_cap, n, sizeof *bpe->list, err))) return st;
-    if ((st = sp_grow(&bpe->heap, &bpe->heap_cap, room, sizeof *bpe->heap, err))) return st;
+    if ((st = sp_grow(&bpe->heap, &bpe->heap_cap, capacity, sizeof *bpe->heap, err))) return st;
     bpe->heap_n = 0;
     for (size_t i = 0; i < n; i++) {
         bpe->list[i] = (struct symbol){
@@ -289,7 +293,7 @@ static enum sp_status merge_many(struct sp_bpe *bpe, uint32_t *ids, size_t *n_id
     while (bpe->heap_n) {
         uint64_t top = pop(bpe);
         uint32_t at = (uint32_t)top, rank = (uint32_t)(top >> 32);
-        if (bpe->list[at].rank != rank) continue; /* the pair has changed since */
+        if (bpe->list[at].rank != rank) continue; /* the pair has changed since it was pushed */
         uint32_t id = merged_id(bpe->map, rank);
         if (id != SP_ID_NONE) merge_at(bpe, at, id);
     }
@@ -306,7 +310,7 @@ static enum sp_status merge_word(struct sp_bpe *bpe, const char *word, size_t le
     enum sp_status st;
 
     if ((st = split_symbols(bpe, word, len, err))) return st;
-    if (symbols->n > FEW) {
+    if (symbols->n > MAX_SHORT) {
         if ((st = merge_many(bpe, symbols->at, &symbols->n, err))) return st;
     } else if (symbols->n > 1) {
         merge_few(bpe->map, symbols->at, &symbols->n);
@@ -321,45 +325,45 @@ static enum sp_status merge_word(struct sp_bpe *bpe, const char *word, size_t le
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-static void remember(struct known *known, uint32_t hash, const char *word, size_t len,
+static void remember(struct cached *cached, uint32_t hash, const char *word, size_t len,
                      const uint32_t *ids, size_t n)
 {
-    if (n > KNOWN_IDS) return;
-    known->hash = hash;
-    known->len = (uint8_t)len;
-    known->n_ids = (uint8_t)n;
-    memcpy(known->text, word, len);
-    if (n) memcpy(known->ids, ids, n * sizeof *ids);
+    if (n > CACHED_IDS) return;
+    cached->hash = hash;
+    cached->len = (uint8_t)len;
+    cached->n_ids = (uint8_t)n;
+    memcpy(cached->text, word, len);
+    if (n) memcpy(cached->ids, ids, n * sizeof *ids);
 }
 
 static enum sp_status encode_word(struct sp_bpe *bpe, const char *word, size_t len, bool whole,
                                   struct sp_id_list *ids, struct sp_err *err)
 {
     uint64_t hash = sp_word_hash(word, len);
-    struct known *known = len <= KNOWN_TEXT ? &bpe->known[hash & (bpe->n_known - 1)] : NULL;
+    struct cached *cached = len <= CACHED_TEXT ? &bpe->cached[hash & (bpe->n_cached - 1)] : NULL;
     size_t before = ids->n;
     uint32_t id = SP_ID_NONE;
     enum sp_status st;
 
-    if (known != NULL && known->len == len && known->hash == (uint32_t)(hash >> 32) &&
-        memcmp(known->text, word, len) == 0) {
-        st = sp_grow(&ids->at, &ids->cap, ids->n + KNOWN_IDS, sizeof *ids->at, err);
+    if (cached != NULL && cached->len == len && cached->hash == (uint32_t)(hash >> 32) &&
+        memcmp(cached->text, word, len) == 0) {
+        st = sp_grow(&ids->at, &ids->cap, ids->n + CACHED_IDS, sizeof *ids->at, err);
         if (st) return st;
-        memcpy(ids->at + ids->n, known->ids, sizeof known->ids);
-        ids->n += known->n_ids;
+        memcpy(ids->at + ids->n, cached->ids, sizeof cached->ids);
+        ids->n += cached->n_ids;
         return SP_OK;
     }
     if (whole && bpe->map->flags & SP_TOKMAP_IGNORE_MERGES) {
         id = sp_tokmap_find(bpe->map, word, len, hash);
     }
     st = id != SP_ID_NONE ? sp_id_list_append(ids, id, err) : merge_word(bpe, word, len, ids, err);
-    if (st == SP_OK && known != NULL) {
-        remember(known, (uint32_t)(hash >> 32), word, len, ids->at + before, ids->n - before);
+    if (st == SP_OK && cached != NULL) {
+        remember(cached, (uint32_t)(hash >> 32), word, len, ids->at + before, ids->n - before);
     }
     return st;
 }
 
-/* The end of the stretch that begins at `begin` and that merges may join throughout. */
+/* The end of the span that begins at `begin` and contains no place where the text can be cut. */
 static size_t find_cut(const struct sp_tokmap *map, const char *piece, size_t len, size_t begin)
 {
     for (size_t i = begin + 1; i < len; i++) {

@@ -1,5 +1,5 @@
-/* Byte pair encoding of one piece of text: merge the adjacent pair of lowest rank, the leftmost of
- * equals, until no merge applies. */
+/* Byte pair encoding of one piece (pre-token) of text: merges the adjacent pair of lowest rank,
+ * the leftmost of equals, until no merge applies. */
 #ifndef SP_RUNTIME_TOKENIZER_BPE_H
 #define SP_RUNTIME_TOKENIZER_BPE_H
 
@@ -13,15 +13,15 @@ struct sp_id_list {
 SP_MUST_CHECK enum sp_status sp_id_list_append(struct sp_id_list *ids, uint32_t id,
                                                struct sp_err *err);
 
-/* The scratch of one encoding, and the ids of short pieces met so far. */
+/* The buffers of one encoding, and a cache of the ids of short pieces. */
 struct sp_bpe;
 
-/* text_size: of the whole text that will follow in pieces; it sizes the memory of pieces. */
+/* text_size: length of the whole text, whose pieces follow; it determines the size of the cache. */
 SP_MUST_CHECK enum sp_status sp_bpe_open(struct sp_bpe **out, const struct sp_tokmap *map,
                                          size_t text_size, struct sp_err *err);
 void sp_bpe_close(struct sp_bpe *bpe); /* NULL is fine */
 
-/* Appends the ids of a piece, which is not empty. */
+/* Appends the ids of a non-empty piece. */
 SP_MUST_CHECK enum sp_status sp_bpe_encode(struct sp_bpe *bpe, const char *piece, size_t len,
                                            struct sp_id_list *ids, struct sp_err *err);
 

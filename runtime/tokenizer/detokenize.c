@@ -1,10 +1,10 @@
-/* Each step of the decoder becomes a stage that is told tokens and tells the next stage what became
- * of them; the last stage appends to the output. A stage behind a "fuse" is told fragments of one
- * long token; what can only be done to a whole token then waits for the end (no published tokenizer
- * has such a step but Strip, which does not wait).
+/* Each step of the tokenizer's decoder becomes a stage, which receives tokens and passes its
+ * output to the next stage; the last one appends to the result. A stage after a "fuse" receives
+ * fragments of one long token. Steps that need the whole token then wait for the end (of published
+ * tokenizers only Strip follows a fuse, and it does not wait).
  *
- * sp_tokenizer_decode runs the same stages with `whole` set: runs of byte tokens then wait for
- * their end, as the reference decides on them as a whole. */
+ * sp_tokenizer_decode runs the same stages with `whole` set: a run of byte tokens then waits for
+ * its end, since the reference implementation decides on whole runs. */
 #include "runtime/tokenizer/detokenize.h"
 
 #include "format/tokenizer/byte_level.h"
@@ -17,16 +17,16 @@
 
 struct stage {
     const struct sp_rewrite *rewrite; /* borrowed from the tokenizer */
-    bool fused;                       /* it is told fragments of one token */
-    struct sp_strbuf
-        held; /* bytes not decided on: of a character, a byte run, a token to be whole */
-    struct sp_strbuf made; /* what it made of one token */
-    size_t n_tokens;       /* told so far */
-    size_t checked;        /* byte run: whole characters at the beginning of what is held */
-    bool broken;           /* byte run: it cannot become valid any more */
-    bool begun;            /* strip: something else than what is stripped has come */
-    size_t n_stripped;     /* strip: at the start */
-    size_t n_trailing;     /* strip: held back, maybe the end */
+    bool fused;                       /* it receives fragments of one token */
+    struct sp_strbuf pending; /* undecided bytes: of a character, of a byte run, or of a token that
+                                 must be whole */
+    struct sp_strbuf output;  /* output for one token */
+    size_t n_tokens;          /* tokens received */
+    size_t checked; /* byte run: length of the complete characters at the beginning of `pending` */
+    bool broken;    /* byte run: it is not valid UTF-8 */
+    bool started;   /* strip: text other than the stripped content has been seen */
+    size_t n_stripped; /* strip: occurrences removed at the start */
+    size_t n_trailing; /* strip: occurrences that may be the end */
 };
 
 struct sp_detokenizer {
@@ -35,58 +35,58 @@ struct sp_detokenizer {
     struct stage stages[SP_MAX_STEPS];
     size_t n;
     struct sp_regex_matcher *matcher;
-    struct sp_strbuf spelled; /* a token of bytes in the alphabet */
+    struct sp_strbuf spelled; /* a token of bytes, spelled in the byte-level alphabet */
     struct sp_strbuf out;
 };
 
 static const char replacement[] = "\xEF\xBF\xBD"; /* U+FFFD */
 enum { REPLACEMENT_LEN = 3 };
 
-static enum sp_status tell(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
-                           struct sp_err *err);
+static enum sp_status pass_on(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                              struct sp_err *err);
 
 /* ---- byte level ------------------------------------------------------------------------------ */
 
-/* Passes on what is valid of held bytes and U+FFFD for what is not; an unfinished character stays
- * held, unless this is the end. */
+/* Passes on the valid pending bytes, with U+FFFD for invalid ones. An unfinished character stays
+ * pending unless this is the end. */
 static enum sp_status pass_utf8(struct sp_detokenizer *d, size_t i, bool end, struct sp_err *err)
 {
     struct stage *s = &d->stages[i];
     size_t done = 0, n;
     enum sp_status st;
 
-    s->made.len = 0;
-    while (done < s->held.len) {
-        size_t valid = sp_utf8_valid(s->held.at + done, s->held.len - done);
-        if ((st = sp_strbuf_append(&s->made, s->held.at + done, valid, err))) return st;
+    s->output.len = 0;
+    while (done < s->pending.len) {
+        size_t valid = sp_utf8_valid(s->pending.at + done, s->pending.len - done);
+        if ((st = sp_strbuf_append(&s->output, s->pending.at + done, valid, err))) return st;
         done += valid;
-        if (done == s->held.len) break;
-        enum sp_utf8 kind = sp_utf8_scan(s->held.at + done, s->held.len - done, &n);
+        if (done == s->pending.len) break;
+        enum sp_utf8 kind = sp_utf8_scan(s->pending.at + done, s->pending.len - done, &n);
         if (kind == SP_UTF8_PARTIAL && !end) break;
-        if ((st = sp_strbuf_append(&s->made, replacement, REPLACEMENT_LEN, err))) return st;
+        if ((st = sp_strbuf_append(&s->output, replacement, REPLACEMENT_LEN, err))) return st;
         done += n;
     }
     if (done) {
-        s->held.len -= done;
-        memmove(s->held.at, s->held.at + done, s->held.len);
+        s->pending.len -= done;
+        memmove(s->pending.at, s->pending.at + done, s->pending.len);
     }
-    return s->made.len ? tell(d, i + 1, s->made.at, s->made.len, err) : SP_OK;
+    return s->output.len ? pass_on(d, i + 1, s->output.at, s->output.len, err) : SP_OK;
 }
 
-/* Bytes of a token, as they are or out of the alphabet. */
+/* Receives the bytes of a token; `spelled`: in the byte-level alphabet. */
 static enum sp_status take_bytes(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                                  bool spelled, struct sp_err *err)
 {
-    struct sp_strbuf *held = &d->stages[i].held;
+    struct sp_strbuf *pending = &d->stages[i].pending;
     size_t n = len;
     enum sp_status st;
 
-    if ((st = sp_strbuf_reserve(held, len, err))) return st;
-    if (!spelled || !sp_byte_level_decode(held->at + held->len, &n, text, len)) {
-        if (len) memcpy(held->at + held->len, text, len);
+    if ((st = sp_strbuf_reserve(pending, len, err))) return st;
+    if (!spelled || !sp_byte_level_decode(pending->at + pending->len, &n, text, len)) {
+        if (len) memcpy(pending->at + pending->len, text, len);
         n = len;
     }
-    held->len += n;
+    pending->len += n;
     return pass_utf8(d, i, false, err);
 }
 
@@ -100,7 +100,8 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* "<0xHH>" as a byte, else -1. The reference's number parser also takes "+H". */
+/* Parses "<0xHH>" into a byte, else returns -1. Like the number parser of the reference
+ * implementation it accepts "+H". */
 static int parse_byte(const char *text, size_t len)
 {
     if (len != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
@@ -108,18 +109,18 @@ static int parse_byte(const char *text, size_t len)
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-/* Ends a run: its text, or one U+FFFD for each of its bytes. */
+/* Ends a byte run: passes on its text, or one U+FFFD for each of its bytes. */
 static enum sp_status end_run(struct sp_detokenizer *d, size_t i, struct sp_err *err)
 {
     struct stage *s = &d->stages[i];
-    bool valid = !s->broken && s->checked == s->held.len;
+    bool valid = !s->broken && s->checked == s->pending.len;
     enum sp_status st = SP_OK;
 
-    if (valid && s->held.len) st = tell(d, i + 1, s->held.at, s->held.len, err);
-    for (size_t k = 0; !valid && k < s->held.len && st == SP_OK; k++) {
-        st = tell(d, i + 1, replacement, REPLACEMENT_LEN, err);
+    if (valid && s->pending.len) st = pass_on(d, i + 1, s->pending.at, s->pending.len, err);
+    for (size_t k = 0; !valid && k < s->pending.len && st == SP_OK; k++) {
+        st = pass_on(d, i + 1, replacement, REPLACEMENT_LEN, err);
     }
-    s->held.len = s->checked = 0;
+    s->pending.len = s->checked = 0;
     return st;
 }
 
@@ -130,14 +131,15 @@ static enum sp_status take_byte(struct sp_detokenizer *d, size_t i, uint8_t byte
     size_t n;
     enum sp_status st;
 
-    if ((st = sp_strbuf_append(&s->held, (const char *)&byte, 1, err))) return st;
+    if ((st = sp_strbuf_append(&s->pending, (const char *)&byte, 1, err))) return st;
     if (!s->broken) {
-        enum sp_utf8 kind = sp_utf8_scan(s->held.at + s->checked, s->held.len - s->checked, &n);
+        enum sp_utf8 kind =
+            sp_utf8_scan(s->pending.at + s->checked, s->pending.len - s->checked, &n);
         if (kind == SP_UTF8_CHAR) s->checked += n;
         s->broken = kind == SP_UTF8_BAD;
     }
-    /* A broken run stays broken, so its bytes need not wait for one another. */
-    return s->broken || (!d->whole && s->checked == s->held.len) ? end_run(d, i, err) : SP_OK;
+    /* A broken run stays broken, so its bytes are passed on one by one. */
+    return s->broken || (!d->whole && s->checked == s->pending.len) ? end_run(d, i, err) : SP_OK;
 }
 
 static enum sp_status take_fallback(struct sp_detokenizer *d, size_t i, const char *text,
@@ -149,7 +151,7 @@ static enum sp_status take_fallback(struct sp_detokenizer *d, size_t i, const ch
     if (byte >= 0) return take_byte(d, i, (uint8_t)byte, err);
     if ((st = end_run(d, i, err))) return st;
     d->stages[i].broken = false;
-    return tell(d, i + 1, text, len, err);
+    return pass_on(d, i + 1, text, len, err);
 }
 
 /* ---- strip ----------------------------------------------------------------------------------- */
@@ -170,7 +172,7 @@ static size_t strip_start(const struct sp_step *step, size_t times, const char *
     return n;
 }
 
-/* How often the content stands at the end, at most `times`. */
+/* Counts how often the content is repeated at the end, up to `times`. */
 static size_t count_trailing(const struct sp_step *step, size_t times, const char *text, size_t len)
 {
     size_t n = 0;
@@ -188,10 +190,11 @@ static enum sp_status strip_token(struct sp_detokenizer *d, size_t i, const char
 
     strip_start(step, step->a, &text, &len);
     len -= count_trailing(step, step->b, text, len) * step->text_len;
-    return tell(d, i + 1, text, len, err);
+    return pass_on(d, i + 1, text, len, err);
 }
 
-/* A fragment of one long token: the start is stripped once, and what may be the end waits. */
+/* Strips a fragment of one long token: the start is stripped once, and content that may be the end
+ * is kept back. */
 static enum sp_status strip_fragment(struct sp_detokenizer *d, size_t i, const char *text,
                                      size_t len, struct sp_err *err)
 {
@@ -199,19 +202,19 @@ static enum sp_status strip_fragment(struct sp_detokenizer *d, size_t i, const c
     const struct sp_step *step = &s->rewrite->step;
     enum sp_status st = SP_OK;
 
-    if (!s->begun) s->n_stripped += strip_start(step, step->a - s->n_stripped, &text, &len);
+    if (!s->started) s->n_stripped += strip_start(step, step->a - s->n_stripped, &text, &len);
     if (len == 0) return SP_OK;
-    s->begun = true;
+    s->started = true;
     size_t trailing = count_trailing(step, step->b, text, len);
     bool all = trailing * step->text_len == len;
     size_t release = s->n_trailing;
     if (all) release = s->n_trailing + trailing > step->b ? s->n_trailing + trailing - step->b : 0;
     for (size_t k = 0; k < release && st == SP_OK; k++) {
-        st = tell(d, i + 1, step->text, step->text_len, err);
+        st = pass_on(d, i + 1, step->text, step->text_len, err);
     }
     s->n_trailing = all ? s->n_trailing + trailing - release : trailing;
     len -= trailing * step->text_len;
-    return st == SP_OK && len ? tell(d, i + 1, text, len, err) : st;
+    return st == SP_OK && len ? pass_on(d, i + 1, text, len, err) : st;
 }
 
 /* ---- the other stages ------------------------------------------------------------------------ */
@@ -224,16 +227,18 @@ static enum sp_status replace(struct sp_detokenizer *d, size_t i, const char *te
     bool changed = false;
     enum sp_status st = SP_OK;
 
-    s->made.len = 0;
+    s->output.len = 0;
     if (len) {
-        st = sp_rewrite_apply(s->rewrite, d->matcher, &budget, false, text, len, &s->made, &changed,
-                              err);
+        st = sp_rewrite_apply(s->rewrite, d->matcher, &budget, false, text, len, &s->output,
+                              &changed, err);
     }
     if (st) return st;
-    return changed ? tell(d, i + 1, s->made.at, s->made.len, err) : tell(d, i + 1, text, len, err);
+    return changed ? pass_on(d, i + 1, s->output.at, s->output.len, err)
+                   : pass_on(d, i + 1, text, len, err);
 }
 
-/* The character becomes a space; in the first token it goes, if the step says so. */
+/* Replaces the metaspace character by a space, or removes it in the first token if the step says
+ * so. */
 static enum sp_status metaspace(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
                                 struct sp_err *err)
 {
@@ -242,17 +247,17 @@ static enum sp_status metaspace(struct sp_detokenizer *d, size_t i, const char *
     bool drop = step->a && s->n_tokens == 0;
     enum sp_status st;
 
-    s->made.len = 0;
+    s->output.len = 0;
     for (size_t at = 0, next = 0; at < len; at = next) {
         (void)sp_utf8_next(text, len, &next);
         if (next - at == step->text_len && begins_with(text + at, len - at, step)) {
-            st = sp_strbuf_append(&s->made, " ", drop ? 0 : 1, err);
+            st = sp_strbuf_append(&s->output, " ", drop ? 0 : 1, err);
         } else {
-            st = sp_strbuf_append(&s->made, text + at, next - at, err);
+            st = sp_strbuf_append(&s->output, text + at, next - at, err);
         }
         if (st) return st;
     }
-    return tell(d, i + 1, s->made.at, s->made.len, err);
+    return pass_on(d, i + 1, s->output.at, s->output.len, err);
 }
 
 static enum sp_status join(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
@@ -262,8 +267,8 @@ static enum sp_status join(struct sp_detokenizer *d, size_t i, const char *text,
     const struct sp_step *step = &s->rewrite->step;
     enum sp_status st = SP_OK;
 
-    if (s->n_tokens) st = tell(d, i + 1, step->text, step->text_len, err);
-    return st ? st : tell(d, i + 1, text, len, err);
+    if (s->n_tokens) st = pass_on(d, i + 1, step->text, step->text_len, err);
+    return st ? st : pass_on(d, i + 1, text, len, err);
 }
 
 static enum sp_status run_stage(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
@@ -283,8 +288,8 @@ static enum sp_status run_stage(struct sp_detokenizer *d, size_t i, const char *
         return metaspace(d, i, text, len, err);
     case SP_STEP_JOIN:
         return join(d, i, text, len, err);
-    default: /* SP_STEP_FUSE is in what the later stages know */
-        return tell(d, i + 1, text, len, err);
+    default: /* SP_STEP_FUSE only sets `fused` of later stages */
+        return pass_on(d, i + 1, text, len, err);
     }
 }
 
@@ -296,19 +301,20 @@ static bool waits(const struct stage *s)
            (kind == SP_STEP_BYTE_LEVEL || kind == SP_STEP_BYTE_FALLBACK || kind == SP_STEP_REPLACE);
 }
 
-/* One token, or a fragment of one, for stage i; recursion is as deep as there are stages. */
-static enum sp_status tell(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
-                           struct sp_err *err)
+/* Passes a token, or a fragment of one, to stage i. The recursion is as deep as the number of
+ * stages. */
+static enum sp_status pass_on(struct sp_detokenizer *d, size_t i, const char *text, size_t len,
+                              struct sp_err *err)
 {
     if (i == d->n) return sp_strbuf_append(&d->out, text, len, err);
     struct stage *s = &d->stages[i];
-    if (waits(s)) return sp_strbuf_append(&s->held, text, len, err);
+    if (waits(s)) return sp_strbuf_append(&s->pending, text, len, err);
     enum sp_status st = run_stage(d, i, text, len, err);
     if (!s->fused) s->n_tokens++;
     return st;
 }
 
-/* The end of all tokens, for stage i. */
+/* Passes the end of the text to stage i. */
 static enum sp_status end_stage(struct sp_detokenizer *d, size_t i, struct sp_err *err)
 {
     struct stage *s = &d->stages[i];
@@ -316,15 +322,15 @@ static enum sp_status end_stage(struct sp_detokenizer *d, size_t i, struct sp_er
     enum sp_status st = SP_OK;
 
     if (waits(s)) {
-        struct sp_strbuf token = s->held;
-        memset(&s->held, 0, sizeof s->held);
+        struct sp_strbuf token = s->pending;
+        memset(&s->pending, 0, sizeof s->pending);
         st = run_stage(d, i, token.at, token.len, err);
         sp_strbuf_release(&token);
     }
     if (st == SP_OK && kind == SP_STEP_BYTE_LEVEL) st = pass_utf8(d, i, true, err);
     if (st == SP_OK && kind == SP_STEP_BYTE_FALLBACK) st = end_run(d, i, err);
-    s->held.len = s->checked = s->n_tokens = s->n_stripped = s->n_trailing = 0;
-    s->broken = s->begun = false;
+    s->pending.len = s->checked = s->n_tokens = s->n_stripped = s->n_trailing = 0;
+    s->broken = s->started = false;
     return st;
 }
 
@@ -370,8 +376,8 @@ void sp_detokenizer_close(struct sp_detokenizer *d)
 {
     if (d == NULL) return;
     for (size_t i = 0; i < d->n; i++) {
-        sp_strbuf_release(&d->stages[i].held);
-        sp_strbuf_release(&d->stages[i].made);
+        sp_strbuf_release(&d->stages[i].pending);
+        sp_strbuf_release(&d->stages[i].output);
     }
     sp_regex_matcher_close(d->matcher);
     sp_strbuf_release(&d->spelled);
@@ -383,7 +389,7 @@ static enum sp_status take_token(struct sp_detokenizer *d, uint32_t id, struct s
 {
     const struct sp_tokmap *map = &d->tok->map;
     const char *text;
-    size_t len, room;
+    size_t len, capacity;
     enum sp_status st;
 
     if (!sp_tokmap_token(map, id, &text, &len)) return SP_OK;
@@ -393,15 +399,15 @@ static enum sp_status take_token(struct sp_detokenizer *d, uint32_t id, struct s
         if (d->n && d->stages[0].rewrite->step.kind == SP_STEP_BYTE_LEVEL) {
             return take_bytes(d, 0, text, len, false, err);
         }
-        if (!sp_mul(&room, len, 2)) return SP_OK;
+        if (!sp_mul(&capacity, len, 2)) return SP_OK;
         d->spelled.len = 0;
-        if ((st = sp_strbuf_reserve(&d->spelled, room, err))) return st;
+        if ((st = sp_strbuf_reserve(&d->spelled, capacity, err))) return st;
         len = sp_byte_level_encode(d->spelled.at, text, len);
         text = d->spelled.at;
     } else if (sp_utf8_valid(text, len) != len) {
-        return SP_OK; /* only a damaged file has such a token */
+        return SP_OK; /* such a token only exists in a damaged file */
     }
-    return tell(d, 0, text, len, err);
+    return pass_on(d, 0, text, len, err);
 }
 
 static enum sp_status flush(struct sp_detokenizer *d, struct sp_err *err)

@@ -1,6 +1,6 @@
-/* Depth first: a piece that one step has cut off goes through all later steps before the next piece
- * is looked for. So nothing is stored but what rewriting steps write. The recursion is as deep as
- * the chain has steps, at most SP_MAX_STEPS. */
+/* Pre-tokenization runs depth first: a piece cut off by one step passes through all later steps
+ * before the next piece is searched for, so only the output of rewriting steps is stored. The
+ * recursion is as deep as the number of steps, at most SP_MAX_STEPS. */
 #include "runtime/tokenizer/pretoken.h"
 
 #include "format/base/unicode.h"
@@ -8,16 +8,17 @@
 static enum sp_status run_from(struct sp_pretoken *p, size_t step, const char *text, size_t len,
                                bool at_start, struct sp_err *err);
 
-/* One split in progress: spans of matches and of what is between them come in, pieces go out. */
+/* A split in progress: it receives the spans of matches and the spans between them, and emits
+ * pieces. */
 struct split {
     struct sp_pretoken *p;
     size_t step;
     const char *text;
     bool at_start;
     enum sp_split behavior;
-    size_t begin, end; /* the piece that is not finished */
-    bool open;         /* there is one */
-    bool was_match;    /* the span before this one */
+    size_t begin, end; /* the unfinished piece */
+    bool open;         /* there is an unfinished piece */
+    bool was_match;    /* the previous span was a match */
 };
 
 static enum sp_status emit(struct split *s, size_t begin, size_t end, struct sp_err *err)
@@ -33,7 +34,7 @@ static enum sp_status finish(struct split *s, struct sp_err *err)
     return emit(s, s->begin, s->end, err);
 }
 
-/* Finishes the open piece and begins the next one with this span. */
+/* Finishes the open piece and begins the next one with a span. */
 static enum sp_status begin_piece(struct split *s, size_t begin, size_t end, struct sp_err *err)
 {
     enum sp_status st = finish(s, err);

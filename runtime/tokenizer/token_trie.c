@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what tokens spell ----------------------------------------------------------------------- */
+/* ---- spellings ------------------------------------------------------------------------------ */
 
 struct speller {
     const struct sp_tokenizer *tokenizer;
-    struct sp_detokenizer *stream; /* in the middle of a text */
+    struct sp_detokenizer *stream; /* a stream that is past the beginning of a text */
     struct sp_strbuf bytes;
     bool byte_level, byte_fallback;
 };
@@ -26,7 +26,7 @@ static bool has_step(const struct sp_tokenizer *tok, enum sp_step_kind kind)
     return false;
 }
 
-/* "<0xE2>" in a tokenizer that spells unknown characters so. */
+/* Parses a byte token such as "<0xE2>". */
 static bool is_byte(char *byte, const char *text, size_t len)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -60,7 +60,7 @@ static enum sp_status spell(struct speller *s, uint32_t id, struct sp_err *err)
     return sp_strbuf_append(&s->bytes, text, len, err);
 }
 
-/* Feeds one token, so that what makes the beginning of a text differ is over. */
+/* Feeds one token, so that the stream is past the special treatment of a text's beginning. */
 static enum sp_status begin_stream(struct speller *s, uint32_t n_ids, struct sp_err *err)
 {
     const struct sp_tokmap *map = &s->tokenizer->map;
@@ -96,7 +96,8 @@ static enum sp_status spell_all(struct sp_token_trie *t, struct speller *s, stru
     return SP_OK;
 }
 
-/* Does a first token that begins with a blank lose it? All do, or none. */
+/* Finds out whether a text loses the leading space of its first token. Either all such tokens lose
+ * it or none. */
 static enum sp_status find_drop(struct sp_token_trie *t, struct speller *s, struct sp_err *err)
 {
     const char *text;
@@ -143,7 +144,7 @@ static size_t shared(const struct spelling *a, const struct spelling *b)
     return n;
 }
 
-/* Nodes of sorted spellings; path[d] is the node at depth d that is still open. */
+/* Appends the nodes of the sorted spellings; path[d] is the open node at depth d. */
 static enum sp_status grow_tree(struct sp_token_trie *t, const struct spelling *sorted, size_t n,
                                 uint32_t *path, struct sp_err *err)
 {

@@ -32,7 +32,7 @@ static void release_chain(struct sp_chain *chain)
         sp_rewrite_release(&chain->at[--chain->n]);
 }
 
-/* Kinds of steps in places where no compiler puts them. */
+/* Refuses steps of a kind that the compiler never puts in their place. */
 static enum sp_status check_kinds(const struct sp_tokenizer *tok, struct sp_err *err)
 {
     for (size_t i = 0; i < tok->normalizer.n; i++) {
@@ -107,7 +107,7 @@ bool sp_tokenizer_token(const struct sp_tokenizer *tok, uint32_t id, struct sp_t
     return true;
 }
 
-/* Added tokens are few, and asked for by name a few times in a run. */
+/* Finds an added token by a linear search: there are few, and calls are rare. */
 static uint32_t find_added(const struct sp_tokmap *map, const char *bytes, size_t len,
                            uint8_t spelling)
 {
@@ -138,7 +138,7 @@ uint32_t sp_tokenizer_find(const struct sp_tokenizer *tok, const char *content, 
         memcpy(copy, content, len);
         n = len;
     }
-    /* Where the model works on bytes, tokens spelled otherwise are not in its table. */
+    /* In a byte-level model a token with any other spelling is not in the table. */
     if (!(map->flags & SP_TOKMAP_BYTES) || spelling) {
         id = sp_tokmap_find(map, copy, n, sp_word_hash(copy, n));
     }
@@ -149,12 +149,12 @@ uint32_t sp_tokenizer_find(const struct sp_tokenizer *tok, const char *content, 
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-/* One call of sp_tokenizer_encode. */
+/* The state of one call of sp_tokenizer_encode. */
 struct encoding {
     const struct sp_tokenizer *tok;
     bool parse_special;
     struct sp_regex_matcher *matcher;
-    size_t budget; /* of rewriting */
+    size_t budget; /* remaining work of rewriting steps */
     struct sp_bpe *bpe;
     struct sp_rewritten normalized;
     struct sp_pretoken pretoken;
@@ -168,7 +168,8 @@ static enum sp_status take_piece(void *context, const char *piece, size_t len, s
     return sp_bpe_encode(e->bpe, piece, len, &e->ids, err);
 }
 
-/* Text between added tokens: normalized, searched for the normalized ones, cut into pieces. */
+/* Encodes text between added tokens: normalizes it, searches it for normalized added tokens, and
+ * cuts the rest into pieces. */
 static enum sp_status encode_plain(struct encoding *e, const char *text, size_t len, bool at_start,
                                    struct sp_err *err)
 {
@@ -267,7 +268,7 @@ done:
     return st;
 }
 
-/* Bytes of the text of one token. */
+/* The size of the text of one token, in bytes. */
 static bool decoded_size(size_t *size, const struct sp_tokenizer *tok, uint32_t id,
                          bool skip_special)
 {

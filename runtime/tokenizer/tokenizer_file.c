@@ -1,4 +1,4 @@
-/* The tokenizer of a packed file, a checkpoint folder, or a tokenizer.json. */
+/* Opens the tokenizer of a packed file, a checkpoint folder, or a tokenizer.json. */
 #include "format/base/file.h"
 #include "format/packfile.h"
 #include "format/tokenizer/tokmap_write.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a tokenizer reads from; both owned. */
+/* The sources of a tokenizer; both are owned. */
 struct source {
     struct sp_pack *pack;
     uint8_t *blob;
@@ -32,7 +32,7 @@ static enum sp_status open_pack(struct sp_tokenizer **out, struct source *s, con
     return st;
 }
 
-/* The text of the folder's tokenizer_config.json, owned by the caller; NULL: it has none. */
+/* Reads the folder's tokenizer_config.json, owned by the caller; NULL: there is none. */
 static enum sp_status read_config(char **text, size_t *size, const char *folder, struct sp_err *err)
 {
     enum sp_status st;
@@ -84,7 +84,7 @@ static enum sp_status open_file(struct sp_tokenizer **out, struct source *s, con
     return open_json(out, s, folder, path, err);
 }
 
-/* A file whose name ends with .json is a tokenizer.json; every other file must be a packed one. */
+/* A file whose name ends in .json is a tokenizer.json; any other file must be a packed file. */
 enum sp_status sp_tokenizer_open_file(struct sp_tokenizer **out, const char *path,
                                       struct sp_err *err)
 {
