@@ -115,7 +115,7 @@ static void note_draftless(const struct sp_args *args, const struct sp_package *
 {
     static const char *const drafting[] = {"draft-depth", "draft-by", NULL};
     const struct options *o = args->options;
-    struct sp_package_info info;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
 
     sp_package_describe(package, &info);
     sp_backend_resolve_draft(&info, package, sp_backend_draft_by_of(&o->backend));

@@ -81,7 +81,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     const char *file = args->operands[0], *output = o->output ? o->output : "calibration.bin";
     char size[SP_AMOUNT_TEXT];
     struct job job = {0};
-    struct sp_calibration made;
+    struct sp_calibration made = SP_CALIBRATION_INIT;
     enum sp_status st;
 
     sp_signals_catch();
@@ -89,18 +89,20 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = read_texts(&job, args->operands + 1, args->n_operands - 1, err))) goto done;
     sp_progress_begin(&job.progress, "reading");
     job.progress.unit = "tokens";
-    st = sp_package_calibrate(job.package,
-                              &(struct sp_calibration_request){.texts = job.texts,
-                                                               .n_texts = job.n_texts,
-                                                               .path = output,
-                                                               .force = o->force,
-                                                               .context = &job,
-                                                               .progress = show_progress},
-                              &made, err);
+    st = sp_package_calibrate(
+        job.package,
+        &(struct sp_calibration_request){.size = sizeof(struct sp_calibration_request),
+                                         .texts = job.texts,
+                                         .n_texts = job.n_texts,
+                                         .path = output,
+                                         .force = o->force,
+                                         .context = &job,
+                                         .progress = show_progress},
+        &made, err);
     sp_progress_end(&job.progress);
     if (st) goto done;
     fprintf(stderr, "%s: %zu tokens, %zu matrices, %s\n", output, made.n_tokens, made.n_matrices,
-            sp_out_size(size, made.size));
+            sp_out_size(size, made.n_bytes));
     if (made.n_tokens < FEW_TOKENS) {
         sp_out_note(
             args->command->name,

@@ -158,6 +158,7 @@ static enum sp_status read_text(struct sp_eval *eval, struct job *job)
 {
     const struct options *o = job->options;
     struct sp_evaluation_request request = {
+        .size = sizeof request,
         .ids = job->ids.at,
         .n = job->ids.n,
         .n_window = (size_t)o->backend.n_context,
@@ -186,6 +187,7 @@ static enum sp_status try_draft(struct sp_eval *eval, struct job *job)
     struct sp_backend_opts backend = o->backend;
     struct sp_session *session = NULL;
     struct sp_draft_eval_request request = {
+        .size = sizeof request,
         .ids = job->ids.at,
         .n = eval->text.first_scored + eval->text.n_scored,
         .n_places = (size_t)o->n_places,
@@ -212,7 +214,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct job job = {.options = o, .command = args->command->name, .err = err};
-    struct sp_eval eval = {.name = args->operands[0],
+    struct sp_eval eval = {.text = SP_EVALUATION_INIT,
+                           .trial = SP_DRAFT_EVAL_INIT,
+                           .name = args->operands[0],
                            .reference = o->against,
                            .kv_type =
                                o->backend.kv_type ? o->backend.kv_type : sp_backend_kv_types[0]};
@@ -223,6 +227,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     sp_signals_catch();
     if ((st = sp_backend_open_package(&job.package, eval.name, &o->backend, err))) goto done;
+    job.info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
     sp_package_describe(job.package, &job.info);
     if (o->n_places && o->backend.draft_len) sp_backend_note_no_draft(args, &job.info, trying);
     if ((st = read_ids(&job))) goto done;
@@ -235,6 +240,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     else
         sp_eval_print(&eval);
 done:
+    sp_draft_eval_release(&eval.trial);
     sp_package_close(job.reference);
     sp_package_close(job.package);
     sp_ids_release(&job.ids);

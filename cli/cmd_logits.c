@@ -137,7 +137,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     const struct options *o = args->options;
     struct sp_backend_opts backend = o->backend;
     struct sp_package *package = NULL;
-    struct sp_package_info info;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_session *session = NULL;
     struct sp_ids ids = {0};
     enum sp_status st;

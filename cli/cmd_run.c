@@ -109,7 +109,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
 {
     enum sp_status st;
     struct sp_ids ids = {0};
-    struct sp_result result = {0};
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_chat_reader *reader = NULL;
 
     st = o->ids ? sp_ids_parse(&ids, o->ids, err) : request(&g->conversation, args, err);

@@ -15,15 +15,6 @@ static double share(size_t part, size_t all)
     return all ? (double)part / (double)all : 0;
 }
 
-static size_t n_positions(const struct sp_draft_eval *t)
-{
-    size_t n = sizeof t->tried_at / sizeof *t->tried_at;
-
-    while (n > 0 && t->tried_at[n - 1] == 0)
-        n--;
-    return n;
-}
-
 /* ---- for people -------------------------------------------------------------------------------
  */
 
@@ -71,8 +62,8 @@ static void print_trial(const struct sp_eval *e)
     printf("  acceptance       %.2f%% of %zu draft tokens\n", 100 * share(t->accepted, t->drafted),
            t->drafted);
     fputs("  by position     ", stdout);
-    for (size_t i = 0; i < n_positions(t); i++)
-        printf(" %.0f%%", 100 * share(t->accepted_at[i], t->tried_at[i]));
+    for (size_t i = 0; i < t->n_draft_positions; i++)
+        printf(" %.0f%%", 100 * share(t->draft_positions[i].accepted, t->draft_positions[i].tried));
     putchar('\n');
 }
 
@@ -129,8 +120,9 @@ static void trial_to_json(struct sp_json_out *out, const struct sp_eval *e)
     sp_json_out_double(out, "acceptance", share(t->accepted, t->drafted));
     estimate(out, "tokens_per_pass", "tokens_per_pass_error", t->per_round);
     sp_json_out_begin(out, "acceptance_by_position", '[');
-    for (size_t i = 0; i < n_positions(t); i++)
-        sp_json_out_double(out, NULL, share(t->accepted_at[i], t->tried_at[i]));
+    for (size_t i = 0; i < t->n_draft_positions; i++)
+        sp_json_out_double(out, NULL,
+                           share(t->draft_positions[i].accepted, t->draft_positions[i].tried));
     sp_json_out_end(out, ']');
     sp_json_out_end(out, '}');
 }

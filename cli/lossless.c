@@ -36,6 +36,7 @@ static enum sp_status generate_in(struct sp_session *session, struct sp_result *
 {
     enum sp_status st;
     struct sp_request request = {
+        .size = sizeof request,
         .prompt = ids->at,
         .n_prompt = ids->n,
         .max_tokens = (size_t)c->options->n_predict,
@@ -132,6 +133,7 @@ static enum sp_status open_all(struct beside *all, size_t n, struct check *c,
         all[i].check = c;
         all[i].ids = ids;
         all[i].number = i;
+        all[i].result = (struct sp_result)SP_RESULT_INIT;
     }
     return st;
 }
@@ -225,7 +227,7 @@ static void note_unproven(const struct check *c, const struct sp_result *r, size
 static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, size_t prompt)
 {
     enum sp_status st;
-    struct sp_result plain = {0}, drafted = {0};
+    struct sp_result plain = SP_RESULT_INIT, drafted = SP_RESULT_INIT;
 
     if ((st = generate(&plain, c, ids, true))) goto done;
     if ((st = generate(&drafted, c, ids, false))) goto done;
@@ -287,6 +289,7 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
         (st = sp_backend_open_package(&c.package, path, &c.options->backend, err))) {
         goto done;
     }
+    c.info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
     sp_package_describe(c.package, &c.info);
     sp_backend_resolve_draft(&c.info, c.package, sp_backend_draft_by_of(&c.options->backend));
     if (c.info.draft == NULL) {

@@ -42,6 +42,17 @@ extern "C" {
 /* The version of the library that the program runs with, "0.1.0". Any thread may call it. */
 SP_API const char *sp_version(void);
 
+/* A struct that a caller hands to the library begins with its size, as the caller was compiled, so
+ * that later versions may add members at its end. The macro SP_..._INIT that stands after each such
+ * struct sets the size, and so does `.size = sizeof options` in an initializer of one's own.
+ * Members beyond the size count as zero on the way in, and are not written on the way out. A
+ * function that can fail returns SP_E_USAGE where the size is not set, or larger than the library
+ * knows; a function that cannot fail leaves such a struct as it is. */
+#define SP_SIZED(type)                                                                             \
+    {                                                                                              \
+        .size = sizeof(type)                                                                       \
+    }
+
 struct sp_package;
 struct sp_session;
 
@@ -49,12 +60,14 @@ struct sp_session;
  */
 
 struct sp_package_options {
+    size_t size;
     const char *kernels; /* "scalar"; on x86-64 "avx2", "avx512vnni", "avxvnni", "avx512"; on ARM
                           * "neon"; NULL: the best that this CPU has */
     unsigned n_threads;  /* 0: the cores this process may use */
     bool huge_pages;     /* read the file into memory of huge pages in place of mapping it: takes
                           * longer to open and is not shared, is faster to read ever after */
 };
+#define SP_PACKAGE_OPTIONS_INIT SP_SIZED(struct sp_package_options)
 
 SP_API SP_MUST_CHECK enum sp_status sp_package_open(struct sp_package **out, const char *path,
                                                     const struct sp_package_options *options,
@@ -65,6 +78,7 @@ enum { SP_EOS_MAX = 16 };
 
 /* All pointers are borrowed from the package. */
 struct sp_package_info {
+    size_t size;
     const char *kernels;
     unsigned n_threads;
     size_t n_vocab;           /* entries of a logit row */
@@ -77,6 +91,7 @@ struct sp_package_info {
     bool has_tokenizer;
     uint64_t identity; /* names the file's content */
 };
+#define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)
 SP_API void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
 
 /* Text of a stored section ("modelfile", "config.json", "generation_config.json", "tokenizer.json",
@@ -122,6 +137,7 @@ SP_API const char *sp_package_draft_name(const struct sp_package *package, enum 
                                          size_t *max_draft_len);
 
 struct sp_session_options {
+    size_t size;
     size_t n_context; /* positions; 0: the model's maximum, at most 4096 */
     enum sp_cache_type cache;
     enum sp_draft_by draft_by;
@@ -130,6 +146,7 @@ struct sp_session_options {
     size_t max_batch;     /* sessions that shall share passes, this one and others opened like it;
                               0: 1 */
 };
+#define SP_SESSION_OPTIONS_INIT SP_SIZED(struct sp_session_options)
 
 SP_API SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out,
                                                     struct sp_package *package,
@@ -192,8 +209,9 @@ enum sp_accept {
     SP_ACCEPT_REJECTION, /* min(1, p/q) and residual: same distribution, more accepted */
 };
 
-/* sp_sampling_defaults sets them: greedy, everything off. */
+/* SP_SAMPLING_INIT is greedy, with everything off. */
 struct sp_sampling {
+    size_t size;
     float temperature;       /* 0: greedy */
     int top_k;               /* 0: off */
     float top_p;             /* 1: off; 0: the most likely token alone */
@@ -208,7 +226,11 @@ struct sp_sampling {
     uint64_t seed;
     enum sp_accept accept;
 };
-SP_API void sp_sampling_defaults(struct sp_sampling *sampling);
+#define SP_SAMPLING_INIT                                                                           \
+    {                                                                                              \
+        .size = sizeof(struct sp_sampling), .top_p = 1, .typical_p = 1, .repeat_last_n = 64,       \
+        .repeat_penalty = 1                                                                        \
+    }
 
 struct sp_logprob {
     uint32_t id;
@@ -235,6 +257,7 @@ struct sp_simulation {
 
 /* Nonzero return of any callback: stop here. */
 struct sp_request {
+    size_t size;
     const uint32_t *prompt; /* [n_prompt], 1 <= n_prompt <= context */
     size_t n_prompt;
     size_t max_tokens; /* 0: until a stop or the context's end */
@@ -270,6 +293,7 @@ struct sp_request {
     /* One of special_ids, which no text shows: at its place among the texts. */
     int (*special)(void *context, uint32_t id);
 };
+#define SP_REQUEST_INIT SP_SIZED(struct sp_request)
 
 enum sp_stop { SP_STOP_EOS, SP_STOP_TEXT, SP_STOP_LENGTH, SP_STOP_CONTEXT, SP_STOP_CANCELLED };
 SP_API const char *
@@ -294,7 +318,14 @@ struct sp_round_count {
     enum sp_round_reason reason;
 };
 
+/* How often the draft token at one position of a round was verified with all before it right, and
+ * how often it was right as well. */
+struct sp_position_count {
+    size_t tried, accepted;
+};
+
 struct sp_result {
+    size_t size;
     uint32_t *ids; /* [n_ids] generated, an ending EOS included; owned */
     size_t n_ids;
     char *text; /* NUL-terminated, owned; NULL without a tokenizer */
@@ -310,10 +341,12 @@ struct sp_result {
     size_t drafted, accepted;             /* of these, verified by the target; of these, right */
     size_t ngram_drafted, ngram_accepted; /* of the last two, found by a lookup */
     size_t grammar_drafted,
-        grammar_accepted;                 /* of the same, what the grammar left no choice about */
-    size_t all_accepted;                  /* rounds in which every guess was right */
-    size_t mismatches;                    /* rounds in which the target chose otherwise */
-    size_t tried_at[64], accepted_at[64]; /* by guess 1..: verified with all before it right */
+        grammar_accepted; /* of the same, what the grammar left no choice about */
+    size_t all_accepted;  /* rounds in which every guess was right */
+    size_t mismatches;    /* rounds in which the target chose otherwise */
+    struct sp_position_count *draft_positions; /* [n_draft_positions] of the first, second, ...
+                                                  draft token of a round; owned */
+    size_t n_draft_positions;
     double prompt_seconds;
     double draft_seconds;  /* proposing; passes shared with others count in whole */
     double verify_seconds; /* target passes of rounds that verified guesses */
@@ -322,6 +355,7 @@ struct sp_result {
     double plain_step_seconds; /* one plain step, measured; 0: not known */
     double speed_up; /* estimated: plain time for these tokens / time taken; 0: not known */
 };
+#define SP_RESULT_INIT SP_SIZED(struct sp_result)
 SP_API void sp_result_release(struct sp_result *result);
 
 /* Generates after `prompt`; caches are reused for the prefix they share with it. On failure the
@@ -447,10 +481,11 @@ struct sp_chat;
 
 /* Zero but for `size` is valid. */
 struct sp_chat_options {
-    size_t size;                             /* sizeof (struct sp_chat_options) */
+    size_t size;
     const struct sp_template *chat_template; /* borrowed until close; NULL: the package's */
     const struct sp_tokenizer *tokenizer;    /* borrowed until close; NULL: the package's */
 };
+#define SP_CHAT_OPTIONS_INIT SP_SIZED(struct sp_chat_options)
 
 /* package: borrowed until close; NULL: a template is given, and eos tokens are not known. options
  * NULL: none. SP_E_UNSUPPORTED: there is no template. A format that cannot be learned is no
@@ -463,7 +498,7 @@ SP_API void sp_chat_close(struct sp_chat *chat); /* NULL is fine; after its prom
 
 /* All pointers are borrowed from the chat. */
 struct sp_chat_info {
-    size_t size; /* sizeof (struct sp_chat_info), set by the caller */
+    size_t size;
     const struct sp_template *chat_template;
     bool has_reasoning, has_tool_calls; /* can be separated from content */
     const char *reasoning;  /* for people: "<think>...</think>", or why it is not known */
@@ -475,6 +510,7 @@ struct sp_chat_info {
     bool has_end_id;
     uint32_t end_id; /* the special token that ends an answer in the template */
 };
+#define SP_CHAT_INFO_INIT SP_SIZED(struct sp_chat_info)
 SP_API void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info);
 
 /* A message of plain text; all NUL-terminated UTF-8. */
@@ -488,7 +524,7 @@ struct sp_chat_message {
  * of OpenAI's chat completions API; NULL: none. Everything is borrowed during the call. Zero but
  * for `size` and the messages is valid. */
 struct sp_chat_request {
-    size_t size; /* sizeof (struct sp_chat_request) */
+    size_t size;
     /* The conversation: messages as JSON, or else turns. */
     const char *messages;                /* JSON: [{"role": ..., "content": ...}, ...] */
     const struct sp_chat_message *turns; /* [n_turns] */
@@ -516,6 +552,7 @@ struct sp_chat_request {
     size_t n_end_ids;
     bool ignore_eos; /* the template's own end of an answer does not end it */
 };
+#define SP_CHAT_REQUEST_INIT SP_SIZED(struct sp_chat_request)
 
 /* A rendered conversation; immutable. */
 struct sp_chat_prompt;
@@ -532,13 +569,14 @@ sp_chat_prompt_close(struct sp_chat_prompt *prompt); /* NULL is fine; after its 
 
 /* All pointers are borrowed from the prompt. */
 struct sp_chat_prompt_info {
-    size_t size;      /* sizeof (struct sp_chat_prompt_info), set by the caller */
+    size_t size;
     const char *text; /* [text_size] and a NUL */
     size_t text_size;
     const uint32_t *ids; /* [n_ids] */
     size_t n_ids;
     bool plain; /* the whole answer is content: it has no reasoning and no calls */
 };
+#define SP_CHAT_PROMPT_INFO_INIT SP_SIZED(struct sp_chat_prompt_info)
 SP_API void sp_chat_prompt_describe(const struct sp_chat_prompt *prompt,
                                     struct sp_chat_prompt_info *info);
 
@@ -571,13 +609,14 @@ struct sp_chat_part {
 
 /* Zero but for `size` is valid. */
 struct sp_chat_reader_options {
-    size_t size;           /* sizeof (struct sp_chat_reader_options) */
+    size_t size;
     bool stream_calls;     /* emit constrained calls as they are written */
     uint64_t call_id_seed; /* of the ids of calls: other answers shall have others */
     /* Receives each part; NULL: none does. Nonzero: no more parts, and SP_E_CHECK "interrupted". */
     int (*part)(void *context, const struct sp_chat_part *part);
     void *context;
 };
+#define SP_CHAT_READER_OPTIONS_INIT SP_SIZED(struct sp_chat_reader_options)
 
 /* Separates one answer into reasoning, content and tool calls while it is generated. */
 struct sp_chat_reader;
@@ -625,7 +664,7 @@ struct sp_chat_segment {
 
 /* The answer so far. All pointers are borrowed from the reader until it reads on. */
 struct sp_chat_answer {
-    size_t size; /* sizeof (struct sp_chat_answer), set by the caller */
+    size_t size;
     struct sp_chat_span content, reasoning;
     const struct sp_chat_call *calls; /* [n_calls] */
     size_t n_calls;
@@ -634,6 +673,7 @@ struct sp_chat_answer {
     size_t n_segments;
     size_t n_reasoning_tokens; /* that were counted */
 };
+#define SP_CHAT_ANSWER_INIT SP_SIZED(struct sp_chat_answer)
 SP_API void sp_chat_reader_answer(const struct sp_chat_reader *reader,
                                   struct sp_chat_answer *answer);
 
@@ -689,6 +729,7 @@ SP_API struct sp_estimate sp_perplexity(struct sp_estimate loss);
  * every window. Window k holds ids from k * stride on; each id behind the lead is scored once, by
  * the first window that holds it and something before it. */
 struct sp_evaluation_request {
+    size_t size;
     const uint32_t *ids; /* [n] */
     size_t n;
     size_t n_window;              /* ids of a window, the lead included; 0: sp_evaluation_window */
@@ -699,9 +740,11 @@ struct sp_evaluation_request {
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
 };
+#define SP_EVALUATION_REQUEST_INIT SP_SIZED(struct sp_evaluation_request)
 
 /* Logarithms are natural. The numbers do not depend on threads or kernels. */
 struct sp_evaluation {
+    size_t size;
     size_t n_windows, n_window, stride, n_lead; /* as settled */
     size_t first_scored, n_scored;              /* ids[first_scored..first_scored + n_scored - 1] */
     struct sp_estimate loss;  /* -ln of a token's probability; perplexity is e^mean */
@@ -716,6 +759,7 @@ struct sp_evaluation {
     struct sp_estimate prob_change; /* of the text's token */
     double prob_change_rms;
 };
+#define SP_EVALUATION_INIT SP_SIZED(struct sp_evaluation)
 
 /* The smaller of 2048 and what the models can do. reference may be NULL. */
 SP_API size_t sp_evaluation_window(const struct sp_package *package,
@@ -739,6 +783,7 @@ struct sp_calibration_text {
 /* Texts are read in windows of at most 1024 ids that do not overlap. What the tokenizer puts before
  * a text, if its ids begin with it, leads every window. */
 struct sp_calibration_request {
+    size_t size;
     const struct sp_calibration_text *texts; /* [n_texts] */
     size_t n_texts;
     const char *path; /* the file to write */
@@ -746,12 +791,15 @@ struct sp_calibration_request {
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
 };
+#define SP_CALIBRATION_REQUEST_INIT SP_SIZED(struct sp_calibration_request)
 
 struct sp_calibration {
+    size_t size;
     size_t n_tokens;             /* read, repeated leads included */
     size_t n_inputs, n_matrices; /* that were seen, and that read them */
-    uint64_t size;               /* bytes of numbers about them, held in memory and written */
+    uint64_t n_bytes;            /* of numbers about them, held in memory and written */
 };
+#define SP_CALIBRATION_INIT SP_SIZED(struct sp_calibration)
 
 /* Learns from texts which errors of the target's weights matter, for quantizing it to q4. The file
  * depends on the package and the ids alone, and does not replace the package's. SP_E_CHECK
@@ -765,6 +813,7 @@ sp_package_calibrate(struct sp_package *package, const struct sp_calibration_req
 enum { SP_DRAFT_EVAL_PROMPT = 512, SP_DRAFT_EVAL_LENGTH = 16 };
 
 struct sp_draft_eval_request {
+    size_t size;
     const uint32_t *ids; /* [n] */
     size_t n;
     size_t n_places;
@@ -774,21 +823,27 @@ struct sp_draft_eval_request {
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
 };
+#define SP_DRAFT_EVAL_REQUEST_INIT SP_SIZED(struct sp_draft_eval_request)
 
 struct sp_draft_eval {
+    size_t size;
     size_t n_places, draft_len;
-    size_t n_tokens;                      /* written, by rounds */
-    size_t n_rounds;                      /* target passes that wrote them */
-    size_t drafted, accepted;             /* guesses */
-    size_t tried_at[64], accepted_at[64]; /* by guess 1..: checked with all before it right */
-    struct sp_estimate per_round;         /* tokens of a round */
+    size_t n_tokens;                           /* written, by rounds */
+    size_t n_rounds;                           /* target passes that wrote them */
+    size_t drafted, accepted;                  /* guesses */
+    struct sp_position_count *draft_positions; /* [n_draft_positions] of the first, second, ...
+                                                  draft token of a round; owned */
+    size_t n_draft_positions;
+    struct sp_estimate per_round; /* tokens of a round */
 };
+#define SP_DRAFT_EVAL_INIT SP_SIZED(struct sp_draft_eval)
 
 /* The session has a draft (else SP_E_USAGE). Which numbers come out depends on the file, the cache
- * type and the request alone. */
+ * type and the request alone. On failure *out is released. */
 SP_API SP_MUST_CHECK enum sp_status
 sp_session_eval_draft(struct sp_session *session, const struct sp_draft_eval_request *request,
                       struct sp_draft_eval *out, struct sp_err *err);
+SP_API void sp_draft_eval_release(struct sp_draft_eval *eval);
 
 /* ---- sampling ------------------------------------------------------------------------------- */
 

@@ -28,12 +28,12 @@ int main(int argc, char **argv)
     const uint32_t story[] = {582, 580, 258, 421};
     struct sp_package *package;
     struct sp_session *session;
-    struct sp_result result;
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
-    struct sp_request request = {.prompt = story, .n_prompt = 4, .max_tokens = 6,
+    struct sp_request request = {.size = sizeof request, .prompt = story, .n_prompt = 4, .max_tokens = 6,
                                  .draft_len = SP_DRAFT_LENGTH_AUTO, .text = show};
-    if (argc != 2 || sp_package_open(&package, argv[1], &(struct sp_package_options){0}, &err) ||
-        sp_session_open(&session, package, &(struct sp_session_options){0}, &err) ||
+    if (argc != 2 || sp_package_open(&package, argv[1], &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err) ||
+        sp_session_open(&session, package, &(struct sp_session_options)SP_SESSION_OPTIONS_INIT, &err) ||
         sp_session_generate(session, &request, &result, &err)) {
         puts(err.text);
         return 1;

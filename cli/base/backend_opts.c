@@ -37,6 +37,7 @@ enum sp_status sp_backend_open_package(struct sp_package **out, const char *path
 {
     bool named = opts->kernels != NULL && strcmp(opts->kernels, "auto") != 0;
     struct sp_package_options options = {
+        .size = sizeof options,
         .kernels = named ? opts->kernels : NULL,
         .n_threads = (unsigned)opts->n_threads,
         .huge_pages = opts->huge_pages,
@@ -76,6 +77,7 @@ enum sp_status sp_backend_open_session(struct sp_session **out, struct sp_packag
                                        size_t rows_per_pass, struct sp_err *err)
 {
     struct sp_session_options options = {
+        .size = sizeof options,
         .n_context = (size_t)opts->n_context,
         .cache = sp_backend_cache_type(opts),
         .draft_by = sp_backend_draft_by_of(opts),

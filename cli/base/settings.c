@@ -329,6 +329,7 @@ void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *s)
     bool rejection = s->accept != NULL && strcmp(s->accept, "rejection") == 0;
 
     *out = (struct sp_sampling){
+        .size = sizeof(struct sp_sampling),
         .temperature = (float)s->temperature,
         .top_k = (int)s->top_k,
         .top_p = (float)s->top_p,

@@ -184,9 +184,12 @@ static enum sp_status measure_prefill(struct run *r)
 
     b->n_prefill = n < PREFILL ? n : PREFILL;
     for (size_t run = 0; run < r->options->n_repeat; run++) {
-        struct sp_result result = {0};
-        struct sp_request request = {
-            .prompt = ids, .n_prompt = b->n_prefill, .max_tokens = 1, .plain = true};
+        struct sp_result result = SP_RESULT_INIT;
+        struct sp_request request = {.size = sizeof request,
+                                     .prompt = ids,
+                                     .n_prompt = b->n_prefill,
+                                     .max_tokens = 1,
+                                     .plain = true};
         for (size_t i = 0; i < b->n_prefill; i++)
             ids[i] = (uint32_t)((run + 1 + i * 31) % b->info.n_vocab);
         if ((st = interrupted(r))) return st;
@@ -255,6 +258,7 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t w
     bool plain = which == SP_BENCH_PLAIN;
     int depth = plain ? 0 : b->draft_depths[which];
     struct sp_request request = {
+        .size = sizeof request,
         .prompt = ids->at,
         .n_prompt = ids->n,
         .max_tokens = r->options->n_predict,
@@ -311,7 +315,7 @@ static enum sp_status measure_run(struct run *r, size_t prompt, size_t which, si
 {
     struct sp_bench_prompt *p = &r->bench->prompts[prompt];
     struct sp_bench_runs *runs = which == SP_BENCH_PLAIN ? &p->plain : &p->drafted[which];
-    struct sp_result result = {0};
+    struct sp_result result = SP_RESULT_INIT;
     enum sp_status st;
 
     if ((st = generate(r, &p->ids, which, run, &result))) return st;
@@ -340,7 +344,7 @@ static enum sp_status measure_prompt(struct run *r, size_t prompt)
 {
     struct sp_bench_prompt *p = &r->bench->prompts[prompt];
     size_t n_repeat = r->options->n_repeat, n = r->bench->n_draft_depths;
-    struct sp_result first = {0};
+    struct sp_result first = SP_RESULT_INIT;
     enum sp_status st = SP_OK;
 
     for (size_t run = 0; run < n_repeat && !st; run++) {
@@ -384,6 +388,7 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
     enum sp_status st;
 
     bench->options = options;
+    bench->info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
     sp_package_describe(package, &bench->info);
     by = sp_backend_draft_by_of(&options->backend);
     if (sp_bench_simulated(bench) && by != SP_DRAFT_BY_MODEL) {

@@ -54,7 +54,7 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
                                struct sp_err *err)
 {
     struct sp_generation g;
-    struct sp_result result = {0};
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_chat_reader *reader = NULL;
     enum sp_status st;
 

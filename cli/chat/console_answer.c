@@ -253,15 +253,6 @@ static void rounds_to_json(struct sp_json_out *out, const struct sp_result *r,
     sp_json_out_end(out, ']');
 }
 
-static size_t n_positions(const struct sp_result *r)
-{
-    size_t n = sizeof r->tried_at / sizeof *r->tried_at;
-
-    while (n > 0 && r->tried_at[n - 1] == 0)
-        n--;
-    return n;
-}
-
 static void report_json(const struct sp_result *r, const struct sp_chat_reader *reader,
                         const struct sp_package_info *info, const struct sp_sampling *sampling,
                         const struct sp_console_style *style)
@@ -302,8 +293,9 @@ static void report_json(const struct sp_result *r, const struct sp_chat_reader *
     sp_json_out_double(&out, "acceptance", share(r->accepted, r->drafted));
     sp_json_out_double(&out, "tokens_per_pass", tokens_per_pass(r));
     sp_json_out_begin(&out, "acceptance_by_position", '[');
-    for (size_t i = 0; i < n_positions(r); i++) {
-        sp_json_out_double(&out, NULL, share(r->accepted_at[i], r->tried_at[i]));
+    for (size_t i = 0; i < r->n_draft_positions; i++) {
+        sp_json_out_double(&out, NULL,
+                           share(r->draft_positions[i].accepted, r->draft_positions[i].tried));
     }
     sp_json_out_end(&out, ']');
     sp_json_out_double(&out, "prompt_seconds", r->prompt_seconds);
@@ -363,12 +355,14 @@ static bool report_useless(const struct sp_result *r, const struct sp_package_in
 {
     static const double hardly_ever = 0.1;
     static const size_t enough = 8;
+    struct sp_position_count first = {0};
 
     if (looks_up(info)) return false;
-    if (r->tried_at[0] >= enough && share(r->accepted_at[0], r->tried_at[0]) < hardly_ever) {
+    if (r->n_draft_positions > 0) first = r->draft_positions[0];
+    if (first.tried >= enough && share(first.accepted, first.tried) < hardly_ever) {
         fprintf(stderr,
                 "the draft does not help here: %zu of %zu first draft tokens were accepted\n",
-                r->accepted_at[0], r->tried_at[0]);
+                first.accepted, first.tried);
         return true;
     }
     if (r->n_proposed == 0 || r->plain_rounds < 2 * enough || r->plain_rounds <= r->n_rounds / 2) {
@@ -420,8 +414,9 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
         report_sources(r, info);
         fprintf(stderr, "per pass      %.2f tokens per target pass\n", tokens_per_pass(r));
         fputs("by position  ", stderr);
-        for (size_t i = 0; i < n_positions(r); i++) {
-            fprintf(stderr, " %.0f%%", 100 * share(r->accepted_at[i], r->tried_at[i]));
+        for (size_t i = 0; i < r->n_draft_positions; i++) {
+            fprintf(stderr, " %.0f%%",
+                    100 * share(r->draft_positions[i].accepted, r->draft_positions[i].tried));
         }
         fputs(" of the first, second, ... draft tokens accepted", stderr);
         fprintf(stderr,

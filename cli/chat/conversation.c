@@ -140,7 +140,7 @@ enum sp_status sp_conversation_attach(struct sp_conversation *c, const struct sp
     c->package = package;
     if (c->template == NULL) return SP_OK;
     if ((st = sp_chat_open(&c->chat, package, &options, err))) return st;
-    c->chat_info.size = sizeof c->chat_info;
+    c->chat_info = (struct sp_chat_info)SP_CHAT_INFO_INIT;
     sp_chat_describe(c->chat, &c->chat_info);
     return SP_OK;
 }

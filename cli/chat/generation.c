@@ -50,6 +50,7 @@ enum sp_status sp_generation_open(struct sp_generation *g, const struct sp_args 
     opts.n_threads = g->settings->n_threads;
     opts.n_context = g->settings->n_context;
     if ((st = sp_backend_open_package(&g->package, g->path, &opts, err))) return st;
+    g->info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
     sp_package_describe(g->package, &g->info);
     sp_backend_resolve_draft(&g->info, g->package, sp_backend_draft_by_of(&opts));
     g->conversation.settings = g->settings;
@@ -106,6 +107,7 @@ void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
 {
     sp_settings_sampling(sampling, s);
     *out = (struct sp_request){
+        .size = sizeof(struct sp_request),
         .prompt = prompt->at,
         .n_prompt = prompt->n,
         .max_tokens = s->n_predict > 0 ? (size_t)s->n_predict : 0,
@@ -127,9 +129,9 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_chat_rea
 {
     bool separates = rendered && sp_conversation_separates_reasoning(&g->conversation, rendered);
     enum sp_status st;
-    struct sp_sampling sampling;
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
     uint32_t end_ids[SP_MAX_STOPS];
-    struct sp_request request;
+    struct sp_request request = SP_REQUEST_INIT;
 
     *reader = NULL;
     sp_generation_request(&request, &sampling, end_ids, g, g->settings, ids);

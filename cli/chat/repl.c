@@ -290,7 +290,7 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
                               struct sp_err *err)
 {
     struct sp_conversation *c = &g->conversation;
-    struct sp_result result = {0};
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_chat_reader *reader = NULL;
     enum sp_status st;
     bool answered = false;

@@ -33,7 +33,8 @@ int main(int argc, char **argv)
                                         .must_call = argc > 3};
     const struct sp_chat_reader_options reading = {
         .size = sizeof reading, .part = show, .context = stdout};
-    struct sp_request request = {.max_tokens = 200,
+    struct sp_request request = {.size = sizeof request,
+                                 .max_tokens = 200,
                                  .draft_len = SP_DRAFT_LENGTH_AUTO,
                                  .text = take_text,
                                  .special = take_special};
@@ -42,13 +43,15 @@ int main(int argc, char **argv)
     struct sp_chat *chat = NULL;
     struct sp_chat_prompt *prompt = NULL;
     struct sp_chat_reader *reader = NULL;
-    struct sp_result result = {0};
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     enum sp_status st;
 
     if (argc < 3) return 2;
-    if ((st = sp_package_open(&package, argv[1], &(struct sp_package_options){0}, &err)) ||
-        (st = sp_session_open(&session, package, &(struct sp_session_options){0}, &err)) ||
+    if ((st = sp_package_open(&package, argv[1],
+                              &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err)) ||
+        (st = sp_session_open(&session, package,
+                              &(struct sp_session_options)SP_SESSION_OPTIONS_INIT, &err)) ||
         (st = sp_chat_open(&chat, package, NULL, &err)) ||
         (st = sp_chat_prompt_open(&prompt, chat, &ask, &err)) ||
         (st = sp_chat_reader_open(&reader, prompt, &reading, &err))) {

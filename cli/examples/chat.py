@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A question to a packed file by the shared library (cmake -DBUILD_SHARED_LIBS=ON).
+"""A question to a packed file by the shared library.
 
 usage: chat.py LIBRARY FILE QUESTION [TOOLS]; TOOLS is JSON as in OpenAI's API: then one of them is
 called. The structs are those of spectool.h.
@@ -18,12 +18,12 @@ class Err(Structure):
 
 
 class PackageOptions(Structure):
-    _fields_ = [("kernels", c_char_p), ("n_threads", c_uint), ("huge_pages", c_bool)]
+    _fields_ = [("size", c_size_t), ("kernels", c_char_p), ("n_threads", c_uint), ("huge_pages", c_bool)]
 
 
 class SessionOptions(Structure):
-    _fields_ = [("n_context", c_size_t), ("cache", c_int), ("draft_by", c_int),
-                ("no_draft", c_bool), ("rows_per_pass", c_size_t), ("max_batch", c_size_t)]
+    _fields_ = [("size", c_size_t), ("n_context", c_size_t), ("cache", c_int),
+                ("draft_by", c_int), ("no_draft", c_bool), ("rows_per_pass", c_size_t), ("max_batch", c_size_t)]
 
 
 class ChatRequest(Structure):
@@ -39,8 +39,8 @@ class ChatRequest(Structure):
 
 
 class Request(Structure):
-    _fields_ = [("prompt", c_void_p), ("n_prompt", c_size_t), ("max_tokens", c_size_t),
-                ("ignore_eos", c_bool), ("end_ids", c_void_p), ("n_end_ids", c_size_t),
+    _fields_ = [("size", c_size_t), ("prompt", c_void_p), ("n_prompt", c_size_t),
+                ("max_tokens", c_size_t), ("ignore_eos", c_bool), ("end_ids", c_void_p), ("n_end_ids", c_size_t),
                 ("plain", c_bool), ("draft_len", c_int), ("measure", c_bool),
                 ("sampling", c_void_p), ("simulation", c_void_p), ("grammar", c_void_p),
                 ("stops", c_void_p), ("n_stops", c_size_t), ("logprobs", c_bool),
@@ -48,6 +48,11 @@ class Request(Structure):
                 ("n_special_ids", c_size_t), ("context", c_void_p), ("prompt_progress", c_void_p),
                 ("prompt_read", c_void_p), ("token", c_void_p), ("text", TEXT),
                 ("special", SPECIAL)]
+
+
+class Result(Structure):
+    """Without the members that this program does not read: the library leaves them out."""
+    _fields_ = [("size", c_size_t)]
 
 
 class Call(Structure):
@@ -65,7 +70,7 @@ class Answer(Structure):
 def main(library, file, question, tools=None):
     lib, err = CDLL(library), Err()
     package, session, chat, prompt, reader = (c_void_p() for _ in range(5))
-    result = (c_char * 4096)()  # larger than struct sp_result
+    result = Result(size=sizeof(Result))
 
     def check(status):
         if status:
@@ -74,8 +79,10 @@ def main(library, file, question, tools=None):
     messages = json.dumps([{"role": "user", "content": question}]).encode()
     ask = ChatRequest(size=sizeof(ChatRequest), messages=messages, must_call=tools is not None,
                       tools=tools.encode() if tools else None)
-    check(lib.sp_package_open(byref(package), file.encode(), byref(PackageOptions()), byref(err)))
-    check(lib.sp_session_open(byref(session), package, byref(SessionOptions()), byref(err)))
+    opening = PackageOptions(size=sizeof(PackageOptions))
+    options = SessionOptions(size=sizeof(SessionOptions))
+    check(lib.sp_package_open(byref(package), file.encode(), byref(opening), byref(err)))
+    check(lib.sp_session_open(byref(session), package, byref(options), byref(err)))
     check(lib.sp_chat_open(byref(chat), package, None, byref(err)))
     check(lib.sp_chat_prompt_open(byref(prompt), chat, byref(ask), byref(err)))
     check(lib.sp_chat_reader_open(byref(reader), prompt, None, byref(err)))
@@ -86,17 +93,17 @@ def main(library, file, question, tools=None):
     def take_special(_context, token):
         return lib.sp_chat_reader_special(reader, c_uint32(token), None)
 
-    request = Request(max_tokens=200, draft_len=-1, text=TEXT(take_text),
+    request = Request(size=sizeof(Request), max_tokens=200, draft_len=-1, text=TEXT(take_text),
                       special=SPECIAL(take_special))
     lib.sp_chat_prompt_apply(prompt, byref(request))
-    check(lib.sp_session_generate(session, byref(request), result, byref(err)))
+    check(lib.sp_session_generate(session, byref(request), byref(result), byref(err)))
     check(lib.sp_chat_reader_finish(reader, byref(err)))
     answer = Answer(size=sizeof(Answer))
     lib.sp_chat_reader_answer(reader, byref(answer))
     print(string_at(answer.content, answer.n_content).decode())
     for call in answer.calls[:answer.n_calls]:
         print("call", call.name.decode(), call.arguments.decode())
-    lib.sp_result_release(result)
+    lib.sp_result_release(byref(result))
     lib.sp_chat_reader_close(reader)
     lib.sp_chat_prompt_close(prompt)
     lib.sp_chat_close(chat)

@@ -310,7 +310,7 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
                                const struct sp_serve_prompt *prompt, struct sp_err *err)
 {
     const struct sp_serve_request *request = &a->job->request;
-    struct sp_sampling sampling;
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
     uint32_t end_ids[SP_MAX_STOPS];
     enum sp_status st;
 
@@ -350,6 +350,8 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
 {
     struct answering a = {.serve = serve,
                           .job = job,
+                          .result = SP_RESULT_INIT,
+                          .message = SP_CHAT_ANSWER_INIT,
                           .response = {.serve = serve,
                                        .request = &job->request,
                                        .number = job->number,
@@ -363,7 +365,6 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
 
     a.response.waited = sp_seconds() - job->asked_at;
     a.response.message = &a.message;
-    a.message.size = sizeof a.message;
     if (look(&a)) goto done;
     pthread_mutex_lock(serve->reading);
     st = sp_serve_prompt_read(&prompt, &job->request, which, &g, &err);

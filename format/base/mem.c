@@ -137,15 +137,38 @@ enum sp_status sp_copy_text(char **out, const char *text, size_t len, struct sp_
     return SP_OK;
 }
 
-enum sp_status sp_copy_options(void *to, size_t size, const void *from, const char *name,
-                               struct sp_err *err)
+static size_t size_of(const void *sized)
 {
-    size_t given;
+    size_t size;
 
-    memcpy(&given, from, sizeof given);
-    if (given < sizeof given) {
-        return sp_fail(err, SP_E_USAGE, "struct %s has the size %zu, expected sizeof", name, given);
-    }
-    memcpy(to, from, given < size ? given : size);
-    return SP_OK;
+    memcpy(&size, sized, sizeof size);
+    return size;
+}
+
+enum sp_status sp_check_size(const void *sized, size_t known, const char *name, struct sp_err *err)
+{
+    size_t size = size_of(sized);
+
+    if (size > 0 && size <= known && size % sizeof size == 0) return SP_OK;
+    return sp_fail(err, SP_E_USAGE,
+                   "struct %s has the size %zu: expected its sizeof, which is %zu in this version",
+                   name, size, known);
+}
+
+enum sp_status sp_copy_in(void *to, size_t known, const void *from, const char *name,
+                          struct sp_err *err)
+{
+    enum sp_status st = sp_check_size(from, known, name, err);
+
+    if (st == SP_OK) memcpy(to, from, size_of(from));
+    return st;
+}
+
+void sp_copy_out(void *to, const void *from)
+{
+    size_t size = size_of(to);
+
+    if (size > size_of(from)) return;
+    memcpy(to, from, size);
+    memcpy(to, &size, sizeof size);
 }

@@ -43,10 +43,18 @@ SP_MUST_CHECK enum sp_status sp_grow(void *array, size_t *cap, size_t want, size
 SP_MUST_CHECK enum sp_status sp_copy_text(char **out, const char *text, size_t len,
                                           struct sp_err *err);
 
-/* Copies a caller's struct, whose first member is its size, into `to`, which is `size` zero bytes:
- * members that the caller's version of the struct lacks stay zero. SP_E_USAGE where the size is not
- * set; `name` is that of the struct. */
-SP_MUST_CHECK enum sp_status sp_copy_options(void *to, size_t size, const void *from,
-                                             const char *name, struct sp_err *err);
+/* Structs of the public header begin with a size_t: the size that the struct had when its user was
+ * compiled. `known` is the size that it has here, `name` its tag.
+ *
+ * sp_check_size: SP_E_USAGE where the size is none that a version up to this one had.
+ * sp_copy_in: copies a caller's struct into `to`, which is `known` zero bytes: members that the
+ * caller's version lacks stay zero. Fails as sp_check_size does.
+ * sp_copy_out: copies into a caller's struct the members that it has, from one of the full size;
+ * does nothing where the caller's size is not set or larger. */
+SP_MUST_CHECK enum sp_status sp_check_size(const void *sized, size_t known, const char *name,
+                                           struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_copy_in(void *to, size_t known, const void *from, const char *name,
+                                        struct sp_err *err);
+void sp_copy_out(void *to, const void *from);
 
 #endif

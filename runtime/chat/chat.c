@@ -97,7 +97,7 @@ enum sp_status sp_chat_open(struct sp_chat **out, const struct sp_package *packa
     struct sp_chat *chat = NULL;
     enum sp_status st;
 
-    if (options && (st = sp_copy_options(&o, sizeof o, options, "sp_chat_options", err))) return st;
+    if (options && (st = sp_copy_in(&o, sizeof o, options, "sp_chat_options", err))) return st;
     if ((st = sp_new(&chat, 1, sizeof *chat, err))) return st;
     chat->package = package;
     chat->tokenizer = o.tokenizer ? o.tokenizer : package ? sp_package_tokenizer(package) : NULL;
@@ -121,7 +121,7 @@ void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info)
 {
     const struct sp_tool_call_format *calls = &chat->format.calls;
     const struct sp_chat_info all = {
-        .size = info->size,
+        .size = sizeof all,
         .chat_template = chat->template,
         .has_reasoning = sp_chat_format_has_reasoning(&chat->format),
         .has_tool_calls = calls->form != SP_TOOL_CALL_UNKNOWN,
@@ -134,5 +134,5 @@ void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info)
         .end_id = chat->end_id,
     };
 
-    memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
+    sp_copy_out(info, &all);
 }

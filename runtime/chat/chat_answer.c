@@ -116,6 +116,7 @@ static struct sp_chat_span span_of(const struct sp_strbuf *text)
 void sp_chat_answer_view(struct sp_chat_answer *out, const struct sp_chat_answer_store *store)
 {
     *out = (struct sp_chat_answer){
+        .size = sizeof *out,
         .content = span_of(&store->content),
         .reasoning = span_of(&store->reasoning),
         .calls = store->calls,

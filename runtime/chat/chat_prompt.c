@@ -25,7 +25,7 @@ static bool constrains_calls(const struct sp_chat *chat, const struct sp_chat_re
 static enum sp_status list_ends(uint32_t **ends, size_t *n, const struct sp_chat_prompt *p,
                                 struct sp_err *err)
 {
-    struct sp_package_info info = {.n_eos = 0};
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     enum sp_status st;
 
     if (p->chat->package) sp_package_describe(p->chat->package, &info);
@@ -222,7 +222,7 @@ enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_
     struct sp_chat_prompt *p = NULL;
     enum sp_status st;
 
-    if ((st = sp_copy_options(&r, sizeof r, request, "sp_chat_request", err)) ||
+    if ((st = sp_copy_in(&r, sizeof r, request, "sp_chat_request", err)) ||
         (st = sp_new(&p, 1, sizeof *p, err))) {
         return st;
     }
@@ -253,7 +253,7 @@ void sp_chat_prompt_close(struct sp_chat_prompt *p)
 void sp_chat_prompt_describe(const struct sp_chat_prompt *p, struct sp_chat_prompt_info *info)
 {
     const struct sp_chat_prompt_info all = {
-        .size = info->size,
+        .size = sizeof all,
         .text = p->text,
         .text_size = p->size,
         .ids = p->ids,
@@ -261,18 +261,23 @@ void sp_chat_prompt_describe(const struct sp_chat_prompt *p, struct sp_chat_prom
         .plain = p->plain,
     };
 
-    memcpy(info, &all, info->size < sizeof all ? info->size : sizeof all);
+    sp_copy_out(info, &all);
 }
 
 void sp_chat_prompt_apply(const struct sp_chat_prompt *p, struct sp_request *request)
 {
-    request->prompt = p->ids;
-    request->n_prompt = p->n_ids;
-    request->end_ids = p->end_ids;
-    request->n_end_ids = p->n_end_ids;
-    request->grammar = p->grammar;
-    request->special_ids = p->special_ids;
-    request->n_special_ids = p->n_special_ids;
+    struct sp_request r = {0};
+
+    if (sp_copy_in(&r, sizeof r, request, "sp_request", NULL)) return;
+    r.size = sizeof r;
+    r.prompt = p->ids;
+    r.n_prompt = p->n_ids;
+    r.end_ids = p->end_ids;
+    r.n_end_ids = p->n_end_ids;
+    r.grammar = p->grammar;
+    r.special_ids = p->special_ids;
+    r.n_special_ids = p->n_special_ids;
+    sp_copy_out(request, &r);
 }
 
 enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
@@ -284,7 +289,7 @@ enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
     struct sp_chat_prompt p = {.chat = chat};
     enum sp_status st;
 
-    if ((st = sp_copy_options(&r, sizeof r, request, "sp_chat_request", err))) return st;
+    if ((st = sp_copy_in(&r, sizeof r, request, "sp_chat_request", err))) return st;
     st = sp_template_request_read(&parsed, &r, SP_JSON_STRICT, err);
     if (!st) st = render(&p, &parsed, err);
     if (!st) st = append_prefix(&p, &r, err);

@@ -64,7 +64,7 @@ enum sp_status sp_chat_reader_open(struct sp_chat_reader **out, const struct sp_
     struct sp_chat_reader *reader = NULL;
     enum sp_status st;
 
-    if (options && (st = sp_copy_options(&o, sizeof o, options, "sp_chat_reader_options", err))) {
+    if (options && (st = sp_copy_in(&o, sizeof o, options, "sp_chat_reader_options", err))) {
         return st;
     }
     if ((st = sp_new(&reader, 1, sizeof *reader, err))) return st;
@@ -144,9 +144,8 @@ enum sp_status sp_chat_reader_finish(struct sp_chat_reader *reader, struct sp_er
 
 void sp_chat_reader_answer(const struct sp_chat_reader *reader, struct sp_chat_answer *answer)
 {
-    struct sp_chat_answer all = {0};
+    struct sp_chat_answer all;
 
     sp_chat_answer_view(&all, &reader->store);
-    all.size = answer->size;
-    memcpy(answer, &all, answer->size < sizeof all ? answer->size : sizeof all);
+    sp_copy_out(answer, &all);
 }

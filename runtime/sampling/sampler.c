@@ -106,10 +106,12 @@ static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
 enum sp_status sp_sampler_add(struct sp_sampler *s, size_t *out, const struct sp_sampling *sampling,
                               const uint32_t *prior, size_t n_prior, struct sp_err *err)
 {
+    struct sp_sampling o = {0};
     size_t i = 0, cap = s->n_slots;
     enum sp_status st;
 
-    if ((st = sp_sampling_check(sampling, s->n_vocab, err))) return st;
+    if ((st = sp_copy_in(&o, sizeof o, sampling, "sp_sampling", err))) return st;
+    if ((st = sp_sampling_check(&o, s->n_vocab, err))) return st;
     while (i < s->n_slots && s->slots[i].used)
         i++;
     if (i == s->n_slots) {
@@ -121,7 +123,7 @@ enum sp_status sp_sampler_add(struct sp_sampler *s, size_t *out, const struct sp
         s->slots = grown;
         s->n_slots = cap;
     }
-    if ((st = fill_slot(&s->slots[i], s, sampling, err))) {
+    if ((st = fill_slot(&s->slots[i], s, &o, err))) {
         release_slot(&s->slots[i]);
         return st;
     }

@@ -111,10 +111,11 @@ static enum sp_status write_file(struct calibration *c, struct sp_calibration *o
     char record[64];
 
     snprintf(record, sizeof record, "{\"block\":%d,\"tokens\":%zu}", SP_GPTQ_BLOCK, c->n_done);
-    *out = (struct sp_calibration){.n_tokens = c->n_done,
+    *out = (struct sp_calibration){.size = sizeof *out,
+                                   .n_tokens = c->n_done,
                                    .n_inputs = size.n_inputs,
                                    .n_matrices = size.n_matrices,
-                                   .size = size.size};
+                                   .n_bytes = size.size};
     return sp_input_stats_write(c->stats, c->request->path, c->request->force, record, err);
 }
 
@@ -122,18 +123,25 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
                                     const struct sp_calibration_request *request,
                                     struct sp_calibration *out, struct sp_err *err)
 {
-    struct calibration c = {.package = package, .request = request};
+    struct sp_calibration_request q = {0};
+    struct sp_calibration all = SP_CALIBRATION_INIT;
+    struct calibration c = {.package = package, .request = &q};
     enum sp_status st;
 
-    if ((st = check_output(package, request, err))) goto done;
+    if ((st = sp_check_size(out, sizeof all, "sp_calibration", err)) ||
+        (st = sp_copy_in(&q, sizeof q, request, "sp_calibration_request", err)) ||
+        (st = check_output(package, &q, err))) {
+        goto done;
+    }
     if ((st = open_calibration(&c, err))) goto done;
     package->backend.observer = sp_input_stats_observer(c.stats);
-    for (size_t i = 0; i < request->n_texts && !st; i++)
-        st = read_text(&c, &request->texts[i], err);
+    for (size_t i = 0; i < q.n_texts && !st; i++)
+        st = read_text(&c, &q.texts[i], err);
     package->backend.observer = (struct sp_input_observer){0};
     if (st) goto done;
     if ((st = sp_input_stats_solve(c.stats, package->backend.pool, err))) goto done;
-    st = write_file(&c, out, err);
+    if ((st = write_file(&c, &all, err))) goto done;
+    sp_copy_out(out, &all);
 done:
     sp_decoder_close(c.decoder);
     sp_input_stats_close(c.stats);

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_GUESSES = sizeof((struct sp_draft_eval *)0)->tried_at / sizeof(size_t) };
-
 struct draft_eval {
     struct sp_session *session;
     const struct sp_draft_eval_request *request;
@@ -45,9 +43,10 @@ static void count_round(struct draft_eval *t, const struct sp_round *round)
     out->n_tokens += round->emitted;
     out->drafted += round->drafted;
     out->accepted += round->accepted;
-    for (size_t i = 0; i < round->drafted && i < round->emitted && i < MAX_GUESSES; i++) {
-        out->tried_at[i]++;
-        out->accepted_at[i] += i < round->accepted;
+    for (size_t i = 0; i < round->drafted && i < round->emitted; i++) {
+        out->draft_positions[i].tried++;
+        out->draft_positions[i].accepted += i < round->accepted;
+        if (i == out->n_draft_positions) out->n_draft_positions++;
     }
     sp_running_stats_add(&t->per_round, (double)round->emitted);
 }
@@ -118,6 +117,7 @@ static enum sp_status settle(struct draft_eval *t)
     const struct sp_package *package = t->session->package;
     size_t n_context = t->session->speculator->n_positions,
            max_draft_len = t->session->speculator->max_draft_len;
+    enum sp_status st;
 
     t->n_lead = package->tokenizer ? sp_tokenizer_lead(package->tokenizer, q->ids, q->n) : 0;
     t->n_prompt_max = n_context > 2 * q->n_predict ? n_context - q->n_predict : n_context / 2;
@@ -129,32 +129,71 @@ static enum sp_status settle(struct draft_eval *t)
     t->out->draft_len =
         q->draft_len == SP_DRAFT_LENGTH_AUTO ? SP_DRAFT_EVAL_LENGTH : (size_t)q->draft_len;
     if (t->out->draft_len > max_draft_len) t->out->draft_len = max_draft_len;
+    if ((st = sp_new(&t->out->draft_positions, t->out->draft_len, sizeof *t->out->draft_positions,
+                     t->err))) {
+        return st;
+    }
     return sp_new(&t->prompt, t->n_prompt_max, sizeof *t->prompt, t->err);
+}
+
+void sp_draft_eval_release(struct sp_draft_eval *eval)
+{
+    struct sp_draft_eval e = {0};
+
+    if (sp_copy_in(&e, sizeof e, eval, "sp_draft_eval", NULL)) return;
+    free(e.draft_positions);
+    sp_copy_out(eval, &(struct sp_draft_eval)SP_DRAFT_EVAL_INIT);
+}
+
+/* Hands the figures over to the caller's struct, and releases what that has no member for. */
+static void hand_over(struct sp_draft_eval *to, struct sp_draft_eval *eval)
+{
+    const size_t size = to->size;
+
+    sp_copy_out(to, eval);
+    memset(eval, 0, size);
+    eval->size = sizeof *eval;
+    sp_draft_eval_release(eval);
+}
+
+static enum sp_status evaluate(struct draft_eval *t)
+{
+    const struct sp_draft_eval_request *q = t->request;
+    struct sp_draft_eval *out = t->out;
+    size_t n_text, n_places;
+    enum sp_status st;
+
+    if ((st = settle(t))) return st;
+    n_text = q->n - t->n_lead;
+    n_places = n_text < q->n_places ? n_text : q->n_places;
+    for (; out->n_places < n_places; out->n_places++) {
+        if ((st = go_on(t, cut_prompt(t, out->n_places, n_places)))) return st;
+    }
+    out->per_round = sp_running_stats_estimate(&t->per_round);
+    return SP_OK;
 }
 
 enum sp_status sp_session_eval_draft(struct sp_session *session,
                                      const struct sp_draft_eval_request *request,
                                      struct sp_draft_eval *out, struct sp_err *err)
 {
-    struct draft_eval t = {.session = session, .request = request, .out = out, .err = err};
-    size_t n_places;
+    struct sp_draft_eval_request q = {0};
+    struct sp_draft_eval whole = SP_DRAFT_EVAL_INIT;
+    struct draft_eval t = {.session = session, .request = &q, .out = &whole, .err = err};
     enum sp_status st;
 
-    memset(out, 0, sizeof *out);
+    if ((st = sp_check_size(out, sizeof whole, "sp_draft_eval", err))) return st;
+    sp_copy_out(out, &whole);
+    if ((st = sp_copy_in(&q, sizeof q, request, "sp_draft_eval_request", err))) return st;
     if (session->speculator->drafter == NULL) {
         return sp_fail(err, SP_E_USAGE, "the file has no draft");
     }
-    if ((st = sp_package_check_ids(session->package, request->ids, request->n, err))) return st;
+    if ((st = sp_package_check_ids(session->package, q.ids, q.n, err))) return st;
     sp_scheduler_acquire(session->package->scheduler);
-    if ((st = settle(&t))) goto done;
-    n_places =
-        request->n - t.n_lead < request->n_places ? request->n - t.n_lead : request->n_places;
-    for (; out->n_places < n_places; out->n_places++) {
-        if ((st = go_on(&t, cut_prompt(&t, out->n_places, n_places)))) goto done;
-    }
-    out->per_round = sp_running_stats_estimate(&t.per_round);
-done:
+    st = evaluate(&t);
     sp_scheduler_release(session->package->scheduler);
     free(t.prompt);
+    if (st) sp_draft_eval_release(&whole);
+    hand_over(out, &whole);
     return st;
 }

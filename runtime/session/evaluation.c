@@ -336,22 +336,20 @@ static enum sp_status open_readers(struct evaluation *e)
     return st ? st : sp_new(&e->ids, e->n_window, sizeof *e->ids, e->err);
 }
 
-enum sp_status sp_package_evaluate(struct sp_package *package,
-                                   const struct sp_evaluation_request *request,
-                                   struct sp_evaluation *out, struct sp_err *err)
+static enum sp_status evaluate(struct sp_package *package, const struct sp_evaluation_request *q,
+                               struct sp_evaluation *out, struct sp_err *err)
 {
     struct evaluation e = {
-        .request = request,
+        .request = q,
         .out = out,
-        .readers = {{.package = package}, {.package = request->reference}},
-        .n_readers = request->reference ? 2 : 1,
+        .readers = {{.package = package}, {.package = q->reference}},
+        .n_readers = q->reference ? 2 : 1,
         .err = err,
     };
     enum sp_status st;
 
-    memset(out, 0, sizeof *out);
-    if ((st = sp_package_check_ids(package, request->ids, request->n, err))) goto done;
-    if (request->reference && (st = check_reference(package, request->reference, err))) goto done;
+    if ((st = sp_package_check_ids(package, q->ids, q->n, err))) goto done;
+    if (q->reference && (st = check_reference(package, q->reference, err))) goto done;
     if ((st = settle(&e))) goto done;
     if ((st = open_readers(&e))) goto done;
     if ((st = read_text(&e))) goto done;
@@ -361,6 +359,23 @@ done:
         sp_decoder_close(e.readers[k].decoder);
     free(e.ids);
     free(e.divergences);
+    return st;
+}
+
+enum sp_status sp_package_evaluate(struct sp_package *package,
+                                   const struct sp_evaluation_request *request,
+                                   struct sp_evaluation *out, struct sp_err *err)
+{
+    struct sp_evaluation_request q = {0};
+    struct sp_evaluation all = SP_EVALUATION_INIT;
+    enum sp_status st;
+
+    if ((st = sp_check_size(out, sizeof all, "sp_evaluation", err)) ||
+        (st = sp_copy_in(&q, sizeof q, request, "sp_evaluation_request", err))) {
+        return st;
+    }
+    st = evaluate(package, &q, &all, err);
+    sp_copy_out(out, &all);
     return st;
 }
 

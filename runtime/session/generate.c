@@ -63,22 +63,27 @@ const char *sp_round_reason_name(enum sp_round_reason reason)
     return names[reason];
 }
 
-void sp_sampling_defaults(struct sp_sampling *sampling)
-{
-    *sampling = (struct sp_sampling){
-        .top_p = 1,
-        .typical_p = 1,
-        .repeat_last_n = 64,
-        .repeat_penalty = 1,
-    };
-}
-
 void sp_result_release(struct sp_result *result)
 {
-    free(result->ids);
-    free(result->text);
-    free(result->rounds);
-    memset(result, 0, sizeof *result);
+    struct sp_result r = {0};
+
+    if (sp_copy_in(&r, sizeof r, result, "sp_result", NULL)) return;
+    free(r.ids);
+    free(r.text);
+    free(r.rounds);
+    free(r.draft_positions);
+    sp_copy_out(result, &(struct sp_result)SP_RESULT_INIT);
+}
+
+/* Hands a result over to the caller's struct, and releases what that has no member for. */
+static void hand_over(struct sp_result *to, struct sp_result *result)
+{
+    const size_t size = to->size;
+
+    sp_copy_out(to, result);
+    memset(result, 0, size);
+    result->size = sizeof *result;
+    sp_result_release(result);
 }
 
 static int end(struct run *run, enum sp_stop stop)
@@ -212,9 +217,10 @@ static void count_round(struct sp_result *r, const struct sp_round *round)
     r->verify_seconds += round->verify_seconds;
     r->all_accepted += round->accepted == round->drafted;
     r->mismatches += round->accepted < round->drafted && round->emitted > round->accepted;
-    for (size_t i = 0; i < round->drafted && i <= round->accepted && i < 64; i++) {
-        r->tried_at[i]++;
-        r->accepted_at[i] += i < round->accepted;
+    for (size_t i = 0; i < round->drafted && i <= round->accepted; i++) {
+        r->draft_positions[i].tried++;
+        r->draft_positions[i].accepted += i < round->accepted;
+        if (i == r->n_draft_positions) r->n_draft_positions++;
     }
 }
 
@@ -460,31 +466,56 @@ static enum sp_status open_run(struct run *run)
         return st;
     }
     if (q->digest && (st = sp_hash_new(&run->hash, run->err))) return st;
+    if ((st = sp_new(&run->result->draft_positions, max_draft_len,
+                     sizeof *run->result->draft_positions, run->err))) {
+        return st;
+    }
     return sp_new(&run->top, q->n_top + 1, sizeof *run->top, run->err);
+}
+
+static enum sp_status generate(struct run *run)
+{
+    struct sp_result *result = run->result;
+    enum sp_status st;
+
+    if ((st = open_run(run))) return st;
+    result->n_prompt = run->request->n_prompt;
+    if ((st = run_rounds(run))) return st;
+    if ((st = flush_text(run))) return st;
+    if (run->hash) result->logits_digest = sp_hash_digest(run->hash);
+    return estimate_speed_up(run);
+}
+
+/* The request and its sampling options as this version has them. */
+static enum sp_status read_request(struct sp_request *q, struct sp_sampling *sampling,
+                                   const struct sp_request *request, struct sp_err *err)
+{
+    enum sp_status st = sp_copy_in(q, sizeof *q, request, "sp_request", err);
+
+    if (st || q->sampling == NULL) return st;
+    st = sp_copy_in(sampling, sizeof *sampling, q->sampling, "sp_sampling", err);
+    q->sampling = sampling;
+    return st;
 }
 
 enum sp_status sp_session_generate(struct sp_session *session, const struct sp_request *request,
                                    struct sp_result *result, struct sp_err *err)
 {
-    struct run run = {
-        .session = session,
-        .request = request,
-        .result = result,
-        .filter = {.request = request, .result = result},
-        .err = err,
-    };
+    struct sp_request q = {0};
+    struct sp_sampling sampling = {0};
+    struct sp_result whole; /* where the caller's has less members */
+    struct run run = {.session = session, .request = &q, .filter = {.request = &q}, .err = err};
     enum sp_status st;
 
-    memset(result, 0, sizeof *result);
+    if ((st = sp_check_size(result, sizeof whole, "sp_result", err))) return st;
+    run.result = result->size < sizeof whole ? &whole : result;
+    run.filter.result = run.result;
+    sp_copy_out(result, &(struct sp_result)SP_RESULT_INIT);
+    *run.result = (struct sp_result)SP_RESULT_INIT;
+    if ((st = read_request(&q, &sampling, request, err))) return st;
     sp_scheduler_acquire(session->package->scheduler);
     session->is_running = true;
-    if ((st = open_run(&run))) goto done;
-    result->n_prompt = request->n_prompt;
-    if ((st = run_rounds(&run))) goto done;
-    if ((st = flush_text(&run))) goto done;
-    if (run.hash) result->logits_digest = sp_hash_digest(run.hash);
-    st = estimate_speed_up(&run);
-done:
+    st = generate(&run);
     session->is_running = false;
     sp_scheduler_release(session->package->scheduler);
     sp_detokenizer_close(run.detokenizer);
@@ -495,6 +526,7 @@ done:
     sp_hash_free(run.hash);
     sp_stop_filter_release(&run.filter);
     free(run.top);
-    if (st) sp_result_release(result);
+    if (st) sp_result_release(run.result);
+    if (run.result == &whole) hand_over(result, &whole);
     return st;
 }

@@ -105,13 +105,15 @@ static bool has_part(const struct sp_pack *pack, enum sp_part part)
 enum sp_status sp_package_open(struct sp_package **out, const char *path,
                                const struct sp_package_options *options, struct sp_err *err)
 {
+    struct sp_package_options o = {0};
     struct sp_package *p = NULL;
     enum sp_status st;
 
+    if ((st = sp_copy_in(&o, sizeof o, options, "sp_package_options", err))) return st;
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
-    if ((st = sp_backend_init(&p->backend, options->kernels, options->n_threads, err))) goto done;
+    if ((st = sp_backend_init(&p->backend, o.kernels, o.n_threads, err))) goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
-    st = options->huge_pages ? open_copy(p, path, err) : sp_pack_open(&p->pack, path, err);
+    st = o.huge_pages ? open_copy(p, path, err) : sp_pack_open(&p->pack, path, err);
     if (st) goto done;
     if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
     if (p->target->config.draft.kind != SP_DRAFT_NONE) {
@@ -167,21 +169,24 @@ enum sp_status sp_package_trie(struct sp_package *package, const struct sp_token
 void sp_package_describe(const struct sp_package *package, struct sp_package_info *info)
 {
     const struct sp_model *draft = package->draft;
+    struct sp_package_info all = {
+        .size = sizeof all,
+        .kernels = package->backend.kernels->name,
+        .n_threads = sp_pool_n_threads(package->backend.pool),
+        .n_vocab = package->target->config.n_vocab,
+        .max_positions = package->target->config.max_positions,
+        .n_eos = package->n_eos,
+        .has_tokenizer = package->tokenizer != NULL,
+        .identity = sp_pack_identity(package->pack),
+    };
 
-    memset(info, 0, sizeof *info);
-    info->kernels = package->backend.kernels->name;
-    info->n_threads = sp_pool_n_threads(package->backend.pool);
-    info->n_vocab = package->target->config.n_vocab;
-    info->max_positions = package->target->config.max_positions;
     if (draft) {
-        info->draft = sp_draft_kind_name(draft->config.draft.kind);
-        info->max_draft_len = sp_drafter_find(draft->config.draft.kind)->max_draft_len(draft);
-        info->block_size = draft->config.draft.block_size;
+        all.draft = sp_draft_kind_name(draft->config.draft.kind);
+        all.max_draft_len = sp_drafter_find(draft->config.draft.kind)->max_draft_len(draft);
+        all.block_size = draft->config.draft.block_size;
     }
-    memcpy(info->eos, package->eos, sizeof info->eos);
-    info->n_eos = package->n_eos;
-    info->has_tokenizer = package->tokenizer != NULL;
-    info->identity = sp_pack_identity(package->pack);
+    memcpy(all.eos, package->eos, sizeof all.eos);
+    sp_copy_out(info, &all);
 }
 
 bool sp_package_looks_up(const struct sp_package *package, enum sp_draft_by by)

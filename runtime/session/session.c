@@ -89,7 +89,10 @@ done:
 enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
                                const struct sp_session_options *options, struct sp_err *err)
 {
-    return open_session(out, package, options, NULL, err);
+    struct sp_session_options o = {0};
+    enum sp_status st = sp_copy_in(&o, sizeof o, options, "sp_session_options", err);
+
+    return st ? st : open_session(out, package, &o, NULL, err);
 }
 
 enum sp_status sp_session_open_shared(struct sp_session **out, const struct sp_session *shared_with,

@@ -136,7 +136,7 @@ enum sp_status sp_template_apply(char **text, size_t *size, const struct sp_temp
     struct sp_template_request parsed = {0};
     enum sp_status st;
 
-    if ((st = sp_copy_options(&r, sizeof r, request, "sp_chat_request", err))) return st;
+    if ((st = sp_copy_in(&r, sizeof r, request, "sp_chat_request", err))) return st;
     st = sp_template_request_read(&parsed, &r, SP_JSON_LENIENT, err);
     if (!st) st = sp_template_render(text, size, t, &parsed.input, err);
     sp_template_request_release(&parsed);

@@ -82,8 +82,9 @@ static void record(struct sp_session *session, const uint32_t *ids, size_t n, si
 static void record_answer(struct sp_session *session, const char *prompt, size_t n_tokens)
 {
     struct sp_package *package = session->package;
-    struct sp_request request = {.max_tokens = n_tokens + LENGTH, .plain = true};
-    struct sp_result result;
+    struct sp_request request = {
+        .size = sizeof request, .max_tokens = n_tokens + LENGTH, .plain = true};
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     uint32_t *ids, *all;
     size_t n, n_rows;
@@ -111,8 +112,8 @@ static void record_answer(struct sp_session *session, const char *prompt, size_t
 
 int main(int argc, char **argv)
 {
-    struct sp_package_options package_options = {.n_threads = 2};
-    struct sp_session_options session_options = {.n_context = 4096};
+    struct sp_package_options package_options = {.size = sizeof package_options, .n_threads = 2};
+    struct sp_session_options session_options = {.size = sizeof session_options, .n_context = 4096};
     struct sp_package *package;
     struct sp_session *session;
     struct sp_err err = {0};

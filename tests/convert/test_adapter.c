@@ -74,7 +74,7 @@ static int compare_row(void *context, size_t row, const float *logits, size_t n_
 
 static double distance(const char *path, const char *name)
 {
-    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
     struct sp_package *package = NULL;
     struct sp_session *session = NULL;
     struct compared c = {0};
@@ -87,7 +87,8 @@ static double distance(const char *path, const char *name)
     rows = golden_npy(golden, &n, &c.width);
     assert_int_equal(n, sizeof prompt / sizeof *prompt);
     c.golden = rows;
-    if (sp_package_open(&package, path, &(struct sp_package_options){0}, &err) ||
+    if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
+                        &err) ||
         sp_session_open(&session, package, &options, &err) ||
         sp_session_logits(session, prompt, n, compare_row, &c, &err)) {
         fail_msg("%s: %s", name, err.text);

@@ -59,11 +59,12 @@ static struct sp_calibration calibrate_with(const char *file, const char *out,
                                             const struct sp_calibration_text *texts, size_t n,
                                             const char *kernels, unsigned n_threads)
 {
-    struct sp_package_options options = {.kernels = kernels, .n_threads = n_threads};
+    struct sp_package_options options = {
+        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
     struct sp_calibration_request request = {
-        .texts = texts, .n_texts = n, .path = out, .force = true};
+        .size = sizeof request, .texts = texts, .n_texts = n, .path = out, .force = true};
     struct sp_package *package = NULL;
-    struct sp_calibration made = {0};
+    struct sp_calibration made = SP_CALIBRATION_INIT;
     struct sp_err err = {0};
 
     if (sp_package_open(&package, file, &options, &err) ||
@@ -181,7 +182,7 @@ static void test_windows(void **state)
     const char *file = target_file(), *first = creating_at("first.bin");
     const char *other = creating_at("other.bin");
     const struct sp_calibration_text halves[] = {{ids, 1024}, {ids + 1024, N_IDS - 1024}};
-    struct sp_calibration made;
+    struct sp_calibration made = SP_CALIBRATION_INIT;
 
     (void)state;
     made = calibrate_with(file, first, &(struct sp_calibration_text){ids, N_IDS}, 1, NULL, 2);
@@ -202,16 +203,21 @@ static int stop(void *context, size_t done, size_t total)
 static void test_interrupted(void **state)
 {
     struct sp_calibration_text text = {ids, N_IDS};
-    struct sp_calibration_request request = {
-        .texts = &text, .n_texts = 1, .path = creating_at("none.bin"), .progress = stop};
+    struct sp_calibration_request request = {.size = sizeof request,
+                                             .texts = &text,
+                                             .n_texts = 1,
+                                             .path = creating_at("none.bin"),
+                                             .progress = stop};
     struct sp_package *package = NULL;
-    struct sp_calibration made;
+    struct sp_calibration made = SP_CALIBRATION_INIT;
     struct sp_err err = {0};
     const char *file = target_file();
     size_t n_files = creating_n_files();
 
     (void)state;
-    assert_int_equal(sp_package_open(&package, file, &(struct sp_package_options){0}, &err), SP_OK);
+    assert_int_equal(
+        sp_package_open(&package, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
+        SP_OK);
     assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_CHECK);
     assert_int_equal(creating_n_files(), n_files);
     ids[3] = VOCAB;
@@ -243,12 +249,12 @@ static enum sp_status requantize(const char *in, const char *out, const char *ca
 static double divergence(const char *file, const char *reference)
 {
     struct sp_package *a = NULL, *b = NULL;
-    struct sp_evaluation_request request = {.ids = ids, .n = 600};
-    struct sp_evaluation out;
+    struct sp_evaluation_request request = {.size = sizeof request, .ids = ids, .n = 600};
+    struct sp_evaluation out = SP_EVALUATION_INIT;
     struct sp_err err = {0};
 
-    if (sp_package_open(&a, file, &(struct sp_package_options){0}, &err) ||
-        sp_package_open(&b, reference, &(struct sp_package_options){0}, &err)) {
+    if (sp_package_open(&a, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err) ||
+        sp_package_open(&b, reference, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err)) {
         fail_msg("%s", err.text);
     }
     request.reference = b;
@@ -445,9 +451,9 @@ static void test_overflow(void **state)
     size_t size, config_size, n_files;
     struct sp_calibration_text text = {ids, 100};
     struct sp_calibration_request request = {
-        .texts = &text, .n_texts = 1, .path = creating_at("none.bin")};
+        .size = sizeof request, .texts = &text, .n_texts = 1, .path = creating_at("none.bin")};
     struct sp_package *package = NULL;
-    struct sp_calibration made;
+    struct sp_calibration made = SP_CALIBRATION_INIT;
     struct sp_err err = {0};
 
     (void)state;
@@ -461,7 +467,9 @@ static void test_overflow(void **state)
     modelfile = creating_modelfile(lines);
     creating_create(modelfile, file, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     n_files = creating_n_files();
-    assert_int_equal(sp_package_open(&package, file, &(struct sp_package_options){0}, &err), SP_OK);
+    assert_int_equal(
+        sp_package_open(&package, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
+        SP_OK);
     assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_INPUT);
     assert_string_equal(err.text,
                         "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not "

@@ -72,7 +72,8 @@ static void test_shape(void **state)
 
 static uint64_t read_size(struct sp_package *package, enum sp_cache_type cache, size_t n_before)
 {
-    struct sp_session_options options = {.n_context = 128, .cache = cache, .no_draft = true};
+    struct sp_session_options options = {
+        .size = sizeof options, .n_context = 128, .cache = cache, .no_draft = true};
     struct sp_session *session = NULL;
     struct sp_err err = {0};
     uint64_t size;
@@ -89,6 +90,7 @@ static double simulate(struct sp_session *session, double acceptance, size_t *n_
     static const uint32_t prompt[] = {5, 7};
     struct sp_simulation simulation = {.acceptance = acceptance};
     struct sp_request request = {
+        .size = sizeof request,
         .prompt = prompt,
         .n_prompt = 2,
         .max_tokens = 7,
@@ -96,7 +98,7 @@ static double simulate(struct sp_session *session, double acceptance, size_t *n_
         .draft_len = 2,
         .simulation = &simulation,
     };
-    struct sp_result result = {0};
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     double share;
 
@@ -111,7 +113,7 @@ static double simulate(struct sp_session *session, double acceptance, size_t *n_
 static void test_run(void **state)
 {
     const char *path = packed_path("pair.bin");
-    struct sp_session_options options = {.n_context = 64};
+    struct sp_session_options options = {.size = sizeof options, .n_context = 64};
     struct sp_package *package = NULL;
     struct sp_session *session = NULL;
     struct sp_err err = {0};
@@ -124,7 +126,8 @@ static void test_run(void **state)
     pack = open_pack(path);
     assert_int_equal(sp_pairing_record_check(pack, &err), SP_OK);
     sp_pack_close(pack);
-    if (sp_package_open(&package, path, &(struct sp_package_options){0}, &err)) {
+    if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
+                        &err)) {
         fail_msg("%s", err.text);
     }
     assert_int_equal(read_size(package, SP_CACHE_F16, 63), size_in_q4() + 2 * cached);

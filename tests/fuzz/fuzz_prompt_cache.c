@@ -32,10 +32,11 @@ static struct sp_session *open_session(void)
     struct sp_session *session = NULL;
     struct sp_err err = {0};
 
-    check(sp_session_open(
-              &session, package,
-              &(struct sp_session_options){.n_context = N_CONTEXT, .draft_by = SP_DRAFT_BY_BOTH},
-              &err),
+    check(sp_session_open(&session, package,
+                          &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                       .n_context = N_CONTEXT,
+                                                       .draft_by = SP_DRAFT_BY_BOTH},
+                          &err),
           &err);
     return session;
 }
@@ -44,9 +45,12 @@ static struct sp_session *open_session(void)
 static enum sp_status answer(struct sp_session *session, size_t turn, struct sp_err *err)
 {
     uint32_t prompt[N_PROMPT];
-    struct sp_request request = {
-        .prompt = prompt, .n_prompt = N_PROMPT, .max_tokens = 6, .draft_len = 4};
-    struct sp_result result = {0};
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = prompt,
+                                 .n_prompt = N_PROMPT,
+                                 .max_tokens = 6,
+                                 .draft_len = 4};
+    struct sp_result result = SP_RESULT_INIT;
     enum sp_status st;
 
     for (size_t i = 0; i < N_PROMPT; i++)
@@ -95,7 +99,10 @@ static void begin(void)
     fputs("FROM " TESTDATA "/speculators/target\nDRAFT " TESTDATA "/speculators/peagle\n", f);
     fclose(f);
     check(sp_create(NULL, &options, &err), &err);
-    check(sp_package_open(&package, path, &(struct sp_package_options){.n_threads = 1}, &err),
+    check(sp_package_open(&package, path,
+                          &(struct sp_package_options){.size = sizeof(struct sp_package_options),
+                                                       .n_threads = 1},
+                          &err),
           &err);
     unlink(modelfile);
     unlink(path);

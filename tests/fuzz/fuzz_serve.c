@@ -19,7 +19,7 @@ static const char
 
 static void check_settings(const struct sp_settings *s)
 {
-    struct sp_sampling sampling;
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
 
     if (s->n_stops > SP_MAX_STOPS) abort();
     for (size_t i = 0; i < s->n_stops; i++) {

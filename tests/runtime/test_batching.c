@@ -66,8 +66,9 @@ static enum sp_status answer(struct client *c, size_t turn)
     size_t which = c->which;
     int draft_len = depth_of(which, turn);
     size_t patience = 7;
-    struct sp_sampling sampling;
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct sp_request q = {
+        .size = sizeof q,
         .prompt = c->ids,
         .max_tokens = MOST_TOKENS - 5 * which,
         .ignore_eos = true,
@@ -84,7 +85,6 @@ static enum sp_status answer(struct client *c, size_t turn)
     add_ids(c, 3 + 17 * ((which + 2 * turn) % N_CLIENTS));
     q.n_prompt = c->n_ids;
     if (which % 2 == 1) {
-        sp_sampling_defaults(&sampling);
         sampling.temperature = 0.8f;
         sampling.top_k = 20;
         sampling.seed = which;
@@ -109,6 +109,8 @@ static void begin(struct client *c, size_t which, struct sp_session *session)
 {
     *c = (struct client){
         .session = session, .seed = (uint32_t)which, .which = which, .n_turns = N_TURNS};
+    for (size_t turn = 0; turn < N_TURNS; turn++)
+        c->results[turn] = (struct sp_result)SP_RESULT_INIT;
 }
 
 static void end(struct client *c)
@@ -191,8 +193,10 @@ static void check(const char *path, const char *kernels, unsigned n_threads,
                   enum sp_cache_type cache)
 {
     check_with(path, kernels, n_threads,
-               &(struct sp_session_options){
-                   .n_context = N_CONTEXT, .cache = cache, .max_batch = N_CLIENTS},
+               &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                            .n_context = N_CONTEXT,
+                                            .cache = cache,
+                                            .max_batch = N_CLIENTS},
                false);
 }
 
@@ -214,7 +218,8 @@ static void attention(void **state)
 
 static void growing_queries(void **state)
 {
-    const struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = N_CLIENTS};
+    const struct sp_session_options options = {
+        .size = sizeof options, .n_context = N_CONTEXT, .max_batch = N_CLIENTS};
 
     (void)state;
     check_with(family("olmo2"), NULL, 1, &options, true);
@@ -316,7 +321,8 @@ static void assistants(void **state)
 /* Two who say the same make their guesses in the same passes, and each pays for half of them. */
 static void in_step(void **state)
 {
-    const struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = 2};
+    const struct sp_session_options options = {
+        .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
     struct generating g = generating_open(path, NULL, 2, &options);
     struct sp_session *like;
@@ -360,7 +366,8 @@ static enum sp_status fail_at_last(struct sp_drafter *drafter, uint32_t *ids, si
  * answer is as good as ever. */
 static void failing_draft(void **state)
 {
-    const struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = 2};
+    const struct sp_session_options options = {
+        .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
     struct generating g = generating_open(path, NULL, 2, &options);
     struct generating own = generating_open(path, NULL, 1, &options);
@@ -462,7 +469,8 @@ static void guesses_first(void **state)
 {
     struct generating g =
         generating_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
-                        &(struct sp_session_options){.n_context = N_CONTEXT});
+                        &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                     .n_context = N_CONTEXT});
     struct sp_scheduler *scheduler = g.package->scheduler;
     struct row_of rows[N_ASKING] = {{0}};
     pthread_t threads[N_ASKING];
@@ -506,7 +514,8 @@ static void guesses_first(void **state)
  * rows. */
 static void little_room(void **state)
 {
-    struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = 1};
+    struct sp_session_options options = {
+        .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 1};
 
     (void)state;
     check_with(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q4), NULL, 2, &options, false);
@@ -547,7 +556,8 @@ static void *ask_logits(void *context)
 
 static void logits_between(void **state)
 {
-    struct sp_session_options options = {.n_context = N_CONTEXT, .max_batch = 2};
+    struct sp_session_options options = {
+        .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct generating g = generating_open(path, NULL, 2, &options);
     struct asking alone = {.session = g.session}, beside = {0};

@@ -145,7 +145,7 @@ static void constrains(void **state)
 {
     struct sp_chat_request request = {.size = sizeof request, .messages = question};
     struct sp_chat_prompt_info info = {.size = sizeof info};
-    struct sp_request generation = {.n_top = 0};
+    struct sp_request generation = {.size = sizeof generation, .n_top = 0};
     struct sp_grammar *object = NULL;
     struct sp_chat_prompt *prompt;
 

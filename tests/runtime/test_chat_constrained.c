@@ -37,6 +37,7 @@ static struct sp_result ask(const struct generating *o, const struct sp_grammar 
 {
     static const uint32_t prompt[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
     const struct sp_request request = {
+        .size = sizeof request,
         .prompt = prompt,
         .n_prompt = sizeof prompt / sizeof *prompt,
         .max_tokens = 200,
@@ -46,7 +47,7 @@ static struct sp_result ask(const struct generating *o, const struct sp_grammar 
         .sampling = sampling,
         .grammar = g,
     };
-    struct sp_result result;
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
 
     if (sp_session_generate(o->session, &request, &result, &err)) fail_msg("%s", err.text);
@@ -90,7 +91,7 @@ static size_t count(const struct sp_result *r, uint32_t id)
  * a drafted answer is the plain one. Returns how many guesses of the grammar were right. */
 static size_t check_call(const char *path, const struct sp_sampling *sampling)
 {
-    struct sp_session_options options = {.no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
     struct generating plain_one = generating_open(path, "scalar", 1, &options), o;
     struct sp_grammar *g = make(&plain_one, SP_REASONING_NONE);
     struct sp_result plain = ask(&plain_one, g, PLAIN, sampling);
@@ -101,7 +102,8 @@ static size_t check_call(const char *path, const struct sp_sampling *sampling)
     assert_int_equal(count(&plain, MASK), 1);
     assert_non_null(strstr(plain.text, "call"));
     assert_non_null(strstr(plain.text, "\"paint\""));
-    options = (struct sp_session_options){.draft_by = SP_DRAFT_BY_BOTH};
+    options = (struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                          .draft_by = SP_DRAFT_BY_BOTH};
     o = generating_open(path, NULL, 2, &options);
     for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) {
         struct sp_result r = ask(&o, g, draft_len, sampling);
@@ -119,10 +121,9 @@ static size_t check_call(const char *path, const struct sp_sampling *sampling)
 static void calls_between_special_tokens(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct sp_sampling sampled;
+    struct sp_sampling sampled = SP_SAMPLING_INIT;
 
     (void)state;
-    sp_sampling_defaults(&sampled);
     sampled.temperature = 1.2f;
     sampled.seed = 5;
     assert_in_range(check_call(path, NULL), 20, 500);
@@ -134,7 +135,7 @@ static void calls_between_special_tokens(void **state)
 static void a_thought_up_to_a_special_token(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct sp_session_options options = {.no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
     struct generating o = generating_open(path, NULL, 1, &options);
     struct sp_grammar *g = make(&o, SP_REASONING_OPEN);
     struct sp_token_trie *trie = NULL;

@@ -39,7 +39,9 @@ static void part_from(uint32_t *ids, const uint32_t *other, size_t common, size_
 
 static struct generating open_generating(const char *path)
 {
-    return generating_open(path, NULL, 1, &(struct sp_session_options){.n_context = N_CONTEXT});
+    return generating_open(path, NULL, 1,
+                           &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                        .n_context = N_CONTEXT});
 }
 
 /* Behind a prompt and its answer the draft proposes what a fresh session's does. */
@@ -210,7 +212,7 @@ static void check_failure(const char *path, size_t draft_len, size_t n_right)
     uint32_t ids[N_CONTEXT];
     struct emitted emitted = {ids, N_PROMPT};
     struct sp_round round;
-    struct sp_result r;
+    struct sp_result r = SP_RESULT_INIT;
 
     ids_of(ids, 0, N_PROMPT, 1, n_vocab);
     r = generating_run(g.session, ids, N_PROMPT, N_TOKENS, (int)draft_len, true);

@@ -446,6 +446,7 @@ static struct sp_result ask(struct sp_session *session, const struct asked *a)
 {
     static const uint32_t prompt[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
     struct sp_request request = {
+        .size = sizeof request,
         .prompt = prompt,
         .n_prompt = sizeof prompt / sizeof *prompt,
         .max_tokens = 48,
@@ -455,7 +456,7 @@ static struct sp_result ask(struct sp_session *session, const struct asked *a)
         .sampling = a->sampling,
         .grammar = a->grammar,
     };
-    struct sp_result result;
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
 
     if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
@@ -482,14 +483,15 @@ static void assert_holds(const struct sp_grammar *g, const struct sp_result *r)
 static size_t check_answers(const char *path, enum sp_draft_by by, const struct sp_grammar *g,
                             const struct sp_sampling *sampling)
 {
-    struct sp_session_options options = {.no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
     struct generating o = generating_open(path, "scalar", 1, &options);
     struct sp_result plain = ask(o.session, &(struct asked){g, PLAIN, sampling});
     size_t n_right = 0;
 
     assert_holds(g, &plain);
     generating_close(&o);
-    options = (struct sp_session_options){.draft_by = by};
+    options =
+        (struct sp_session_options){.size = sizeof(struct sp_session_options), .draft_by = by};
     o = generating_open(path, NULL, 2, &options);
     for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) { /* auto, 3, 7 */
         struct sp_result r = ask(o.session, &(struct asked){g, draft_len, sampling});
@@ -513,10 +515,10 @@ static void answers(void **state)
         packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4, SP_DTYPE_NONE),
     };
     struct sp_grammar *grammars[2] = {NULL};
-    struct sp_sampling sampled, coupled, rejected;
+    struct sp_sampling sampled = SP_SAMPLING_INIT, coupled = SP_SAMPLING_INIT,
+                       rejected = SP_SAMPLING_INIT;
 
     (void)state;
-    sp_sampling_defaults(&sampled);
     sampled.seed = 11;
     sampled.repeat_penalty = 1.3f; /* greedy, but not the largest logit */
     coupled = sampled;
@@ -547,7 +549,7 @@ static void guesses(void **state)
     static const char text[] = "\"Once upon a time there was an owl\"";
     static const char schema[] = "{\"const\":\"Once upon a time there was an owl\"}";
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct sp_session_options options = {.draft_by = SP_DRAFT_BY_NGRAM};
+    struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NGRAM};
     struct generating o = generating_open(path, NULL, 1, &options);
     struct sp_grammar *g = NULL;
 
@@ -570,13 +572,14 @@ static void guesses(void **state)
 static void refusals(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generating o = generating_open(path, NULL, 1, &options);
     struct sp_simulation simulation = {.acceptance = .5};
     struct sp_grammar *g = NULL;
     uint32_t prompt[] = {402};
-    struct sp_request request = {.prompt = prompt, .n_prompt = 1, .ignore_eos = true};
-    struct sp_result result;
+    struct sp_request request = {
+        .size = sizeof request, .prompt = prompt, .n_prompt = 1, .ignore_eos = true};
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
 
     (void)state;

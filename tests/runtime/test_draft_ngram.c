@@ -227,7 +227,7 @@ static void rejection(void **state)
 {
     enum { N = 5, DRAWS = 40000 };
     static const float row[16] = {1.5f, .2f, -1, .9f, 0};
-    struct sp_sampling sampling;
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct sp_sampling_chooser *c = NULL;
     struct sp_chooser chooser;
     struct sp_logits logits = {.row = row, .n = N, .best = 0};
@@ -235,7 +235,6 @@ static void rejection(void **state)
     struct sp_err err = {0};
 
     (void)state;
-    sp_sampling_defaults(&sampling);
     sampling.temperature = 1;
     sampling.repeat_last_n = 0;
     sampling.accept = SP_ACCEPT_REJECTION;

@@ -59,7 +59,8 @@ static const char *crafted_file(const struct crafted *target, const struct craft
 
 static struct generating open_f32(const char *path)
 {
-    struct sp_session_options options = {.cache = SP_CACHE_F32, .n_context = 200};
+    struct sp_session_options options = {
+        .size = sizeof options, .cache = SP_CACHE_F32, .n_context = 200};
 
     return generating_open(path, NULL, 1, &options);
 }
@@ -369,7 +370,7 @@ static void embedding_tap(void **state)
     static const unsigned taps[] = {SP_TAP_EMBEDDING, 0, SP_TAP_FINAL};
     struct crafted_dspark draft = {.block_size = 2};
     struct generating o = generating_open(crafted_file(&varied, &draft, SP_Q8, SP_DTYPE_NONE), NULL,
-                                          2, &(struct sp_session_options){0});
+                                          2, &(struct sp_session_options)SP_SESSION_OPTIONS_INIT);
     struct sp_decoder_options options = {.n_positions = 64,
                                          .max_rows = 16,
                                          .max_logit_rows = 1,
@@ -412,11 +413,11 @@ static void same_rounds(const struct sp_result *a, const struct sp_result *b)
  * Tells how many guesses were right. place: of the file among others, for generating_threads. */
 static size_t check_lossless(const char *path, int block, size_t place)
 {
-    struct sp_session_options options = {.n_context = 200};
+    struct sp_session_options options = {.size = sizeof options, .n_context = 200};
     struct generating o = generating_open(path, "scalar", 1, &options);
     struct sp_result plain = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     struct sp_result deep = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, block, true);
-    struct sp_package_info info;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     size_t accepted = deep.accepted;
 
     sp_package_describe(o.package, &info);
@@ -430,7 +431,7 @@ static size_t check_lossless(const char *path, int block, size_t place)
             options.rows_per_pass = n_threads == 1 ? 0 : 3;
             o = generating_open(path, (*k)->name, n_threads, &options);
             for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= block; draft_len++) {
-                struct sp_result r;
+                struct sp_result r = SP_RESULT_INIT;
                 if (generating_threads(place + (size_t)(draft_len + 1)) != n_threads) continue;
                 r = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, draft_len, true);
                 generating_same(&r, &plain);
@@ -469,7 +470,7 @@ static void lossless_oracle(void **state)
 {
     char path[400];
     struct generating o;
-    struct sp_package_info info;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
 
     snprintf(path, sizeof path, SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
     if (!golden_exists(path)) skip();
@@ -492,8 +493,9 @@ static void sampled(void **state)
                                    .confidence_markov = true,
                                    .repeats = true};
     const char *path = crafted_file(&sometimes, &draft, SP_Q8, SP_Q8);
-    struct sp_sampling sampling;
-    struct sp_request request = {.prompt = prompt,
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = prompt,
                                  .n_prompt = N_GIVEN,
                                  .max_tokens = 100,
                                  .ignore_eos = true,
@@ -502,9 +504,8 @@ static void sampled(void **state)
     struct sp_err err = {0};
 
     (void)state;
-    sp_sampling_defaults(&sampling);
     for (sampling.seed = 1; sampling.seed <= 3; sampling.seed++) {
-        struct sp_result plain, r;
+        struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
         struct generating o = open_f32(path);
         size_t accepted = 0;
         sampling.temperature = 0.4f + 0.4f * (float)sampling.seed;
@@ -562,7 +563,7 @@ static void is_rolled_back(void **state)
     struct sp_result r = generating_run(used.session, prompt, N_GIVEN, N_TOKENS, 5, true);
     struct sp_session *fresh = NULL;
     struct sp_session_options options = {
-        .cache = SP_CACHE_F32, .n_context = 200, .rows_per_pass = 5};
+        .size = sizeof options, .cache = SP_CACHE_F32, .n_context = 200, .rows_per_pass = 5};
     struct sp_err err = {0};
     float *a, *b;
 

@@ -23,7 +23,8 @@ static struct sp_package *open_with(const char *path, const char *kernels, unsig
 {
     struct sp_package *package = NULL;
     struct sp_err err = {0};
-    struct sp_package_options options = {.kernels = kernels, .n_threads = n_threads};
+    struct sp_package_options options = {
+        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
 
     if (sp_package_open(&package, path, &options, &err)) fail_msg("%s: %s", path, err.text);
     return package;
@@ -32,7 +33,7 @@ static struct sp_package *open_with(const char *path, const char *kernels, unsig
 static struct sp_evaluation evaluate(struct sp_package *package,
                                      const struct sp_evaluation_request *request)
 {
-    struct sp_evaluation out;
+    struct sp_evaluation out = SP_EVALUATION_INIT;
     struct sp_err err = {0};
 
     if (sp_package_evaluate(package, request, &out, &err)) fail_msg("%s", err.text);
@@ -180,8 +181,9 @@ static void goldens(void **state)
         struct sp_package *reference = open_golden(pairs[k].reference, &unused);
         for (size_t prompt = 0; prompt < N_PROMPTS && package; prompt++) {
             const uint64_t *want = numbers + (k * N_PROMPTS + prompt) * (3 + N_FIGURES);
-            struct sp_evaluation_request request = {.reference = reference, .cache = SP_CACHE_F32};
-            struct sp_evaluation e;
+            struct sp_evaluation_request request = {
+                .size = sizeof request, .reference = reference, .cache = SP_CACHE_F32};
+            struct sp_evaluation e = SP_EVALUATION_INIT;
             double got[N_FIGURES], value;
             uint32_t *ids =
                 golden_ids(sp_json_at(sp_json_get(golden, "prompts"), prompt), &request.n);
@@ -253,7 +255,8 @@ static double plain_loss(struct sp_package *package, const uint32_t *ids, size_t
                          size_t n_window, size_t stride, size_t *n_windows)
 {
     struct sp_session *session = NULL;
-    struct sp_session_options options = {.n_context = n_window, .cache = SP_CACHE_F32};
+    struct sp_session_options options = {
+        .size = sizeof options, .n_context = n_window, .cache = SP_CACHE_F32};
     uint32_t *window = malloc(n_window * sizeof *window);
     size_t scored_to = n_lead ? n_lead : 1;
     double sum = 0;
@@ -288,9 +291,13 @@ static void check_windows(struct sp_package *package, size_t n_lead)
     assert_true(n > 150 && n < 220);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         size_t window = shapes[i][0], stride = shapes[i][1], n_windows;
-        struct sp_evaluation_request request = {
-            .ids = ids, .n = n, .n_window = window, .stride = stride, .cache = SP_CACHE_F32};
-        struct sp_evaluation e;
+        struct sp_evaluation_request request = {.size = sizeof request,
+                                                .ids = ids,
+                                                .n = n,
+                                                .n_window = window,
+                                                .stride = stride,
+                                                .cache = SP_CACHE_F32};
+        struct sp_evaluation e = SP_EVALUATION_INIT;
         double loss;
         if (window <= n_lead || stride > window - n_lead) continue; /* no room for text */
         e = evaluate(package, &request);
@@ -370,9 +377,10 @@ static void windows_with_a_lead(void **state)
         open_with(variant("lead", plain_template, leading_template), NULL, 0);
     size_t n;
     uint32_t *ids = story_ids(package, &n);
-    struct sp_evaluation_request request = {.ids = ids + 1, .n = n - 1};
-    struct sp_evaluation_request narrow = {.ids = ids, .n = n, .n_window = 2};
-    struct sp_evaluation e;
+    struct sp_evaluation_request request = {.size = sizeof request, .ids = ids + 1, .n = n - 1};
+    struct sp_evaluation_request narrow = {
+        .size = sizeof narrow, .ids = ids, .n = n, .n_window = 2};
+    struct sp_evaluation e = SP_EVALUATION_INIT;
     struct sp_err err = {0};
 
     (void)state;
@@ -392,12 +400,24 @@ static void windows_with_a_lead(void **state)
     sp_package_close(package);
 }
 
+/* The figures are equal, to the bit. */
+static void same_trial(const struct sp_draft_eval *a, const struct sp_draft_eval *b)
+{
+    struct sp_draft_eval other = *b;
+
+    assert_int_equal(a->n_draft_positions, b->n_draft_positions);
+    assert_memory_equal(a->draft_positions, b->draft_positions,
+                        a->n_draft_positions * sizeof *a->draft_positions);
+    other.draft_positions = a->draft_positions;
+    assert_memory_equal(a, &other, sizeof other);
+}
+
 /* Nothing but the file, the ids and the cache type decides. */
 static void same_on_every_machine(void **state)
 {
     const char *path = tiny_pair(SP_Q4), *exact = tiny_pair(SP_DTYPE_NONE);
-    struct sp_evaluation first, e;
-    struct sp_draft_eval first_trial, trial;
+    struct sp_evaluation first = SP_EVALUATION_INIT, e = SP_EVALUATION_INIT;
+    struct sp_draft_eval first_trial = SP_DRAFT_EVAL_INIT, trial = SP_DRAFT_EVAL_INIT;
     bool any = false;
 
     (void)state;
@@ -407,10 +427,12 @@ static void same_on_every_machine(void **state)
         for (unsigned threads = 1; threads <= (*k == &sp_kernels_ref ? 1 : 2); threads++) {
             struct sp_package *package = open_with(path, (*k)->name, threads), *reference;
             struct sp_session *session = NULL;
-            struct sp_session_options options = {0};
+            struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
             reference = open_with(exact, (*k)->name, threads);
-            struct sp_evaluation_request request = {.n_window = 40, .reference = reference};
-            struct sp_draft_eval_request try = {.n_places = 2, .n_predict = 6, .draft_len = 7};
+            struct sp_evaluation_request request = {
+                .size = sizeof request, .n_window = 40, .reference = reference};
+            struct sp_draft_eval_request try = {
+                .size = sizeof try, .n_places = 2, .n_predict = 6, .draft_len = 7};
             uint32_t *ids = story_ids(package, &request.n);
             request.ids = try.ids = ids;
             request.n = try.n = 80;
@@ -418,7 +440,8 @@ static void same_on_every_machine(void **state)
             assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
             assert_int_equal(sp_session_eval_draft(session, &try, &trial, NULL), SP_OK);
             if (any) assert_memory_equal(&e, &first, sizeof e);
-            if (any) assert_memory_equal(&trial, &first_trial, sizeof trial);
+            if (any) same_trial(&trial, &first_trial);
+            sp_draft_eval_release(&first_trial);
             first = e;
             first_trial = trial;
             any = true;
@@ -430,13 +453,15 @@ static void same_on_every_machine(void **state)
     }
     assert_true(first.divergence.mean > 0 && first.divergence.mean < 1);
     assert_true(first.agreement.mean > 0.5);
+    sp_draft_eval_release(&first_trial);
 }
 
 static void nothing_is_lost_against_itself(void **state)
 {
     struct sp_package *package = open_with(tiny_pair(SP_Q8), NULL, 0);
-    struct sp_evaluation_request request = {.reference = package, .n_window = 50};
-    struct sp_evaluation e;
+    struct sp_evaluation_request request = {
+        .size = sizeof request, .reference = package, .n_window = 50};
+    struct sp_evaluation e = SP_EVALUATION_INIT;
     uint32_t *ids = story_ids(package, &request.n);
 
     (void)state;
@@ -459,25 +484,40 @@ static void refusals(void **state)
 {
     static const uint32_t ids[] = {582, 580, 258, 421}, wild[] = {582, 1600};
     struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0), *other;
-    struct sp_evaluation e;
+    struct sp_evaluation e = SP_EVALUATION_INIT;
     const struct {
         struct sp_evaluation_request request;
         enum sp_status status;
         const char *sentence;
     } cases[] = {
-        {{.ids = wild, .n = 2}, SP_E_USAGE, "token id 1600: the vocabulary has 1600 tokens"},
-        {{.ids = ids, .n = 0}, SP_E_USAGE, "0 tokens: there is nothing to predict"},
-        {{.ids = ids, .n = 1}, SP_E_USAGE, "1 token: there is nothing to predict"},
-        {{.ids = ids, .n = 4, .n_window = 2049},
+        {{.size = sizeof(struct sp_evaluation_request), .ids = wild, .n = 2},
+         SP_E_USAGE,
+         "token id 1600: the vocabulary has 1600 tokens"},
+        {{.size = sizeof(struct sp_evaluation_request), .ids = ids, .n = 0},
+         SP_E_USAGE,
+         "0 tokens: there is nothing to predict"},
+        {{.size = sizeof(struct sp_evaluation_request), .ids = ids, .n = 1},
+         SP_E_USAGE,
+         "1 token: there is nothing to predict"},
+        {{.size = sizeof(struct sp_evaluation_request), .ids = ids, .n = 4, .n_window = 2049},
          SP_E_USAGE,
          "context of 2049 tokens: the model's maximum is 2048"},
-        {{.ids = ids, .n = 4, .n_window = 1},
+        {{.size = sizeof(struct sp_evaluation_request), .ids = ids, .n = 4, .n_window = 1},
          SP_E_USAGE,
          "context of 1 tokens: expected at least 2"},
-        {{.ids = ids, .n = 4, .n_window = 8, .stride = 8},
+        {{.size = sizeof(struct sp_evaluation_request),
+          .ids = ids,
+          .n = 4,
+          .n_window = 8,
+          .stride = 8},
          SP_E_USAGE,
          "stride of 8 tokens: expected at most 7"},
-        {{.ids = ids, .n = 4, .progress = stop_at_once}, SP_E_CHECK, "interrupted"},
+        {{.size = sizeof(struct sp_evaluation_request),
+          .ids = ids,
+          .n = 4,
+          .progress = stop_at_once},
+         SP_E_CHECK,
+         "interrupted"},
     };
 
     (void)state;
@@ -487,7 +527,7 @@ static void refusals(void **state)
                          cases[i].status);
         assert_string_equal(err.text, cases[i].sentence);
     }
-    struct sp_evaluation_request request = {.ids = ids, .n = 4};
+    struct sp_evaluation_request request = {.size = sizeof request, .ids = ids, .n = 4};
     struct sp_err err = {0};
     other = open_with(variant("renamed", "<|im_end|>", "<|im_stop|>"), NULL, 0);
     request.reference = other;
@@ -505,11 +545,12 @@ static void refusals(void **state)
 static void count_place(struct sp_draft_eval *out, struct sp_session *session, const uint32_t *ids,
                         size_t n, size_t n_predict, size_t draft_len)
 {
-    struct sp_request request = {.prompt = ids,
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = ids,
                                  .n_prompt = n,
                                  .max_tokens = n_predict + 2 * draft_len,
                                  .draft_len = (int)draft_len};
-    struct sp_result r;
+    struct sp_result r = SP_RESULT_INIT;
     size_t n_tokens = 1;
 
     assert_int_equal(sp_session_generate(session, &request, &r, NULL), SP_OK);
@@ -522,8 +563,9 @@ static void count_place(struct sp_draft_eval *out, struct sp_session *session, c
         out->drafted += drafted;
         out->accepted += accepted;
         for (size_t g = 0; g < drafted && g < emitted; g++) {
-            out->tried_at[g]++;
-            out->accepted_at[g] += g < accepted;
+            out->draft_positions[g].tried++;
+            out->draft_positions[g].accepted += g < accepted;
+            if (g == out->n_draft_positions) out->n_draft_positions++;
         }
         n_tokens += emitted;
     }
@@ -535,13 +577,16 @@ static void check_trial(const char *modelfile, size_t draft_len, size_t n_predic
     struct sp_package *package =
         open_with(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 0);
     struct sp_session *session = NULL;
-    struct sp_session_options options = {0};
-    struct sp_draft_eval_request request = {.n_places = 5,
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct sp_draft_eval_request request = {.size = sizeof request,
+                                            .n_places = 5,
                                             .n_predict = n_predict,
                                             .draft_len =
                                                 draft_len ? (int)draft_len : SP_DRAFT_LENGTH_AUTO};
-    struct sp_draft_eval want = {0}, got;
-    struct sp_package_info info;
+    struct sp_position_count positions[64] = {{0}};
+    struct sp_draft_eval want = {.size = sizeof want, .draft_positions = positions};
+    struct sp_draft_eval got = SP_DRAFT_EVAL_INIT;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     uint32_t *ids = story_ids(package, &request.n);
 
     request.ids = ids;
@@ -555,8 +600,9 @@ static void check_trial(const char *modelfile, size_t draft_len, size_t n_predic
     want.n_places = 5;
     assert_near(got.per_round.mean, (double)want.n_tokens / (double)want.n_rounds, 1e-12);
     want.per_round = got.per_round;
-    assert_memory_equal(&got, &want, sizeof got);
+    same_trial(&got, &want);
     assert_true(got.accepted > 0 && got.accepted < got.drafted);
+    sp_draft_eval_release(&got);
     free(ids);
     sp_session_close(session);
     sp_package_close(package);
@@ -577,10 +623,14 @@ static void trials_at_the_edge(void **state)
     static const uint32_t ids[] = {582, 580, 258};
     struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
     struct sp_session *session = NULL;
-    struct sp_session_options options = {.n_context = 6};
-    struct sp_draft_eval_request request = {
-        .ids = ids, .n = 3, .n_places = 16, .n_predict = 32, .draft_len = SP_DRAFT_LENGTH_AUTO};
-    struct sp_draft_eval out;
+    struct sp_session_options options = {.size = sizeof options, .n_context = 6};
+    struct sp_draft_eval_request request = {.size = sizeof request,
+                                            .ids = ids,
+                                            .n = 3,
+                                            .n_places = 16,
+                                            .n_predict = 32,
+                                            .draft_len = SP_DRAFT_LENGTH_AUTO};
+    struct sp_draft_eval out = SP_DRAFT_EVAL_INIT;
     struct sp_err err = {0};
 
     (void)state;

@@ -19,7 +19,7 @@ static struct sp_result answer(const char *path, const char *kernels, unsigned n
 {
     uint32_t prompt[MOST_GIVEN];
     struct generating g = generating_open(path, kernels, n_threads, options);
-    struct sp_result result;
+    struct sp_result result = SP_RESULT_INIT;
 
     for (uint32_t i = 0; i < n_prompt; i++)
         prompt[i] = 5 + i * 7 % 60;
@@ -31,7 +31,8 @@ static struct sp_result answer(const char *path, const char *kernels, unsigned n
 static struct sp_result generate(const char *path, const char *kernels, unsigned n_threads,
                                  enum sp_cache_type cache, size_t rows_per_pass, int draft_len)
 {
-    struct sp_session_options options = {.cache = cache, .rows_per_pass = rows_per_pass};
+    struct sp_session_options options = {
+        .size = sizeof options, .cache = cache, .rows_per_pass = rows_per_pass};
 
     return answer(path, kernels, n_threads, &options, 24, N_TOKENS, draft_len);
 }
@@ -96,8 +97,8 @@ static void families(void **state)
 {
     (void)state;
     for (const char *const *name = golden_families(); *name; name++) {
-        struct sp_session_options options = {.rows_per_pass = 1};
-        struct sp_result single;
+        struct sp_session_options options = {.size = sizeof options, .rows_per_pass = 1};
+        struct sp_result single = SP_RESULT_INIT;
         const char *path;
         char folder[400];
         print_message("%s\n", *name);
@@ -118,8 +119,8 @@ static void families(void **state)
 static void long_prompt(void **state)
 {
     static const size_t rows_per_pass[] = {0, 3, 40, 200, 300};
-    struct sp_session_options options = {.rows_per_pass = 1};
-    struct sp_result single;
+    struct sp_session_options options = {.size = sizeof options, .rows_per_pass = 1};
+    struct sp_result single = SP_RESULT_INIT;
     const char *path;
     char folder[400];
 

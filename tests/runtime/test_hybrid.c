@@ -70,7 +70,8 @@ static const char *eagle3_file(const struct crafted *how, enum sp_dtype target, 
 static struct sp_package *open_package(const char *path, const char *kernels, unsigned n_threads)
 {
     struct sp_package *package = NULL;
-    struct sp_package_options options = {.kernels = kernels, .n_threads = n_threads};
+    struct sp_package_options options = {
+        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
     struct sp_err err = {0};
 
     if (sp_package_open(&package, path, &options, &err)) fail_msg("%s: %s", path, err.text);
@@ -240,7 +241,8 @@ static void rollback_families(void **state)
 static struct sp_session *open_session(struct sp_package *package, size_t rows_per_pass)
 {
     struct sp_session *session = NULL;
-    struct sp_session_options options = {.rows_per_pass = rows_per_pass, .n_context = 200};
+    struct sp_session_options options = {
+        .size = sizeof options, .rows_per_pass = rows_per_pass, .n_context = 200};
     struct sp_err err = {0};
 
     if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
@@ -258,7 +260,7 @@ static void check_lossless(const char *path, const char *kind, size_t place)
     struct sp_package *package = open_package(path, "scalar", 1);
     struct sp_session *session = open_session(package, 0);
     struct sp_result plain = generating_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
-    struct sp_package_info info;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     size_t rows = 3;
 
     sp_package_describe(package, &info);
@@ -273,7 +275,7 @@ static void check_lossless(const char *path, const char *kind, size_t place)
             package = open_package(path, (*k)->name, n_threads);
             session = open_session(package, rows++);
             for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-                struct sp_result r;
+                struct sp_result r = SP_RESULT_INIT;
                 /* Scalar kernels are the reference already, and slow. */
                 if (*k == &sp_kernels_ref && depths[i] != 3) continue;
                 if (generating_threads(place + i) != n_threads) continue;
@@ -372,7 +374,7 @@ static void check_catching_up(const char *path)
     struct sp_package *package = open_package(path, NULL, 1);
     struct sp_session *used = open_session(package, 0), *fresh = open_session(package, 0);
     uint32_t ids[N_LONG + N_TOKENS + 1];
-    struct sp_result r;
+    struct sp_result r = SP_RESULT_INIT;
     size_t n = N_LONG + N_TOKENS, own = package->draft->head.rows;
 
     for (uint32_t i = 0; i < N_LONG; i++)
@@ -596,7 +598,7 @@ static void converted(void **state)
     const char *path = crafted_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE), *other;
     struct sp_package *a = open_package(path, NULL, 1), *b;
     struct sp_session *x, *y;
-    struct sp_result plain, r;
+    struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
 
     (void)state;
     how.converted = true;

@@ -67,9 +67,10 @@ static struct opened open_file(const char *path)
 {
     struct opened o = {0};
     struct sp_err err = {0};
-    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
 
-    if (sp_package_open(&o.package, path, &(struct sp_package_options){0}, &err) ||
+    if (sp_package_open(&o.package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
+                        &err) ||
         sp_session_open(&o.session, o.package, &options, &err)) {
         fail_msg("%s: %s", path, err.text);
     }
@@ -107,9 +108,12 @@ static bool near_tie(struct sp_session *session, const uint32_t *ids, size_t n)
 static void check_greedy(struct sp_session *session, const uint32_t *prompt, size_t n,
                          const struct sp_json *golden)
 {
-    struct sp_request request = {
-        .prompt = prompt, .n_prompt = n, .ignore_eos = true, .draft_len = SP_DRAFT_LENGTH_AUTO};
-    struct sp_result result;
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = prompt,
+                                 .n_prompt = n,
+                                 .ignore_eos = true,
+                                 .draft_len = SP_DRAFT_LENGTH_AUTO};
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     size_t n_want;
     uint32_t *want = golden_ids(golden, &n_want), *all;
@@ -191,9 +195,10 @@ static void check_rows_of_family(const char *path, const char *npy, const uint32
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (size_t rows_per_pass = 0; rows_per_pass <= 3; rows_per_pass++) {
-            struct sp_package_options how = {.kernels = (*k)->name, .n_threads = 1};
-            struct sp_session_options options = {.cache = SP_CACHE_F32,
-                                                 .rows_per_pass = rows_per_pass};
+            struct sp_package_options how = {
+                .size = sizeof how, .kernels = (*k)->name, .n_threads = 1};
+            struct sp_session_options options = {
+                .size = sizeof options, .cache = SP_CACHE_F32, .rows_per_pass = rows_per_pass};
             struct opened o = {0};
             struct rows rows = {0};
             struct sp_err err = {0};

@@ -24,8 +24,8 @@
 enum { N_CONTEXT = 256, N_FIRST = 100, N_COMMON = 90, N_NEXT = 130, N_TOKENS = 12, DEPTH = 4 };
 enum { N_LAST = N_NEXT + N_TOKENS + 8 };
 
-static const struct sp_session_options usual = {.n_context = N_CONTEXT,
-                                                .draft_by = SP_DRAFT_BY_BOTH};
+static const struct sp_session_options usual = {
+    .size = sizeof usual, .n_context = N_CONTEXT, .draft_by = SP_DRAFT_BY_BOTH};
 
 static void ids_of(uint32_t *ids, size_t n, uint32_t seed, size_t n_vocab)
 {
@@ -140,7 +140,8 @@ static void check_guesses(const char *path, const struct sp_session_options *opt
     enum { N_PROMPT = 4, N_ANSWER = 60, N_BOTH = N_PROMPT + N_ANSWER };
     uint32_t ids[N_BOTH] = {82, 80, 58, 121};
     struct generating writer = generating_open(path, NULL, 1, options), reader;
-    struct sp_result r = generating_run(writer.session, ids, N_PROMPT, N_ANSWER, DEPTH, true), a, b;
+    struct sp_result r = generating_run(writer.session, ids, N_PROMPT, N_ANSWER, DEPTH, true),
+                     a = SP_RESULT_INIT, b = SP_RESULT_INIT;
 
     memcpy(ids + N_PROMPT, r.ids, N_ANSWER * sizeof *ids);
     reader = reader_of(&writer, path, options);
@@ -177,7 +178,8 @@ static void tiny_drafts(void **state)
     for (size_t i = 0; i < sizeof modelfiles / sizeof *modelfiles; i++) {
         const char *path = packed_file(modelfiles[i], SP_DTYPE_NONE, SP_Q8);
         check(path);
-        check_guesses(path, &(struct sp_session_options){.n_context = N_CONTEXT});
+        check_guesses(path, &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                         .n_context = N_CONTEXT});
     }
 }
 
@@ -199,8 +201,8 @@ static void speculators(void **state)
 static void heads(void **state)
 {
     static const struct crafted how = {.mixing = 0.01f, .copies = true};
-    static const struct sp_session_options by_lookup = {.n_context = N_CONTEXT,
-                                                        .draft_by = SP_DRAFT_BY_NGRAM};
+    static const struct sp_session_options by_lookup = {
+        .size = sizeof by_lookup, .n_context = N_CONTEXT, .draft_by = SP_DRAFT_BY_NGRAM};
     char folder[512];
     const char *path;
 
@@ -208,7 +210,8 @@ static void heads(void **state)
     crafted_qwen3_5(scratch_folder(), &how);
     path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
     check(path);
-    check_guesses(path, &(struct sp_session_options){.n_context = N_CONTEXT});
+    check_guesses(path, &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                     .n_context = N_CONTEXT});
     check_guesses(path, &by_lookup);
     snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
     assert_int_equal(mkdir(folder, 0777), 0);
@@ -249,7 +252,7 @@ static void check_refused(const char *path, const struct sp_session_options *opt
     struct generating g = generating_open(path, NULL, 1, options);
     struct prompts p = prompts_for(&g);
     struct sp_err err = {0};
-    struct sp_result r;
+    struct sp_result r = SP_RESULT_INIT;
 
     assert_int_equal(sp_session_load(g.session, cache, &err), status);
     if (strstr(err.text, why) == NULL) fail_msg("%s: expected %s", err.text, why);
@@ -264,9 +267,13 @@ static void what_does_not_fit(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     const char *other = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), *cache;
-    const struct sp_session_options plain = {.n_context = N_CONTEXT, .no_draft = true},
-                                    q8 = {.n_context = N_CONTEXT, .cache = SP_CACHE_Q8},
-                                    narrow = {.n_context = 64};
+    const struct sp_session_options plain = {.size = sizeof plain,
+                                             .n_context = N_CONTEXT,
+                                             .no_draft = true},
+                                    q8 = {.size = sizeof q8,
+                                          .n_context = N_CONTEXT,
+                                          .cache = SP_CACHE_Q8},
+                                    narrow = {.size = sizeof narrow, .n_context = 64};
 
     (void)state;
     cache = written(path, &usual);
@@ -285,10 +292,11 @@ static void plain_sessions_read_all(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     const char *cache = written(path, &usual);
-    const struct sp_session_options plain = {.n_context = N_CONTEXT, .no_draft = true};
+    const struct sp_session_options plain = {
+        .size = sizeof plain, .n_context = N_CONTEXT, .no_draft = true};
     struct generating g = generating_open(path, NULL, 1, &plain);
     struct prompts p = prompts_for(&g);
-    struct sp_result r;
+    struct sp_result r = SP_RESULT_INIT;
 
     (void)state;
     load(g.session, cache);
@@ -360,13 +368,16 @@ static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_
 {
     struct generating g = generating_open(path, NULL, 1, &usual);
     struct prompts p = prompts_for(&g);
-    struct sp_request request = {
-        .prompt = p.next, .n_prompt = N_NEXT, .max_tokens = 6, .draft_len = DEPTH};
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = p.next,
+                                 .n_prompt = N_NEXT,
+                                 .max_tokens = 6,
+                                 .draft_len = DEPTH};
 
     sp_put64(bytes + size - 8, sp_hash64(bytes + HEAD, size - HEAD - 8));
     write_cache(cache, bytes, size);
     if (sp_session_load(g.session, cache, NULL) == SP_OK) {
-        struct sp_result result = {0};
+        struct sp_result result = SP_RESULT_INIT;
         enum sp_status st = sp_session_generate(g.session, &request, &result, NULL);
         assert_true(st == SP_OK || st == SP_E_INPUT);
         sp_result_release(&result);
@@ -439,7 +450,8 @@ static void saved_in_the_callback(void **state)
     struct saving saving = {.session = writer.session, .cache = packed_path("called")};
     struct prompts p = prompts_for(&writer);
     struct sp_result want = generating_run(reader.session, p.first, N_FIRST, N_TOKENS, PLAIN, true);
-    struct sp_request request = {.prompt = p.first,
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = p.first,
                                  .n_prompt = N_FIRST,
                                  .max_tokens = N_TOKENS,
                                  .draft_len = DEPTH,
@@ -447,7 +459,7 @@ static void saved_in_the_callback(void **state)
                                  .digest = true,
                                  .context = &saving,
                                  .prompt_read = save_prompt};
-    struct sp_result r;
+    struct sp_result r = SP_RESULT_INIT;
 
     (void)state;
     generating_close(&reader);

@@ -14,9 +14,8 @@
 
 static struct sp_sampling defaults(void)
 {
-    struct sp_sampling s;
+    struct sp_sampling s = SP_SAMPLING_INIT;
 
-    sp_sampling_defaults(&s);
     return s;
 }
 
@@ -221,7 +220,7 @@ static void refusals(void **state)
     err = (struct sp_err){0};
     assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
     assert_string_equal(err.text, "temperature is -1, expected 0 to 100");
-    s = (struct sp_sampling){.top_p = 1, .typical_p = 1};
+    s = (struct sp_sampling){.size = sizeof(struct sp_sampling), .top_p = 1, .typical_p = 1};
     err = (struct sp_err){0};
     assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
     assert_string_equal(err.text, "repeat_penalty is 0, expected 0.01 to 100");

@@ -92,7 +92,7 @@ static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int dra
 static void check_file(const char *path, size_t place)
 {
     enum { max_tokens = 40 };
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generating o = generating_open(path, reference_kernels, 1, &options);
     struct sp_result plain = generating_run(o.session, story, 4, max_tokens, PLAIN, true);
     struct sp_result asked = generating_run(o.session, question, 17, max_tokens, PLAIN, false);
@@ -159,7 +159,7 @@ static void self_draft(void **state)
 {
     const char *path = packed_file(
         packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/target"), SP_Q8, SP_Q8);
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generating o = generating_open(path, NULL, 1, &options);
     struct sp_result plain = generating_run(o.session, story, 4, 61, PLAIN, true);
     struct sp_result r = generating_run(o.session, story, 4, 61, 5, true);
@@ -179,10 +179,10 @@ static void self_draft(void **state)
  * with success, and stays what it is. */
 static void check_lookup(const char *path, enum sp_draft_by by, const char *name, size_t place)
 {
-    struct sp_session_options options = {.no_draft = true};
+    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
     struct generating o = generating_open(path, reference_kernels, 1, &options);
     uint32_t prompt[60];
-    struct sp_result plain;
+    struct sp_result plain = SP_RESULT_INIT;
     size_t most;
 
     for (size_t i = 0; i < 60; i++)
@@ -191,7 +191,8 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
     assert_string_equal(sp_package_draft_name(o.package, by, &most), name);
     assert_int_equal(most, 15);
     generating_close(&o);
-    options = (struct sp_session_options){.draft_by = by};
+    options =
+        (struct sp_session_options){.size = sizeof(struct sp_session_options), .draft_by = by};
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
@@ -242,7 +243,7 @@ static void draft_by(void **state)
     const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
                                     SP_DTYPE_NONE),
                *pair = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8);
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generating o = generating_open(plain, NULL, 1, &options);
     size_t most;
 
@@ -263,7 +264,7 @@ static void draft_by(void **state)
 static void edges(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct sp_session_options options = {.n_context = 40};
+    struct sp_session_options options = {.size = sizeof options, .n_context = 40};
     struct generating o = generating_open(path, NULL, 2, &options);
 
     (void)state;
@@ -294,9 +295,9 @@ static void chunks_and_reuse(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     uint32_t prompt[200];
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generating o;
-    struct sp_result want;
+    struct sp_result want = SP_RESULT_INIT;
 
     (void)state;
     for (size_t i = 0; i < 200; i++)
@@ -305,7 +306,7 @@ static void chunks_and_reuse(void **state)
     want = generating_run(o.session, prompt, 200, 30, PLAIN, true);
     generating_close(&o);
     for (size_t rows = 1; rows <= 256; rows = rows * 3 + 1) {
-        struct sp_result r;
+        struct sp_result r = SP_RESULT_INIT;
         options.rows_per_pass = rows;
         o = generating_open(path, NULL, 2, &options);
         for (size_t first = 0; first < 200; first += 67) {
@@ -336,17 +337,18 @@ static int keep_done(void *context, size_t done, size_t total)
 /* Passes that a prompt of 11 takes. */
 static size_t count_passes(size_t rows_per_pass)
 {
-    struct sp_session_options options = {.rows_per_pass = rows_per_pass};
+    struct sp_session_options options = {.size = sizeof options, .rows_per_pass = rows_per_pass};
     struct generating o =
         generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
     size_t passes = 0;
     uint32_t prompt[11];
-    struct sp_request request = {.prompt = prompt,
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = prompt,
                                  .n_prompt = 11,
                                  .max_tokens = 1,
                                  .context = &passes,
                                  .prompt_progress = keep_done};
-    struct sp_result result;
+    struct sp_result result = SP_RESULT_INIT;
 
     for (size_t i = 0; i < 11; i++)
         prompt[i] = story[i % 4];
@@ -382,15 +384,16 @@ static void bad_requests(void **state)
         {{.simulation = &high}, "simulated acceptance 1.1: expected 0..1"},
         {{.simulation = &none}, "simulated acceptance nan: expected 0..1"},
     };
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generating o =
         generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sp_request request = cases[i].request;
-        struct sp_result result;
+        struct sp_result result = SP_RESULT_INIT;
         struct sp_err err = {0};
+        request.size = sizeof request;
         request.prompt = story;
         request.n_prompt = 4;
         request.max_tokens = 1;
@@ -405,10 +408,10 @@ static void bad_requests(void **state)
 static void check_cache(enum sp_cache_type cache, size_t place)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
-    struct sp_session_options options = {.cache = cache};
+    struct sp_session_options options = {.size = sizeof options, .cache = cache};
     struct generating o = generating_open(path, reference_kernels, 1, &options);
     uint32_t prompt[270];
-    struct sp_result want;
+    struct sp_result want = SP_RESULT_INIT;
 
     for (size_t i = 0; i < 270; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
@@ -454,7 +457,7 @@ static void f32_caches(void **state)
 static void golden_rounds(void **state)
 {
     struct sp_json *root = golden_json(TESTDATA "/tiny/golden_dflash.json");
-    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE);
     struct generating o = generating_open(path, NULL, 2, &options);
     size_t compared = 0;
@@ -496,9 +499,10 @@ static void sampled(void **state)
         packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4),
         packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q8, SP_Q8),
     };
-    struct sp_session_options options = {0};
-    struct sp_sampling sampling;
-    struct sp_request request = {.prompt = story,
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = story,
                                  .n_prompt = 4,
                                  .max_tokens = 150,
                                  .ignore_eos = true,
@@ -507,9 +511,8 @@ static void sampled(void **state)
     struct sp_err err = {0};
 
     (void)state;
-    sp_sampling_defaults(&sampling);
     for (sampling.seed = 1; sampling.seed <= 4; sampling.seed++) {
-        struct sp_result plain, r;
+        struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
         struct generating o = generating_open(files[0], NULL, 1, &options);
         sampling.temperature = .5f + .25f * (float)sampling.seed;
         sampling.top_k = sampling.seed % 2 ? 40 : 0;
@@ -579,7 +582,7 @@ static void check_cancelled(struct sp_session *session, struct sp_request *reque
     assert_true(all->n_calls > 40);
     for (size_t last = 1; last <= 40; last++) {
         struct told told = {.special = all->special, .last_call = last};
-        struct sp_result r;
+        struct sp_result r = SP_RESULT_INIT;
 
         request->context = &told;
         assert_int_equal(sp_session_generate(session, request, &r, NULL), SP_OK);
@@ -598,12 +601,13 @@ static void special_tokens(void **state)
 {
     static const char *const stops[] = {"e~", " the~"};
     const struct sp_logit_bias bias = {question[0], 9};
-    struct sp_session_options options = {0};
-    struct sp_sampling sampling;
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct generating o =
         generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
     struct told told = {.special = bias.id};
-    struct sp_request request = {.prompt = story,
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = story,
                                  .n_prompt = 4,
                                  .max_tokens = 120,
                                  .ignore_eos = true,
@@ -616,11 +620,10 @@ static void special_tokens(void **state)
                                  .context = &told,
                                  .text = keep_text,
                                  .special = keep_special};
-    struct sp_result r;
+    struct sp_result r = SP_RESULT_INIT;
     size_t n = 0;
 
     (void)state;
-    sp_sampling_defaults(&sampling);
     sampling.temperature = 1;
     sampling.biases = &bias;
     sampling.n_biases = 1;

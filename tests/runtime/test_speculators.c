@@ -34,10 +34,10 @@ static const char *file_of(const char *name, enum sp_dtype target, enum sp_dtype
  * to where the numbers that decide are too near to call. */
 static void golden_rounds(void **state)
 {
-    struct sp_session_options options = {.cache = SP_CACHE_F32};
+    struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
     const char *name = *state, *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE);
     struct generating o = generating_open(path, NULL, 2, &options);
-    struct sp_package_info info;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_json *root;
     char golden[400];
     const char *kind;
@@ -73,18 +73,18 @@ static void golden_rounds(void **state)
 /* Greedy, and two seeds of sampling. */
 static struct sp_result answer(struct sp_session *session, uint64_t seed, int draft_len)
 {
-    struct sp_sampling sampling;
-    struct sp_request request = {.prompt = prompt,
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = prompt,
                                  .n_prompt = N_PROMPT,
                                  .max_tokens = N_TOKENS,
                                  .ignore_eos = true,
                                  .digest = true,
                                  .plain = draft_len == PLAIN,
                                  .draft_len = draft_len == PLAIN ? 0 : draft_len};
-    struct sp_result result;
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
 
-    sp_sampling_defaults(&sampling);
     sampling.seed = seed;
     sampling.temperature = .7f;
     sampling.top_k = seed == 2 ? 20 : 0;
@@ -98,7 +98,7 @@ static void check_file(const char *path)
 {
     static const int depths[] = {PLAIN, 1, 3, 5, SP_DRAFT_LENGTH_AUTO};
     size_t place = 0;
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct generating o = generating_open(path, "scalar", 1, &options);
     struct sp_result plain[3];
 
@@ -114,7 +114,7 @@ static void check_file(const char *path)
             options.rows_per_pass = threads == 1 ? 4 : 0;
             o = generating_open(path, (*k)->name, threads, &options);
             for (size_t i = 0; i < 3 * sizeof depths / sizeof *depths; i++) {
-                struct sp_result r;
+                struct sp_result r = SP_RESULT_INIT;
                 /* Scalar kernels are the reference already, and slow. */
                 if (*k == &sp_kernels_ref && depths[i / 3] != 5) continue;
                 if (generating_threads(place + i % 3 + i / 3) != threads) continue;
@@ -148,7 +148,7 @@ static void lossless_quantized(void **state)
 /* Both sessions, one of them new, propose the same behind ids[0..n-1] and the anchor ids[n]. */
 static void check_proposal(struct generating *used, const uint32_t *ids, size_t n, size_t n_steps)
 {
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_session *fresh = NULL;
     struct sp_err err = {0};
 
@@ -164,13 +164,13 @@ static void check_proposal(struct generating *used, const uint32_t *ids, size_t 
 static void rolled_back(void **state)
 {
     static const size_t back[] = {0, 1, 4, 7, 30, N_TOKENS, N_TOKENS + 8};
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     size_t n_wrong = 0;
 
     for (int draft_len = 1; draft_len <= 5; draft_len++) {
         struct generating used = generating_open(file_of(*state, SP_Q8, SP_Q8), NULL, 1, &options);
         uint32_t ids[N_PROMPT + N_TOKENS + 1] = {0};
-        struct sp_result r;
+        struct sp_result r = SP_RESULT_INIT;
         memcpy(ids, prompt, sizeof prompt);
         r = generating_run(used.session, ids, N_PROMPT, N_TOKENS, draft_len, true);
         n_wrong += r.mismatches;
@@ -201,7 +201,7 @@ static void pairing(void **state)
     const char *name = *state;
     const char *record = strcmp(name, "peagle") == 0 ? peagle_record : dflash_record;
     const char *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE), *again;
-    struct sp_session_options options = {0};
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_result r[2];
     struct sp_err err = {0};
     struct sp_pack *pack = NULL;

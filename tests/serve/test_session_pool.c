@@ -22,7 +22,9 @@ static struct served serve(size_t n)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct served s = {
-        .g = generating_open(path, NULL, 1, &(struct sp_session_options){.n_context = N_CONTEXT})};
+        .g = generating_open(path, NULL, 1,
+                             &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                          .n_context = N_CONTEXT})};
 
     assert_int_equal(sp_session_pool_new(&s.sessions, s.g.session, n, NULL), SP_OK);
     return s;
@@ -40,7 +42,7 @@ static struct sp_session *request(struct served *s, uint32_t conversation, size_
 {
     uint32_t ids[N_IDS];
     struct sp_session *session;
-    struct sp_result r;
+    struct sp_result r = SP_RESULT_INIT;
 
     for (size_t i = 0; i < n; i++)
         ids[i] = (uint32_t)(conversation * 100 + i * 7 % 97);

@@ -13,8 +13,10 @@ struct generating generating_open(const char *path, const char *kernels, unsigne
 {
     struct generating g = {0};
     struct sp_err err = {0};
-    struct sp_package_options how = {
-        .kernels = kernels, .n_threads = n_threads, .huge_pages = n_threads > 1};
+    struct sp_package_options how = {.size = sizeof how,
+                                     .kernels = kernels,
+                                     .n_threads = n_threads,
+                                     .huge_pages = n_threads > 1};
 
     if (sp_package_open(&g.package, path, &how, &err) ||
         sp_session_open(&g.session, g.package, options, &err)) {
@@ -38,6 +40,7 @@ struct sp_result generating_run(struct sp_session *session, const uint32_t *prom
                                 size_t max_tokens, int draft_len, bool ignore_eos)
 {
     struct sp_request request = {
+        .size = sizeof request,
         .prompt = prompt,
         .n_prompt = n,
         .max_tokens = max_tokens,
@@ -46,7 +49,7 @@ struct sp_result generating_run(struct sp_session *session, const uint32_t *prom
         .digest = true,
         .ignore_eos = ignore_eos,
     };
-    struct sp_result result;
+    struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
 
     if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
