@@ -18,11 +18,14 @@ static const double confidence_forget = 0.99; /* weight that the curvature keeps
 static const double greatest_loss = 3;  /* plain steps that drafting may lose until it pauses */
 static const double exploration = 0.75; /* part of its price that one more draft token must
                                          * earn: drafting it also tells its confidence */
+static const double first_cost = 2;     /* slow start: plain steps that a round may draft */
+static const double growth = 1.3;       /* slow start: of the cap, when a round filled it */
 static const double tolerance = 0.95;   /* drafted to plain rate below which to pause */
 
 enum {
     FIRST_BLOCK = 8,  /* asked for before anything is known */
-    FIRST_STEPS = 6,  /* slow start */
+    FIRST_STEPS = 4,  /* the same, one by one */
+    LEAST_STEPS = 2,  /* least cap of the slow start */
     FIRST_GAP = 8,    /* plain steps of a pause before its first probe */
     LONGEST_GAP = 64, /* plain steps between probes */
     FIRST_PLAIN = 8,  /* the first round that is a plain step, to measure one */
@@ -281,16 +284,27 @@ static void count_tokens(struct sp_draft_length *d, size_t drafted, size_t accep
     }
 }
 
+/* Draft tokens that a round may make without being trusted with more: those that take first_cost
+ * plain steps. */
+static size_t first_steps(const struct sp_draft_length *d)
+{
+    double n = FIRST_STEPS;
+
+    if (!d->stepwise) return d->max;
+    if (d->draft.n_timings > 0) n = first_cost * verify_cost(d, 0) * n / draft_cost(d, FIRST_STEPS);
+    return n > LEAST_STEPS ? (size_t)n : LEAST_STEPS;
+}
+
 static void slow_start(struct sp_draft_length *d, const struct sp_round *r)
 {
-    size_t least = FIRST_STEPS;
+    size_t least = first_steps(d);
 
     if (r->accepted == r->asked) {
-        if (d->cap < d->max) d->cap *= 2;
-    } else if (r->accepted < r->drafted) {
-        size_t next = 2 * r->accepted + 2;
-        if (d->cap > next) d->cap = next > least ? next : least;
+        if (d->cap < d->max) d->cap = (size_t)(growth * (double)d->cap) + 1;
+    } else if (r->accepted < r->drafted && d->cap > r->accepted + 1) {
+        d->cap = r->accepted + 1;
     }
+    if (d->cap < least) d->cap = least;
 }
 
 /* Is drafting about as fast as plain steps, by recent rounds and by what costs and acceptances
@@ -327,7 +341,7 @@ static void settle(struct sp_draft_length *d, const struct sp_round *r, size_t n
         }
         d->paused = false;
         d->loss = greatest_loss - 1;
-        d->cap = d->stepwise ? FIRST_STEPS : d->max;
+        d->cap = first_steps(d);
         return;
     }
     add_round(d, tokens, seconds);

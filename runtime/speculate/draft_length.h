@@ -14,12 +14,13 @@
  *   rate         tokens and seconds of recent drafted rounds, shrunk towards the rate that the
  *                costs and the mean acceptance predict.
  *
- * A draft that makes its tokens one by one starts slowly, as TCP does (RFC 5681): six tokens a
- * round at most, twice as many after a round whose tokens were all accepted. A CUSUM of the plain
- * steps that drafting lost (Page 1954) detects that it does not pay: drafting pauses when the sum
- * exceeds three and the estimated rate is below that of plain steps. A pause ends by probes of one
- * draft token (or a block): the first after 8 plain steps, then after twice as many steps each time
- * that a probe fails, 64 at most, and sooner again after one that succeeds.
+ * A draft that makes its tokens one by one starts slowly, as TCP does (RFC 5681): a round may draft
+ * for two plain steps at most, a third longer after each round whose tokens were all accepted, and
+ * after a rejection no longer than was accepted. A CUSUM of the plain steps that drafting lost
+ * (Page 1954) detects that it does not pay: drafting pauses when the sum exceeds three and the
+ * estimated rate is below that of plain steps. A pause ends by probes of one draft token (or a
+ * block): the first after 8 plain steps, then after twice as many steps each time that a probe
+ * fails, 64 at most.
  *
  * Several sequences in one pass: each controller assumes that the other sequences which draft do
  * what it does, so that a pass of the draft, which all of them share, is divided by their number,

@@ -449,7 +449,7 @@ static void promise(void **state)
 
     (void)state;
     sp_draft_length_init(&d, MAX, true);
-    assert_int_equal(sp_draft_length_choose(&d, MAX), 6);
+    assert_int_equal(sp_draft_length_choose(&d, MAX), 4);
     for (size_t i = 0; i < 4; i++)
         sp_draft_length_consider(&d, confidence[i]);
     n = sp_draft_length_n_verify(&d);
