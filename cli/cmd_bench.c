@@ -11,7 +11,7 @@
 #include <string.h>
 
 struct options {
-    struct sp_opt_list ids;
+    struct sp_opt_list ids, texts, files;
     const char *depths, *draft_depths, *svg;
     int64_t n_predict, n_repeat;
     double acceptance;
@@ -26,6 +26,10 @@ struct options {
 static const struct sp_opt opts[] = {
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids),
      .help = "A prompt as token ids; repeatable"},
+    {SP_OPT_LIST, 0, "prompt", NULL, "TEXT", AT(texts),
+     .help = "A prompt as the text of a user's message; repeatable"},
+    {SP_OPT_LIST, 0, "text", NULL, "FILE", AT(files), .path = true,
+     .help = "A prompt as a file with the text of a user's message; repeatable"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 2, .max = 1 << 20,
      .shown = "128", .help = "Number of tokens to generate per prompt"},
     {SP_OPT_INT, 0, "repeat", NULL, "N", AT(n_repeat), .min = 1, .max = 1000, .shown = "5",
@@ -137,7 +141,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_bench_options options = {
-        .prompts = o->ids,
+        .ids = o->ids,
+        .texts = o->texts,
+        .files = o->files,
         .depths = o->depths,
         .draft_depths = o->draft_depths,
         .n_predict = (size_t)o->n_predict,

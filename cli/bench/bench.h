@@ -16,9 +16,11 @@ enum {
 extern const size_t sp_bench_row_counts[SP_BENCH_ROW_COUNTS]; /* ascending, from 1 */
 
 struct sp_bench_options {
-    struct sp_opt_list prompts; /* texts of ids; empty: built-in prompts */
-    const char *depths;         /* text of ids; NULL: built-in depths, those that fit */
-    const char *draft_depths;   /* "1,2,auto"; NULL: "auto" */
+    /* Prompts: lists of ids, texts of a user's message, and files with such texts; all three empty:
+     * built-in prompts. */
+    struct sp_opt_list ids, texts, files;
+    const char *depths;       /* text of ids; NULL: built-in depths, those that fit */
+    const char *draft_depths; /* "1,2,auto"; NULL: "auto" */
     size_t n_predict, n_repeat;
     double acceptance; /* to be simulated; negative: the draft's own */
     struct sp_backend_opts backend;

@@ -2,6 +2,8 @@
  * so that a change of the machine's mood meets both, and the memory's bandwidth is sampled beside
  * every figure. */
 #include "cli/bench/bench_measure.h"
+
+#include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "format/base/mem.h"
 
@@ -146,11 +148,66 @@ static enum sp_status prompt_of_size(struct run *r, struct sp_ids *ids, size_t n
     return SP_OK;
 }
 
+/* The prompt of a user's message, by the file's chat template or, if it has none, as it is. */
+static enum sp_status prompt_of_text(struct run *r, struct sp_ids *ids, const char *text)
+{
+    const struct sp_chat_message message = {.role = "user", .content = text};
+    const struct sp_chat_request request = {
+        .size = sizeof request, .turns = &message, .n_turns = 1};
+    struct sp_chat_prompt_info info = SP_CHAT_PROMPT_INFO_INIT;
+    struct sp_template *template = NULL;
+    struct sp_chat *chat = NULL;
+    struct sp_chat_prompt *prompt = NULL;
+    enum sp_status st;
+
+    if ((st = sp_package_template(r->package, &template, r->err))) goto done;
+    if (template == NULL) {
+        st = sp_package_encode(r->package, text, strlen(text), SP_ENCODE_ADD_SPECIAL, &ids->at,
+                               &ids->n, r->err);
+        goto done;
+    }
+    if ((st = sp_chat_open(&chat, r->package, NULL, r->err))) goto done;
+    if ((st = sp_chat_prompt_open(&prompt, chat, &request, r->err))) goto done;
+    sp_chat_prompt_describe(prompt, &info);
+    if ((st = sp_new(&ids->at, info.n_ids, sizeof *ids->at, r->err))) goto done;
+    memcpy(ids->at, info.ids, info.n_ids * sizeof *ids->at);
+    ids->n = info.n_ids;
+done:
+    sp_chat_prompt_close(prompt);
+    sp_chat_close(chat);
+    sp_template_free(template);
+    return st;
+}
+
+static enum sp_status prompt_of_file(struct run *r, struct sp_ids *ids, const char *path)
+{
+    char *text;
+    size_t size;
+    enum sp_status st = sp_input_text(&text, &size, path, SP_INPUT_MOST, r->err);
+
+    if (st) return st;
+    if ((st = prompt_of_text(r, ids, text))) sp_context(r->err, "%s", path);
+    free(text);
+    return st;
+}
+
+/* Prompt i of those that the options name. */
+static enum sp_status named_prompt(struct run *r, struct sp_ids *ids, size_t i)
+{
+    const struct sp_bench_options *o = r->options;
+
+    if (i < o->ids.n) return sp_ids_parse(ids, o->ids.items[i], r->err);
+    i -= o->ids.n;
+    if (i < o->texts.n) return prompt_of_text(r, ids, o->texts.items[i]);
+    return prompt_of_file(r, ids, o->files.items[i - o->texts.n]);
+}
+
 static enum sp_status read_prompts(struct run *r)
 {
     struct sp_bench *b = r->bench;
-    const struct sp_opt_list *list = &r->options->prompts;
-    size_t n = list->n ? list->n : b->info.has_tokenizer ? N_BUILT_IN_TEXTS : N_BUILT_IN_SIZES;
+    const struct sp_bench_options *o = r->options;
+    size_t n_named = o->ids.n + o->texts.n + o->files.n;
+    size_t n = n_named ? n_named : b->info.has_tokenizer ? N_BUILT_IN_TEXTS : N_BUILT_IN_SIZES;
     enum sp_status st = SP_OK;
 
     if (n > SP_BENCH_MAX_PROMPTS) {
@@ -159,8 +216,8 @@ static enum sp_status read_prompts(struct run *r)
     }
     for (; b->n_prompts < n && !st; b->n_prompts++) {
         struct sp_ids *ids = &b->prompts[b->n_prompts].ids;
-        if (list->n) {
-            st = sp_ids_parse(ids, list->items[b->n_prompts], r->err);
+        if (n_named) {
+            st = named_prompt(r, ids, b->n_prompts);
         } else if (b->info.has_tokenizer) {
             const char *text = built_in_texts[b->n_prompts];
             st = sp_package_encode(r->package, text, strlen(text), SP_ENCODE_ADD_SPECIAL, &ids->at,

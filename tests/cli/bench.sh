@@ -5,6 +5,13 @@ spectool bench packed.bin --num-predict 8 --repeat 1 --depths 64,7 | mask
 spectool bench packed.bin --num-predict 8 --repeat 1 --ids 582,580 --json | grep -o '"[a-z_]*": ' | sort -u | tr -d '\n'
 echo
 spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --depths 7 --draft-depth 0 | tail -3 | mask
+printf 'What is 7 plus 8?' >question
+for prompt in --prompt='What is 7 plus 8?' --text=question; do
+    spectool bench packed.bin --num-predict 8 --repeat 1 --depths 7 "$prompt" --json | grep -o '"prompt_tokens": [0-9]*'
+done
+spectool run packed.bin --num-predict 1 --json 'What is 7 plus 8?' | grep -o '"prompt_tokens": [0-9]*'
+spectool bench packed.bin --text nowhere; echo "exit $?"
+rm question
 echo '# simulation: labelled everywhere, and as often right as asked'
 spectool bench packed.bin --num-predict 8 --repeat 1 --depths 7 --ids 1,2 --simulate-acceptance 1 | tail -3 | mask
 spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --simulate-acceptance 0 --draft-depth 3 --json --svg out.svg |
