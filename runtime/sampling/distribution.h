@@ -1,8 +1,7 @@
 /* From logits to a token: transforms in a fixed order, then a draw that is keyed by the position.
  *
- *   1. logit bias (added), repeat penalty (negative logit x r, else / r),
- *      presence penalty (once per distinct token of the history), frequency penalty (per
- * occurrence)
+ *   1. logit bias (added), repeat penalty (negative logit x r, else / r), presence penalty (once
+ * per distinct token of the history), frequency penalty (per occurrence)
  *   2. temperature 0: the largest logit, ties to the lowest id
  *   3. top-k: the k largest
  *   4. softmax of logit / temperature over the remaining tokens
@@ -30,7 +29,7 @@
  * Valid when zeroed; the owner calls sp_distribution_release. */
 struct sp_distribution {
     uint32_t *ids; /* [n] owned */
-    double *probs; /* [n] */
+    double *probs; /* [n] owned */
     size_t n, cap;
 };
 

@@ -1,14 +1,14 @@
-/* How ollama fills a Modelfile's TEMPLATE with a conversation.
+/* Renders a conversation with a Modelfile's TEMPLATE as ollama does.
  *
- * A template that mentions .Messages gets all of them at once. An older one knows a turn only: its
- * .System, .Prompt and .Response are filled turn by turn, and the last turn ends where its
- * .Response would begin. */
+ * A template that mentions .Messages receives all messages at once. An older one describes a
+ * single turn: it is rendered turn by turn with .System, .Prompt and .Response, and the last turn
+ * ends where its .Response would begin. */
 #include "runtime/template/gotemplate_chat.h"
 #include "runtime/template/gotemplate_data.h"
 
 #include <string.h>
 
-/* The contents of all system messages, blank lines between. */
+/* Joins the contents of all system messages with empty lines between them. */
 static enum sp_status join_system(struct sp_heap *heap, struct sp_value *out,
                                   const struct sp_list *messages)
 {
@@ -28,7 +28,7 @@ static enum sp_status join_system(struct sp_heap *heap, struct sp_value *out,
     return st;
 }
 
-/* Joins neighbours of one role; results of tools stay apart. */
+/* Merges adjacent messages of one role; tool results stay separate. */
 static enum sp_status collate(struct sp_heap *heap, struct sp_value *out,
                               const struct sp_list *messages)
 {
@@ -89,7 +89,7 @@ static enum sp_status run_turn(struct sp_builder *out, const struct sp_gotemplat
     return sp_gotemplate_render(out, t, data, part, chat->now, err);
 }
 
-/* A template that knows .System, .Prompt and .Response only. */
+/* Renders a template that uses .System, .Prompt and .Response, one turn at a time. */
 static enum sp_status run_turns(struct sp_builder *out, const struct sp_gotemplate *t,
                                 const struct sp_list *messages, const struct sp_go_chat *chat,
                                 struct sp_err *err)
@@ -134,7 +134,7 @@ static enum sp_status run_messages(struct sp_builder *out, const struct sp_gotem
     return sp_gotemplate_render(out, t, data, SP_GOTEMPLATE_TURN, chat->now, err);
 }
 
-/* Text before and after a gap, for models that fill it. */
+/* Renders the text before and after a gap, for models that fill in the middle. */
 static enum sp_status run_suffix(struct sp_builder *out, const struct sp_gotemplate *t,
                                  const struct sp_go_chat *chat, struct sp_err *err)
 {

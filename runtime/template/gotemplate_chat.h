@@ -1,4 +1,4 @@
-/* A conversation through a Go template, by ollama's rules. */
+/* Renders a conversation with a Go template, by ollama's rules. */
 #ifndef SP_RUNTIME_TEMPLATE_GOTEMPLATE_CHAT_H
 #define SP_RUNTIME_TEMPLATE_GOTEMPLATE_CHAT_H
 
@@ -6,7 +6,7 @@
 
 struct sp_go_chat {
     const struct sp_json *messages, *tools; /* arrays; NULL: none */
-    struct sp_value prompt, suffix;         /* both not empty: they are all there is */
+    struct sp_value prompt, suffix;         /* if neither is empty, they replace the messages */
     bool think, is_think_set;
     const char *think_level; /* NULL: none */
     struct sp_template_time now;

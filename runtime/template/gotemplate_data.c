@@ -1,8 +1,8 @@
-/* The values that ollama hands to a template, and encoding/json's text of them.
+/* The values that ollama passes to a template, and their text in encoding/json.
  *
- * Messages and tools are structs in ollama: a field that is missing in the JSON is there with its
- * zero value, one that ollama does not know is not there. Each struct is one table here: the
- * field's name in Go, its name in JSON, and how its value is made. */
+ * Messages and tools are structs in ollama: a field that the JSON lacks has its zero value, and a
+ * field that ollama does not define is dropped. Each struct is one table: the field's name in Go,
+ * its name in JSON, and the function that makes its value. */
 #include "runtime/template/gotemplate_data.h"
 #include "format/base/unicode.h"
 #include "runtime/template/gotemplate_print.h"
@@ -28,7 +28,7 @@ enum field_type {
 struct field {
     const char *go, *json;
     uint8_t type;    /* enum field_type */
-    bool omit_empty; /* in JSON */
+    bool omit_empty; /* omitempty: left out of JSON if empty */
 };
 
 static const struct field message_fields[] = {
@@ -97,7 +97,8 @@ static enum sp_status make_struct(struct sp_heap *heap, struct sp_value *out,
                                   const struct field *fields, const struct sp_json *json,
                                   int depth);
 
-/* Turns the integers of a value into floats: encoding/json knows no others. */
+/* Turns the integers of a value into floats, since encoding/json decodes every number to a float.
+ */
 static enum sp_status floats_only(struct sp_heap *heap, struct sp_value *v, int depth)
 {
     enum sp_status st = SP_OK;
@@ -128,7 +129,7 @@ static enum sp_status wrong(struct sp_heap *heap, const char *wanted, const stru
                    wanted);
 }
 
-/* Text, or the parts of a content that are all text, one behind the other. */
+/* Makes a text from a string, or from the concatenated parts of a content if all are text. */
 static enum sp_status make_text(struct sp_heap *heap, struct sp_value *out,
                                 const struct sp_json *json)
 {
@@ -177,7 +178,7 @@ static enum sp_status make_types(struct sp_heap *heap, struct sp_value *out,
     return SP_OK;
 }
 
-/* An object, or (as OpenAI has it) the JSON text of one. */
+/* Makes an object, also from the JSON text of one, as OpenAI's API has it. */
 static enum sp_status make_arguments(struct sp_heap *heap, struct sp_value *out,
                                      const struct sp_json *json)
 {
@@ -345,7 +346,7 @@ static enum sp_status json_text(struct sp_builder *b, struct sp_value v)
     return sp_build(b, "\"", 1);
 }
 
-/* The table whose Go names are the struct's, or NULL. */
+/* Finds the table with the Go names of a struct, or NULL. */
 static const struct field *table_of(const struct sp_dict *dict)
 {
     for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
@@ -360,7 +361,8 @@ static const struct field *table_of(const struct sp_dict *dict)
     return NULL;
 }
 
-/* Empty to encoding/json. What stands in an interface{} is not looked at: only nil is empty. */
+/* True if encoding/json considers a field empty. An interface{} is empty only if it is nil,
+ * whatever its content. */
 static bool is_empty(const struct field *f, struct sp_value v)
 {
     return f->type == F_ANY ? v.kind == SP_V_NONE : !sp_value_truth(v);

@@ -1,8 +1,8 @@
-/* Walks a Go template: actions, control structures, pipelines, fields, variables.
+/* Executes a Go template: actions, control structures, pipelines, fields, variables.
  *
- * nil has two faces in Go, and both show: a nil interface (SP_V_NONE, a missing key) is an error to
- * look into, while an invalid value (SP_V_UNDEFINED, what a pipeline makes of it) just stays
- * invalid; printed, both are "<no value>". */
+ * Go has two kinds of nil, and templates can see the difference: to access a field of a nil
+ * interface (SP_V_NONE, a missing key) is an error, while an invalid value (SP_V_UNDEFINED, the
+ * result of a pipeline) stays invalid. Both print as "<no value>". */
 #include "runtime/template/gotemplate_exec.h"
 #include "runtime/template/gotemplate_func.h"
 #include "runtime/template/gotemplate_print.h"
@@ -107,7 +107,7 @@ static enum sp_status call(struct sp_go_machine *m, struct sp_value *out, const 
     return sp_go_find_function(sp_value_name(name))->run(m, out, &arg, 1);
 }
 
-/* Methods that ollama's types have. */
+/* Calls a method of one of ollama's types. */
 static enum sp_status method(struct sp_go_machine *m, struct sp_value *out, bool *found,
                              struct sp_value receiver, struct sp_value name)
 {
@@ -125,7 +125,7 @@ static enum sp_status method(struct sp_go_machine *m, struct sp_value *out, bool
     return SP_OK;
 }
 
-/* receiver.name */
+/* Evaluates receiver.name. */
 static enum sp_status eval_field(struct sp_go_machine *m, struct sp_value *out,
                                  struct sp_value receiver, struct sp_value name)
 {
@@ -174,7 +174,7 @@ static enum sp_status eval_call(struct sp_go_machine *m, struct sp_value *out, s
                                 const struct sp_go_node *callee, const struct sp_go_node *args,
                                 const struct sp_value *final);
 
-/* One argument, or the only word of a command. */
+/* Evaluates one argument, or the only word of a command. */
 static enum sp_status eval_operand(struct sp_go_machine *m, struct sp_value *out,
                                    struct sp_value dot, const struct sp_go_node *node)
 {
@@ -210,7 +210,8 @@ static enum sp_status eval_operand(struct sp_go_machine *m, struct sp_value *out
     }
 }
 
-/* `and` and `or` stop at the first argument that settles them, and return it. */
+/* Evaluates `and` and `or`, which stop at the first argument that decides the result, and return
+ * it. */
 static enum sp_status eval_logic(struct sp_go_machine *m, struct sp_value *out, struct sp_value dot,
                                  const struct sp_go_node *callee, const struct sp_go_node *args,
                                  const struct sp_value *final)
@@ -257,7 +258,7 @@ static enum sp_status eval_call(struct sp_go_machine *m, struct sp_value *out, s
     return f->run(m, out, list.list->at, list.list->n);
 }
 
-/* One stage of a pipeline; `final` is what the stage before made, or NULL. */
+/* Evaluates one command of a pipeline; `final` is the result of the command before it, or NULL. */
 static enum sp_status eval_command(struct sp_go_machine *m, struct sp_value *out,
                                    struct sp_value dot, const struct sp_go_node *command,
                                    const struct sp_value *final)
@@ -287,7 +288,7 @@ static enum sp_status eval_pipe(struct sp_go_machine *m, struct sp_value *out, s
         struct sp_value made;
 
         if ((st = eval_command(m, &made, dot, command, final))) return st;
-        /* A pipeline unwraps interfaces: a nil one becomes no value at all. */
+        /* A pipeline unwraps interfaces: a nil interface becomes an invalid value. */
         if (made.kind == SP_V_NONE) made.kind = SP_V_UNDEFINED;
         value = made;
         final = &value;
@@ -317,12 +318,12 @@ static enum sp_status walk_action(struct sp_go_machine *m, struct sp_value dot,
     return sp_go_build(m->out, value);
 }
 
-/* An else list is cut away where it stands behind the first .Response. */
+/* Executes if or with. In the last turn an else list after the first .Response is skipped. */
 static enum sp_status walk_branch(struct sp_go_machine *m, struct sp_value dot,
                                   const struct sp_go_node *node, enum flow *flow)
 {
     enum sp_status st;
-    size_t mark = m->n_vars;
+    size_t n_outer_vars = m->n_vars;
     struct sp_value value;
 
     for (;; node = node->other) {
@@ -337,18 +338,18 @@ static enum sp_status walk_branch(struct sp_go_machine *m, struct sp_value dot,
         }
         if (m->part == SP_GOTEMPLATE_LAST_TURN && node->other->cut) break;
     }
-    m->n_vars = mark;
+    m->n_vars = n_outer_vars;
     return st;
 }
 
-static enum sp_status walk_round(struct sp_go_machine *m, const struct sp_go_node *node, size_t top,
-                                 struct sp_value index, struct sp_value item, enum flow *flow)
+static enum sp_status walk_item(struct sp_go_machine *m, const struct sp_go_node *node, size_t top,
+                                struct sp_value index, struct sp_value item, enum flow *flow)
 {
     enum sp_status st;
     const struct sp_list *names = node->a->names;
 
-    /* The last variable is the element; with two, the first is the index. With `=` they were not
-     * pushed, and Go sets whatever stands on top of its stack. */
+    /* The last variable is the element; with two, the first one is the index. With `=` no variable
+     * was pushed, and Go sets the top of its stack all the same. */
     if (names->n > 0 && top >= 1) m->vars[top - 1].value = item;
     if (names->n > 1 && top >= 2) m->vars[top - 2].value = index;
     *flow = FLOW_ON;
@@ -357,9 +358,10 @@ static enum sp_status walk_round(struct sp_go_machine *m, const struct sp_go_nod
     return st;
 }
 
-/* Rounds over a list or, in the order of its keys, a map; *empty: there were none. */
-static enum sp_status walk_rounds(struct sp_go_machine *m, const struct sp_go_node *node,
-                                  struct sp_value over, bool *empty)
+/* Executes the body for each item of a list, or of a map in the order of its keys; *empty: there
+ * are no items. */
+static enum sp_status walk_items(struct sp_go_machine *m, const struct sp_go_node *node,
+                                 struct sp_value over, bool *empty)
 {
     enum sp_status st = SP_OK;
     enum flow flow = FLOW_ON;
@@ -369,7 +371,7 @@ static enum sp_status walk_rounds(struct sp_go_machine *m, const struct sp_go_no
     *empty = false;
     if (over.kind == SP_V_LIST && over.list->n > 0) {
         for (size_t i = 0; i < over.list->n && flow != FLOW_BREAK && !st; i++) {
-            st = walk_round(m, node, top, sp_value_int((int64_t)i), over.list->at[i], &flow);
+            st = walk_item(m, node, top, sp_value_int((int64_t)i), over.list->at[i], &flow);
         }
         return st;
     }
@@ -377,7 +379,7 @@ static enum sp_status walk_rounds(struct sp_go_machine *m, const struct sp_go_no
         over.shape != SP_SHAPE_JSON_STRUCT && over.dict->n > 0) {
         if ((st = sp_go_sorted(m->heap, &pairs, over.dict))) return st;
         for (size_t i = 0; i < over.dict->n && flow != FLOW_BREAK && !st; i++) {
-            st = walk_round(m, node, top, pairs[i].key, pairs[i].value, &flow);
+            st = walk_item(m, node, top, pairs[i].key, pairs[i].value, &flow);
         }
         return st;
     }
@@ -394,17 +396,18 @@ static enum sp_status walk_range(struct sp_go_machine *m, struct sp_value dot,
                                  const struct sp_go_node *node, enum flow *flow)
 {
     enum sp_status st;
-    size_t mark = m->n_vars;
+    size_t n_outer_vars = m->n_vars;
     struct sp_value over;
     bool empty;
 
     if ((st = eval_pipe(m, &over, dot, node->a))) return st;
     m->at = node->a;
-    if ((st = walk_rounds(m, node, over, &empty))) return st;
+    if ((st = walk_items(m, node, over, &empty))) return st;
     if (empty) st = walk_list(m, dot, node->other, flow);
-    /* A break in the else list ends this range, although it is none of its rounds. */
+    /* A break in the else list ends this range, although the else list is not an iteration of it.
+     */
     if (*flow == FLOW_BREAK) *flow = FLOW_ON;
-    m->n_vars = mark;
+    m->n_vars = n_outer_vars;
     return st;
 }
 

@@ -1,5 +1,4 @@
-/* The machine that executes the parse tree of a Go template; private to the
- * gotemplate_*.c files. */
+/* The state of an execution of a Go template; private to the gotemplate_*.c files. */
 #ifndef SP_RUNTIME_TEMPLATE_GOTEMPLATE_EXEC_H
 #define SP_RUNTIME_TEMPLATE_GOTEMPLATE_EXEC_H
 
@@ -16,9 +15,9 @@ struct sp_go_machine {
     enum sp_gotemplate_part part;
     struct sp_template_time now;
     struct sp_go_variable *vars;   /* [n_vars], a stack */
-    size_t n_vars, cap_vars, base; /* base: where those of this template begin */
+    size_t n_vars, cap_vars, base; /* base: the first variable of the current template */
     unsigned depth;
-    const struct sp_go_node *at; /* for errors */
+    const struct sp_go_node *at; /* current node, for errors */
 };
 
 SP_MUST_CHECK enum sp_status sp_go_fail(struct sp_go_machine *m, const char *format, ...)

@@ -77,7 +77,7 @@ static enum sp_status less(struct sp_go_machine *m, bool *out, struct sp_value a
     return SP_OK;
 }
 
-/* lt, le, gt and ge by Go's definitions in terms of < and ==. */
+/* Computes lt, le, gt and ge from < and ==, as Go defines them. */
 static enum sp_status compare(struct sp_go_machine *m, struct sp_value *out,
                               const struct sp_value *arg, bool or_equal, bool invert)
 {
@@ -222,7 +222,7 @@ FUNCTION(call_slice)
         return SP_OK;
     }
     if ((st = sp_value_list(m->heap, out, v.shape, 0))) return st;
-    /* Nothing ever writes to a slice: the items can be shared. */
+    /* A slice shares the items, since slices are never written to. */
     if (v.list->n > 0) out->list->at = v.list->at + bound[0];
     out->list->n = out->list->cap = bound[1] - bound[0];
     return SP_OK;
@@ -279,7 +279,7 @@ FUNCTION(call_json)
     return st;
 }
 
-/* The text of all arguments, as print makes it; one that is not there is a text of its own. */
+/* Makes the text of all arguments, as print does; a missing value has a text of its own. */
 static enum sp_status text_of(struct sp_go_machine *m, struct sp_value *out,
                               const struct sp_value *arg, size_t n)
 {
@@ -436,7 +436,7 @@ static const char *typescript_name(struct sp_value type)
     return "any";
 }
 
-/* The alternatives of a property's type, joined with " | ". */
+/* Joins the alternatives of a property's type with " | ". */
 static enum sp_status build_typescript(struct sp_builder *b, struct sp_value property, int depth)
 {
     enum sp_status st = SP_OK;

@@ -11,7 +11,8 @@ struct sp_go_function {
                           size_t n);
 };
 
-/* NULL: there is none. `and` and `or` have no `run`: they do not evaluate all arguments. */
+/* Finds a function; NULL: there is none. `and` and `or` have no `run`, because they do not
+ * evaluate all arguments. */
 const struct sp_go_function *sp_go_find_function(struct sp_value name);
 
 #endif

@@ -1,5 +1,5 @@
-/* Cuts a Go template into tokens, as text/template/parse does. "{{- " trims the white space before
- * an action, " -}}" what follows it; comments vanish here. */
+/* Splits a Go template into tokens, as text/template/parse does. "{{- " trims the whitespace
+ * before an action, " -}}" the whitespace after it; comments are dropped. */
 #include "runtime/template/gotemplate_lex.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
@@ -17,7 +17,7 @@ struct lexer {
     const char *text;
     size_t size, pos;
     uint32_t line;
-    size_t counted; /* newlines are counted up to here */
+    size_t counted; /* newlines before this offset are counted in `line` */
     bool spaced;
     unsigned parens;
     struct sp_go_lexeme *tokens;
@@ -61,7 +61,7 @@ static enum sp_status push(struct lexer *x, enum sp_go_token token, size_t begin
     return SP_OK;
 }
 
-static bool blank(char c)
+static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
@@ -73,17 +73,18 @@ static bool here(const struct lexer *x, const char *what)
     return x->size - x->pos >= len && memcmp(x->text + x->pos, what, len) == 0;
 }
 
-/* Is there `}}`, or white space and `-}}`? Its length, and whether it trims. */
+/* Returns the length of `}}`, or of whitespace and `-}}`, at the current position, else 0. *trims:
+ * it trims. */
 static size_t right_delimiter(const struct lexer *x, bool *trims)
 {
-    *trims = x->size - x->pos >= 4 && blank(x->text[x->pos]) &&
+    *trims = x->size - x->pos >= 4 && is_space(x->text[x->pos]) &&
              memcmp(x->text + x->pos + 1, "-}}", 3) == 0;
     return *trims ? 4 : here(x, "}}") ? 2 : 0;
 }
 
 static void skip_whitespace(struct lexer *x)
 {
-    while (x->pos < x->size && blank(x->text[x->pos]))
+    while (x->pos < x->size && is_space(x->text[x->pos]))
         x->pos++;
 }
 
@@ -105,12 +106,12 @@ static void skip_word(struct lexer *x)
         x->pos = next;
 }
 
-/* What may follow a word directly. */
+/* Checks the character after a word. */
 static enum sp_status check_terminator(struct lexer *x)
 {
-    if (x->pos >= x->size || blank(x->text[x->pos]) || here(x, "}}")) return SP_OK;
+    if (x->pos >= x->size || is_space(x->text[x->pos]) || here(x, "}}")) return SP_OK;
     if (strchr(".,|:)(", x->text[x->pos]) != NULL && x->text[x->pos]) return SP_OK;
-    return fail_at(x, "bad character behind a name");
+    return fail_at(x, "bad character after a name");
 }
 
 static enum sp_status lex_field(struct lexer *x, enum sp_go_token token)
@@ -156,7 +157,7 @@ static int digit_of(char c)
     return 99;
 }
 
-/* `digits` digits of a base; *pos moves behind them. */
+/* Reads `digits` digits of a base; *pos moves past them. */
 static enum sp_status escape_code(struct lexer *x, size_t *pos, int digits, int base, uint32_t *out)
 {
     *out = 0;
@@ -169,7 +170,7 @@ static enum sp_status escape_code(struct lexer *x, size_t *pos, int digits, int 
     return SP_OK;
 }
 
-/* The escape at *pos, behind the backslash, as strconv.Unquote reads it. */
+/* Reads the escape after a backslash at *pos, as strconv.Unquote does. */
 static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *pos, char quote)
 {
     static const char from[] = "abfnrtv\\", to[] = "\a\b\f\n\r\t\v\\";
@@ -245,7 +246,7 @@ static enum sp_status lex_raw(struct lexer *x)
     return push(x, SP_G_LITERAL, begin, sp_builder_value(&b));
 }
 
-/* An integer with an optional prefix, or a float. `text` has no underscores. */
+/* Parses an integer with an optional prefix, or a float. `text` has no underscores. */
 static bool parse_number(const char *text, struct sp_value *out)
 {
     const char *digits = text + (*text == '-' || *text == '+');
@@ -346,7 +347,7 @@ static enum sp_status lex_punctuation(struct lexer *x)
     return push(x, SP_G_OTHER, begin, sp_value_text(x->text + begin, 1));
 }
 
-/* From behind `{{` to behind `}}`. */
+/* Reads an action from after `{{` to after `}}`. */
 static enum sp_status lex_action(struct lexer *x)
 {
     enum sp_status st = SP_OK;
@@ -365,7 +366,7 @@ static enum sp_status lex_action(struct lexer *x)
             if (trims) skip_whitespace(x);
             return SP_OK;
         }
-        if (blank(c)) {
+        if (is_space(c)) {
             x->pos++;
             x->spaced = true;
         } else if (c == '"' || c == '\'') {
@@ -385,7 +386,7 @@ static enum sp_status lex_action(struct lexer *x)
     return st ? st : fail_at(x, "unclosed action");
 }
 
-/* A comment stands alone in its action; x->pos is at its slash. */
+/* Skips a comment, which must be alone in its action; x->pos is at its slash. */
 static enum sp_status lex_comment(struct lexer *x)
 {
     bool trims;
@@ -414,8 +415,9 @@ static enum sp_status lex_all(struct lexer *x)
         while (x->pos < x->size && !here(x, "{{"))
             x->pos++;
         end = x->pos;
-        trims = x->size - x->pos >= 4 && x->text[x->pos + 2] == '-' && blank(x->text[x->pos + 3]);
-        while (trims && end > begin && blank(x->text[end - 1]))
+        trims =
+            x->size - x->pos >= 4 && x->text[x->pos + 2] == '-' && is_space(x->text[x->pos + 3]);
+        while (trims && end > begin && is_space(x->text[end - 1]))
             end--;
         x->spaced = false;
         if (end > begin) {

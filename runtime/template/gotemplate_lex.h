@@ -27,9 +27,9 @@ enum sp_go_token {
 
 struct sp_go_lexeme {
     uint8_t token;
-    bool spaced;               /* white space before it */
-    uint32_t line, begin, end; /* bytes in the template */
-    struct sp_value value;     /* text, name, literal */
+    bool spaced;               /* whitespace precedes it */
+    uint32_t line, begin, end; /* begin, end: byte offsets in the template */
+    struct sp_value value;     /* value of a text, name or literal */
 };
 
 SP_MUST_CHECK enum sp_status sp_go_lex(struct sp_go_lexeme **out, const char *text, size_t size,

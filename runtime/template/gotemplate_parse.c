@@ -1,4 +1,4 @@
-/* Go templates: the parser, and the marks of what ollama cuts away for the last turn. */
+/* The parser of Go templates. It also marks the nodes that ollama cuts off for the last turn. */
 #include "runtime/template/gotemplate_func.h"
 #include "runtime/template/gotemplate_lex.h"
 #include "runtime/template/gotemplate_tree.h"
@@ -10,7 +10,7 @@ struct parser {
     struct sp_heap *heap;
     struct sp_gotemplate *tree;
     const struct sp_go_lexeme *at;
-    struct sp_value *vars; /* [n_vars]: names in reach */
+    struct sp_value *vars; /* [n_vars] names of the visible variables */
     size_t n_vars, cap_vars;
     unsigned depth, ranges;
 };
@@ -166,7 +166,7 @@ static enum sp_status parse_term(struct parser *p, struct sp_go_node **out)
     return SP_OK;
 }
 
-/* A term and the fields that follow it without white space. */
+/* Parses a term and the fields that follow it without whitespace. */
 static enum sp_status parse_operand(struct parser *p, struct sp_go_node **out)
 {
     enum sp_status st;
@@ -180,7 +180,7 @@ static enum sp_status parse_operand(struct parser *p, struct sp_go_node **out)
         return st;
     if (p->at->token == SP_G_FIELD && !p->at->spaced) {
         if (node->kind == SP_N_LITERAL || node->kind == SP_N_NIL || node->kind == SP_N_DOT) {
-            return unexpected(p, "operand, behind a literal");
+            return unexpected(p, "operand, after a literal");
         }
         if (node->kind != SP_N_FIELD && node->kind != SP_N_VARIABLE) {
             if ((st = new_node(p, &chain, SP_N_CHAIN))) return st;
@@ -221,7 +221,7 @@ static enum sp_status parse_command(struct parser *p, struct sp_go_node **out,
     }
 }
 
-/* `$x :=`, `$x =`, `$i, $x :=` in front of a pipeline. */
+/* Parses `$x :=`, `$x =` or `$i, $x :=` at the start of a pipeline. */
 static enum sp_status parse_declarations(struct parser *p, struct sp_go_node *pipe,
                                          const char *context)
 {
@@ -285,8 +285,8 @@ static enum sp_status parse_pipe(struct parser *p, struct sp_go_node **out, cons
     return SP_OK;
 }
 
-/* The condition, body and else of if, with and range. `else if` (and `else with`) make a chain that
- * shares one end. */
+/* Parses the condition, body and else of if, with and range. `else if` (and `else with`) make a
+ * chain with a single end. */
 static enum sp_status parse_control(struct parser *p, struct sp_go_node *node, const char *context)
 {
     enum sp_status st;
@@ -343,7 +343,8 @@ static bool only_space(const struct sp_go_node *node)
     return true;
 }
 
-/* The body of define and block, under its name; an empty one does not replace another. */
+/* Parses the body of define and block, and stores it under its name; an empty body does not
+ * replace another. */
 static enum sp_status parse_definition(struct parser *p, struct sp_value name, const char *context)
 {
     enum sp_status st;
@@ -422,7 +423,7 @@ static enum sp_status parse_keyword(struct parser *p, struct sp_go_node *node)
     return unexpected(p, "command");
 }
 
-/* One text or action; *end is ENDS_TEXT unless it was an end or else. */
+/* Parses one text or action; *end is ENDS_TEXT unless it was an end or else. */
 static enum sp_status parse_item(struct parser *p, struct sp_go_node **out, enum list_end *end)
 {
     enum sp_status st;
@@ -444,7 +445,7 @@ static enum sp_status parse_item(struct parser *p, struct sp_go_node **out, enum
     if (at_keyword(p, "else")) {
         p->at++;
         *end = ENDS_ELSE;
-        /* What follows decides whether this is `else if`. */
+        /* the next token decides whether this is `else if` */
         return SP_OK;
     }
     node->begin = p->at->begin;
@@ -509,8 +510,8 @@ static bool names_response(const struct sp_go_node *node)
     return false;
 }
 
-/* Marks the arguments of a pipeline that stand behind the first .Response. The pipeline goes as a
- * whole when one of its commands loses all of them. */
+/* Marks the arguments of a pipeline after the first .Response. The whole pipeline is marked if one
+ * of its commands loses all arguments. */
 static void cut_pipe(struct sp_go_node *pipe, bool *cut)
 {
     for (struct sp_go_node *command = pipe->list; command != NULL; command = command->next) {
@@ -524,8 +525,8 @@ static void cut_pipe(struct sp_go_node *pipe, bool *cut)
     }
 }
 
-/* As ollama does it: conditions are not searched, and everything in document order behind the first
- * .Response goes. Nesting is bounded by the parser; a chain of else-if is walked. */
+/* Marks the nodes that follow the first .Response in document order, as ollama does; conditions
+ * are not searched. The parser limits nesting; a chain of else-if is walked in a loop. */
 static void cut_list(struct sp_go_node *node, bool *cut)
 {
     for (; node != NULL; node = node->next) {
@@ -546,7 +547,7 @@ static void cut_list(struct sp_go_node *node, bool *cut)
     }
 }
 
-static bool same_letters(struct sp_value a, const char *b)
+static bool equals_ignoring_case(struct sp_value a, const char *b)
 {
     if (strlen(b) != a.len) return false;
     for (uint32_t i = 0; i < a.len; i++) {
@@ -565,7 +566,7 @@ static bool node_mentions(const struct sp_go_node *node, const char *field)
     if (node == NULL) return false;
     if ((node->kind == SP_N_FIELD || node->kind == SP_N_VARIABLE) && node->names != NULL) {
         for (size_t i = 0; i < node->names->n; i++) {
-            if (same_letters(node->names->at[i], field)) return true;
+            if (equals_ignoring_case(node->names->at[i], field)) return true;
         }
     }
     if (node->kind == SP_N_CHAIN) return false;
@@ -622,7 +623,7 @@ enum sp_status sp_gotemplate_compile(struct sp_gotemplate **out, const char *tex
     cut_list(t->body, &cut);
     t->heap.err = NULL;
     *out = t;
-    t = NULL; /* handed over */
+    t = NULL; /* *out owns it now */
 done:
     sp_gotemplate_free(t);
     return st;

@@ -1,7 +1,7 @@
-/* How Go's fmt package writes values: Print, Println and Printf.
+/* Writes values as Go's fmt package does: Print, Println and Printf.
  *
- * A verb that does not suit a value, a missing or a surplus argument are no errors in Go; they are
- * written into the text as %!d(string=x) and its like. */
+ * A verb that does not suit a value, and a missing or surplus argument, are not errors in Go: they
+ * are written into the text, as in %!d(string=x). */
 #include "runtime/template/gotemplate_print.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
@@ -51,10 +51,10 @@ static const char *type_of(struct sp_value v)
     return v.kind == SP_V_NONE || v.kind == SP_V_UNDEFINED ? "<nil>" : sp_go_type_name(v);
 }
 
-/* %!verb(type=value) */
+/* Appends %!verb(type=value). */
 static enum sp_status bad_verb(struct sp_builder *b, struct sp_value v, const struct verb *f)
 {
-    struct verb plain = *f; /* width and flags hold for the value, too */
+    struct verb plain = *f; /* width and flags apply to the value, too */
     enum sp_status st;
     char letter[SP_UTF8_MAX];
 
@@ -68,14 +68,14 @@ static enum sp_status bad_verb(struct sp_builder *b, struct sp_value v, const st
     return sp_build_text(b, ")");
 }
 
-/* mark: the quotation mark, " or '. */
-static enum sp_status quote(struct sp_builder *b, struct sp_value text, bool ascii, char mark)
+/* Appends a quoted text. quotation: " or '. */
+static enum sp_status quote(struct sp_builder *b, struct sp_value text, bool ascii, char quotation)
 {
     static const char from[] = "\a\b\f\n\r\t\v\\", to[] = "abfnrtv\\";
     enum sp_status st;
     size_t pos = 0;
 
-    if ((st = sp_build(b, &mark, 1))) return st;
+    if ((st = sp_build(b, &quotation, 1))) return st;
     while (pos < text.len) {
         size_t begin = pos;
         char escape[16];
@@ -83,8 +83,8 @@ static enum sp_status quote(struct sp_builder *b, struct sp_value text, bool asc
         const char *found = c && c < 0x80 ? strchr(from, (int)c) : NULL;
         bool invalid = c == 0xfffd && pos - begin == 1;
 
-        if (found != NULL || c == (uint32_t)mark) {
-            snprintf(escape, sizeof escape, "\\%c", found ? to[found - from] : mark);
+        if (found != NULL || c == (uint32_t)quotation) {
+            snprintf(escape, sizeof escape, "\\%c", found ? to[found - from] : quotation);
         } else if (invalid || c < 0x20 || c == 0x7f) {
             snprintf(escape, sizeof escape, "\\x%02x", (unsigned)(unsigned char)text.text[begin]);
         } else if (sp_unicode_is_printable(c) && (!ascii || c < 0x80)) {
@@ -95,7 +95,7 @@ static enum sp_status quote(struct sp_builder *b, struct sp_value text, bool asc
         }
         if ((st = sp_build_text(b, escape))) return st;
     }
-    return sp_build(b, &mark, 1);
+    return sp_build(b, &quotation, 1);
 }
 
 enum sp_status sp_go_quote(struct sp_builder *b, struct sp_value text, bool ascii)
@@ -126,7 +126,7 @@ static enum sp_status print_hex(struct sp_builder *b, struct sp_value v, const s
     return st ? st : pad(b, f->zero ? f : &spaces, text.at ? text.at : "", text.len);
 }
 
-/* May it stand between back quotes as it is? */
+/* True if a text can be written unchanged between back quotes. */
 static bool can_backquote(struct sp_value text)
 {
     for (size_t pos = 0; pos < text.len;) {
@@ -240,8 +240,8 @@ static enum sp_status print_rune(struct sp_builder *b, int64_t i, const struct v
     return pad(b, f, unicode, strlen(unicode));
 }
 
-/* The fewest digits that identify the number, v >= 0; with an exponent where that is below `low` or
- * not below `high`. */
+/* Appends the fewest digits that identify v >= 0, with an exponent if that is below `low` or not
+ * below `high`. */
 static enum sp_status shortest(struct sp_builder *b, double v, int low, int high)
 {
     enum sp_status st;
@@ -269,7 +269,8 @@ static enum sp_status shortest(struct sp_builder *b, double v, int low, int high
     return sp_build(b, digits + whole, n - whole);
 }
 
-/* As encoding/json writes it: an exponent below 1e-6 and from 1e21, without a leading zero. */
+/* Appends a float as encoding/json does: with an exponent below 1e-6 and from 1e21 on, without a
+ * leading zero. */
 enum sp_status sp_go_build_json_float(struct sp_builder *b, double v)
 {
     enum sp_status st;
@@ -352,7 +353,7 @@ enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_dict_entry **o
     if ((st = sp_heap_take(heap, &pairs, dict->n * sizeof *pairs))) return st;
     if ((st = sp_heap_charge(heap, 16 * dict->n))) return st;
     if (dict->n) memcpy(pairs, dict->at, dict->n * sizeof *pairs);
-    /* A heap sort: in place, and n log n for any keys. */
+    /* heap sort: in place, and n log n for any keys */
     for (size_t i = dict->n / 2; i > 0; i--) {
         for (size_t at = i - 1, child; (child = 2 * at + 1) < dict->n; at = child) {
             struct sp_dict_entry swap = pairs[at];
@@ -383,7 +384,7 @@ enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_dict_entry **o
     return SP_OK;
 }
 
-/* A value whose String method makes its text. */
+/* Prints a value with a String method. */
 static enum sp_status print_stringer(struct sp_builder *b, struct sp_value v, const struct verb *f)
 {
     enum sp_status st;
@@ -494,7 +495,8 @@ struct printf_state {
     size_t n, used, pos;
 };
 
-/* A number in the format, or an argument for `*`. False: there is none; *bad: it is unusable. */
+/* Reads a number in the format, or takes an argument for `*`. False: there is none; *bad: it is
+ * unusable. */
 static bool take_number(struct printf_state *p, int *out, bool *bad)
 {
     bool any = false;

@@ -19,17 +19,17 @@ enum sp_go_kind {
     SP_N_NIL,
     SP_N_LITERAL,  /* value */
     SP_N_FIELD,    /* names: .A.B */
-    SP_N_VARIABLE, /* value: $x, names: .A.B behind it */
-    SP_N_CHAIN,    /* a: operand, names behind it */
+    SP_N_VARIABLE, /* value: $x, names: the .A.B after it */
+    SP_N_CHAIN,    /* a: operand, names: those after it */
     SP_N_FUNCTION, /* value: name, function */
 };
 
 struct sp_go_node {
     uint8_t kind;
     bool assigns;              /* SP_N_PIPE: = instead of := */
-    bool cut;                  /* behind the first .Response */
-    bool chained;              /* `else if`: stands for the else list of the one before */
-    uint32_t line, begin, end; /* bytes in the template */
+    bool cut;                  /* after the first .Response */
+    bool chained;              /* `else if`: this node is the else list of the one before it */
+    uint32_t line, begin, end; /* begin, end: byte offsets in the template */
     struct sp_value value;
     const struct sp_go_function *function;
     struct sp_list *names; /* texts */

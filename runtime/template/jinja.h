@@ -1,9 +1,9 @@
 /* The Jinja template language, as chat templates use it.
  *
- * What a template means is what Jinja2 3.1 makes of it in the environment of Hugging Face
- * transformers: sandboxed, trim_blocks, lstrip_blocks, loop controls, the generation tag,
- * raise_exception, strftime_now, and tojson without HTML escapes. Values print as in Python. What
- * is missing here (inheritance, includes, a few filters) is refused by name, never skipped. */
+ * A template renders as in Jinja2 3.1 in the environment of Hugging Face transformers: sandboxed,
+ * trim_blocks, lstrip_blocks, loop controls, the generation tag, raise_exception, strftime_now,
+ * and tojson without HTML escapes. Values print as in Python. Unsupported constructs (inheritance,
+ * includes, a few filters) are refused by name, never skipped. */
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_H
 #define SP_RUNTIME_TEMPLATE_JINJA_H
 
@@ -17,8 +17,8 @@ SP_MUST_CHECK enum sp_status sp_jinja_compile(struct sp_jinja **out, const char 
                                               struct sp_err *err);
 void sp_jinja_free(struct sp_jinja *jinja); /* NULL is fine */
 
-/* *text = what the template makes of the variables in the dictionary `vars`, *len bytes and a NUL,
- * owned by the caller. `heap` holds the variables and pays for everything. */
+/* Renders the template with the variables in the dictionary `vars`. *text has *len bytes and a
+ * NUL, owned by the caller. `heap` contains the variables and counts all memory and work. */
 SP_MUST_CHECK enum sp_status sp_jinja_render(char **text, size_t *len, const struct sp_jinja *jinja,
                                              struct sp_value vars, struct sp_template_time now,
                                              struct sp_heap *heap, struct sp_err *err);

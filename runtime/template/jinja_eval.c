@@ -1,8 +1,9 @@
-/* Runs the statements of a Jinja template, and calls its macros.
+/* Executes the statements of a Jinja template and calls its macros.
  *
- * Scopes: the template has one, and every round of a loop, macro call, with and captured block its
- * own; `if` has none. Names are looked up outwards, then among the variables given, then among the
- * globals; `set` writes into the innermost scope. A macro sees the scope it was defined in. */
+ * Scopes: the template has one, and so has every loop iteration, macro call, with and captured
+ * block; `if` has none. Names are looked up from the innermost scope outwards, then among the
+ * given variables, then among the globals; `set` writes to the innermost scope. A macro runs in
+ * the scope of its definition. */
 #include "runtime/template/jinja_eval.h"
 #include "format/base/number_text.h"
 #include "runtime/template/jinja_expr.h"
@@ -143,7 +144,7 @@ static enum sp_status assign(struct sp_jinja_machine *m, const struct sp_jinja_n
     return st;
 }
 
-/* Runs a body in a scope of its own, its output going to a text. */
+/* Executes a body in a scope of its own, with its output captured as a text. */
 static enum sp_status capture(struct sp_jinja_machine *m, struct sp_value *out,
                               const struct sp_jinja_node *body)
 {
@@ -161,7 +162,7 @@ static enum sp_status capture(struct sp_jinja_machine *m, struct sp_value *out,
     return st;
 }
 
-/* Sends a block's text through the filters behind it; `filters` NULL: none. */
+/* Applies the filters after a block to its text; `filters` NULL: none. */
 static enum sp_status filtered(struct sp_jinja_machine *m, struct sp_value *out,
                                const struct sp_jinja_node *filters,
                                const struct sp_jinja_node *body)
@@ -185,9 +186,9 @@ static enum sp_status run_if(struct sp_jinja_machine *m, const struct sp_jinja_n
     }
 }
 
-/* The items that pass a for's own `if`; its test sees the loop's variables. */
-static enum sp_status survivors(struct sp_jinja_machine *m, const struct sp_list **items,
-                                const struct sp_jinja_node *node)
+/* Replaces *items by those that pass the loop's own `if`, whose test sees the loop's variables. */
+static enum sp_status filter_items(struct sp_jinja_machine *m, const struct sp_list **items,
+                                   const struct sp_jinja_node *node)
 {
     enum sp_status st;
     struct sp_jinja_scope *outer = m->scope;
@@ -207,7 +208,7 @@ static enum sp_status survivors(struct sp_jinja_machine *m, const struct sp_list
     return SP_OK;
 }
 
-/* All rounds of a loop over `iterated`; `depth` counts the recursive loops around it. */
+/* Executes a loop over `iterated`; `depth` counts the recursive loops around it. */
 static enum sp_status run_loop(struct sp_jinja_machine *m, const struct sp_jinja_node *node,
                                struct sp_value iterated, size_t depth)
 {
@@ -223,7 +224,7 @@ static enum sp_status run_loop(struct sp_jinja_machine *m, const struct sp_jinja
     loop->depth = depth;
     loop->scope = outer;
     if ((st = sp_jinja_items(m, &loop->items, iterated))) return st;
-    if (node->c != NULL && (st = survivors(m, &loop->items, node))) return st;
+    if (node->c != NULL && (st = filter_items(m, &loop->items, node))) return st;
     for (size_t i = 0; i < loop->items->n && flow != FLOW_BREAK; i++) {
         loop->position = i;
         flow = FLOW_ON;
@@ -235,7 +236,7 @@ static enum sp_status run_loop(struct sp_jinja_machine *m, const struct sp_jinja
         finished = finished || flow == FLOW_ON;
     }
     m->scope = outer;
-    /* Unlike in Python, else stands for "no round came to its end". */
+    /* Unlike in Python, else runs if no iteration reached its end. */
     if (!finished && node->list != NULL) {
         flow = FLOW_ON;
         if ((st = open_scope(m))) return st;
@@ -245,7 +246,7 @@ static enum sp_status run_loop(struct sp_jinja_machine *m, const struct sp_jinja
     return st;
 }
 
-/* loop(items): the loop's body over other items, one level deeper, as text. */
+/* Executes loop(items): the loop's body over other items, one level deeper, as a text. */
 static enum sp_status recurse(struct sp_jinja_machine *m, struct sp_value *out,
                               const struct sp_jinja_object *loop, const struct sp_jinja_args *args)
 {
@@ -387,7 +388,7 @@ static enum sp_status run_body(struct sp_jinja_machine *m, const struct sp_jinja
     return st;
 }
 
-/* Arguments that no parameter takes go to varargs and kwargs, if the macro uses them. */
+/* Assigns arguments without a parameter to varargs and kwargs, if the macro uses them. */
 static enum sp_status bind_surplus(struct sp_jinja_machine *m, const struct sp_jinja_object *macro,
                                    const struct sp_jinja_args *args, size_t n_params,
                                    const bool *taken)
@@ -442,7 +443,7 @@ static enum sp_status bind_params(struct sp_jinja_machine *m, const struct sp_ji
         if (n < args->n) value = args->at[n];
         for (size_t i = 0; i < args->n_named; i++) {
             if (!same_name(args->names[i], p->value)) continue;
-            if (n < args->n) continue; /* for kwargs, if the macro uses them */
+            if (n < args->n) continue; /* they go to kwargs, if the macro uses it */
             value = args->named[i];
             taken[i] = true;
         }

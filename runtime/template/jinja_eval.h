@@ -4,15 +4,15 @@
 
 #include "runtime/template/jinja_machine.h"
 
-/* One evaluation deeper, and its work; the caller leaves it by m->depth--. */
+/* Begins a nested evaluation and counts its work; the caller ends it by m->depth--. */
 SP_MUST_CHECK enum sp_status sp_jinja_step(struct sp_jinja_machine *m);
 SP_MUST_CHECK enum sp_status sp_jinja_lookup(struct sp_jinja_machine *m, struct sp_value *out,
                                              struct sp_value name);
 
-/* Fails with the message after the line that the machine executes. */
+/* Fails with a message that begins with the current line. */
 SP_MUST_CHECK enum sp_status sp_jinja_fail(struct sp_jinja_machine *m, const char *format, ...)
     SP_PRINTF(2, 3);
-/* Calls a callable object; the call of another value fails. */
+/* Calls a callable object; a call of any other value fails. */
 SP_MUST_CHECK enum sp_status sp_jinja_call(struct sp_jinja_machine *m, struct sp_value *out,
                                            struct sp_value callee,
                                            const struct sp_jinja_args *args);

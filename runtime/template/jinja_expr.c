@@ -9,7 +9,7 @@
 
 struct sorted_args {
     struct sp_jinja_args args;
-    struct sp_value positional, names, named; /* lists that grow */
+    struct sp_value positional, names, named; /* lists */
 };
 
 static enum sp_status add_dict_args(struct sp_jinja_machine *m, struct sorted_args *s,
@@ -165,7 +165,7 @@ static enum sp_status eval_dict(struct sp_jinja_machine *m, struct sp_value *out
     return st;
 }
 
-/* a < b < c: every middle operand is evaluated once, and none after the first that fails. */
+/* Evaluates a < b < c: each operand once, and none after the first comparison that fails. */
 static enum sp_status eval_compare(struct sp_jinja_machine *m, struct sp_value *out,
                                    const struct sp_jinja_node *node)
 {

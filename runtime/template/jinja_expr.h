@@ -6,11 +6,11 @@
 
 SP_MUST_CHECK enum sp_status sp_jinja_eval(struct sp_jinja_machine *m, struct sp_value *out,
                                            const struct sp_jinja_node *node);
-/* A SP_J_FILTER; `text` (or NULL) stands in for the input of the innermost of a chain. */
+/* Evaluates an SP_J_FILTER; `text` (or NULL) is the input of the innermost filter of a chain. */
 SP_MUST_CHECK enum sp_status sp_jinja_eval_filter(struct sp_jinja_machine *m, struct sp_value *out,
                                                   const struct sp_jinja_node *node,
                                                   const struct sp_value *text);
-/* A SP_J_CALL; `caller` (or NULL) is passed as the keyword of that name. */
+/* Evaluates an SP_J_CALL; `caller` (or NULL) is passed as the keyword of that name. */
 SP_MUST_CHECK enum sp_status sp_jinja_eval_call(struct sp_jinja_machine *m, struct sp_value *out,
                                                 const struct sp_jinja_node *node,
                                                 const struct sp_value *caller);

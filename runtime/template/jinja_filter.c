@@ -1,4 +1,4 @@
-/* Filters on texts, numbers and single values, and the look-up of all filters. */
+/* Filters on texts, numbers and single values, and the lookup of all filters. */
 #include "runtime/template/jinja_filter.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode_case.h"
@@ -22,7 +22,7 @@
     static enum sp_status name(struct sp_jinja_machine *m, struct sp_value *out,                   \
                                struct sp_value in, const struct sp_value *arg)
 
-/* Filters without parameters do not look at `arg`. */
+/* For filters without parameters, which ignore `arg`. */
 #define NO_ARGUMENTS (void)arg
 
 const struct sp_jinja_filter *sp_jinja_find_filter(struct sp_value name)
@@ -64,8 +64,8 @@ FILTER(filter_capitalize)
     return recase(m, out, in, SP_JINJA_CAPITALIZE);
 }
 
-/* A word begins the text or stands behind white space or one of -([{<; the rest of it gets small
- * letters. Unlike str.title, "it's" stays one word. */
+/* Capitalises words. A word begins at the start of the text and after whitespace or one of -([{<;
+ * the rest of it becomes lower case. Unlike in str.title, "it's" stays one word. */
 FILTER(filter_title)
 {
     enum sp_status st;
@@ -97,7 +97,7 @@ FILTER(filter_trim)
     return sp_jinja_strip(m, out, in, arg[0], SP_JINJA_BOTH);
 }
 
-/* None too stands for the default. */
+/* Reads an integer; None gives the default, as an absent argument does. */
 static enum sp_status want_optional(struct sp_jinja_machine *m, struct sp_value v,
                                     int64_t otherwise, int64_t *out)
 {
@@ -274,7 +274,7 @@ FILTER(filter_truncate)
     }
     if ((st = sp_jinja_length(m, &n, in))) return st;
     *out = in;
-    if ((int64_t)n <= length + leeway) return SP_OK; /* whatever it is */
+    if ((int64_t)n <= length + leeway) return SP_OK; /* also for values that are not texts */
     if (in.kind != SP_V_TEXT) return sp_jinja_fail(m, "truncate: not a str");
     {
         const struct sp_value bound[3] = {
@@ -338,12 +338,11 @@ FILTER(filter_urlencode)
     return SP_OK;
 }
 
-/* The digits of an int() argument without white space and underscores; NULL: it has another form.
- */
+/* The digits of an int() argument without whitespace and underscores; NULL: not a valid number. */
 static const char *number_text(struct sp_value text, char *buffer, size_t size)
 {
     size_t n = 0;
-    bool underscore = true; /* one may not begin, end or follow another */
+    bool underscore = true; /* underscores may not be first, last or adjacent */
 
     for (size_t i = 0; i < text.len; i++) {
         char c = text.text[i];
@@ -361,7 +360,7 @@ static const char *number_text(struct sp_value text, char *buffer, size_t size)
     return n > 0 && text.text[text.len - 1] != '_' ? buffer : NULL;
 }
 
-/* float(text) of Python; false where it would raise. */
+/* Computes Python's float(text); false where it would raise. */
 static bool parse_float(const char *text, double *out)
 {
     const char *begin = text + (*text == '+' || *text == '-');
@@ -461,7 +460,7 @@ FILTER(filter_abs)
     return sp_jinja_unary(m, out, negative ? SP_T_SUB : SP_T_ADD, in);
 }
 
-/* round(): ties to even, on the exact value, which printf does as well. */
+/* Computes round(): ties to even of the exact value, as printf rounds. */
 static double round_common(double v, int precision)
 {
     char text[400];
@@ -507,7 +506,7 @@ FILTER(filter_round)
     return SP_OK;
 }
 
-/* Removes tags and comments, and turns runs of white space into one space. */
+/* Removes tags and comments, and turns each run of whitespace into one space. */
 FILTER(filter_striptags)
 {
     enum sp_status st;

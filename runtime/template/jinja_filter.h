@@ -6,18 +6,18 @@
 
 struct sp_jinja_filter {
     const char *name;
-    const char *params; /* "width first=": names with spaces between, those with = may be absent */
+    const char *params; /* "width first=": names separated by spaces, those with = are optional */
     enum sp_status (*run)(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
                           const struct sp_value *arg);
-    /* Instead of `run`, for those that take any arguments. */
+    /* Set instead of `run` for filters with any number of arguments. */
     enum sp_status (*run_any)(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
                               const struct sp_jinja_args *args);
 };
 
-/* Returns NULL where no filter has the name. */
+/* Finds a filter; NULL: there is none of that name. */
 const struct sp_jinja_filter *sp_jinja_find_filter(struct sp_value name);
 
-/* The filters of texts and of lists; a row without a name ends each table. */
+/* The filters of texts and of lists; each table ends with a row without a name. */
 extern const struct sp_jinja_filter sp_jinja_text_filters[], sp_jinja_list_filters[];
 
 #endif

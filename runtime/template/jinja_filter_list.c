@@ -16,7 +16,7 @@
                                struct sp_value in, const struct sp_value *arg)
 #define NO_ARGUMENTS (void)arg
 
-/* item.a.b for the attribute "a.b", item[1] for 1 or "1". */
+/* Gets item.a.b for the attribute "a.b", item[1] for 1 or "1". */
 static enum sp_status get_attribute(struct sp_jinja_machine *m, struct sp_value *out,
                                     struct sp_value item, struct sp_value attribute,
                                     struct sp_value otherwise)
@@ -54,7 +54,7 @@ static enum sp_status fold_case(struct sp_jinja_machine *m, struct sp_value *v, 
     return sp_jinja_recase(m, v, *v, SP_JINJA_LOWER);
 }
 
-/* What an item is sorted or compared by: itself or an attribute. */
+/* The sort key of an item: the item itself or an attribute. */
 static enum sp_status key_of(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value item,
                              struct sp_value attribute, struct sp_value otherwise,
                              bool case_sensitive)
@@ -68,8 +68,8 @@ static enum sp_status key_of(struct sp_jinja_machine *m, struct sp_value *out, s
     return fold_case(m, out, case_sensitive);
 }
 
-/* For the sort filter: all attributes of "a,b", or the one key there is, as a list. Lists are
- * compared item by item where they differ, so equal keys need no order: none, undefined. */
+/* The keys of the sort filter, as a list: all attributes of "a,b", or the single key. Lists are
+ * compared at the first items that differ, so equal keys need not be orderable: none, undefined. */
 static enum sp_status keys_of(struct sp_jinja_machine *m, struct sp_value *out,
                               struct sp_value item, struct sp_value attribute, bool case_sensitive)
 {
@@ -96,7 +96,7 @@ static enum sp_status keys_of(struct sp_jinja_machine *m, struct sp_value *out,
     return SP_OK;
 }
 
-/* Merges two sorted runs of pairs {key, item}; equal ones keep their order, also when reversed. */
+/* Merges two sorted runs of pairs {key, item}. Equal keys keep their order, also in reverse. */
 static enum sp_status merge(struct sp_jinja_machine *m, struct sp_dict_entry *to,
                             const struct sp_dict_entry *a, size_t n_a,
                             const struct sp_dict_entry *b, size_t n_b, bool reverse)
@@ -440,7 +440,7 @@ FILTER(filter_slice)
     return SP_OK;
 }
 
-/* Pairs of (value of the attribute, items with it), sorted by that value. */
+/* Groups items: pairs of (value of the attribute, items with it), sorted by that value. */
 FILTER(filter_groupby)
 {
     enum sp_status st;
@@ -482,7 +482,7 @@ FILTER(filter_attr)
 
     if (arg[0].kind != SP_V_TEXT) return sp_jinja_fail(m, "attr: not a name");
     if (in.kind != SP_V_DICT) return sp_jinja_attribute(m, out, in, arg[0]);
-    /* Items do not count here, only attributes. */
+    /* attr() finds attributes only, not items */
     if ((st = sp_value_dict(m->heap, &found))) return st;
     return sp_jinja_attribute(m, out, found, arg[0]);
 }
@@ -529,7 +529,8 @@ static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *ou
     return st;
 }
 
-/* Keeps the items (or rejects them) that, or whose attribute, pass a test or are true. */
+/* Keeps or rejects the items that pass a test, or whose attribute does; without a test, those that
+ * are true. */
 static enum sp_status pick(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value in,
                            const struct sp_jinja_args *args, bool by_attribute, bool keep)
 {

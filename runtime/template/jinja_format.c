@@ -17,7 +17,7 @@
 
 enum { MAX_WIDTH = 1 << 20, MAX_PRECISION = 300 };
 
-/* [[fill]align][sign][#][0][width][grouping][.precision][type] */
+/* A format specification: [[fill]align][sign][#][0][width][grouping][.precision][type]. */
 struct spec {
     struct sp_value fill;
     char align; /* '<' '>' '^' '=' or 0 */
@@ -63,7 +63,7 @@ static enum sp_status build_padded(struct sp_builder *b, const struct spec *s, s
     return st;
 }
 
-/* Digits with a separator after every third from the right. */
+/* Appends digits with a separator after every third from the right. */
 static enum sp_status build_grouped(struct sp_builder *b, const char *text, size_t n, char group)
 {
     enum sp_status st = SP_OK;
@@ -118,7 +118,7 @@ static enum sp_status build_integer(struct sp_jinja_machine *m, struct sp_builde
     return build_padded(b, s, sp_builder_value(&body), head, '>');
 }
 
-/* A non-negative float by one of printf's conversions. */
+/* Prints a non-negative float with one of printf's conversions. */
 static size_t print_float(char *text, size_t size, char type, bool alternate, int precision,
                           double v)
 {
@@ -167,7 +167,7 @@ static enum sp_status build_float(struct sp_jinja_machine *m, struct sp_builder 
     whole = strcspn(text, ".eE");
     if ((st = build_grouped(&body, text, whole, isfinite(v) ? s->group : '\0'))) return st;
     if ((st = sp_build(&body, text + whole, n - whole))) return st;
-    /* Without a type a float always shows that it is one. */
+    /* Without a type, a float is always written with a fraction or an exponent. */
     if (!s->type && isfinite(v) && whole == n && (st = sp_build_text(&body, ".0"))) return st;
     if (s->type == '%' && (st = sp_build(&body, "%", 1))) return st;
     return build_padded(b, s, sp_builder_value(&body), head, '>');
@@ -203,7 +203,7 @@ static enum sp_status build_char(struct sp_jinja_machine *m, struct sp_builder *
 
 struct percent {
     struct sp_value format, arg;
-    size_t pos, used; /* in the format; arguments taken of a tuple */
+    size_t pos, used; /* position in the format; arguments of a tuple that were used */
 };
 
 static enum sp_status next_argument(struct sp_jinja_machine *m, struct percent *p,
@@ -221,7 +221,8 @@ static enum sp_status next_argument(struct sp_jinja_machine *m, struct percent *
     return SP_OK;
 }
 
-/* "(name)" behind the percent sign: the argument is a dictionary. */
+/* Reads "(name)" after the percent sign and gets that item of the argument, which must be a
+ * dictionary. */
 static enum sp_status named_argument(struct sp_jinja_machine *m, struct percent *p,
                                      struct sp_value *out)
 {
@@ -300,7 +301,7 @@ static enum sp_status percent_value(struct sp_jinja_machine *m, struct sp_builde
     return build_float(m, b, s, sp_value_to_double(v));
 }
 
-/* One conversion; p->pos is behind the percent sign. */
+/* Formats one conversion; p->pos is after the percent sign. */
 static enum sp_status percent_one(struct sp_jinja_machine *m, struct sp_builder *b,
                                   struct percent *p)
 {
@@ -386,7 +387,7 @@ struct braces {
     struct sp_value format;
     size_t pos;
     const struct sp_jinja_args *args;
-    int64_t next; /* number of the next field without one; -1: fields are numbered by hand */
+    int64_t next; /* number of the next field without one; -1: fields have explicit numbers */
 };
 
 static bool is_align(char c)
@@ -459,7 +460,7 @@ static enum sp_status format_value(struct sp_jinja_machine *m, struct sp_builder
                          (int)(spec.len < 40 ? spec.len : 40), spec.text, sp_jinja_type_name(v));
 }
 
-/* What a field names: "", "0", "a", then ".attribute" and "[index]". */
+/* The value of a field: "", "0" or "a", then ".attribute" and "[index]". */
 static enum sp_status field_value(struct sp_jinja_machine *m, struct braces *f,
                                   struct sp_value *out, struct sp_value field)
 {
@@ -511,7 +512,7 @@ static enum sp_status field_value(struct sp_jinja_machine *m, struct braces *f,
     return SP_OK;
 }
 
-/* Replaces the fields inside a specification, {:{width}}. */
+/* Replaces the fields inside a specification, as in {:{width}}. */
 static enum sp_status expand_spec(struct sp_jinja_machine *m, struct braces *f,
                                   struct sp_value *spec)
 {
@@ -538,7 +539,7 @@ static enum sp_status expand_spec(struct sp_jinja_machine *m, struct braces *f,
     return st;
 }
 
-/* One {field!conversion:spec}; f->pos is behind the opening brace. */
+/* Formats one {field!conversion:spec}; f->pos is after the opening brace. */
 static enum sp_status brace_one(struct sp_jinja_machine *m, struct sp_builder *b, struct braces *f)
 {
     enum sp_status st;

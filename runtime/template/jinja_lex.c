@@ -1,9 +1,9 @@
-/* Cuts a Jinja template into tokens, as Jinja2 does with trim_blocks and lstrip_blocks on.
+/* Splits a Jinja template into tokens, as Jinja2 does with trim_blocks and lstrip_blocks on.
  *
- * White space control happens here: a tag that begins with '-' eats all white space before it, one
- * that ends with '-' all behind it; a block tag or comment alone on its line eats the blanks before
- * it and the newline behind it ('+' keeps them); `{{ }}` eats nothing by itself. Line ends become
- * "\n" first, and one at the end of the template is dropped. */
+ * Whitespace control happens here: a tag that begins with '-' removes all whitespace before it,
+ * and one that ends with '-' all whitespace after it. A block tag or comment alone on its line
+ * removes the spaces before it and the newline after it ('+' keeps them); `{{ }}` removes nothing
+ * by itself. Line ends become "\n" first, and one at the end of the template is dropped. */
 #include "runtime/template/jinja_lex.h"
 #include "runtime/template/template_limits.h"
 #include "format/base/unicode_case.h"
@@ -124,7 +124,8 @@ static void move_to(struct lexer *x, size_t pos)
     x->pos = pos;
 }
 
-/* Where the text x->pos..end, which a tag with this sign follows, really ends. */
+/* The end of the text x->pos..end after whitespace control by the tag that follows, which has this
+ * sign. */
 static size_t strip_end(const struct lexer *x, size_t end, char sign, bool block)
 {
     size_t begin = x->pos, line = end;
@@ -153,7 +154,7 @@ static char sign_at(const struct lexer *x, size_t pos)
     return pos < x->size && (x->text[pos] == '-' || x->text[pos] == '+') ? x->text[pos] : '\0';
 }
 
-/* Behind a block tag's or comment's end: its own white space control. */
+/* The position after a block tag's or comment's own whitespace control. */
 static size_t trim_after(const struct lexer *x, size_t pos, char sign)
 {
     if (sign == '-') return skip_space(x, pos);
@@ -183,8 +184,8 @@ static enum sp_status lex_comment(struct lexer *x)
     return sp_fail(x->heap->err, SP_E_INPUT, "template:%u: a comment {# without its #}", x->line);
 }
 
-/* Is there `{% word %}` at `pos`? *after: behind it, before white space control; *sign: of its end.
- */
+/* True if `{% word %}` is at `pos`. *after: the position after it, before whitespace control;
+ * *sign: that of its end. */
 static bool word_tag(const struct lexer *x, size_t pos, const char *word, size_t *after, char *sign)
 {
     if (!looking_at(x, pos, "{%")) return false;
@@ -200,7 +201,7 @@ static bool word_tag(const struct lexer *x, size_t pos, const char *word, size_t
     return true;
 }
 
-/* The text up to {% endraw %}; x->pos is behind {% raw %}. */
+/* Reads the text up to {% endraw %}; x->pos is after {% raw %}. */
 static enum sp_status lex_raw(struct lexer *x)
 {
     enum sp_status st;
@@ -237,7 +238,7 @@ static int hex_digit(char c)
     return -1;
 }
 
-/* The character of \x, \u or \U with `digits` digits at text[*pos]. */
+/* Reads the character of \x, \u or \U with `digits` digits at text[*pos]. */
 static enum sp_status escape_code(struct lexer *x, size_t *pos, int digits, uint32_t *out)
 {
     uint32_t c = 0;
@@ -268,7 +269,7 @@ static enum sp_status build_char(struct sp_builder *b, uint32_t c)
     return sp_build(b, bytes, sp_utf8_put(bytes, c));
 }
 
-/* One escape; *pos is behind the backslash. */
+/* Reads one escape; *pos is after the backslash. */
 static enum sp_status unescape(struct lexer *x, struct sp_builder *b, size_t *pos)
 {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
@@ -333,7 +334,7 @@ static enum sp_status lex_string(struct lexer *x)
     return SP_OK;
 }
 
-/* Digits of a base, single underscores between them; returns the end. */
+/* Skips digits of a base with single underscores between them; returns the end. */
 static size_t skip_digits(const struct lexer *x, size_t pos, int base)
 {
     for (;; pos++) {
@@ -388,7 +389,7 @@ static enum sp_status lex_number(struct lexer *x)
     return push(x, real ? SP_T_FLOAT : SP_T_INT, value);
 }
 
-/* The operator at x->pos; brackets are counted in *open. */
+/* Reads the operator at x->pos; *open counts brackets. */
 static enum sp_status lex_operator(struct lexer *x, char *open, size_t *n_open, size_t max_open)
 {
     static const char closing[] = "([{)]}";
@@ -419,7 +420,7 @@ static enum sp_status lex_operator(struct lexer *x, char *open, size_t *n_open, 
                    (int)(x->size - x->pos < 4 ? x->size - x->pos : 4), x->text + x->pos);
 }
 
-/* Is the tag's end here? Moves behind it. */
+/* True if the tag ends at the current position, which then moves past the end. */
 static bool at_tag_end(struct lexer *x, bool block)
 {
     char sign = sign_at(x, x->pos);
@@ -437,7 +438,7 @@ static bool at_tag_end(struct lexer *x, bool block)
     return true;
 }
 
-/* From behind `{%` or `{{` to behind its end. */
+/* Reads a tag from after `{%` or `{{` to after its end. */
 static enum sp_status lex_tag(struct lexer *x, bool block)
 {
     enum sp_status st = SP_OK;

@@ -6,7 +6,7 @@
 
 /* Operators, and other tokens of expressions. */
 enum sp_jinja_token {
-    SP_T_END, /* of the template */
+    SP_T_END, /* end of the template */
     SP_T_TEXT,
     SP_T_BLOCK_BEGIN,
     SP_T_BLOCK_END,
@@ -43,17 +43,17 @@ enum sp_jinja_token {
     SP_T_COMMA,
     SP_T_SEMICOLON,
     SP_T_IN,     /* only as an operator of SP_J_OPERAND */
-    SP_T_NOT_IN, /* likewise */
+    SP_T_NOT_IN, /* only as an operator of SP_J_OPERAND */
 };
 
-/* One token; its text lies in the heap or in the template. */
+/* A token; its text is in the heap or in the template. */
 struct sp_jinja_lexeme {
     uint8_t token;
     uint32_t line;
     struct sp_value value; /* SP_T_TEXT, SP_T_NAME, SP_T_STRING, SP_T_INT, SP_T_FLOAT */
 };
 
-/* All tokens of a template, ending with SP_T_END. */
+/* Splits a template into tokens; the last one is SP_T_END. */
 SP_MUST_CHECK enum sp_status sp_jinja_lex(struct sp_jinja_lexeme **out, size_t *n, const char *text,
                                           size_t size, struct sp_heap *heap);
 const char *sp_jinja_token_name(enum sp_jinja_token token);

@@ -1,9 +1,9 @@
-/* The machine that executes the parse tree of a Jinja template, its scopes and its callable
- * objects; private to the jinja_*.c files.
+/* The state of an execution of a Jinja template, its scopes and its callable objects; private to
+ * the jinja_*.c files.
  *
- * A filter, test or method gets its arguments bound to the parameter names of its table row; an
- * argument that was not given is SP_V_ABSENT. Failures go to the heap's error, with the line that
- * the machine executes. */
+ * The arguments of a filter, test or method are bound to the parameter names of its table row; an
+ * absent argument is SP_V_ABSENT. Failures are recorded in the heap's error, with the current
+ * line. */
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_MACHINE_H
 #define SP_RUNTIME_TEMPLATE_JINJA_MACHINE_H
 
@@ -11,7 +11,7 @@
 
 enum { SP_JINJA_MAX_ARGS = 6 };
 
-/* Arguments as given: `n` positional values, then `n_named` with names. */
+/* The arguments of a call: `n` positional values, then `n_named` with names. */
 struct sp_jinja_args {
     const struct sp_value *at;    /* [n] */
     const struct sp_value *names; /* [n_named], texts */
@@ -21,7 +21,7 @@ struct sp_jinja_args {
 
 struct sp_jinja_machine;
 
-/* Variables of a macro, a loop's round, a with. */
+/* A variable in a scope: of the template, a macro, a loop iteration, a with. */
 struct sp_jinja_binding {
     struct sp_value name, value;
 };
@@ -34,7 +34,7 @@ struct sp_jinja_scope {
 
 enum sp_jinja_object_kind {
     SP_JINJA_FUNCTION,  /* a global: fn */
-    SP_JINJA_METHOD,    /* of self: fn, method */
+    SP_JINJA_METHOD,    /* of self: method */
     SP_JINJA_MACRO,     /* node, scope */
     SP_JINJA_LOOP,      /* loop */
     SP_JINJA_NAMESPACE, /* dict */
@@ -54,19 +54,19 @@ struct sp_jinja_object {
     const struct sp_jinja_node *node;
     struct sp_jinja_scope *scope;
     struct sp_dict *dict;
-    const struct sp_list *items; /* SP_JINJA_LOOP: walked; position: the current one */
+    const struct sp_list *items; /* SP_JINJA_LOOP: the items; position: the current one */
     size_t depth;                /* SP_JINJA_LOOP: loops of a recursive for around it */
-    struct sp_value changed;     /* SP_JINJA_LOOP: what loop.changed() saw last */
+    struct sp_value changed;     /* SP_JINJA_LOOP: the last arguments of loop.changed() */
 };
 
 struct sp_jinja_machine {
     struct sp_heap *heap;
-    struct sp_builder *out; /* where text goes: the result, a macro's, a block's */
+    struct sp_builder *out; /* output: the result, or the text of a macro or block */
     struct sp_jinja_scope *scope;
     const struct sp_dict *vars;
     struct sp_template_time now;
     uint32_t line;
-    unsigned depth; /* evaluations inside evaluations */
+    unsigned depth; /* nested evaluations */
 };
 
 #endif

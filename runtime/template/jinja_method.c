@@ -1,5 +1,5 @@
-/* Methods of lists and dictionaries, and the way to all of them. Those that would change a value
- * are refused, as in Jinja2's immutable sandbox; those of Python's that are missing here are
+/* Methods of lists and dictionaries, and the lookup of all methods. Methods that would change a
+ * value are refused, as in Jinja2's immutable sandbox; Python methods that are not supported are
  * refused by name. */
 #include "runtime/template/jinja_method.h"
 #include "runtime/template/jinja_eval.h"
@@ -30,7 +30,7 @@ SP_METHOD(dict_get)
     return sp_heap_charge(m->heap, 4);
 }
 
-/* A view of a dictionary: its keys, values or pairs. */
+/* Makes the list of a dictionary's keys, values or pairs. */
 static enum sp_status view(struct sp_jinja_machine *m, struct sp_value *out,
                            const struct sp_dict *dict, enum sp_value_shape shape)
 {
@@ -135,7 +135,7 @@ static const struct sp_jinja_method tuple_methods[] = {
     {NULL, NULL, NULL},
 };
 
-/* Python has them, a template may not call them: they change the value, or are missing here. */
+/* Methods of Python that a template may not call: they change the value or are not supported. */
 static const char *const refused_str[] = {
     "encode", "format_map", "isidentifier", "isprintable", "translate", "maketrans", NULL};
 static const char *const refused_dict[] = {"clear",  "pop",      "popitem", "setdefault",

@@ -6,8 +6,8 @@
 
 struct sp_jinja_method {
     const char *name;
-    const char *params; /* as a filter's */
-    /* NULL: str.format, which takes any arguments. */
+    const char *params; /* like those of a filter */
+    /* NULL: str.format, which takes any number of arguments. */
     enum sp_status (*run)(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value self,
                           const struct sp_value *arg);
 };
@@ -16,13 +16,14 @@ struct sp_jinja_method {
     static enum sp_status name(struct sp_jinja_machine *m, struct sp_value *out,                   \
                                struct sp_value self, const struct sp_value *arg)
 
-/* The methods of texts; a row without a name ends a table. */
+/* The methods of texts; each table ends with a row without a name. */
 extern const struct sp_jinja_method sp_jinja_text_methods[], sp_jinja_find_methods[],
     sp_jinja_is_methods[];
 
 SP_MUST_CHECK enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v);
 
-/* The method `name` of a text, list or dictionary as a callable; *found false when it has none. */
+/* Finds the method `name` of a text, list or dictionary as a callable; *found is false if there is
+ * none. */
 SP_MUST_CHECK enum sp_status sp_jinja_method(struct sp_jinja_machine *m, struct sp_value *out,
                                              bool *found, struct sp_value self,
                                              struct sp_value name);

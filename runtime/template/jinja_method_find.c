@@ -1,4 +1,5 @@
-/* Methods of texts that look for another text: where it stands, how often, what lies between. */
+/* Methods of texts that search for another text: find, index, count, split, partition and the
+ * like. */
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
 #include "runtime/template/jinja_eval.h"
@@ -9,7 +10,8 @@
 
 #include <string.h>
 
-/* self[arg[i]:arg[i+1]] for the methods that take a range, with its first character's index. */
+/* Slices self by range[0] and range[1]; *begin is the index of the first character of the result.
+ */
 static enum sp_status cut(struct sp_jinja_machine *m, struct sp_value *out, size_t *begin,
                           struct sp_value self, const struct sp_value *range)
 {
@@ -61,7 +63,7 @@ SP_METHOD(str_endswith)
     return affix(m, out, self, arg, true);
 }
 
-/* The last occurrence, or SIZE_MAX. */
+/* The byte offset of the last occurrence, or SIZE_MAX. */
 static enum sp_status find_last(struct sp_jinja_machine *m, size_t *at, struct sp_value text,
                                 struct sp_value what)
 {
@@ -155,7 +157,7 @@ static enum sp_status push_part(struct sp_jinja_machine *m, struct sp_value *lis
     return sp_list_push(m->heap, list->list, sp_value_text(begin, (size_t)(end - begin)));
 }
 
-/* Words between runs of white space; what remains after `limit` splits keeps its inner spaces. */
+/* Splits at runs of whitespace; the rest after `limit` splits keeps its inner spaces. */
 static enum sp_status split_space(struct sp_jinja_machine *m, struct sp_value *out,
                                   struct sp_value text, int64_t limit)
 {

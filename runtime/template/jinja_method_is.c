@@ -1,10 +1,10 @@
-/* Methods of texts that ask what kind of characters they are of. */
+/* Methods of texts that test the kind of their characters: isalpha, isdigit and the like. */
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
 #include "runtime/template/jinja_method.h"
 #include "runtime/template/jinja_predicate.h"
 
-/* Do all characters have a property, and is there one? */
+/* True if a text is not empty and all its characters have a property. */
 static enum sp_status all_are(struct sp_jinja_machine *m, struct sp_value *out,
                               struct sp_value self, bool (*is)(uint32_t c))
 {
@@ -26,8 +26,7 @@ static bool is_ascii(uint32_t c)
     return c < 0x80;
 }
 
-/* Decimal digits, and those that are digits without being part of a number system (superscripts).
- */
+/* Decimal digits, and digits outside positional systems (superscripts). */
 static bool is_digit(uint32_t c)
 {
     return sp_unicode_is_decimal(c) || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 ||

@@ -1,4 +1,4 @@
-/* Methods of texts that give a text: stripped, in other case, replaced, joined, padded. */
+/* Methods of texts that return a text: stripped, in another case, replaced, joined, padded. */
 #include "format/base/unicode.h"
 #include "runtime/template/jinja_eval.h"
 #include "runtime/template/jinja_method.h"
@@ -109,7 +109,7 @@ SP_METHOD(str_removesuffix)
     return SP_OK;
 }
 
-/* Pads to a width: `left` and `right` parts of the missing characters. */
+/* Pads to a width; the fill is divided between the sides as left : right. */
 static enum sp_status pad(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value self,
                           const struct sp_value *arg, int side)
 {

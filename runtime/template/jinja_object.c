@@ -96,7 +96,7 @@ enum sp_status sp_jinja_length(struct sp_jinja_machine *m, size_t *out, struct s
     return sp_jinja_fail(m, "object of type '%s' has no len()", sp_jinja_type_name(v));
 }
 
-/* The next name of a parameter list; false at its end. "x=" means x may be absent. */
+/* Reads the next name of a parameter list; false at its end. "x=" means that x is optional. */
 static bool next_param(const char **at, struct sp_value *name, bool *optional)
 {
     size_t len;
@@ -317,7 +317,7 @@ static enum sp_status call_range(struct sp_jinja_machine *m, struct sp_value *ou
     return st;
 }
 
-/* dict(pairs or mapping, **kwargs) */
+/* Executes dict(pairs or mapping, **kwargs). */
 static enum sp_status fill_dict(struct sp_jinja_machine *m, struct sp_dict *dict,
                                 const struct sp_jinja_args *args)
 {

@@ -6,16 +6,16 @@
 #include "runtime/template/jinja_filter.h"
 #include "runtime/template/jinja_predicate.h"
 
-/* Sorts arguments into slots by the names in `params`. `what` names the callee. */
+/* Binds arguments to slots by the names in `params`. `what` names the callee in errors. */
 SP_MUST_CHECK enum sp_status sp_jinja_bind(struct sp_jinja_machine *m, const char *what,
                                            const char *params, const struct sp_jinja_args *args,
                                            struct sp_value slot[SP_JINJA_MAX_ARGS]);
-/* Was it given, as something else than None? */
+/* True if an argument is present and not None. */
 static inline bool sp_jinja_given(struct sp_value arg)
 {
     return arg.kind != SP_V_ABSENT && arg.kind != SP_V_NONE;
 }
-/* *out = `otherwise` where `arg` is absent. */
+/* Reads an argument; *out = `otherwise` if `arg` is absent. */
 SP_MUST_CHECK enum sp_status sp_jinja_want_integer(struct sp_jinja_machine *m, struct sp_value arg,
                                                    int64_t otherwise, int64_t *out);
 SP_MUST_CHECK enum sp_status sp_jinja_run_filter(struct sp_jinja_machine *m, struct sp_value *out,
@@ -26,13 +26,13 @@ SP_MUST_CHECK enum sp_status sp_jinja_run_test(struct sp_jinja_machine *m, bool 
                                                const struct sp_jinja_test *test, struct sp_value in,
                                                const struct sp_jinja_args *args);
 
-/* Items that iterating `v` gives, as a list (borrowed where it is one). */
+/* The items of an iteration over `v`, as a list, which is borrowed if `v` is one. */
 SP_MUST_CHECK enum sp_status sp_jinja_items(struct sp_jinja_machine *m, const struct sp_list **out,
                                             struct sp_value v);
 bool sp_jinja_iterable(struct sp_value v);
 SP_MUST_CHECK enum sp_status sp_jinja_length(struct sp_jinja_machine *m, size_t *out,
                                              struct sp_value v);
-/* The global function `name`; NULL kind SP_V_ABSENT when there is none. */
+/* Finds the global function `name`; *out is SP_V_ABSENT if there is none. */
 SP_MUST_CHECK enum sp_status sp_jinja_global(struct sp_jinja_machine *m, struct sp_value *out,
                                              struct sp_value name);
 SP_MUST_CHECK enum sp_status sp_jinja_loop_attribute(struct sp_jinja_machine *m,

@@ -1,5 +1,5 @@
-/* Operators of Jinja with Python's meaning: arithmetic, order, containment, attributes, items,
- * slices. */
+/* The operators of Jinja with Python's semantics: arithmetic, order, containment, attributes,
+ * items, slices. */
 #include "runtime/template/jinja_ops.h"
 #include "format/base/number_text.h"
 #include "format/base/unicode.h"
@@ -135,7 +135,7 @@ static bool pow_checked(int64_t *out, int64_t base, int64_t exponent)
     return true;
 }
 
-/* Division rounds down, the remainder has the divisor's sign. b is not 0. */
+/* Divides with the quotient rounded down; the remainder has the divisor's sign. b is not 0. */
 static bool floor_div(int64_t *quotient, int64_t *rest, int64_t a, int64_t b)
 {
     if (a == INT64_MIN && b == -1) return false;
@@ -474,7 +474,7 @@ static enum sp_status object_attribute(struct sp_jinja_machine *m, struct sp_val
                                          : sp_jinja_cycler_attribute(m, out, object, name);
 }
 
-/* A Python attribute, which is a method for everything but objects. */
+/* Finds a Python attribute: a method, or an attribute of an object. */
 static enum sp_status own_attribute(struct sp_jinja_machine *m, struct sp_value *out, bool *found,
                                     struct sp_value v, struct sp_value name)
 {
@@ -497,7 +497,7 @@ static enum sp_status no_attribute(struct sp_jinja_machine *m, struct sp_value *
                               v.kind == SP_V_NONE ? "" : " object", (int)name.len, name.text);
 }
 
-/* v.name: an attribute first, then an item of that name. */
+/* Evaluates v.name: an attribute first, then an item of that name. */
 enum sp_status sp_jinja_attribute(struct sp_jinja_machine *m, struct sp_value *out,
                                   struct sp_value v, struct sp_value name)
 {
@@ -548,7 +548,7 @@ static enum sp_status char_at(struct sp_jinja_machine *m, struct sp_value *out, 
     return sp_heap_charge(m->heap, pos / 8);
 }
 
-/* v[index]: an item first, then an attribute of that name. */
+/* Evaluates v[index]: an item first, then an attribute of that name. */
 enum sp_status sp_jinja_item(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v,
                              struct sp_value index)
 {
@@ -597,7 +597,7 @@ static enum sp_status slice_bound(struct sp_jinja_machine *m, struct sp_value v,
     return SP_OK;
 }
 
-/* Python's rule for slice bounds: negative ones count from the end, all are clipped. */
+/* Applies Python's rules for slice bounds: negative ones count from the end, all are clipped. */
 static enum sp_status slice_range(struct sp_jinja_machine *m, const struct sp_value bound[3],
                                   int64_t n, int64_t range[3])
 {
@@ -627,7 +627,7 @@ static enum sp_status slice_text(struct sp_jinja_machine *m, struct sp_value *ou
     enum sp_status st;
     int64_t range[3];
     size_t n = sp_jinja_text_len(v), k = 0;
-    uint32_t *offset; /* [n + 1]: where each character begins */
+    uint32_t *offset; /* [n + 1] byte offsets of the characters */
     struct sp_builder b = {.heap = m->heap};
 
     if ((st = sp_heap_charge(m->heap, v.len / 4))) return st;

@@ -1,4 +1,4 @@
-/* Statements of Jinja, and the compilation of a whole template. */
+/* The parser of Jinja's statements, and the compilation of a template. */
 #include "runtime/template/jinja_parse.h"
 #include "runtime/template/jinja_lex.h"
 #include "runtime/template/jinja_parse_expr.h"
@@ -9,7 +9,7 @@
 
 static enum sp_status parse_body(struct sp_jinja_parser *p, struct sp_jinja_node **out);
 
-/* Statements of Jinja2 that are known and missing here, for a clear refusal. */
+/* Statements of Jinja2 that are not supported, for a clear error message. */
 static const char *const missing[] = {"extends",    "include", "import", "from",      "block", "do",
                                       "autoescape", "trans",   "debug",  "pluralize", "print"};
 
@@ -26,7 +26,7 @@ static bool at_end_tag(const struct sp_jinja_parser *p)
     return false;
 }
 
-/* `%}`, statements, `{% end`; the parser stands at the end tag's name. */
+/* Parses `%}`, statements, `{% end`; the parser is then at the end tag's name. */
 static enum sp_status parse_block(struct sp_jinja_parser *p, struct sp_jinja_node **body,
                                   const char *tag, uint32_t line)
 {
@@ -42,7 +42,7 @@ static enum sp_status parse_block(struct sp_jinja_parser *p, struct sp_jinja_nod
     return SP_OK;
 }
 
-/* A block whose end tag is `end`, which is consumed. */
+/* Parses a block whose end tag is `end`, which is consumed. */
 static enum sp_status parse_closed(struct sp_jinja_parser *p, struct sp_jinja_node **body,
                                    const char *tag, uint32_t line)
 {
@@ -136,7 +136,7 @@ static enum sp_status parse_with(struct sp_jinja_parser *p, struct sp_jinja_node
     return parse_closed(p, &node->body, "with", node->line);
 }
 
-/* `(a, b=1)` of a macro or call block. */
+/* Parses `(a, b=1)` of a macro or call block. */
 static enum sp_status parse_params(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
@@ -154,7 +154,7 @@ static enum sp_status parse_params(struct sp_jinja_parser *p, struct sp_jinja_no
             optional = true;
         } else if (optional) {
             return sp_fail(p->heap->err, SP_E_INPUT,
-                           "template:%u: a parameter without default behind one with", param->line);
+                           "template:%u: a parameter without default after one with", param->line);
         }
         *end = param;
         end = &param->next;
@@ -162,7 +162,7 @@ static enum sp_status parse_params(struct sp_jinja_parser *p, struct sp_jinja_no
     return sp_jinja_expect(p, SP_T_RPAREN);
 }
 
-/* The body of a macro is no part of the loops around it. */
+/* Parses the body of a macro, which is outside the loops around its definition. */
 static enum sp_status parse_function_body(struct sp_jinja_parser *p, struct sp_jinja_node *node,
                                           const char *tag)
 {
@@ -173,7 +173,8 @@ static enum sp_status parse_function_body(struct sp_jinja_parser *p, struct sp_j
     st = parse_closed(p, &node->body, tag, node->line);
     node->op = (uint8_t)p->surplus;
     p->loops = loops;
-    p->surplus |= surplus; /* what an inner one uses, the outer one takes too */
+    p->surplus |=
+        surplus; /* surplus arguments used by an inner macro count for the outer one, too */
     return st;
 }
 
@@ -319,8 +320,8 @@ static enum sp_status check_one(const struct sp_jinja_node *node, bool branch, s
                    (int)node->value.len, node->value.text);
 }
 
-/* A chain of elif, linked by `c`, may be as long as its author likes: it is walked, not descended.
- */
+/* Checks a node. A chain of elif, linked by `c`, has any length: it is walked in a loop, not by
+ * recursion. */
 static enum sp_status check_at(const struct sp_jinja_node *node, bool branch, unsigned depth,
                                struct sp_err *err)
 {
@@ -368,7 +369,7 @@ enum sp_status sp_jinja_compile(struct sp_jinja **out, const char *text, size_t 
     if ((st = sp_jinja_check_names(jinja->body, err))) goto done;
     jinja->heap.err = NULL;
     *out = jinja;
-    jinja = NULL; /* handed over */
+    jinja = NULL; /* *out owns it now */
 done:
     sp_jinja_free(jinja);
     return st;

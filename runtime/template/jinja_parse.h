@@ -1,4 +1,4 @@
-/* The parsing of statements; private to jinja_parse.c and jinja_parse_expr.c. */
+/* The parser of statements; private to jinja_parse.c and jinja_parse_expr.c. */
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_PARSE_H
 #define SP_RUNTIME_TEMPLATE_JINJA_PARSE_H
 
@@ -6,8 +6,8 @@
 
 SP_MUST_CHECK enum sp_status sp_jinja_parse(struct sp_jinja_node **body, struct sp_jinja_parser *p);
 
-/* Refuses filters and tests that do not exist, wherever they are sure to be reached: Jinja2 too
- * lets them stand in the branch of an if until then. */
+/* Refuses unknown filters and tests wherever they are certainly reached; like Jinja2, it accepts
+ * them in the branch of an if until that branch runs. */
 SP_MUST_CHECK enum sp_status sp_jinja_check_names(const struct sp_jinja_node *body,
                                                   struct sp_err *err);
 

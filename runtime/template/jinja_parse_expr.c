@@ -1,7 +1,6 @@
-/* Expressions of Jinja, by recursive descent with Jinja2's own precedences, which are not Python's:
- * filters and tests bind tighter than any operator, `**` groups to the left and is looser than
- * unary minus,
- * `~` stands between sums and products, `a if b else c` is loosest. */
+/* The recursive descent parser of expressions. Jinja2's precedences are not Python's: filters and
+ * tests bind tighter than any operator, `**` groups to the left and is looser than unary minus,
+ * `~` lies between sums and products, `a if b else c` is loosest. */
 #include "runtime/template/jinja_parse_expr.h"
 #include "runtime/template/jinja_filter.h"
 #include "runtime/template/jinja_lex.h"
@@ -77,7 +76,7 @@ enum sp_status sp_jinja_enter(struct sp_jinja_parser *p)
                    p->at->line, SP_TEMPLATE_MAX_NESTING);
 }
 
-/* A node with two children. */
+/* Makes a node with two children. */
 static enum sp_status pair_up(struct sp_jinja_parser *p, struct sp_jinja_node **at,
                               enum sp_jinja_kind kind, uint8_t op, struct sp_jinja_node *b)
 {
@@ -117,7 +116,7 @@ static enum sp_status parse_args(struct sp_jinja_parser *p, struct sp_jinja_node
             for (const struct sp_jinja_node *n = *list; n != NULL; n = n->next) {
                 if (n->op == SP_J_ARG_KEYWORD || n->op == SP_J_ARG_STARS) {
                     return sp_fail(p->heap->err, SP_E_INPUT,
-                                   "template:%u: a positional argument behind a keyword argument",
+                                   "template:%u: a positional argument after a keyword argument",
                                    p->at->line);
                 }
             }
@@ -128,7 +127,7 @@ static enum sp_status parse_args(struct sp_jinja_parser *p, struct sp_jinja_node
     return sp_jinja_expect(p, SP_T_RPAREN);
 }
 
-/* A filter's or test's name: names with dots between. */
+/* Parses the name of a filter or test: names separated by dots. */
 static enum sp_status parse_dotted(struct sp_jinja_parser *p, struct sp_value *out)
 {
     enum sp_status st;
@@ -150,13 +149,13 @@ static enum sp_status parse_dotted(struct sp_jinja_parser *p, struct sp_value *o
 }
 
 enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p, struct sp_jinja_node **out,
-                                      struct sp_jinja_node *input, bool begun)
+                                      struct sp_jinja_node *input, bool at_name)
 {
     enum sp_status st;
     struct sp_jinja_node *node;
 
-    while (begun || sp_jinja_skip(p, SP_T_PIPE)) {
-        begun = false;
+    while (at_name || sp_jinja_skip(p, SP_T_PIPE)) {
+        at_name = false;
         if ((st = sp_jinja_new_node(p, &node, SP_J_FILTER))) return st;
         if ((st = parse_dotted(p, &node->value))) return st;
         node->a = input;
@@ -212,7 +211,7 @@ static enum sp_status parse_test(struct sp_jinja_parser *p, struct sp_jinja_node
     return negated ? pair_up(p, at, SP_J_NOT, 0, NULL) : SP_OK;
 }
 
-/* Filters, tests and calls behind an operand, in any order. */
+/* Parses the filters, tests and calls after an operand, in any order. */
 static enum sp_status parse_filters_and_tests(struct sp_jinja_parser *p, struct sp_jinja_node **at)
 {
     enum sp_status st = SP_OK;
@@ -231,7 +230,7 @@ static enum sp_status parse_filters_and_tests(struct sp_jinja_parser *p, struct 
     return st;
 }
 
-/* What stands in brackets behind an operand: one index, a slice, or several indices (a tuple). */
+/* Parses the brackets after an operand: one index, a slice, or several indices (a tuple). */
 static enum sp_status parse_subscript(struct sp_jinja_parser *p, struct sp_jinja_node **at)
 {
     enum sp_status st;
@@ -273,7 +272,7 @@ enum sp_status sp_jinja_parse_postfix(struct sp_jinja_parser *p, struct sp_jinja
                 index->value = p->at++->value;
                 st = pair_up(p, at, SP_J_ITEM, 0, index);
             } else {
-                return unexpected(p, "a name behind the dot");
+                return unexpected(p, "a name after the dot");
             }
         } else if (sp_jinja_skip(p, SP_T_LBRACKET)) {
             st = parse_subscript(p, at);
@@ -329,7 +328,7 @@ static enum sp_status parse_dict(struct sp_jinja_parser *p, struct sp_jinja_node
     return sp_jinja_expect(p, SP_T_RBRACE);
 }
 
-/* Strings side by side are one. */
+/* Parses a string; adjacent strings are joined. */
 static enum sp_status parse_strings(struct sp_jinja_parser *p, struct sp_jinja_node *node)
 {
     enum sp_status st;
@@ -488,7 +487,7 @@ static enum sp_status parse_sum(struct sp_jinja_parser *p, struct sp_jinja_node 
     return st;
 }
 
-/* The comparison operator here, consumed; 0 when there is none. */
+/* Consumes a comparison operator and returns it; 0: there is none. */
 static uint8_t take_comparison(struct sp_jinja_parser *p)
 {
     if (p->at->token >= SP_T_EQ && p->at->token <= SP_T_LE) return p->at++->token;
@@ -529,7 +528,7 @@ static enum sp_status parse_not(struct sp_jinja_parser *p, struct sp_jinja_node 
     while (sp_jinja_skip_name(p, "not"))
         negations++;
     st = parse_comparison(p, out);
-    /* An even number of them still makes a truth value. */
+    /* two negations are not none: they make a truth value */
     if (negations > 2) negations = 2 - (negations & 1);
     while (!st && negations-- > 0)
         st = pair_up(p, out, SP_J_NOT, 0, NULL);
@@ -580,7 +579,7 @@ enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p, struct sp_ji
     return st;
 }
 
-/* Does a tuple end here, after a comma? */
+/* True if a tuple ends at the current token, which follows a comma. */
 static bool tuple_ends(const struct sp_jinja_parser *p, const char *stop)
 {
     switch (p->at->token) {

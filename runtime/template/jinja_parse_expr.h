@@ -1,4 +1,4 @@
-/* The parser's state, and the parsing of expressions; private to jinja_parse.c and
+/* The parser's state, and the parser of expressions; private to jinja_parse.c and
  * jinja_parse_expr.c. */
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_PARSE_EXPR_H
 #define SP_RUNTIME_TEMPLATE_JINJA_PARSE_EXPR_H
@@ -10,8 +10,8 @@ struct sp_jinja_parser {
     struct sp_heap *heap;
     const struct sp_jinja_lexeme *at; /* the current token */
     unsigned depth;
-    unsigned surplus; /* SP_JINJA_TAKES_...: names seen */
-    unsigned loops;   /* loops around: break and continue need one */
+    unsigned surplus; /* SP_JINJA_TAKES_... bits of the names that were used */
+    unsigned loops;   /* loops around this place; break and continue need one */
 };
 
 SP_MUST_CHECK enum sp_status sp_jinja_new_node(struct sp_jinja_parser *p,
@@ -24,21 +24,24 @@ SP_MUST_CHECK enum sp_status sp_jinja_enter(struct sp_jinja_parser *p);
 
 SP_MUST_CHECK enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p,
                                                        struct sp_jinja_node **out);
-/* Without `a if b else c`: the iterated of a for, whose own `if` follows. */
+/* Parses an expression without `a if b else c`: the iterated value of a for, whose own `if`
+ * follows. */
 SP_MUST_CHECK enum sp_status sp_jinja_parse_plain(struct sp_jinja_parser *p,
                                                   struct sp_jinja_node **out);
-/* One expression, or several with commas as a tuple. `stop`: a name that ends it, or NULL. */
+/* Parses one expression, or several separated by commas as a tuple. `stop`: a name that ends it,
+ * or NULL. */
 SP_MUST_CHECK enum sp_status sp_jinja_parse_tuple(struct sp_jinja_parser *p,
                                                   struct sp_jinja_node **out, bool with_if,
                                                   const char *stop);
-/* The target of an assignment. */
+/* Parses the target of an assignment. */
 SP_MUST_CHECK enum sp_status sp_jinja_parse_target(struct sp_jinja_parser *p,
                                                    struct sp_jinja_node **out, bool with_fields);
-/* A filter and those piped behind it, applied to `input` (NULL: a block's text). */
+/* Parses a chain of filters on `input` (NULL: a block's text). at_name: the first pipe is already
+ * consumed. */
 SP_MUST_CHECK enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p,
                                                     struct sp_jinja_node **out,
-                                                    struct sp_jinja_node *input, bool begun);
-/* `(a, b=1)`: the arguments of a call, as a list of SP_J_ARG; or its postfix on `callee`. */
+                                                    struct sp_jinja_node *input, bool at_name);
+/* Parse `(a, b=1)`, the arguments of a call, as a list of SP_J_ARG; or a postfix of `callee`. */
 SP_MUST_CHECK enum sp_status sp_jinja_parse_postfix(struct sp_jinja_parser *p,
                                                     struct sp_jinja_node **at);
 

@@ -1,4 +1,4 @@
-/* Tests: what may stand behind `is`, in select and in reject. */
+/* Tests, which follow `is` and are arguments of select and reject. */
 #include "runtime/template/jinja_predicate.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
@@ -14,7 +14,7 @@
 #define TEST(name)                                                                                 \
     static enum sp_status name(struct sp_jinja_machine *m, bool *out, struct sp_value v,           \
                                const struct sp_value *arg)
-/* Tests that only look at the value. */
+/* Defines a test that depends on the value alone. */
 #define KIND_TEST(name, condition)                                                                 \
     TEST(name)                                                                                     \
     {                                                                                              \
@@ -47,7 +47,7 @@ static bool can_be_called(const struct sp_jinja_object *object)
     return object->kind != SP_JINJA_NAMESPACE && object->kind != SP_JINJA_CYCLER;
 }
 
-/* An undefined can be called, it only fails then. */
+/* An undefined value is callable; the call fails. */
 KIND_TEST(test_callable,
           v.kind == SP_V_UNDEFINED || (v.kind == SP_V_OBJECT && can_be_called(v.object)))
 KIND_TEST(test_filter, sp_jinja_find_filter(v) != NULL)
@@ -115,7 +115,7 @@ TEST(test_in)
     return sp_jinja_contains(m, out, v, arg[0]);
 }
 
-/* Identity, as far as values have one: the same object, or equal and small. */
+/* Compares identity, as far as values have one: the same object, or equal small values. */
 TEST(test_sameas)
 {
     const struct sp_value w = arg[0];
@@ -137,7 +137,7 @@ TEST(test_sameas)
     }
 }
 
-/* Are all letters that have case of one kind, and is there one? */
+/* True if a text has letters with case and all of them have the same one. */
 static enum sp_status cased(struct sp_jinja_machine *m, bool *out, struct sp_value v, bool upper)
 {
     enum sp_status st;

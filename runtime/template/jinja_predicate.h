@@ -11,7 +11,7 @@ struct sp_jinja_test {
                           const struct sp_value *arg);
 };
 
-/* Returns NULL where no test has the name. */
+/* Finds a test; NULL: there is none of that name. */
 const struct sp_jinja_test *sp_jinja_find_test(struct sp_value name);
 
 #endif

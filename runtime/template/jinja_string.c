@@ -1,5 +1,4 @@
-/* Work on texts that filters and methods share. Texts are UTF-8; what counts characters counts code
- * points. */
+/* String operations that filters and methods share. Texts are UTF-8; characters are code points. */
 #include "runtime/template/jinja_string.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
@@ -59,10 +58,10 @@ enum sp_status sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value *out,
                               enum sp_jinja_sides sides)
 {
     enum sp_status st;
-    bool blank = chars.kind == SP_V_ABSENT || chars.kind == SP_V_NONE;
+    bool by_whitespace = chars.kind == SP_V_ABSENT || chars.kind == SP_V_NONE;
     size_t begin = 0, end = text.len, steps = 1;
 
-    if (!blank && chars.kind != SP_V_TEXT) {
+    if (!by_whitespace && chars.kind != SP_V_TEXT) {
         if ((st = sp_jinja_defined(m, chars))) return st;
         return sp_jinja_fail(m, "strip arg must be None or str, not %s", sp_jinja_type_name(chars));
     }
@@ -70,7 +69,7 @@ enum sp_status sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value *out,
         size_t next = begin;
         uint32_t c = sp_utf8_next(text.text, end, &next);
 
-        if (!(blank ? sp_unicode_is_space(c) : in_set(chars, c))) break;
+        if (!(by_whitespace ? sp_unicode_is_space(c) : in_set(chars, c))) break;
         begin = next;
         steps++;
     }
@@ -78,16 +77,16 @@ enum sp_status sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value *out,
         size_t prev = sp_utf8_prev(text.text, end), next = prev;
         uint32_t c = sp_utf8_next(text.text, end, &next);
 
-        if (!(blank ? sp_unicode_is_space(c) : in_set(chars, c))) break;
+        if (!(by_whitespace ? sp_unicode_is_space(c) : in_set(chars, c))) break;
         end = prev;
         steps++;
     }
     *out = sp_value_text(text.text + begin, end - begin);
     out->shape = text.shape;
-    return sp_heap_charge(m->heap, blank ? steps / 4 + 1 : steps * (chars.len / 4 + 1));
+    return sp_heap_charge(m->heap, by_whitespace ? steps / 4 + 1 : steps * (chars.len / 4 + 1));
 }
 
-/* Between any two characters, and at both ends, where `from` is empty. */
+/* Replaces an empty `from`, which occurs between any two characters and at both ends. */
 static enum sp_status replace_empty(struct sp_jinja_machine *m, struct sp_value *out,
                                     struct sp_value text, struct sp_value to, int64_t count)
 {
@@ -139,7 +138,7 @@ static enum sp_status build_chars(struct sp_builder *b, const uint32_t *c, size_
     return st;
 }
 
-/* A capital sigma in a word's end becomes the final one. */
+/* True for a capital sigma at the end of a word, which becomes the final small one. */
 static bool final_sigma(struct sp_value text, size_t begin, size_t end)
 {
     size_t prev = begin ? sp_utf8_prev(text.text, begin) : 0, pos = prev;

@@ -6,14 +6,14 @@
 #include "runtime/template/jinja_machine.h"
 
 size_t sp_jinja_text_len(struct sp_value text);
-/* Byte offset of the first occurrence at or after `from`, or SIZE_MAX; charged for what it
- * compares. */
+/* The byte offset of the first occurrence at or after `from`, or SIZE_MAX; its comparisons count
+ * as work. */
 SP_MUST_CHECK enum sp_status sp_jinja_find(struct sp_jinja_machine *m, size_t *at,
                                            struct sp_value text, struct sp_value what, size_t from);
 
 enum sp_jinja_sides { SP_JINJA_LEFT = 1, SP_JINJA_RIGHT = 2, SP_JINJA_BOTH = 3 };
 
-/* `chars` SP_V_ABSENT or none: white space. */
+/* Strips `chars`, or whitespace if they are SP_V_ABSENT or none. */
 SP_MUST_CHECK enum sp_status sp_jinja_strip(struct sp_jinja_machine *m, struct sp_value *out,
                                             struct sp_value text, struct sp_value chars,
                                             enum sp_jinja_sides sides);

@@ -1,4 +1,4 @@
-/* How Python writes values: str, repr and json.dumps; and HTML escapes. */
+/* Writes values as Python does: str, repr and json.dumps; and escapes HTML. */
 #include "runtime/template/jinja_text.h"
 #include "format/base/unicode_case.h"
 #include "format/base/unicode.h"
@@ -18,7 +18,7 @@ static enum sp_status too_deep(struct sp_builder *b)
     return sp_fail(b->heap->err, SP_E_INPUT, "values nested deeper than %d", SP_VALUE_DEPTH);
 }
 
-/* A text in quotes; double ones when it holds single ones only. */
+/* Appends a quoted text, with double quotes if it contains single ones only. */
 static enum sp_status repr_text(struct sp_builder *b, struct sp_value v)
 {
     enum sp_status st;
@@ -260,7 +260,7 @@ static enum sp_status json_text(struct sp_builder *b, struct sp_value v, bool as
 static enum sp_status json_at(struct sp_builder *b, struct sp_value v,
                               const struct sp_jinja_json_style *style, int depth);
 
-/* What stands before an item: the separator, or a new line with its indentation. */
+/* Appends the separator before an item, and a new line with its indentation. */
 static enum sp_status json_gap(struct sp_builder *b, const struct sp_jinja_json_style *style,
                                bool first, int depth)
 {
@@ -291,7 +291,7 @@ static enum sp_status json_list(struct sp_builder *b, const struct sp_list *list
     return sp_build(b, "]", 1);
 }
 
-/* Keys become texts: numbers and truth values as JSON writes them. */
+/* Appends a key as a text; numbers and truth values as JSON writes them. */
 static enum sp_status json_key(struct sp_builder *b, struct sp_value key,
                                const struct sp_jinja_json_style *style)
 {
@@ -314,7 +314,7 @@ static int by_key(const void *a, const void *b)
                          ((const struct sp_dict_entry *)b)->key);
 }
 
-/* The pairs in the order they are written in. */
+/* Sets the order in which pairs are written. */
 static enum sp_status json_order(struct sp_builder *b, const struct sp_dict_entry **out,
                                  const struct sp_dict *dict, bool sorted)
 {

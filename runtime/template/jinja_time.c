@@ -1,5 +1,5 @@
-/* strftime for templates: the C locale's, computed from the date alone, whatever the machine's zone
- * or locale are. */
+/* strftime for templates in the C locale, computed from the date alone, independent of the
+ * machine's zone and locale. */
 #include "runtime/template/jinja_time.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static int day_of_year(int year, int month, int day)
     return before[month - 1] + day - 1 + (month > 2 && leap(year));
 }
 
-/* Of 1 January, by counting leap years since year 1, which began on a Monday. */
+/* The weekday of 1 January, by counting leap years since year 1, which began on a Monday. */
 static int first_weekday(int year)
 {
     int y = year - 1;
@@ -36,7 +36,7 @@ static int first_weekday(int year)
     return (1 + y + y / 4 - y / 100 + y / 400) % 7;
 }
 
-/* ISO 8601: the week with the year's first Thursday is week 1. */
+/* The week of ISO 8601: week 1 contains the year's first Thursday. */
 static int iso_week(const struct moment *t, int *year)
 {
     int monday = (t->wday + 6) % 7;
@@ -84,7 +84,7 @@ static const char *text_of(const struct moment *t, char c)
     }
 }
 
-/* What a conversion stands for, written with others; NULL: it is none of these. */
+/* The expansion of a conversion into others; NULL: it has none. */
 static const char *long_form(char c)
 {
     switch (c) {
@@ -107,7 +107,7 @@ static const char *long_form(char c)
     }
 }
 
-/* A number with its usual width and padding; false: no such conversion. */
+/* The number of a conversion with its default width and padding; false: it is not numeric. */
 static bool number_of(const struct moment *t, char c, int *value, int *width, char *pad)
 {
     const struct sp_template_time *at = t->at;
@@ -193,7 +193,7 @@ static bool number_of(const struct moment *t, char c, int *value, int *width, ch
 static enum sp_status build(struct sp_builder *b, const char *format, size_t len,
                             const struct moment *t);
 
-/* One conversion, flag and letter; format[0] is '%'. */
+/* Appends one conversion with its flag; format[0] is '%'. */
 static enum sp_status build_one(struct sp_builder *b, const char *format, size_t len, size_t *n,
                                 const struct moment *t)
 {

@@ -5,7 +5,7 @@
 #include "runtime/template/template_limits.h"
 #include "runtime/template/value.h"
 
-/* strftime in the C locale; the time has no zone, so %z and %Z are empty. */
+/* Appends strftime in the C locale. The time has no zone, so %z and %Z are empty. */
 SP_MUST_CHECK enum sp_status sp_jinja_build_time(struct sp_builder *b, struct sp_value format,
                                                  const struct sp_template_time *now);
 

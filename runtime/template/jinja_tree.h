@@ -1,7 +1,7 @@
 /* The parse tree of a Jinja template; private to the jinja_*.c files.
  *
- * One node type for everything: what `a`, `b`, `c`, `list` and `body` hold depends on the kind and
- * is written beside it. Nodes and texts live in the template's heap. */
+ * All nodes have one type: the meaning of `a`, `b`, `c`, `list` and `body` depends on the kind and
+ * is written next to it. Nodes and texts are in the template's heap. */
 #ifndef SP_RUNTIME_TEMPLATE_JINJA_TREE_H
 #define SP_RUNTIME_TEMPLATE_JINJA_TREE_H
 
@@ -32,21 +32,21 @@ enum sp_jinja_kind {
     SP_J_CONCAT,  /* list, joined by ~ */
     SP_J_COND,    /* b if a else c; c may be NULL */
     /* Statements */
-    SP_J_TEXT,       /* value */
-    SP_J_OUTPUT,     /* list of expressions */
-    SP_J_IF,         /* a: test, body, c: the SP_J_IF of an elif, or list: else */
-    SP_J_FOR,        /* a: target, b: iterated, c: test or NULL, body, list: else; op: recursive */
-    SP_J_SET,        /* a: target, b: value */
-    SP_J_SET_BLOCK,  /* a: target, b: chain of SP_J_FILTER or NULL, body */
-    SP_J_WITH,       /* list of SP_J_SET, body */
-    SP_J_MACRO,      /* value: name, list of SP_J_PARAM, body; op: what surplus arguments it uses */
-    SP_J_PARAM,      /* value: name, a: default or NULL */
-    SP_J_CALL_BLOCK, /* a: the SP_J_CALL, list of SP_J_PARAM, body; op as above */
+    SP_J_TEXT,      /* value */
+    SP_J_OUTPUT,    /* list of expressions */
+    SP_J_IF,        /* a: test, body, c: the SP_J_IF of an elif, or list: else */
+    SP_J_FOR,       /* a: target, b: iterated, c: test or NULL, body, list: else; op: recursive */
+    SP_J_SET,       /* a: target, b: value */
+    SP_J_SET_BLOCK, /* a: target, b: chain of SP_J_FILTER or NULL, body */
+    SP_J_WITH,      /* list of SP_J_SET, body */
+    SP_J_MACRO, /* value: name, list of SP_J_PARAM, body; op: the surplus arguments that it uses */
+    SP_J_PARAM, /* value: name, a: default or NULL */
+    SP_J_CALL_BLOCK,   /* a: the SP_J_CALL, list of SP_J_PARAM, body; op as for SP_J_MACRO */
     SP_J_FILTER_BLOCK, /* b: chain of SP_J_FILTER, body */
     SP_J_SCOPE,        /* body, in a scope of its own */
     SP_J_BREAK,
     SP_J_CONTINUE,
-    /* Targets of assignment: SP_J_NAME, SP_J_TUPLE of targets, or */
+    /* Targets of assignments: SP_J_NAME, SP_J_TUPLE of targets, or SP_J_FIELD. */
     SP_J_FIELD, /* value: the variable that holds a namespace, b: SP_J_LITERAL with the field's name
                  */
 };
@@ -64,7 +64,7 @@ struct sp_jinja_node {
         *filter;                      /* SP_J_FILTER; NULL: unknown, an error when it is reached */
     const struct sp_jinja_test *test; /* SP_J_TEST */
     struct sp_jinja_node *a, *b, *c, *list, *body;
-    struct sp_jinja_node *next; /* of a list or body */
+    struct sp_jinja_node *next; /* next node of a list or body */
 };
 
 struct sp_jinja {

@@ -1,4 +1,4 @@
-/* One interface over both template languages; template.h says what for. */
+/* The common interface of both template languages. */
 #include "runtime/template/template.h"
 #include "format/base/strbuf.h"
 #include "runtime/template/gotemplate_chat.h"
@@ -14,13 +14,13 @@ enum { N_TOKENS = sizeof token_names / sizeof token_names[0] };
 struct sp_template {
     struct sp_jinja *jinja, *with_tools; /* with_tools: for conversations with tools, or NULL */
     struct sp_gotemplate *go;
-    char *text; /* as it was given */
+    char *text; /* source of the template */
     size_t size;
-    char *tokens[N_TOKENS]; /* NULL: the tokenizer has none */
+    char *tokens[N_TOKENS]; /* NULL: the tokenizer has no such token */
 };
 
-/* Go's mark behind `{{`: a field, a variable, a keyword, a comment, or a function and its operand.
- * Another name is Jinja's. */
+/* The language of an action by the text after `{{`. In Go that is a field, a variable, a keyword,
+ * a comment, or a function and its operand; any other name is Jinja. */
 static enum sp_template_language action_language(const char *text, size_t size)
 {
     static const char *const words[] = {
@@ -129,7 +129,7 @@ const char *sp_template_text(const struct sp_template *t, size_t *size)
     return t->text;
 }
 
-/* A token is written as its text, or as an object with its text as "content". */
+/* Reads the special tokens; a token is a text, or an object with its text as "content". */
 static enum sp_status read_tokens(struct sp_template *t, const struct sp_json *config,
                                   struct sp_err *err)
 {
@@ -162,7 +162,7 @@ enum sp_status sp_template_read_tokens(struct sp_template *t, const char *config
     return st;
 }
 
-/* The template of a list of {"name", "template"} with that name, or NULL. */
+/* Finds the template with a name in a list of {"name", "template"}, or NULL. */
 static const struct sp_json *named(const struct sp_json *list, const char *name)
 {
     for (size_t i = 0; i < sp_json_len(list); i++) {
@@ -174,8 +174,8 @@ static const struct sp_json *named(const struct sp_json *list, const char *name)
     return NULL;
 }
 
-/* The member "chat_template" of a JSON file: a text, or a list of named ones. *out stays NULL where
- * it is absent. */
+/* Compiles the member "chat_template" of a JSON file: a text, or a list of named ones. *out stays
+ * NULL if it is absent. */
 static enum sp_status compile_member(struct sp_template **out, const struct sp_json *json,
                                      struct sp_err *err)
 {
@@ -257,8 +257,8 @@ static enum sp_status set_json(struct sp_heap *heap, struct sp_dict *vars, const
     return sp_dict_set_name(heap, vars, name, value);
 }
 
-/* What transformers passes: messages, tools, documents, the tokenizer's tokens, and then the
- * caller's own variables, which win. */
+/* Sets the variables that transformers passes: messages, tools, documents, the tokenizer's tokens,
+ * and then the caller's own variables, which take precedence. */
 static enum sp_status jinja_vars(struct sp_heap *heap, struct sp_value *out,
                                  const struct sp_template *t, const struct sp_template_input *in)
 {

@@ -38,7 +38,8 @@ static enum sp_status append_member(struct sp_strbuf *out, const char *key, cons
     return st ? st : append_string(out, text, err);
 }
 
-/* Jinja templates and Go templates have different names for reasoning. */
+/* Appends a message as JSON. Jinja and Go templates have different names for reasoning, so both
+ * are set. */
 static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat_message *m,
                                      struct sp_err *err)
 {
@@ -57,9 +58,10 @@ static enum sp_status append_message(struct sp_strbuf *out, const struct sp_chat
     return sp_strbuf_append(out, "}", 1, err);
 }
 
-/* *out is owned by the caller. SP_E_INPUT: a text is not valid UTF-8. */
-static enum sp_status read_turns(struct sp_json **out, const struct sp_chat_message *turns,
-                                 size_t n_turns, struct sp_err *err)
+/* Makes the messages of a list of plain texts. *out is owned by the caller. SP_E_INPUT: a text is
+ * not valid UTF-8. */
+static enum sp_status read_messages(struct sp_json **out, const struct sp_chat_message *turns,
+                                    size_t n_turns, struct sp_err *err)
 {
     struct sp_strbuf array = {0};
     enum sp_status st = sp_strbuf_append(&array, "[", 1, err);
@@ -99,7 +101,7 @@ enum sp_status sp_template_request_read(struct sp_template_request *out,
         return st;
     }
     if (r->turns && r->messages == NULL &&
-        (st = read_turns(&out->messages, r->turns, r->n_turns, err))) {
+        (st = read_messages(&out->messages, r->turns, r->n_turns, err))) {
         return st;
     }
     out->input = (struct sp_template_input){

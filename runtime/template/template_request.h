@@ -1,5 +1,4 @@
-/* The conversation of a struct sp_chat_request, whose parts are JSON texts, parsed for a template.
- */
+/* Parses the JSON texts of a struct sp_chat_request for a template. */
 #ifndef SP_RUNTIME_TEMPLATE_TEMPLATE_REQUEST_H
 #define SP_RUNTIME_TEMPLATE_TEMPLATE_REQUEST_H
 
@@ -9,11 +8,11 @@
 /* Valid when zeroed. All JSON is owned. */
 struct sp_template_request {
     struct sp_json *messages, *tools, *kwargs, *vars, *prompt, *suffix; /* NULL: none */
-    struct sp_template_input input;                                     /* borrows from them */
+    struct sp_template_input input; /* borrows from the members above */
 };
 
-/* Borrows the texts of `request`, all of whose members are set. *out is the caller's to release,
- * also on failure. SP_E_INPUT names the member that is not valid JSON. */
+/* Parses a request, all of whose members are set; its texts are borrowed. The caller releases
+ * *out, also on failure. SP_E_INPUT names the member that is not valid JSON. */
 SP_MUST_CHECK enum sp_status sp_template_request_read(struct sp_template_request *out,
                                                       const struct sp_chat_request *request,
                                                       enum sp_json_strictness strictness,

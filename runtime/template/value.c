@@ -1,7 +1,8 @@
-/* The heap with its budget, values, lists and dictionaries; value.h says what they are for.
+/* The heap with its budget, values, lists and dictionaries; see value.h.
  *
- * A dictionary is a vector of pairs, and beyond a few of them an open-addressing table of their
- * numbers. Probes are charged as work, so that keys made to collide cost their author, not us. */
+ * A dictionary is a vector of pairs; a larger one has an open-addressing table of pair indices as
+ * well. Probes are charged as work, so keys that collide on purpose exhaust the template's budget.
+ */
 #include "runtime/template/value.h"
 #include "format/base/number_text.h"
 
@@ -65,7 +66,8 @@ static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
     chunk->cap = cap;
     chunk->used = 0;
     heap->used += cap;
-    /* A chunk for one large thing goes behind the current one, which may have room left. */
+    /* A chunk for a single large allocation goes after the current one, which may have space left.
+     */
     if (cap == size && heap->chunks != NULL) {
         chunk->next = heap->chunks->next;
         heap->chunks->next = chunk;
@@ -99,8 +101,8 @@ enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size)
     return SP_OK;
 }
 
-/* Makes the newest piece of the current chunk longer where it lies; false when it is not the newest
- * or does not fit. */
+/* Extends the newest allocation of the current chunk in place; false if it is not the newest or
+ * does not fit. */
 static bool extend(struct sp_heap *heap, const char *at, size_t old, size_t size)
 {
     struct sp_heap_chunk *chunk = heap->chunks;
@@ -313,7 +315,7 @@ int sp_number_order(struct sp_value a, struct sp_value b)
     x = sp_value_to_double(a);
     y = sp_value_to_double(b);
     if (x == y && a.kind != b.kind && fabs(x) >= 9007199254740992.0 && fabs(x) < 9.2e18) {
-        /* Beyond 2^53 several integers become the same double: compare as integers. */
+        /* beyond 2^53 several integers become the same double, so integers are compared */
         int64_t i = a.kind == SP_V_FLOAT ? (int64_t)x : integer_of(a);
         int64_t j = b.kind == SP_V_FLOAT ? (int64_t)y : integer_of(b);
 
@@ -430,7 +432,7 @@ bool sp_value_hashable(struct sp_value v)
         for (size_t i = 0; i < v.list->n; i++) {
             const struct sp_value item = v.list->at[i];
 
-            /* Tuples in tuples could nest without end; nobody keys by them. */
+            /* Nested tuples could be infinitely deep, and are not used as keys. */
             if (item.kind == SP_V_LIST || item.kind == SP_V_DICT) return false;
         }
         return true;
@@ -438,7 +440,8 @@ bool sp_value_hashable(struct sp_value v)
     return v.kind != SP_V_LIST && v.kind != SP_V_DICT;
 }
 
-/* Equal keys hash alike: numbers by their value as a double, tuples by their elements. */
+/* Hashes a key; equal keys have equal hashes: numbers by their value as a double, tuples by their
+ * elements. */
 static uint64_t hash_of(struct sp_value v)
 {
     uint64_t h = 1469598103934665603u;
@@ -464,7 +467,7 @@ static uint64_t hash_of(struct sp_value v)
     return h ^ h >> 29;
 }
 
-/* Equality of two hashable values; they do not nest. */
+/* Compares two hashable values, which do not nest. */
 static bool same_key(struct sp_value a, struct sp_value b)
 {
     if (a.kind == SP_V_TEXT && b.kind == SP_V_TEXT) return sp_text_order(a, b) == 0;
@@ -481,7 +484,7 @@ static bool same_key(struct sp_value a, struct sp_value b)
     return a.kind != SP_V_OBJECT || a.object == b.object;
 }
 
-/* The entry of a key, or dict->n. `*probes` counts comparisons. */
+/* The index of a key's entry, or dict->n. `*probes` counts comparisons. */
 static size_t find_entry(const struct sp_dict *dict, struct sp_value key, size_t *probes)
 {
     if (dict->slots == NULL) {

@@ -1,13 +1,13 @@
-/* Values of the template languages, and the memory they live in.
+/* The values of the template languages, and their memory.
  *
- * Both languages compute with JSON-like values: nothing, truth, numbers, texts, lists, dictionaries
- * that keep their order, and objects of the interpreter (macros, loops). A value is small and
- * passed by copy; what it points to belongs to a heap and is never changed once another value can
- * see it. Nothing is freed one by one: a heap lives for one compilation or one rendering and is
- * released whole.
+ * Both languages compute with JSON-like values: none, truth values, numbers, texts, lists,
+ * dictionaries that keep their order, and objects of the interpreter (macros, loops). A value is
+ * small and passed by copy; the memory it points to belongs to a heap and never changes once
+ * another value refers to it. Nothing is freed one by one: a heap lasts for one compilation or one
+ * rendering and is released as a whole.
  *
- * The heap is also the budget of a template from a stranger: memory and work are counted here, and
- * whoever loops over something charges for it. */
+ * The heap is also the budget of an untrusted template: it counts memory and work, and every loop
+ * over data must charge for its steps. */
 #ifndef SP_RUNTIME_TEMPLATE_VALUE_H
 #define SP_RUNTIME_TEMPLATE_VALUE_H
 
@@ -15,7 +15,7 @@
 #include "format/base/mem.h"
 
 enum sp_value_kind {
-    SP_V_ABSENT, /* no value at all: an argument that was not given */
+    SP_V_ABSENT, /* no value: an argument that is absent */
     SP_V_UNDEFINED,
     SP_V_NONE,
     SP_V_BOOL,
@@ -25,10 +25,10 @@ enum sp_value_kind {
     SP_V_TEXT,
     SP_V_LIST,
     SP_V_DICT,
-    SP_V_OBJECT, /* of one interpreter; this module only compares its address */
+    SP_V_OBJECT, /* object of an interpreter; only its address is compared */
 };
 
-/* What a text, list or dictionary is besides its content. Each language uses its own. */
+/* The shape of a text, list or dictionary, besides its content. Each language uses its own. */
 enum sp_value_shape {
     SP_SHAPE_PLAIN,
     SP_SHAPE_MARKUP,   /* text marked safe for HTML */
@@ -45,13 +45,13 @@ enum sp_value_shape {
 };
 
 enum {
-    SP_VALUE_DEPTH = 128, /* lists in lists: deeper ones are refused when printed or compared */
+    SP_VALUE_DEPTH = 128, /* nested lists; deeper ones cannot be printed or compared */
 };
 
 struct sp_list {
     struct sp_value *at;
     size_t n, cap;
-    size_t used; /* SP_SHAPE_ITERATOR: n once it was walked */
+    size_t used; /* SP_SHAPE_ITERATOR: n after it was walked */
 };
 
 struct sp_value {
@@ -62,7 +62,7 @@ struct sp_value {
         bool truth;
         int64_t integer;
         double real;
-        const char *text; /* UNDEFINED: what is undefined, as a sentence; BIG: digits */
+        const char *text; /* UNDEFINED: the error message, as a sentence; BIG: digits */
         struct sp_list *list;
         struct sp_dict *dict;
         void *object;
@@ -84,19 +84,19 @@ struct sp_heap {
     struct sp_heap_chunk *chunks;
     size_t used, limit; /* bytes */
     uint64_t work, work_limit;
-    struct sp_err *err; /* borrowed; where failures are told */
+    struct sp_err *err; /* borrowed; receives failures */
 };
 
 void sp_heap_init(struct sp_heap *heap, size_t limit, uint64_t work_limit, struct sp_err *err);
 void sp_heap_release(struct sp_heap *heap);
 
-/* *out = `size` bytes, zeroed, aligned for any value. SP_E_INPUT beyond the limit. */
+/* Allocates `size` zeroed bytes, aligned for any value. SP_E_INPUT beyond the limit. */
 SP_MUST_CHECK enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size);
 
 /* Counts `n` steps of work; SP_E_INPUT beyond the limit. */
 SP_MUST_CHECK enum sp_status sp_heap_charge(struct sp_heap *heap, uint64_t n);
 
-/* A growing text inside a heap. */
+/* A text inside a heap that is being built. */
 struct sp_builder {
     struct sp_heap *heap;
     char *at;
@@ -108,7 +108,7 @@ SP_MUST_CHECK enum sp_status sp_build_text(struct sp_builder *b, const char *tex
 SP_MUST_CHECK enum sp_status sp_build_repeat(struct sp_builder *b, char c, size_t n);
 struct sp_value sp_builder_value(const struct sp_builder *b);
 
-/* Plain values. The text is borrowed: static, or in the same heap. */
+/* Make plain values. The text is borrowed: static, or in the same heap. */
 struct sp_value sp_value_none(void);
 struct sp_value sp_value_bool(bool truth);
 struct sp_value sp_value_int(int64_t integer);
@@ -124,32 +124,34 @@ SP_MUST_CHECK enum sp_status sp_value_list(struct sp_heap *heap, struct sp_value
 SP_MUST_CHECK enum sp_status sp_list_push(struct sp_heap *heap, struct sp_list *list,
                                           struct sp_value value);
 SP_MUST_CHECK enum sp_status sp_value_dict(struct sp_heap *heap, struct sp_value *out);
-/* The value of a key that equals an old one replaces the old value in its place. */
+/* Sets the value of a key, or appends the pair; an equal key keeps its place. */
 SP_MUST_CHECK enum sp_status sp_dict_set(struct sp_heap *heap, struct sp_dict *dict,
                                          struct sp_value key, struct sp_value value);
 SP_MUST_CHECK enum sp_status sp_dict_set_name(struct sp_heap *heap, struct sp_dict *dict,
                                               const char *key, struct sp_value value);
-/* The value of a key, borrowed; NULL when there is none (or the key cannot be one). */
+/* The value of a key, borrowed; NULL: there is none, or the value cannot be a key. */
 const struct sp_value *sp_dict_find(const struct sp_dict *dict, struct sp_value key);
 const struct sp_value *sp_dict_find_name(const struct sp_dict *dict, const char *key);
 
-/* May this value be a dictionary's key? (Lists and dictionaries may not.) */
+/* True if a value can be the key of a dictionary; lists and dictionaries cannot. */
 bool sp_value_hashable(struct sp_value v);
 
-/* The empty, zero, false and undefined are false. */
+/* The truth of a value: empty values, zero, false and undefined are false. */
 bool sp_value_truth(struct sp_value v);
 bool sp_value_is_number(struct sp_value v); /* truth values count as numbers */
 double sp_value_to_double(struct sp_value number);
 bool sp_text_is(struct sp_value v, const char *text);
-int sp_text_order(struct sp_value a, struct sp_value b); /* by code points = by bytes */
+int sp_text_order(struct sp_value a,
+                  struct sp_value b); /* compares bytes, which is the order of code points */
 
-/* Equality as in Python: 1 == 1.0 == True, lists and dictionaries by content. */
+/* Compares values as Python does: 1 == 1.0 == True, lists and dictionaries by content. */
 SP_MUST_CHECK enum sp_status sp_value_equal(struct sp_heap *heap, bool *out, struct sp_value a,
                                             struct sp_value b);
-/* *out is below, at or above 0 as a < b, a == b, a > b. Both must be numbers (not NaN). */
+/* Returns a number below, at or above 0 for a < b, a == b, a > b. Both must be numbers (not NaN).
+ */
 int sp_number_order(struct sp_value a, struct sp_value b);
 
-/* A JSON value in a heap; texts are copied. */
+/* Copies a JSON value into a heap, with its texts. */
 SP_MUST_CHECK enum sp_status sp_value_from_json(struct sp_heap *heap, struct sp_value *out,
                                                 const struct sp_json *json);
 

@@ -1,6 +1,6 @@
-/* Numbers as text and back. The shortest digits are found by asking for 1, 2, .. 17 of them until
- * they read back as the same number: slow beside the clever algorithms, plain, and exact as libc
- * is. */
+/* Numbers to text and back. The shortest digits are found by printing 1, 2, .. 17 of them until
+ * they parse as the same number, which is slower than the known algorithms, but simple, and as
+ * exact as libc. */
 #include "runtime/template/value_text.h"
 #include "format/base/number_text.h"
 
