@@ -8,10 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MOST_WORK = 1 << 23,
-    JUMP_DIVISOR = 8
-}; /* most work of one mask; jump-forward may take an eighth of it */
+/* The most work of one mask; jump-forward may take an eighth of it. */
+enum { MOST_WORK = 1 << 23, JUMP_DIVISOR = 8 };
 
 struct sp_constraint {
     struct sp_constraint_options options;

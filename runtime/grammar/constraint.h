@@ -49,11 +49,14 @@ SP_MUST_CHECK enum sp_status sp_constraint_mask(struct sp_constraint *constraint
                                                 struct sp_token_mask *mask, const uint32_t *ids,
                                                 size_t pos, struct sp_err *err);
 
-/* The position of the answer's first token; the bytes of a token inside a text, *len of them; the
- * id of the grammar's token with index `number`. */
+/* The position of the answer's first token. */
 size_t sp_constraint_start(const struct sp_constraint *constraint);
+
+/* The bytes of a token inside a text, *len of them; borrowed. */
 const char *sp_constraint_spelling(const struct sp_constraint *constraint, uint32_t id,
                                    size_t *len);
+
+/* The id of the grammar's own token with index `number`. */
 uint32_t sp_constraint_token(const struct sp_constraint *constraint, size_t number);
 
 /* Computes the bytes that follow at position `pos` whatever the model chooses. Where whitespace is

@@ -84,8 +84,8 @@ uint32_t sp_grammar_bytes(struct sp_grammar *g, const struct sp_byte_set *set, u
 uint32_t sp_grammar_token(struct sp_grammar *g, uint32_t id, uint32_t next);
 uint32_t sp_grammar_either(struct sp_grammar *g, uint32_t a, uint32_t b);
 
-/* A node for loops: sp_grammar_fork returns it, and sp_grammar_join sets its two successors later.
- */
+/* A node for loops: sp_grammar_fork returns it, and sp_grammar_join sets its two successors
+ * later. */
 uint32_t sp_grammar_fork(struct sp_grammar *g);
 void sp_grammar_join(struct sp_grammar *g, uint32_t fork, uint32_t a, uint32_t b);
 

@@ -16,7 +16,7 @@ static int compare_ranges(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-size_t sp_char_ranges_settle(struct sp_char_range *ranges, size_t n)
+size_t sp_char_ranges_normalize(struct sp_char_range *ranges, size_t n)
 {
     size_t kept = 0;
 

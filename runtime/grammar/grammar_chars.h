@@ -14,7 +14,7 @@ uint32_t sp_grammar_chars(struct sp_grammar *g, const struct sp_char_range *rang
                           uint32_t next);
 
 /* Sorts ranges, merges those that overlap or touch, and returns how many are left. */
-size_t sp_char_ranges_settle(struct sp_char_range *ranges, size_t n);
+size_t sp_char_ranges_normalize(struct sp_char_range *ranges, size_t n);
 
 /* Writes the complement of n sorted, disjoint ranges to out[0..n] and returns the number of its
  * ranges. */

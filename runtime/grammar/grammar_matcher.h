@@ -16,10 +16,8 @@
 
 enum { SP_GRAMMAR_MATCHER_ITEMS = 4096 };
 
-enum {
-    SP_STATE_DEAD = 0,
-    SP_STATE_START = 1
-}; /* the state after a byte that is not allowed, and the state of the empty text */
+/* The state after a byte that is not allowed, and the state of the empty text. */
+enum { SP_STATE_DEAD = 0, SP_STATE_START = 1 };
 
 struct sp_grammar_matcher;
 

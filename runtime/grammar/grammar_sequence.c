@@ -31,7 +31,7 @@ void sp_grammar_sequence_add_chars(struct sp_grammar_sequence *p,
     p->cap_ranges = cap;
     sorted = p->ranges + first + (negated ? n + 1 : 0);
     if (n) memcpy(sorted, ranges, n * sizeof *ranges);
-    n = sp_char_ranges_settle(sorted, n);
+    n = sp_char_ranges_normalize(sorted, n);
     if (negated) n = sp_char_ranges_negate(p->ranges + first, sorted, n);
     p->n_ranges += n;
     add(p, (struct sp_grammar_element){.kind = SP_GRAMMAR_ELEMENT_CHARS, .first = first, .n = n});

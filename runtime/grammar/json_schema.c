@@ -97,8 +97,8 @@ static bool is_one_of(struct sp_schema *s, const struct sp_json *v, const struct
     return false;
 }
 
-/* True if the enum, const and type of all parts allow a value, which is an element of values_from.
- */
+/* True if the enum, const and type of all parts allow a value, which is an element of
+ * values_from. */
 static bool is_enum_value(struct sp_schema *s, const struct sp_schema_view *v,
                           const struct sp_json *one, const struct sp_json *values_from,
                           unsigned types)

@@ -36,8 +36,8 @@ struct span {
     bool whole;
     size_t n_whole; /* digits before the point of the numbers being built */
     uint32_t next;
-    /* Nodes after n digits, by whether these equal those of the bounds (bit 0: low, bit 1: high).
-     */
+    /* Nodes after n digits, by whether these equal those of the bounds (bit 0: low, bit 1:
+     * high). */
     uint32_t at[MOST_DIGITS + 1][4];
 };
 

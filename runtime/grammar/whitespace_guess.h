@@ -1,6 +1,6 @@
 /* Guesses the whitespace of a JSON text where it is optional: as it was the last time after the
- * same byte, outside strings and inside the same number of brackets, where JSON is indented alike.
- */
+ * same byte, outside strings and inside the same number of brackets, where JSON is indented
+ * alike. */
 #ifndef SP_RUNTIME_GRAMMAR_WHITESPACE_GUESS_H
 #define SP_RUNTIME_GRAMMAR_WHITESPACE_GUESS_H
 

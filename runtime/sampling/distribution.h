@@ -1,7 +1,7 @@
 /* From logits to a token: transforms in a fixed order, then a draw that is keyed by the position.
  *
- *   1. logit bias (added), repeat penalty (negative logit x r, else / r), presence penalty (once
- * per distinct token of the history), frequency penalty (per occurrence)
+ *   1. logit bias (added), repeat penalty (negative logit x r, else / r),
+ *      presence penalty (once per distinct token), frequency penalty (per occurrence)
  *   2. temperature 0: the largest logit, ties to the lowest id
  *   3. top-k: the k largest
  *   4. softmax of logit / temperature over the remaining tokens
@@ -40,8 +40,8 @@ struct sp_history {
     size_t n_older, n_newer;
 };
 
-/* Checks the ranges of all options. SP_E_USAGE names the option; n_vocab bounds the ids of biases.
- */
+/* Checks the ranges of all options. SP_E_USAGE names the option; n_vocab bounds the ids of
+ * biases. */
 SP_MUST_CHECK enum sp_status sp_sampling_check(const struct sp_sampling *sampling, size_t n_vocab,
                                                struct sp_err *err);
 

@@ -404,8 +404,8 @@ static enum sp_status walk_range(struct sp_go_machine *m, struct sp_value dot,
     m->at = node->a;
     if ((st = walk_items(m, node, over, &empty))) return st;
     if (empty) st = walk_list(m, dot, node->other, flow);
-    /* A break in the else list ends this range, although the else list is not an iteration of it.
-     */
+    /* A break in the else list ends this range, although the else list is not an iteration of
+     * it. */
     if (*flow == FLOW_BREAK) *flow = FLOW_ON;
     m->n_vars = n_outer_vars;
     return st;

@@ -34,7 +34,7 @@ struct sp_jinja_scope {
 
 enum sp_jinja_object_kind {
     SP_JINJA_FUNCTION,  /* a global: fn */
-    SP_JINJA_METHOD,    /* of self: method */
+    SP_JINJA_METHOD,    /* fn, method, self */
     SP_JINJA_MACRO,     /* node, scope */
     SP_JINJA_LOOP,      /* loop */
     SP_JINJA_NAMESPACE, /* dict */

@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* Slices self by range[0] and range[1]; *begin is the index of the first character of the result.
- */
+/* Slices self by range[0] and range[1]; *begin is the index of the first character of the
+ * result. */
 static enum sp_status cut(struct sp_jinja_machine *m, struct sp_value *out, size_t *begin,
                           struct sp_value self, const struct sp_value *range)
 {

@@ -173,8 +173,7 @@ static enum sp_status parse_function_body(struct sp_jinja_parser *p, struct sp_j
     st = parse_closed(p, &node->body, tag, node->line);
     node->op = (uint8_t)p->surplus;
     p->loops = loops;
-    p->surplus |=
-        surplus; /* surplus arguments used by an inner macro count for the outer one, too */
+    p->surplus |= surplus; /* the outer macro takes them, too */
     return st;
 }
 

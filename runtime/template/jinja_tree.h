@@ -47,8 +47,7 @@ enum sp_jinja_kind {
     SP_J_BREAK,
     SP_J_CONTINUE,
     /* Targets of assignments: SP_J_NAME, SP_J_TUPLE of targets, or SP_J_FIELD. */
-    SP_J_FIELD, /* value: the variable that holds a namespace, b: SP_J_LITERAL with the field's name
-                 */
+    SP_J_FIELD, /* value: variable of a namespace, b: SP_J_LITERAL, the field's name */
 };
 
 enum { SP_JINJA_TAKES_VARARGS = 1, SP_JINJA_TAKES_KWARGS = 2, SP_JINJA_TAKES_CALLER = 4 };

@@ -42,11 +42,10 @@ struct sp_template_input {
     const struct sp_json *messages, *tools; /* arrays */
     const struct sp_json *kwargs;           /* Jinja: an object of further variables */
     const struct sp_json *vars; /* an object: exactly these variables, nothing is added */
-    const struct sp_json *prompt,
-        *suffix;              /* Go: strings; the text around a gap, instead of messages */
-    bool generation_prompt;   /* Jinja: add_generation_prompt is true */
-    bool think, is_think_set; /* Go; Jinja: enable_thinking and thinking, if set */
-    const char *think_level;  /* Go; Jinja: reasoning_effort; NULL: none */
+    const struct sp_json *prompt, *suffix; /* Go: text around a gap, instead of messages */
+    bool generation_prompt;                /* Jinja: add_generation_prompt is true */
+    bool think, is_think_set;              /* Go; Jinja: enable_thinking and thinking, if set */
+    const char *think_level;               /* Go; Jinja: reasoning_effort; NULL: none */
     struct sp_template_time now;
 };
 

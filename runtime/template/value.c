@@ -1,8 +1,8 @@
 /* The heap with its budget, values, lists and dictionaries; see value.h.
  *
  * A dictionary is a vector of pairs; a larger one has an open-addressing table of pair indices as
- * well. Probes are charged as work, so keys that collide on purpose exhaust the template's budget.
- */
+ * well. Probes are charged as work, so keys that collide on purpose exhaust the template's
+ * budget. */
 #include "runtime/template/value.h"
 #include "format/base/number_text.h"
 
@@ -66,8 +66,8 @@ static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
     chunk->cap = cap;
     chunk->used = 0;
     heap->used += cap;
-    /* A chunk for a single large allocation goes after the current one, which may have space left.
-     */
+    /* A chunk for a single large allocation goes after the current one, which may have space
+     * left. */
     if (cap == size && heap->chunks != NULL) {
         chunk->next = heap->chunks->next;
         heap->chunks->next = chunk;
@@ -512,7 +512,7 @@ static void index_entry(struct sp_dict *dict, size_t entry)
     dict->slots[slot] = (uint32_t)(entry + 1);
 }
 
-static enum sp_status make_room(struct sp_heap *heap, struct sp_dict *dict)
+static enum sp_status grow_dict(struct sp_heap *heap, struct sp_dict *dict)
 {
     enum sp_status st;
     size_t cap = dict->cap < 4 ? 4 : dict->cap * 2;
@@ -556,7 +556,7 @@ enum sp_status sp_dict_set(struct sp_heap *heap, struct sp_dict *dict, struct sp
         dict->at[entry].value = value;
         return SP_OK;
     }
-    if (dict->n == dict->cap && (st = make_room(heap, dict))) return st;
+    if (dict->n == dict->cap && (st = grow_dict(heap, dict))) return st;
     dict->at[dict->n++] = (struct sp_dict_entry){.key = key, .value = value};
     if (dict->slots != NULL) index_entry(dict, dict->n - 1);
     return SP_OK;

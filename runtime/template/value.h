@@ -141,14 +141,13 @@ bool sp_value_truth(struct sp_value v);
 bool sp_value_is_number(struct sp_value v); /* truth values count as numbers */
 double sp_value_to_double(struct sp_value number);
 bool sp_text_is(struct sp_value v, const char *text);
-int sp_text_order(struct sp_value a,
-                  struct sp_value b); /* compares bytes, which is the order of code points */
+int sp_text_order(struct sp_value a, struct sp_value b); /* by code points, as by bytes */
 
 /* Compares values as Python does: 1 == 1.0 == True, lists and dictionaries by content. */
 SP_MUST_CHECK enum sp_status sp_value_equal(struct sp_heap *heap, bool *out, struct sp_value a,
                                             struct sp_value b);
-/* Returns a number below, at or above 0 for a < b, a == b, a > b. Both must be numbers (not NaN).
- */
+/* Returns a number below, at or above 0 for a < b, a == b, a > b. Both must be numbers (not
+ * NaN). */
 int sp_number_order(struct sp_value a, struct sp_value b);
 
 /* Copies a JSON value into a heap, with its texts. */

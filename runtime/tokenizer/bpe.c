@@ -18,8 +18,7 @@ enum {
     CACHED_TEXT = 26,
     CACHED_IDS = 8,
     MIN_CACHED = 64,
-    MAX_CACHED =
-        8192, /* entries of the cache: half a megabyte, which fits in a second-level cache */
+    MAX_CACHED = 8192, /* half a megabyte, which fits in a second-level cache */
 };
 
 /* A cached piece and its ids; 64 bytes. */
@@ -256,8 +255,7 @@ static void merge_at(struct sp_bpe *bpe, uint32_t i, uint32_t id)
     struct symbol *s = &bpe->list[i];
 
     s->id = id;
-    bpe->list[s->next].rank =
-        SP_ID_NONE; /* removed: entries of the heap that refer to it are stale */
+    bpe->list[s->next].rank = SP_ID_NONE; /* removed: its entries in the heap are stale */
     s->next = bpe->list[s->next].next;
     if (s->next != SP_ID_NONE) bpe->list[s->next].prev = i;
     update(bpe, i);
