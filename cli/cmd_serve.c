@@ -144,15 +144,15 @@ static void end_watch(struct guard *g)
 
 /* A stranger's words do not drive the terminal: what is no plain character becomes a '?'. */
 static void log_request(void *context, const char *method, const char *path, int status,
-                        const char *about)
+                        const char *log_line)
 {
     const struct sp_serve *s = context;
     char line[1024], result[32] = "client disconnected";
 
     if (s->quiet) return;
     if (status != 0) snprintf(result, sizeof result, "%d", status);
-    snprintf(line, sizeof line, "%.16s %.200s %s%s%s", method, path, result, *about ? ": " : "",
-             about);
+    snprintf(line, sizeof line, "%.16s %.200s %s%s%s", method, path, result, *log_line ? ": " : "",
+             log_line);
     for (char *c = line; *c; c++) {
         if (*c < 0x20 || *c > 0x7E) *c = '?';
     }

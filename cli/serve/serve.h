@@ -1,6 +1,7 @@
-/* The server: what it serves, an answer on its way to a client, and the functions of an API.
+/* The state of the server, the state of one answer that is being sent, and the functions that each
+ * API provides.
  *
- * cli/serve/README.md lists the sources from the connection to the answer. */
+ * cli/serve/README.md lists the sources in the order in which a request passes through them. */
 #ifndef SP_CLI_SERVE_SERVE_H
 #define SP_CLI_SERVE_SERVE_H
 
@@ -19,60 +20,67 @@ struct sp_serve {
     struct sp_serve_model model;
     struct sp_serve_queue *queue;
     struct sp_session_pool *sessions;
-    pthread_mutex_t *reading;          /* by templates and the tokenizer: one prompt at a time */
-    const char *version, *host, *cors; /* cors NULL: none */
-    bool loopback;                     /* listens to this machine only */
+    pthread_mutex_t *reading; /* protects templates and tokenizer: one prompt is read at a time */
+    const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
+    bool loopback;                     /* the server listens on the loopback interface only */
     bool quiet;
 };
 
-/* An answer on its way into words of an API: `out` goes to the client when a call of the dialect
- * returns. */
+/* One answer while it is written in the format of an API. The text in `out` is sent to the client
+ * when a function of struct sp_serve_api returns. */
 struct sp_serve_response {
     const struct sp_serve *serve;
     const struct sp_serve_request *request;
     struct sp_json_out out;
-    struct timespec began;                 /* the first answer of the request; wall clock */
-    uint64_t number;                       /* of the request, from 1 */
-    size_t answer;                         /* which of the request's this is, 0.. */
-    double seconds;                        /* since it was asked */
-    double waited;                         /* of these, before its turn */
-    size_t n_prompt, n_reused;             /* its tokens; of these, those that are cached already */
-    const struct sp_chat_answer *message;  /* so far, the piece at hand included; borrowed */
-    const struct sp_serve_logprob *tokens; /* [n_tokens] those that go with the text; borrowed, */
+    struct timespec began;     /* start of the request's first answer, wall clock */
+    uint64_t number;           /* number of the request, from 1 */
+    size_t answer;             /* index of this answer in its request, from 0 */
+    double seconds;            /* time since the request arrived */
+    double waited;             /* time from arrival to the start of generation */
+    size_t n_prompt, n_reused; /* tokens of the prompt; those of them that were cached */
+    /* the answer so far, including the current part; borrowed */
+    const struct sp_chat_answer *message;
+    const struct sp_serve_logprob *tokens; /* [n_tokens] tokens of the current part; borrowed */
     size_t n_tokens;
-    const struct sp_serve_logprob *all_tokens; /* [n_all_tokens] as is: with those that were told */
+    const struct sp_serve_logprob *all_tokens; /* [n_all_tokens] all tokens so far; borrowed */
     size_t n_all_tokens;
-    size_t offset;                      /* characters of tokens that were told */
-    const struct sp_serve_usage *usage; /* of all answers, when they are closed; borrowed, as is: */
-    const struct sp_strbuf *wholes;     /* [n_answers] what was told of each */
+    size_t offset;                      /* number of characters of the tokens already sent */
+    const struct sp_serve_usage *usage; /* totals of all answers, set for close(); borrowed */
+    /* [n_answers] output of each answer, set for close(); borrowed */
+    const struct sp_strbuf *outputs;
     size_t n_answers;
-    /* For APIs whose streams have them: */
-    size_t n_events; /* that were told */
-    size_t n_begun;  /* parts of what is said that were begun, */
-    bool is_open;    /* the last one not ended */
+    /* These fields serve APIs whose streams consist of numbered events. */
+    size_t n_events;  /* events sent */
+    size_t n_started; /* parts of the message whose first event was sent */
+    bool is_open;     /* the last of those parts has not ended */
 };
 
-/* How an API asks for text, and wants it. */
+/* The functions that read the requests of an API and write its answers. */
 struct sp_serve_api {
     const char *stream_type; /* Content-Type */
-    /* `ask` has the body and a copy of the settings. */
+    /* Fills the request, which has its body and a copy of the settings. */
     enum sp_status (*read)(struct sp_serve_request *request, const struct sp_serve *serve,
                            struct sp_err *err);
-    /* Streams: before the first piece, a piece, after the last one. */
+    /* In a stream, begin() is called once before the first part, part() for each part and end()
+     * after the last part. */
     void (*begin)(struct sp_serve_response *response);
-    void (*wait)(struct sp_serve_response *response); /* while the prompt is read; NULL: nothing */
-    void (*piece)(struct sp_serve_response *response, const struct sp_chat_part *piece);
+    /* keep-alive during prompt processing; NULL: none */
+    void (*wait)(struct sp_serve_response *response);
+    void (*part)(struct sp_serve_response *response, const struct sp_chat_part *part);
     void (*end)(struct sp_serve_response *response, const struct sp_result *result);
-    /* Without streaming: everything, or what is told of one answer. */
+    /* Without streaming, writes the response or, where the request has several answers, this
+     * answer's share of it. */
     void (*whole)(struct sp_serve_response *response, const struct sp_result *result);
-    /* Behind the last of all answers of a request: the end of the stream; without streaming
-     * everything, from the `wholes`. Only an API with a `close` is asked for several answers. */
+    /* Called after the last of all answers of a request: writes the end of the stream or, without
+     * streaming, the whole response from `outputs`. Only an API with a `close` accepts requests for
+     * several answers. */
     void (*close)(struct sp_serve_response *response, const struct sp_result *last);
-    /* A failure after the stream began. */
+    /* Writes a failure into a stream that has started. */
     void (*broken)(struct sp_serve_response *response, int status, const char *sentence);
-    /* A failure as the whole answer. */
+    /* Writes a failure as the body of the response. */
     void (*fail)(struct sp_json_out *out, int status, const char *sentence);
-    const char *too_long; /* clients know a prompt that is too long by these words; NULL: by none */
+    /* the words by which clients recognise a prompt that is too long; NULL: none */
+    const char *too_long;
 };
 extern const struct sp_serve_api sp_serve_anthropic;
 extern const struct sp_serve_api sp_serve_openai_chat, sp_serve_openai_text;

@@ -11,7 +11,7 @@ static const struct sp_request_setting settings[] = {
     {"top_p", "top_p"},
     {"top_k", "top_k"},
     {"max_tokens", "num_predict"},
-    {"seed", "seed"}, /* not Anthropic's: a seed means a text here */
+    {"seed", "seed"}, /* an extension: the API has no seed */
     {NULL, NULL},
 };
 
@@ -38,10 +38,11 @@ static enum sp_status expected(const char *name, const struct sp_json *value, co
                    value ? sp_json_kind_name(sp_json_kind(value)) : "missing", what);
 }
 
-/* ---- thoughts ---------------------------------------------------------------------------------
+/* ---- reasoning --------------------------------------------------------------------------------
  */
 
-/* Thoughts are told as they are, or not at all; how long they may be is the model's affair. */
+/* Reads how reasoning is shown: as it is, or omitted. Its length is up to the model; a budget has
+ * no effect. */
 static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *thinking = sp_json_get(request->body, "thinking");
@@ -64,7 +65,7 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
                    display);
 }
 
-/* An effort asks for no thoughts, but says how deep they are. */
+/* Reads the effort, which sets the level of reasoning without turning reasoning on. */
 static enum sp_status read_output(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *config = NULL, *effort;
@@ -81,8 +82,8 @@ static enum sp_status read_output(struct sp_serve_request *request, struct sp_er
     return sp_serve_anthropic_read_response_format(request, err);
 }
 
-/* Which thoughts of earlier answers a conversation keeps is its template's affair; anything else
- * that is to be taken out of it is not. */
+/* Accepts edits that remove reasoning from earlier answers, since the chat template decides which
+ * reasoning it keeps. Rejects every other edit of the conversation. */
 static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
 {
     const struct sp_json *management = NULL, *edits;
@@ -106,7 +107,7 @@ static enum sp_status read_edits(const struct sp_json *body, struct sp_err *err)
 /* ---- tools ------------------------------------------------------------------------------------
  */
 
-/* In the form that templates take. */
+/* Writes a tool in the format that chat templates take. */
 static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *tool,
                                  struct sp_err *err)
 {
@@ -165,7 +166,7 @@ static enum sp_status read_choice(struct sp_serve_request *request, struct sp_er
 {
     const struct sp_json *choice = sp_json_get(request->body, "tool_choice");
     const char *type = sp_json_get_text(choice, "type");
-    struct sp_serve_wanted_calls wanted = {.none = false};
+    struct sp_serve_tool_choice wanted = {.none = false};
     enum sp_status st;
 
     if ((st = sp_json_get_bool(choice, "disable_parallel_tool_use", &wanted.one, err))) {
@@ -183,7 +184,7 @@ static enum sp_status read_choice(struct sp_serve_request *request, struct sp_er
     } else if (choice != NULL && (type == NULL || strcmp(type, "auto") != 0)) {
         return sp_fail(err, SP_E_INPUT, "tool_choice.type: expected auto, any, tool or none");
     }
-    return sp_serve_choose(request, &wanted, err);
+    return sp_serve_apply_tool_choice(request, &wanted, err);
 }
 
 /* ---- requests ---------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
         (st = sp_serve_anthropic_read_messages(request, c, err))) {
         return st;
     }
-    if (request->begun.len == 0) return SP_OK;
+    if (request->partial.len == 0) return SP_OK;
     if (request->think) {
         return sp_fail(err, SP_E_INPUT,
                        "thinking cannot be combined with a partial answer as the last message");

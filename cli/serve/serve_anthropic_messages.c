@@ -1,21 +1,24 @@
-/* The conversation of a client of Anthropic's API, whose messages have content in blocks, in the
- * form that serve_messages.c reads: calls beside their message's content, a message to each result.
+/* Converts the conversation of a request of Anthropic's API, whose messages have content blocks,
+ * to the messages that serve_messages.c reads: tool calls beside the content of their message, and
+ * a message for each tool result.
  *
- * Messages of one role that follow each other are one turn, as the API has it. */
+ * Consecutive messages of one role form one turn, as the API specifies. */
 #include "cli/serve/serve_anthropic_messages.h"
 #include "cli/serve/serve_messages.h"
 
-/* What is gathered of a turn until it ends. */
+/* The content of a turn, collected until the turn ends. */
 struct turn {
-    const char *role;                 /* NULL: there is none */
-    struct sp_strbuf text, reasoning; /* owned */
-    const struct sp_json **calls;     /* [n_calls] tool_use blocks; borrowed, the array is owned */
+    const char *role;                 /* NULL: no turn is open */
+    struct sp_strbuf text, reasoning; /* texts of the turn; owned */
+    /* [n_calls] tool_use blocks; the blocks are borrowed, the array is owned */
+    const struct sp_json **calls;
     size_t n_calls, cap_calls;
-    bool has_results; /* they are messages of their own already */
+    bool has_results; /* tool results, which are already written as messages of their own */
 };
 
-/* The assistant's texts are pieces of one answer; others stand for themselves, and begin a line. */
-static enum sp_status add_text(struct sp_strbuf *to, const struct sp_json *value, bool pieces,
+/* Appends a text. The assistant's texts are parts of one answer and are joined directly; texts of
+ * other roles start on a new line. */
+static enum sp_status add_text(struct sp_strbuf *to, const struct sp_json *value, bool parts,
                                struct sp_err *err)
 {
     size_t size;
@@ -23,7 +26,7 @@ static enum sp_status add_text(struct sp_strbuf *to, const struct sp_json *value
     enum sp_status st = SP_OK;
 
     if (text == NULL) return sp_fail(err, SP_E_INPUT, "missing text");
-    if (!pieces && to->len > 0 && to->at[to->len - 1] != '\n' && *text != '\n') {
+    if (!parts && to->len > 0 && to->at[to->len - 1] != '\n' && *text != '\n') {
         st = sp_strbuf_append(to, "\n", 1, err);
     }
     return st ? st : sp_strbuf_append(to, text, size, err);
@@ -46,7 +49,7 @@ static enum sp_status no_content(const struct sp_json *content, struct sp_err *e
                    content ? sp_json_kind_name(sp_json_kind(content)) : "missing");
 }
 
-/* A text, or text blocks alone. */
+/* Appends a content that is a string or consists of text blocks only. */
 static enum sp_status join(struct sp_strbuf *to, const struct sp_json *content, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -103,7 +106,7 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *
     return st;
 }
 
-/* That a result is an error is told to templates that have a place for it. */
+/* Writes a tool result. Its error flag is written as a member, for templates that use it. */
 static enum sp_status write_result(struct sp_json_out *out, const struct sp_json *block,
                                    struct sp_err *err)
 {
@@ -133,7 +136,7 @@ static enum sp_status write_result(struct sp_json_out *out, const struct sp_json
 /* ---- turns ------------------------------------------------------------------------------------
  */
 
-/* The turn's message; the next one begins. */
+/* Writes the message of the turn and starts the next turn. */
 static enum sp_status write_turn(struct sp_json_out *out, struct turn *turn, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -157,7 +160,7 @@ static enum sp_status write_turn(struct sp_json_out *out, struct turn *turn, str
     return st;
 }
 
-/* Thoughts that nobody else can read say nothing to this model. */
+/* Adds a content block. Redacted reasoning is skipped, since only its provider can decrypt it. */
 static enum sp_status add_block(struct sp_json_out *out, struct turn *turn,
                                 const struct sp_json *block, struct sp_err *err)
 {
@@ -210,7 +213,7 @@ static enum sp_status add_message(struct sp_json_out *out, struct turn *turn,
     return st;
 }
 
-/* An answer that has begun is gone on with. */
+/* Makes the model continue the assistant's message that ends the conversation. */
 static enum sp_status begin_answer(struct sp_serve_request *request, struct turn *turn,
                                    struct sp_err *err)
 {
@@ -222,7 +225,7 @@ static enum sp_status begin_answer(struct sp_serve_request *request, struct turn
             err, SP_E_UNSUPPORTED,
             "the last message is a partial answer with thinking: only text can be continued");
     }
-    request->begun = turn->text;
+    request->partial = turn->text;
     turn->text = (struct sp_strbuf){0};
     turn->role = NULL;
     return SP_OK;

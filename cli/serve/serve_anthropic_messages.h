@@ -4,7 +4,7 @@
 
 #include "cli/serve/serve.h"
 
-/* Sets request->messages from the body's system and messages, and request->begun where the last
+/* Sets request->messages from the body's `system` and `messages`, and request->partial if the last
  * message is the assistant's. */
 SP_MUST_CHECK enum sp_status
 sp_serve_anthropic_read_messages(struct sp_serve_request *request,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Its closing bracket is the caller's. */
+/* Begins the object "error"; the caller closes it. */
 static void begin_error(struct sp_json_out *out, int status, const char *sentence)
 {
     static const struct {
@@ -52,9 +52,10 @@ void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sente
 /* ---- parts of a message -----------------------------------------------------------------------
  */
 
-/* The prompt's tokens, those that were cached apart, and those of the answer so far. */
+/* Writes the usage: uncached and cached tokens of the prompt, and the tokens of the answer so far.
+ */
 static void write_usage(struct sp_serve_response *r, size_t n_prompt, size_t n_reused,
-                        size_t n_said)
+                        size_t n_generated)
 {
     struct sp_json_out *out = &r->out;
 
@@ -62,14 +63,15 @@ static void write_usage(struct sp_serve_response *r, size_t n_prompt, size_t n_r
     sp_json_out_u64(out, "input_tokens", n_prompt - n_reused);
     sp_json_out_u64(out, "cache_creation_input_tokens", 0);
     sp_json_out_u64(out, "cache_read_input_tokens", n_reused);
-    sp_json_out_u64(out, "output_tokens", n_said);
+    sp_json_out_u64(out, "output_tokens", n_generated);
     sp_json_out_begin(out, "output_tokens_details", '{');
     sp_json_out_u64(out, "thinking_tokens", r->message->n_reasoning_tokens);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }
 
-/* The stop text, if it is one of the request's: the file's are the end of a turn. */
+/* Returns the stop text if it is one of the request's; NULL for one of the file's, which ends a
+ * turn. */
 static const char *stop_of(const struct sp_serve_response *r, const struct sp_result *result)
 {
     const struct sp_json *stops = sp_json_get(r->request->body, "stop_sequences");
@@ -84,7 +86,7 @@ static const char *stop_of(const struct sp_serve_response *r, const struct sp_re
     return NULL;
 }
 
-/* result NULL: it is not known yet. */
+/* Writes the reason why the answer ended; result NULL: it has not ended. */
 static void write_stop(struct sp_serve_response *r, const struct sp_result *result)
 {
     const char *stop = result ? stop_of(r, result) : NULL, *reason = "end_turn";
@@ -104,8 +106,8 @@ static void write_stop(struct sp_serve_response *r, const struct sp_result *resu
     sp_json_out_text(&r->out, "stop_sequence", stop);
 }
 
-/* A thought needs a signature to be sent back with, which comes last; nothing depends on it here.
- */
+/* Writes the signature of a reasoning block, which clients send back. The server never checks it;
+ * it is empty until the block ends. */
 static void write_signature(struct sp_serve_response *r, bool known)
 {
     char text[32] = "";
@@ -114,7 +116,7 @@ static void write_signature(struct sp_serve_response *r, bool known)
     sp_json_out_text(&r->out, "signature", text);
 }
 
-/* Members of a message, its content left open. */
+/* Writes the members of a message and opens its content, which the caller closes. */
 static void begin_message(struct sp_serve_response *r)
 {
     struct sp_json_out *out = &r->out;
@@ -130,7 +132,8 @@ static void begin_message(struct sp_serve_response *r)
 /* ---- blocks -----------------------------------------------------------------------------------
  */
 
-/* Arguments that the answer's end has cut are none. */
+/* Writes a tool call. Arguments that are not valid JSON, because the answer was cut off, become an
+ * empty object. */
 static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, bool whole)
 {
     struct sp_json *input = NULL;
@@ -146,7 +149,8 @@ static void write_call(struct sp_json_out *out, const struct sp_chat_call *call,
     sp_json_free(input);
 }
 
-/* A block as whole answers tell it, or as a stream begins it: without its text, or its input. */
+/* Writes a content block; `whole`: with its text or input, otherwise as the start event of a
+ * stream has it. */
 static void write_block(struct sp_serve_response *r, const char *key,
                         const struct sp_chat_segment *part, bool whole)
 {
@@ -202,7 +206,7 @@ static void end_event(struct sp_serve_response *r)
     r->out.comma = false;
 }
 
-/* ... of the last block but `back`. */
+/* Begins an event of the block that is `back` blocks before the last one. */
 static void begin_block_event(struct sp_serve_response *r, const char *type, size_t back)
 {
     begin_event(r, type);
@@ -223,14 +227,14 @@ static void end_delta(struct sp_serve_response *r)
 }
 
 static void write_delta(struct sp_serve_response *r, const char *type, const char *key,
-                        const struct sp_chat_part *piece)
+                        const struct sp_chat_part *part)
 {
     begin_delta(r, type, 0);
-    sp_json_out_string(&r->out, key, piece->text, piece->size);
+    sp_json_out_string(&r->out, key, part->text, part->size);
     end_delta(r);
 }
 
-/* The last block but `back`, if there is one. */
+/* Ends the block that is `back` blocks before the last one, if there is one. */
 static void end_block(struct sp_serve_response *r, size_t back)
 {
     if (r->message->n_segments <= back) return;
@@ -270,8 +274,8 @@ static void begin(struct sp_serve_response *r)
     wait(r);
 }
 
-/* A piece that is all of its block is its first one. */
-static void piece(struct sp_serve_response *r, const struct sp_chat_part *p)
+/* Writes a part of the answer. A block starts with the part that makes up its whole text so far. */
+static void write_part(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
     const struct sp_chat_segment *part = &r->message->segments[r->message->n_segments - 1];
 
@@ -322,7 +326,7 @@ const struct sp_serve_api sp_serve_anthropic = {
     .read = sp_serve_anthropic_read,
     .begin = begin,
     .wait = wait,
-    .piece = piece,
+    .part = write_part,
     .end = end,
     .whole = whole,
     .broken = broken,

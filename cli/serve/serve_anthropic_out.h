@@ -1,14 +1,14 @@
-/* Anthropic's Messages API: answers and errors. */
+/* Anthropic's Messages API: responses and errors. */
 #ifndef SP_CLI_SERVE_SERVE_ANTHROPIC_OUT_H
 #define SP_CLI_SERVE_SERVE_ANTHROPIC_OUT_H
 
 #include "cli/serve/serve.h"
 
-/* {"type": "error", "error": {"type": ..., "message": ...}} */
+/* Writes {"type": "error", "error": {"type": ..., "message": ...}}. */
 void sp_serve_anthropic_fail(struct sp_json_out *out, int status, const char *sentence);
 
-/* The error (400) of a request with a `thread`, a conversation that the server keeps: with the code
- * that tells client libraries to go on without. */
+/* Writes the error (400) for a request with a `thread`, a conversation that the server would have
+ * to store. Its code makes client libraries continue without a thread. */
 void sp_serve_anthropic_refuse_thread(struct sp_json_out *out, const char *sentence);
 
 #endif

@@ -1,4 +1,6 @@
-#define _GNU_SOURCE /* POLLRDHUP: POSIX cannot tell the end behind bytes that nobody has read */
+/* _GNU_SOURCE declares POLLRDHUP: POSIX poll does not report a closed connection while bytes are
+ * unread. */
+#define _GNU_SOURCE
 #include "cli/serve/serve_http.h"
 
 #include <errno.h>
@@ -14,8 +16,8 @@
 
 enum {
     BACKLOG = 64,
-    IDLE_SECONDS = 30,   /* a client that sends or takes nothing is cut off */
-    FAREWELL_SECONDS = 2 /* for answers on their way when the server ends */
+    IDLE_SECONDS = 30, /* timeout of a client that neither sends nor receives */
+    CLOSE_SECONDS = 2  /* time for pending responses when the server closes */
 };
 
 struct sp_http {
@@ -25,10 +27,10 @@ struct sp_http {
     unsigned port;
     pthread_mutex_t lock;
     pthread_cond_t idle;
-    size_t n_open; /* requests without a whole answer; under `lock` */
+    size_t n_open; /* requests whose response is not complete; under `lock` */
 };
 
-/* One request of a connection and its answer. */
+/* A request of a connection and its response. */
 struct sp_http_connection {
     struct sp_http *http;
     struct MHD_Connection *mhd;
@@ -47,8 +49,8 @@ static void count(struct sp_http *http, int change)
     pthread_mutex_unlock(&http->lock);
 }
 
-/* The time that a client may do nothing in; 0: as long as it likes. */
-static void set_patience(struct sp_http_connection *c, unsigned seconds)
+/* Sets the idle timeout of the connection; 0: none. */
+static void set_timeout(struct sp_http_connection *c, unsigned seconds)
 {
     MHD_set_connection_option(c->mhd, MHD_CONNECTION_OPTION_TIMEOUT, seconds);
 }
@@ -84,8 +86,8 @@ static struct sp_http_connection *connection_new(struct sp_http *http, struct MH
     return c;
 }
 
-/* The bytes of a body that is too large are read all the same, so that the client gets to read the
- * answer. */
+/* Adds received bytes to the body. A body that is too large is read to its end all the same, so
+ * that the client reads the response. */
 static void take_body(struct sp_http_connection *c, const char *data, size_t size)
 {
     if (c->too_large || c->failed) return;
@@ -98,16 +100,16 @@ static void take_body(struct sp_http_connection *c, const char *data, size_t siz
     }
 }
 
-/* The client has all the time it takes to fill its buffer, and then IDLE_SECONDS to read on: what
- * it is told to wait for is no fault of its own. */
+/* Copies output of the handler's stream to libmicrohttpd. The idle timeout applies only while the
+ * client receives, not while it waits for output. */
 static ssize_t read_stream(void *context, uint64_t pos, char *to, size_t size)
 {
     struct sp_http_connection *c = context;
     long n = c->answer.read(c->answer.stream, to, size);
 
     (void)pos;
-    set_patience(c, 0);
-    set_patience(c, IDLE_SECONDS);
+    set_timeout(c, 0);
+    set_timeout(c, IDLE_SECONDS);
     if (n > 0) return (ssize_t)n;
     return n == 0 ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
 }
@@ -158,18 +160,19 @@ static enum MHD_Result answer(struct sp_http_connection *c)
 
     if (c->failed || sp_strbuf_append(&c->body, "", 1, NULL)) return MHD_NO;
     request.body = c->body.at;
-    set_patience(c, 0);
+    set_timeout(c, 0);
     o->handle(o->context, &request, &c->answer);
     c->answered = true;
     sp_strbuf_release(&c->body);
-    set_patience(c, IDLE_SECONDS);
+    set_timeout(c, IDLE_SECONDS);
     if (c->answer.status == 0 || (response = response_of(c)) == NULL) return MHD_NO;
     done = MHD_queue_response(c->mhd, (unsigned)c->answer.status, response);
     MHD_destroy_response(response);
     return done;
 }
 
-/* Called for the headers, for every piece of the body, and at its end. */
+/* Called by libmicrohttpd for the headers, for every part of the body, and at the end of the
+ * request. */
 static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const char *url,
                                const char *method, const char *version, const char *data,
                                size_t *size, void **own)
@@ -201,13 +204,13 @@ static void finish(void *context, struct MHD_Connection *mhd, void **own,
     if (c == NULL) return;
     *own = NULL;
     o = &c->http->options;
-    if (c->answer.stream) c->answer.close(c->answer.stream, &c->answer.about);
-    if (o->log && c->answered && !sp_strbuf_append(&c->answer.about, "", 1, NULL)) {
-        o->log(o->context, c->method, c->path, c->answer.status, c->answer.about.at);
+    if (c->answer.stream) c->answer.close(c->answer.stream, &c->answer.log_line);
+    if (o->log && c->answered && !sp_strbuf_append(&c->answer.log_line, "", 1, NULL)) {
+        o->log(o->context, c->method, c->path, c->answer.status, c->answer.log_line.at);
     }
     count(c->http, -1);
     sp_strbuf_release(&c->answer.body);
-    sp_strbuf_release(&c->answer.about);
+    sp_strbuf_release(&c->answer.log_line);
     sp_strbuf_release(&c->body);
     free(c->method);
     free(c->path);
@@ -299,7 +302,7 @@ void sp_http_close(struct sp_http *http)
     if (http->daemon != NULL) {
         (void)MHD_quiesce_daemon(http->daemon);
         clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += FAREWELL_SECONDS;
+        until.tv_sec += CLOSE_SECONDS;
         pthread_mutex_lock(&http->lock);
         while (http->n_open > 0 && !late)
             late = pthread_cond_timedwait(&http->idle, &http->lock, &until);

@@ -1,7 +1,8 @@
-/* HTTP: connections in, requests out, answers back. It knows no models and no APIs.
+/* An HTTP server that passes requests to a handler and sends its responses. It knows nothing of
+ * models and APIs.
  *
- * libmicrohttpd does the protocol, and this is its only home. Every connection has a thread of its
- * own, so a handler may wait, and a slow client keeps nobody but itself waiting. */
+ * Only this file and its source use libmicrohttpd. Every connection has a thread of its own, so
+ * that a handler may block and a slow client delays no other client. */
 #ifndef SP_CLI_SERVE_SERVE_HTTP_H
 #define SP_CLI_SERVE_SERVE_HTTP_H
 
@@ -15,56 +16,60 @@ enum { SP_HTTP_MAX_BODY = 16 << 20 };
 
 struct sp_http_connection; /* opaque */
 
-/* Borrowed during the handler's call. */
+/* A request; borrowed by the handler for the duration of the call. */
 struct sp_http_request {
     const char *method, *path;
-    const char *host, *origin; /* headers; NULL: not there */
+    const char *host, *origin; /* headers; NULL: absent */
     const char *body;          /* NUL-terminated; never NULL */
     size_t size;
-    bool too_large; /* the body had more than SP_HTTP_MAX_BODY bytes, which are gone */
+    bool too_large; /* the body exceeded SP_HTTP_MAX_BODY bytes and was dropped */
     struct sp_http_connection *connection;
 };
 
-/* What a handler fills; zeroed at first. Either `body`, or a stream. */
+/* The response, which the handler fills; zeroed before the call. It has either a `body` or a
+ * stream. */
 struct sp_http_response {
     int status;
-    const char *type;  /* Content-Type; static */
-    const char *allow; /* Allow, or NULL; static */
-    const char *cors;  /* Access-Control-Allow-Origin, or NULL; borrowed as long as the server */
-    bool retry;        /* Retry-After: 1 */
-    struct sp_strbuf body;  /* owned: taken over */
-    struct sp_strbuf about; /* owned: what the log says behind the status; may grow until closed */
-    void *stream;           /* NULL: none */
-    /* Up to `size` bytes into `to`, waiting for the first of them; 0: the end; negative: cut off.
-     */
+    const char *type;          /* Content-Type; static */
+    const char *allow;         /* Allow, or NULL; static */
+    const char *cors;          /* Access-Control-Allow-Origin, or NULL; outlives the server */
+    bool retry;                /* send Retry-After: 1 */
+    struct sp_strbuf body;     /* the server takes ownership */
+    struct sp_strbuf log_line; /* text for the log; the server takes ownership */
+    void *stream;              /* context of read and close; NULL: no stream */
+    /* Waits for output and copies up to `size` bytes of it to `to`. Returns the number of bytes, 0
+     * at the end, or a negative number to abort the connection. */
     long (*read)(void *stream, char *to, size_t size);
-    void (*close)(void *stream, struct sp_strbuf *about); /* however it ended */
+    /* Called once, however the stream ended. May append to the log text. */
+    void (*close)(void *stream, struct sp_strbuf *log_line);
 };
 
 struct sp_http_options {
-    const char *host; /* name or number */
-    unsigned port;    /* 0: any that is free */
+    const char *host; /* host name or address */
+    unsigned port;    /* 0: any free port */
     unsigned max_connections;
     void *context;
     void (*handle)(void *context, const struct sp_http_request *request,
                    struct sp_http_response *answer);
-    /* The answer has been sent, or could not be. May be NULL. */
-    void (*log)(void *context, const char *method, const char *path, int status, const char *about);
+    /* Called when the response has been sent or could not be sent. May be NULL. */
+    void (*log)(void *context, const char *method, const char *path, int status,
+                const char *log_line);
 };
 
 struct sp_http; /* opaque */
 
-/* Listens. */
+/* Starts to listen. */
 SP_MUST_CHECK enum sp_status
 sp_http_open(struct sp_http **out, const struct sp_http_options *options, struct sp_err *err);
 unsigned sp_http_port(const struct sp_http *http);
-/* Takes no more connections, gives answers on their way a moment to go out, and ends. */
+/* Accepts no more connections, gives pending responses a short time to be sent, and closes the
+ * server. */
 void sp_http_close(struct sp_http *http); /* NULL is fine */
 
-/* A header of the request; NULL: not there. Borrowed as long as the request. */
+/* Returns a header of the request; NULL: absent. Borrowed until the request ends. */
 const char *sp_http_header(const struct sp_http_connection *connection, const char *name);
 
-/* Has the client closed its end? */
+/* True if the client has closed its end of the connection. */
 bool sp_http_is_gone(const struct sp_http_connection *connection);
 
 #endif

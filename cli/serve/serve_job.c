@@ -1,5 +1,5 @@
-/* One job: from its prompt to the session's text, and that into the words of the API it was asked
- * in. Runs on the threads that generate. */
+/* Runs one answer of a job on a generating thread: reads the prompt, generates, and writes the
+ * text through the functions of the request's API. */
 #include "cli/serve/serve_job.h"
 #include "cli/serve/serve_logprobs.h"
 #include "cli/serve/serve_prompt.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct answering {
+struct answer_run {
     const struct sp_serve *serve;
     struct sp_serve_job *job;
     struct sp_request request;
@@ -17,15 +17,15 @@ struct answering {
     struct sp_result result;
     struct sp_chat_reader *reader;
     struct sp_chat_answer message;
-    enum sp_status status;           /* a failure inside a callback */
-    struct sp_serve_logprob *tokens; /* [n_tokens], with log-probabilities only */
+    enum sp_status status;           /* failure inside a callback */
+    struct sp_serve_logprob *tokens; /* [n_tokens] kept for log-probabilities only */
     size_t n_tokens, cap_tokens;
-    size_t n_sent;           /* of these */
-    size_t n_bytes, n_shown; /* of all tokens; of all text */
-    char *text;              /* of `reply.out` */
+    size_t n_sent;           /* tokens sent */
+    size_t n_bytes, n_shown; /* bytes of the kept tokens; bytes of the text received */
+    char *text;              /* buffer of response.out */
     size_t size;
-    double sent_at; /* the stream's head, or its last sign of life; 0: neither */
-    bool sent;      /* all of the answer */
+    double sent_at; /* when the stream's head or last keep-alive was sent; 0: not yet */
+    bool sent;      /* the whole answer was sent */
 };
 
 int sp_serve_status_of(enum sp_status st)
@@ -53,15 +53,15 @@ const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
     return id;
 }
 
-/* Between the two the dialect writes. */
-static bool open_out(struct answering *a)
+/* Opens response.out for the API to write to; send_out sends what was written. */
+static bool open_out(struct answer_run *a)
 {
     a->response.out = (struct sp_json_out){.file = open_memstream(&a->text, &a->size)};
-    a->response.seconds = sp_seconds() - a->job->asked_at;
+    a->response.seconds = sp_seconds() - a->job->arrived_at;
     return a->response.out.file != NULL;
 }
 
-static void send_out(struct answering *a)
+static void send_out(struct answer_run *a)
 {
     if (fclose(a->response.out.file) == 0) {
         sp_serve_queue_write(a->serve->queue, a->job, a->text, a->size);
@@ -70,22 +70,22 @@ static void send_out(struct answering *a)
     a->text = NULL;
 }
 
-/* All that are kept. */
-static void drop_tokens(struct answering *a)
+/* Releases the kept tokens. */
+static void drop_tokens(struct answer_run *a)
 {
     while (a->n_tokens > 0)
         sp_serve_logprob_release(&a->tokens[--a->n_tokens]);
 }
 
-/* A failure is the whole answer, or the end of a stream; the first one, where there are several
- * answers. */
-static void fail(struct answering *a, int status, const char *sentence)
+/* Sends a failure as the response or as the end of a stream. If several answers fail only the
+ * first failure is sent. */
+static void fail(struct answer_run *a, int status, const char *sentence)
 {
     const struct sp_serve_api *d = a->job->api;
-    bool begun;
+    bool started;
 
-    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, &begun) || !open_out(a)) return;
-    if (begun) {
+    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, &started) || !open_out(a)) return;
+    if (started) {
         d->broken(&a->response, status, sentence);
     } else {
         d->fail(&a->response.out, status, sentence);
@@ -97,16 +97,17 @@ static void fail(struct answering *a, int status, const char *sentence)
     a->text = NULL;
 }
 
-static int look(const struct answering *a)
+static int is_abandoned(const struct answer_run *a)
 {
     return sp_serve_queue_is_abandoned(a->serve->queue, a->job);
 }
 
-/* Nothing is told while the prompt is read: now and then a stream says that it lives. */
+/* Sends a keep-alive from time to time, since a stream has no other output during prompt
+ * processing. */
 static int on_prompt(void *context, size_t done, size_t total)
 {
     static const double seconds = 5;
-    struct answering *a = context;
+    struct answer_run *a = context;
     double now = sp_seconds();
 
     (void)done;
@@ -116,11 +117,11 @@ static int on_prompt(void *context, size_t done, size_t total)
         a->job->api->wait(&a->response);
         send_out(a);
     }
-    return look(a);
+    return is_abandoned(a);
 }
 
-/* A token that ends the answer is no part of it. */
-static bool is_end(const struct answering *a, uint32_t id)
+/* True for a token that ends the answer, which is not part of it. */
+static bool is_end(const struct answer_run *a, uint32_t id)
 {
     const struct sp_package_info *info = &a->serve->generation->info;
 
@@ -133,7 +134,7 @@ static bool is_end(const struct answering *a, uint32_t id)
     return false;
 }
 
-static enum sp_status keep_token(struct answering *a, const struct sp_token *token)
+static enum sp_status keep_token(struct answer_run *a, const struct sp_token *token)
 {
     const struct sp_package *package = a->serve->generation->package;
     struct sp_serve_logprob *t;
@@ -150,17 +151,18 @@ static enum sp_status keep_token(struct answering *a, const struct sp_token *tok
 
 static int on_token(void *context, const struct sp_token *token)
 {
-    struct answering *a = context;
+    struct answer_run *a = context;
 
     if (!is_end(a, token->id)) {
         sp_chat_reader_count_token(a->reader);
         if (a->request.logprobs && keep_token(a, token)) return 1;
     }
-    return look(a);
+    return is_abandoned(a);
 }
 
-/* The tokens that go with the text so far: all there are, but for those of a stop text. */
-static void choose_tokens(struct answering *a)
+/* Selects the tokens of the text to be sent now: all that were not sent yet, except those of a
+ * matched stop text. */
+static void choose_tokens(struct answer_run *a)
 {
     size_t n = a->n_tokens;
 
@@ -173,29 +175,29 @@ static void choose_tokens(struct answering *a)
     a->n_sent = n;
 }
 
-/* Streams send each part. */
+/* Sends a part of the answer if the response is a stream. */
 static int on_part(void *context, const struct sp_chat_part *part)
 {
-    struct answering *a = context;
+    struct answer_run *a = context;
 
     sp_chat_reader_answer(a->reader, &a->message);
     if (!a->job->request.stream || !open_out(a)) return 0;
     choose_tokens(a);
-    a->job->api->piece(&a->response, part);
+    a->job->api->part(&a->response, part);
     send_out(a);
     return 0;
 }
 
 /* What a callback returns after the reader returned `st`. */
-static int after_reading(struct answering *a, enum sp_status st)
+static int after_reading(struct answer_run *a, enum sp_status st)
 {
     if (st) a->status = st;
-    return a->status ? 1 : look(a);
+    return a->status ? 1 : is_abandoned(a);
 }
 
 static int on_text(void *context, const char *text, size_t size, bool drafted)
 {
-    struct answering *a = context;
+    struct answer_run *a = context;
 
     (void)drafted;
     a->n_shown += size;
@@ -204,18 +206,18 @@ static int on_text(void *context, const char *text, size_t size, bool drafted)
 
 static int on_special(void *context, uint32_t id)
 {
-    struct answering *a = context;
+    struct answer_run *a = context;
 
     return after_reading(a, sp_chat_reader_special(a->reader, id, NULL));
 }
 
-/* Is the answer the first to its prompt? */
-static bool is_first(const struct answering *a)
+/* True if the answer is the first one to its prompt. */
+static bool is_first(const struct answer_run *a)
 {
     return a->response.answer % sp_serve_request_n_each(&a->job->request) == 0;
 }
 
-static void describe(struct answering *a, const struct sp_serve_usage *usage)
+static void describe(struct answer_run *a, const struct sp_serve_usage *usage)
 {
     char text[SP_SERVE_USAGE_TEXT];
 
@@ -223,13 +225,13 @@ static void describe(struct answering *a, const struct sp_serve_usage *usage)
                             sp_serve_usage_describe(text, usage, a->job->n_answers, &a->result));
 }
 
-/* Of several answers the last one that ends. */
-static void close_all(struct answering *a)
+/* Completes the response after the last of its answers has ended. */
+static void close_all(struct answer_run *a)
 {
     struct sp_serve_job *job = a->job;
 
     a->response.usage = &job->usage;
-    a->response.wholes = job->answers;
+    a->response.outputs = job->answers;
     a->response.n_answers = job->n_answers;
     describe(a, &job->usage);
     if (job->api->close == NULL || !open_out(a)) return;
@@ -237,8 +239,8 @@ static void close_all(struct answering *a)
     send_out(a);
 }
 
-/* The whole answer, which others may be put beside. */
-static void tell_whole(struct answering *a)
+/* Sends the whole answer, or stores its output where the API combines several answers. */
+static void send_whole(struct answer_run *a)
 {
     struct sp_strbuf *to = a->job->answers ? &a->job->answers[a->response.answer] : NULL;
 
@@ -252,7 +254,7 @@ static void tell_whole(struct answering *a)
     a->text = NULL;
 }
 
-static void tell(struct answering *a)
+static void finish(struct answer_run *a)
 {
     if (!open_out(a)) return;
     choose_tokens(a);
@@ -260,7 +262,7 @@ static void tell(struct answering *a)
         a->job->api->end(&a->response, &a->result);
         send_out(a);
     } else {
-        tell_whole(a);
+        send_whole(a);
     }
     a->sent = true;
     if (!sp_serve_queue_add(a->serve->queue, a->job, &a->result, &a->message, is_first(a))) return;
@@ -268,9 +270,9 @@ static void tell(struct answering *a)
     sp_serve_queue_begin(a->serve->queue, a->job, NULL, 0);
 }
 
-/* The first answer to begin tells the heads of all, in their order: there are clients that take
- * them as they come for the first, the second, and so on. */
-static void begin_stream(struct answering *a)
+/* Sends the heads of all answers, in their order, when the first answer starts: some clients
+ * number the answers by the order in which the heads arrive. */
+static void begin_stream(struct answer_run *a)
 {
     const size_t answer = a->response.answer;
 
@@ -288,7 +290,7 @@ static void begin_stream(struct answering *a)
     a->sent_at = sp_seconds();
 }
 
-static enum sp_status open_reader(struct answering *a, const struct sp_chat_prompt *prompt,
+static enum sp_status open_reader(struct answer_run *a, const struct sp_chat_prompt *prompt,
                                   struct sp_err *err)
 {
     const struct timespec *began = &a->response.began;
@@ -306,7 +308,7 @@ static enum sp_status open_reader(struct answering *a, const struct sp_chat_prom
     return st;
 }
 
-static enum sp_status generate(struct answering *a, const struct sp_generation *g,
+static enum sp_status generate(struct answer_run *a, const struct sp_generation *g,
                                const struct sp_serve_prompt *prompt, struct sp_err *err)
 {
     const struct sp_serve_request *request = &a->job->request;
@@ -336,8 +338,9 @@ static enum sp_status generate(struct answering *a, const struct sp_generation *
     return st;
 }
 
-/* No answer: the server stops, the client has left, or `err` says why. */
-static void give_up(struct answering *a, const struct sp_err *err)
+/* Reports why there is no answer: the server stops, or `err` describes a failure. Nothing is
+ * reported to a client that has gone. */
+static void give_up(struct answer_run *a, const struct sp_err *err)
 {
     if (sp_serve_queue_is_stopped(a->serve->queue)) {
         fail(a, 503, "the server is shutting down");
@@ -348,24 +351,24 @@ static void give_up(struct answering *a, const struct sp_err *err)
 
 void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer)
 {
-    struct answering a = {.serve = serve,
-                          .job = job,
-                          .result = SP_RESULT_INIT,
-                          .message = SP_CHAT_ANSWER_INIT,
-                          .response = {.serve = serve,
-                                       .request = &job->request,
-                                       .number = job->number,
-                                       .answer = answer,
-                                       .began = job->began}};
-    struct sp_generation g = *serve->generation; /* but for the session */
+    struct answer_run a = {.serve = serve,
+                           .job = job,
+                           .result = SP_RESULT_INIT,
+                           .message = SP_CHAT_ANSWER_INIT,
+                           .response = {.serve = serve,
+                                        .request = &job->request,
+                                        .number = job->number,
+                                        .answer = answer,
+                                        .began = job->began}};
+    struct sp_generation g = *serve->generation; /* the session is replaced below */
     struct sp_serve_prompt prompt = {.n_ids = 0};
     size_t which = answer / sp_serve_request_n_each(&job->request);
     struct sp_err err = {0};
     enum sp_status st;
 
-    a.response.waited = sp_seconds() - job->asked_at;
+    a.response.waited = sp_seconds() - job->arrived_at;
     a.response.message = &a.message;
-    if (look(&a)) goto done;
+    if (is_abandoned(&a)) goto done;
     pthread_mutex_lock(serve->reading);
     st = sp_serve_prompt_read(&prompt, &job->request, which, &g, &err);
     pthread_mutex_unlock(serve->reading);
@@ -379,7 +382,7 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
     sp_session_pool_give(serve->sessions, g.session);
     if (st) goto done;
     if (a.result.stop != SP_STOP_CANCELLED) {
-        tell(&a);
+        finish(&a);
     } else if (job->n_answers == 1) {
         struct sp_serve_usage usage = {0};
         sp_serve_usage_add(&usage, &a.result, &a.message, true);

@@ -1,4 +1,4 @@
-/* The tokens of an answer one by one, for log-probabilities. */
+/* Collects the tokens of an answer with their log-probabilities. */
 #include "cli/serve/serve_logprobs.h"
 #include "format/base/unicode.h"
 #include "format/base/mem.h"
@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* <0xE2>: the byte itself, in tokenizers that spell unknown characters so. */
+/* Recognises a byte token such as <0xE2>, by which some tokenizers spell the bytes of unknown
+ * characters. */
 static bool is_byte(unsigned char *byte, const struct sp_token_info *info)
 {
     char text[3] = {0}, *end;
@@ -18,7 +19,8 @@ static bool is_byte(unsigned char *byte, const struct sp_token_info *info)
     return end == text + 2;
 }
 
-/* Behind a token like it, since what begins a text may lose its blank. */
+/* Decodes the token twice in a row and returns the second text, since the first token of a text
+ * may drop its leading space. */
 static enum sp_status decode_second(char **bytes, size_t *size, const struct sp_package *package,
                                     uint32_t id)
 {

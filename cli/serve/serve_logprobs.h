@@ -4,7 +4,7 @@
 
 #include "runtime/spectool.h"
 
-/* One token, its bytes, and its alternatives. */
+/* A token and its log-probability. */
 struct sp_serve_alternative {
     uint32_t id;
     float logprob;
@@ -12,16 +12,16 @@ struct sp_serve_alternative {
 
 struct sp_serve_logprob {
     struct sp_serve_alternative chosen;
-    char *bytes; /* [size], owned */
+    char *bytes; /* [size] bytes of the chosen token; owned */
     size_t size;
-    size_t at;                        /* where they begin, in bytes of the answer */
-    struct sp_serve_alternative *top; /* [n_top], owned */
+    size_t at;                        /* offset of the token in the answer, in bytes */
+    struct sp_serve_alternative *top; /* [n_top] alternatives; owned */
     size_t n_top;
 };
 void sp_serve_logprob_release(struct sp_serve_logprob *token);
 
-/* The bytes that a token adds to a text; they are no UTF-8 where the token is a part of a
- * character. *bytes is owned by the caller. */
+/* *bytes = the bytes that a token adds to a text, owned by the caller. They are not valid UTF-8 if
+ * the token is a part of a character. */
 SP_MUST_CHECK enum sp_status sp_serve_logprob_bytes(char **bytes, size_t *size,
                                                     const struct sp_package *package, uint32_t id);
 SP_MUST_CHECK enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out,

@@ -1,4 +1,4 @@
-/* The conversation that a template renders, from what a client sends of it. */
+/* Converts the messages of a request to those that the chat template renders. */
 #include "cli/serve/serve_messages.h"
 #include "cli/base/json_out.h"
 #include "cli/serve/serve_request.h"
@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A text part's text, by the names that APIs know it by; others are refused by their type. */
+/* *text = the text of a content part, under the names that the APIs use. Other types of parts are
+ * rejected by name. */
 static enum sp_status part_text(const char **text, size_t *size, const struct sp_json *part,
                                 struct sp_err *err)
 {
@@ -60,7 +61,7 @@ static enum sp_status write_content(struct sp_json_out *out, const struct sp_jso
     return st;
 }
 
-/* OpenAI's newer name of the system's role. */
+/* Returns the role of a message; "developer" is OpenAI's newer name of "system". */
 static const char *role_of(const struct sp_json *message)
 {
     const char *role = sp_json_to_string(sp_json_get(message, "role"), NULL);
@@ -68,7 +69,7 @@ static const char *role_of(const struct sp_json *message)
     return role && strcmp(role, "developer") == 0 ? "system" : role;
 }
 
-/* A thought, by the names that APIs know it by. */
+/* Returns the reasoning of a message, under the names that the APIs use. */
 static const struct sp_json *reasoning_of(const struct sp_json *message)
 {
     static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
@@ -89,8 +90,9 @@ static bool is_one_of(const char *key, const char *const *names)
     return false;
 }
 
-/* Some templates write calls only where there is no content; harmony's refuse one beside a thought
- * and calls. */
+/* Writes the content. The content of a message with calls is null if it is empty and the template
+ * writes calls only without content; it is left out if the template rejects content next to
+ * reasoning and calls, as harmony's does. */
 static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_chat_info *chat,
                                        const struct sp_json *message, struct sp_err *err)
 {
@@ -136,7 +138,7 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
     if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY)) {
         st = sp_serve_write_calls(out, known, calls, err);
     }
-    if (tool) sp_serve_write_whose(out, known, message);
+    if (tool) sp_serve_write_call_reference(out, known, message);
     while (!st && sp_json_next(message, &it)) {
         if (it.value == NULL || is_one_of(it.key, apart) || (tool && is_one_of(it.key, whose))) {
             continue;
@@ -155,7 +157,7 @@ static void write_turn(struct sp_json_out *out, const char *role, const char *te
     sp_json_out_end(out, '}');
 }
 
-/* What the file says before the conversation. */
+/* Writes the file's system message and MESSAGE records. */
 static void write_given(struct sp_json_out *out, const struct sp_conversation *c)
 {
     for (size_t i = 0; i < c->n_given; i++)
@@ -205,16 +207,16 @@ enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
                                     const struct sp_json *system, const struct sp_json *prompt,
                                     struct sp_err *err)
 {
-    size_t n_said = 0, size;
-    const char *message = sp_json_to_string(system, &n_said);
+    size_t n_generated = 0, size;
+    const char *message = sp_json_to_string(system, &n_generated);
     const char *text = sp_json_to_string(prompt, &size);
     struct sp_json_draft draft;
     enum sp_status st;
 
-    if (message == NULL && (message = conversation->system) != NULL) n_said = strlen(message);
+    if (message == NULL && (message = conversation->system) != NULL) n_generated = strlen(message);
     if ((st = sp_json_draft_begin(&draft, err))) return st;
     sp_json_out_begin(&draft.out, NULL, '[');
-    if (n_said > 0) write_turn(&draft.out, "system", message, n_said);
+    if (n_generated > 0) write_turn(&draft.out, "system", message, n_generated);
     write_given(&draft.out, conversation);
     write_turn(&draft.out, "user", text, size);
     sp_json_out_end(&draft.out, ']');

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* "models/qwen.bin": "qwen". */
+/* *out = the file's name without folder and suffix ("qwen" for "models/qwen.bin"), owned by the
+ * caller. */
 static enum sp_status name_of(char **out, const char *path, struct sp_err *err)
 {
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
@@ -31,7 +32,7 @@ static enum sp_status read_names(struct sp_serve_model *m, const struct sp_opt_l
     return SP_OK;
 }
 
-/* Its records as a Modelfile: what it was made of is its own name. */
+/* Reads the file's records as a Modelfile, whose FROM is the name of the model itself. */
 static enum sp_status read_modelfile(struct sp_serve_model *m, const struct sp_pack *pack,
                                      struct sp_err *err)
 {
@@ -187,7 +188,7 @@ void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serv
 /* ---- ollama -----------------------------------------------------------------------------------
  */
 
-/* The type that most of the target's bytes are in. */
+/* Returns the name of the type that holds most of the target's bytes. */
 static const char *main_type(const struct sp_part_facts *target)
 {
     uint32_t best = SP_F32;
@@ -239,7 +240,7 @@ void sp_serve_model_tags(struct sp_json_out *out, const struct sp_serve_model *m
     sp_json_out_end(out, ']');
 }
 
-/* "temperature 0.7", a line each. */
+/* Writes the parameters as text, one per line: "temperature 0.7". */
 static void write_parameters(struct sp_json_out *out, const struct sp_modelfile *records)
 {
     char *text = NULL;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum form { CHAT, TEXT };
+enum endpoint { CHAT, TEXT };
 
 static const char no_images[] = "images are not supported";
 
@@ -18,7 +18,7 @@ static const struct sp_serve_refusal refusals[] = {
     {NULL, NULL, NULL},
 };
 
-/* A level is thinking, too. */
+/* Reads `think`: a boolean, or a level, which also turns reasoning on. */
 static enum sp_status read_think(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *think = sp_json_get(request->body, "think");
@@ -51,7 +51,7 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
         (st = sp_serve_ollama_read_response_format(request, err))) {
         return st;
     }
-    /* Its other options are a server's, and have no effect. */
+    /* Other options configure ollama's server and have no effect here. */
     if ((st = sp_request_settings_read(&request->settings, options, sp_request_sampling_settings,
                                        err)) ||
         (st = sp_request_settings_read_stops(&request->settings, sp_json_get(options, "stop"),
@@ -77,7 +77,7 @@ static enum sp_status read_chat(struct sp_serve_request *request, const struct s
     return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
 }
 
-/* A member that is a text, NULL where it is not there or empty. */
+/* *out = a member that is a string; NULL if it is absent or empty. */
 static enum sp_status read_text(const struct sp_json **out, const struct sp_json *body,
                                 const char *key, struct sp_err *err)
 {
@@ -93,7 +93,7 @@ static enum sp_status read_text(const struct sp_json **out, const struct sp_json
     return SP_OK;
 }
 
-/* Text around a gap: there is a place for it in Go's templates. */
+/* Reads a prompt with a suffix, which only Go templates can place. */
 static enum sp_status read_gap(struct sp_serve_request *request, const struct sp_conversation *c,
                                const struct sp_json *prompt, const struct sp_json *suffix,
                                struct sp_err *err)
@@ -179,7 +179,7 @@ static void begin_line(struct sp_json_out *out, const struct sp_serve *serve)
     sp_json_out_text(out, "created_at", sp_serve_time(time, &now));
 }
 
-/* Arguments are JSON themselves. */
+/* Writes a tool call, whose arguments are a JSON value. */
 static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, size_t index)
 {
     struct sp_json *arguments = NULL;
@@ -198,26 +198,26 @@ static void write_call(struct sp_json_out *out, const struct sp_chat_call *call,
     sp_json_free(arguments);
 }
 
-/* What a line tells. */
+/* The contents of a line of output. */
 struct sent {
     const char *content, *reasoning;
     size_t n_content, n_reasoning;
-    const struct sp_chat_call *calls; /* [n_calls] */
-    size_t n_calls, first_call;       /* first_call: how many were told before */
+    const struct sp_chat_call *calls; /* [n_calls] calls to write */
+    size_t n_calls, first_call;       /* first_call: number of calls in earlier lines */
 };
 
-static void write_text(struct sp_json_out *out, enum form form, const struct sent *sent)
+static void write_text(struct sp_json_out *out, enum endpoint endpoint, const struct sent *sent)
 {
-    if (form == CHAT) {
+    if (endpoint == CHAT) {
         sp_json_out_begin(out, "message", '{');
         sp_json_out_text(out, "role", "assistant");
     }
-    sp_json_out_string(out, form == CHAT ? "content" : "response",
+    sp_json_out_string(out, endpoint == CHAT ? "content" : "response",
                        sent->n_content ? sent->content : "", sent->n_content);
     if (sent->n_reasoning > 0) {
         sp_json_out_string(out, "thinking", sent->reasoning, sent->n_reasoning);
     }
-    if (form == TEXT) return;
+    if (endpoint == TEXT) return;
     if (sent->n_calls > 0) {
         sp_json_out_begin(out, "tool_calls", '[');
         for (size_t i = 0; i < sent->n_calls; i++)
@@ -238,15 +238,16 @@ static uint64_t ns(double seconds)
     return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
 }
 
-/* load_duration is the wait for its turn: the model is there. */
-static void last_line(struct sp_serve_response *r, enum form form, const struct sent *sent,
+/* Writes the last line. load_duration is the time in the queue, since the model is always loaded.
+ */
+static void last_line(struct sp_serve_response *r, enum endpoint endpoint, const struct sent *sent,
                       const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
     bool cut = sp_serve_is_truncated(result);
 
     begin_line(out, r->serve);
-    write_text(out, form, sent);
+    write_text(out, endpoint, sent);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
     sp_json_out_u64(out, "total_duration", ns(r->seconds));
@@ -267,7 +268,8 @@ static void begin(struct sp_serve_response *r)
     (void)r;
 }
 
-static void piece(struct sp_serve_response *r, enum form form, const struct sp_chat_part *p)
+static void write_part(struct sp_serve_response *r, enum endpoint endpoint,
+                       const struct sp_chat_part *p)
 {
     struct sent sent = {.content = NULL};
 
@@ -283,7 +285,7 @@ static void piece(struct sp_serve_response *r, enum form form, const struct sp_c
         sent.n_content = p->size;
     }
     begin_line(&r->out, r->serve);
-    write_text(&r->out, form, &sent);
+    write_text(&r->out, endpoint, &sent);
     sp_json_out_bool(&r->out, "done", false);
     end_line(&r->out);
 }
@@ -294,17 +296,18 @@ static void broken(struct sp_serve_response *r, int status, const char *sentence
     fputc('\n', r->out.file);
 }
 
-static void chat_piece(struct sp_serve_response *r, const struct sp_chat_part *p)
+static void chat_part(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
-    piece(r, CHAT, p);
+    write_part(r, CHAT, p);
 }
 
-static void text_piece(struct sp_serve_response *r, const struct sp_chat_part *p)
+static void text_part(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
-    piece(r, TEXT, p);
+    write_part(r, TEXT, p);
 }
 
-static void whole(struct sp_serve_response *r, enum form form, const struct sp_result *result)
+static void whole(struct sp_serve_response *r, enum endpoint endpoint,
+                  const struct sp_result *result)
 {
     const struct sp_chat_answer *message = r->message;
     const struct sent sent = {
@@ -316,7 +319,7 @@ static void whole(struct sp_serve_response *r, enum form form, const struct sp_r
         .n_calls = message->n_calls,
     };
 
-    last_line(r, form, &sent, result);
+    last_line(r, endpoint, &sent, result);
 }
 
 static const struct sent none = {.content = NULL};
@@ -365,7 +368,7 @@ const struct sp_serve_api sp_serve_ollama_chat = {
     .stream_type = "application/x-ndjson",
     .read = read_chat,
     .begin = begin,
-    .piece = chat_piece,
+    .part = chat_part,
     .end = end_chat,
     .whole = whole_chat,
     .broken = broken,
@@ -376,7 +379,7 @@ const struct sp_serve_api sp_serve_ollama_text = {
     .stream_type = "application/x-ndjson",
     .read = read_generate,
     .begin = begin,
-    .piece = text_piece,
+    .part = text_part,
     .end = end_text,
     .whole = whole_text,
     .broken = broken,

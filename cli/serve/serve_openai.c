@@ -12,7 +12,7 @@ static const struct sp_request_setting sampling[] = {
     {"presence_penalty", "presence_penalty"},
     {"frequency_penalty", "frequency_penalty"},
     {"seed", "seed"},
-    /* Not OpenAI's, but what other servers of its API take. */
+    /* Extensions that other servers with this API accept. */
     {"top_k", "top_k"},
     {"min_p", "min_p"},
     {"typical_p", "typical_p"},
@@ -54,7 +54,7 @@ static enum sp_status read_stream(struct sp_serve_request *request, struct sp_er
         (st = sp_serve_read_object(&options, request->body, "stream_options", err))) {
         return st;
     }
-    return sp_json_get_bool(options, "include_usage", &request->tell_usage, err);
+    return sp_json_get_bool(options, "include_usage", &request->include_usage, err);
 }
 
 enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
@@ -76,7 +76,7 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
     return SP_OK;
 }
 
-/* After the prompts. */
+/* Reads the number of answers; must be called after the prompts are read. */
 static enum sp_status read_n(struct sp_serve_request *request, struct sp_err *err)
 {
     int64_t n = 1;
@@ -158,7 +158,7 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
     return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
 }
 
-/* A text or token ids. */
+/* Reads a prompt: a string or an array of token ids. */
 static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct sp_json *prompt,
                                   struct sp_err *err)
 {
@@ -175,7 +175,7 @@ static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct s
     return SP_OK;
 }
 
-/* One, or an array of them. */
+/* Reads one prompt or an array of prompts. */
 static enum sp_status read_prompts(struct sp_serve_request *request, const struct sp_json *prompt,
                                    struct sp_err *err)
 {

@@ -1,5 +1,5 @@
-/* The OpenAI API: what it asks (serve_openai.c), and how it is told an answer
- * (serve_openai_out.c). What its Responses API shares with it stands here, too. */
+/* The OpenAI API: its requests (serve_openai.c), its responses (serve_openai_out.c), and what its
+ * chat, completions and Responses APIs share. */
 #ifndef SP_CLI_SERVE_SERVE_OPENAI_H
 #define SP_CLI_SERVE_SERVE_OPENAI_H
 
@@ -13,18 +13,19 @@ enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request,
 
 /* ---- shared by its APIs ---- */
 
-/* How to sample, and the length of the answer, by the members of `limits`, which are not 0. */
+/* Reads the sampling settings, and the length limit from the members of `limits`; a limit of 0 is
+ * rejected. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
                                                            const struct sp_request_setting *limits,
                                                            struct sp_err *err);
-/* The body's chat_template_kwargs. */
+/* Reads the body's chat_template_kwargs. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request,
                                                          struct sp_err *err);
-/* A level of thinking, the member `key`. */
+/* Reads the level of reasoning effort from the member `key`. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
                                                          const struct sp_json *object,
                                                          const char *key, struct sp_err *err);
-/* There is a template for conversations. */
+/* Fails if the file has no chat template. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve,
                                                             struct sp_err *err);
 

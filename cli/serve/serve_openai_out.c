@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum form { CHAT, TEXT };
+enum endpoint { CHAT, TEXT };
 
 void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sentence)
 {
@@ -31,7 +31,7 @@ static void write_bytes(struct sp_json_out *out, const char *text, size_t size)
     sp_json_out_end(out, ']');
 }
 
-/* Members of an object that is begun. */
+/* Writes the members of a token into an object that the caller has opened. */
 static void write_choice(struct sp_json_out *out, const char *bytes, size_t size, float logprob)
 {
     sp_json_out_string(out, "token", bytes, size);
@@ -81,7 +81,8 @@ static void write_chat_logprobs(struct sp_serve_response *r)
     sp_json_out_end(out, '}');
 }
 
-/* Alternatives as members by their text: of two that read alike the likelier one. */
+/* Writes alternatives as members named by their text; of two with equal text the more likely one
+ * is written. */
 static void write_alternatives(struct sp_serve_response *r, const struct sp_serve_logprob *t)
 {
     char *texts[SP_SERVE_MAX_TOP] = {0};
@@ -135,11 +136,11 @@ static void write_text_logprobs(struct sp_serve_response *r)
     sp_json_out_end(out, '}');
 }
 
-static void write_logprobs(struct sp_serve_response *r, enum form form)
+static void write_logprobs(struct sp_serve_response *r, enum endpoint endpoint)
 {
     if (!r->request->logprobs || r->n_tokens == 0) {
         sp_json_out_text(&r->out, "logprobs", NULL);
-    } else if (form == CHAT) {
+    } else if (endpoint == CHAT) {
         write_chat_logprobs(r);
     } else {
         write_text_logprobs(r);
@@ -175,7 +176,7 @@ static void write_rates(struct sp_json_out *out, const char *const names[4], siz
     sp_json_out_double(out, names[3], seconds > 0 ? (double)n / seconds : 0);
 }
 
-/* As llama-server has it: prompt_n are the tokens that were not cached. */
+/* Writes "timings" as llama-server does: prompt_n counts the tokens that were not cached. */
 static void write_timings(struct sp_json_out *out, const struct sp_result *r)
 {
     static const char *const prompt[] = {"prompt_n", "prompt_ms", "prompt_per_token_ms",
@@ -201,13 +202,13 @@ static const char *reason(const struct sp_serve_response *r, const struct sp_res
     return r->message->n_calls > 0 ? "tool_calls" : "stop";
 }
 
-static void begin_object(struct sp_serve_response *r, enum form form, const char *kind)
+static void begin_object(struct sp_serve_response *r, enum endpoint endpoint, const char *kind)
 {
     struct sp_json_out *out = &r->out;
     const struct sp_serve *serve = r->serve;
     char id[SP_SERVE_ID_SIZE];
 
-    sp_serve_id(id, form == CHAT ? "chatcmpl-" : "cmpl-", r);
+    sp_serve_id(id, endpoint == CHAT ? "chatcmpl-" : "cmpl-", r);
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "id", id);
     sp_json_out_text(out, "object", kind);
@@ -217,13 +218,14 @@ static void begin_object(struct sp_serve_response *r, enum form form, const char
     sp_json_out_text(out, "system_fingerprint", id);
 }
 
-static void begin_chunk(struct sp_serve_response *r, enum form form)
+static void begin_chunk(struct sp_serve_response *r, enum endpoint endpoint)
 {
     fputs("data: ", r->out.file);
-    begin_object(r, form, form == CHAT ? "chat.completion.chunk" : "text_completion");
+    begin_object(r, endpoint, endpoint == CHAT ? "chat.completion.chunk" : "text_completion");
 }
 
-/* A call, or what a stream tells of it at a time: index SIZE_MAX is not told, nor a NULL. */
+/* Writes a tool call, or the members of it that a chunk of a stream contains: an index of SIZE_MAX
+ * and a NULL are left out. */
 static void write_call(struct sp_json_out *out, size_t index, const char *id, const char *name,
                        const char *arguments, size_t size)
 {
@@ -240,17 +242,18 @@ static void write_call(struct sp_json_out *out, size_t index, const char *id, co
     sp_json_out_end(out, '}');
 }
 
-/* What a chunk tells. */
+/* The contents of a chunk of a stream. */
 struct delta {
     bool first;
-    const struct sp_chat_part *piece; /* NULL: none; of a call: its head, */
-    bool arguments;                   /* or these */
-    const struct sp_result *result;   /* NULL: more is to come */
+    const struct sp_chat_part
+        *part;      /* part of the answer; NULL: none; for a call: its id and name */
+    bool arguments; /* write the call's arguments instead of its id and name */
+    const struct sp_result *result; /* NULL: the answer has not ended */
 };
 
 static void write_chat_delta(struct sp_serve_response *r, const struct delta *d)
 {
-    const struct sp_chat_part *p = d->piece;
+    const struct sp_chat_part *p = d->part;
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "delta", '{');
@@ -273,23 +276,22 @@ static void write_chat_delta(struct sp_serve_response *r, const struct delta *d)
     sp_json_out_end(out, '}');
 }
 
-static void write_delta(struct sp_serve_response *r, enum form form, const struct delta *d)
+static void write_delta(struct sp_serve_response *r, enum endpoint endpoint, const struct delta *d)
 {
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "choices", '[');
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "index", r->answer);
-    if (form == CHAT) {
+    if (endpoint == CHAT) {
         write_chat_delta(r, d);
     } else {
-        sp_json_out_string(out, "text", d->piece ? d->piece->text : "",
-                           d->piece ? d->piece->size : 0);
+        sp_json_out_string(out, "text", d->part ? d->part->text : "", d->part ? d->part->size : 0);
     }
-    if (d->arguments) { /* its tokens were told with its head */
+    if (d->arguments) { /* the tokens were sent in the chunk with the call's name */
         sp_json_out_text(out, "logprobs", NULL);
     } else {
-        write_logprobs(r, form);
+        write_logprobs(r, endpoint);
     }
     sp_json_out_text(out, "finish_reason", d->result ? reason(r, d->result) : NULL);
     sp_json_out_end(out, '}');
@@ -303,29 +305,30 @@ static void end_chunk(struct sp_serve_response *r)
     r->out.comma = false;
 }
 
-static void chunk(struct sp_serve_response *r, enum form form, const struct delta *d)
+static void chunk(struct sp_serve_response *r, enum endpoint endpoint, const struct delta *d)
 {
-    begin_chunk(r, form);
-    write_delta(r, form, d);
-    if (r->request->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
+    begin_chunk(r, endpoint);
+    write_delta(r, endpoint, d);
+    if (r->request->include_usage) sp_json_out_text(&r->out, "usage", NULL);
     end_chunk(r);
 }
 
-static void end_stream(struct sp_serve_response *r, enum form form, const struct sp_result *result)
+static void end_stream(struct sp_serve_response *r, enum endpoint endpoint,
+                       const struct sp_result *result)
 {
     const struct delta last = {.result = result};
 
-    begin_chunk(r, form);
-    write_delta(r, form, &last);
-    if (r->request->tell_usage) sp_json_out_text(&r->out, "usage", NULL);
+    begin_chunk(r, endpoint);
+    write_delta(r, endpoint, &last);
+    if (r->request->include_usage) sp_json_out_text(&r->out, "usage", NULL);
     write_timings(&r->out, result);
     end_chunk(r);
 }
 
-static void close_stream(struct sp_serve_response *r, enum form form)
+static void close_stream(struct sp_serve_response *r, enum endpoint endpoint)
 {
-    if (r->request->tell_usage) {
-        begin_chunk(r, form);
+    if (r->request->include_usage) {
+        begin_chunk(r, endpoint);
         sp_json_out_begin(&r->out, "choices", '[');
         sp_json_out_end(&r->out, ']');
         write_usage(&r->out, r->usage);
@@ -334,7 +337,7 @@ static void close_stream(struct sp_serve_response *r, enum form form)
     fputs("data: [DONE]\n\n", r->out.file);
 }
 
-/* Content is null where calls stand in its place. */
+/* Writes the message; its content is null if it consists of calls only. */
 static void write_message(struct sp_serve_response *r)
 {
     const struct sp_chat_answer *message = r->message;
@@ -362,32 +365,35 @@ static void write_message(struct sp_serve_response *r)
     sp_json_out_end(out, '}');
 }
 
-/* A choice, of several or alone. */
-static void whole(struct sp_serve_response *r, enum form form, const struct sp_result *result)
+/* Writes the response to a request for one answer, or one choice of several. */
+static void whole(struct sp_serve_response *r, enum endpoint endpoint,
+                  const struct sp_result *result)
 {
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "index", r->answer);
-    if (form == CHAT) {
+    if (endpoint == CHAT) {
         write_message(r);
     } else {
         sp_json_out_string(out, "text", result->text, result->text_size);
     }
-    write_logprobs(r, form);
+    write_logprobs(r, endpoint);
     sp_json_out_text(out, "finish_reason", reason(r, result));
     sp_json_out_end(out, '}');
 }
 
-/* Where there are several there is no one time for them. */
-static void close_whole(struct sp_serve_response *r, enum form form, const struct sp_result *last)
+/* Writes the response with several choices; without timings, which exist for single answers only.
+ */
+static void close_whole(struct sp_serve_response *r, enum endpoint endpoint,
+                        const struct sp_result *last)
 {
     struct sp_json_out *out = &r->out;
 
-    begin_object(r, form, form == CHAT ? "chat.completion" : "text_completion");
+    begin_object(r, endpoint, endpoint == CHAT ? "chat.completion" : "text_completion");
     sp_json_out_begin(out, "choices", '[');
     for (size_t i = 0; i < r->n_answers; i++)
-        sp_json_out_written(out, NULL, r->wholes[i].at, r->wholes[i].len);
+        sp_json_out_written(out, NULL, r->outputs[i].at, r->outputs[i].len);
     sp_json_out_end(out, ']');
     write_usage(out, r->usage);
     if (r->n_answers == 1) write_timings(out, last);
@@ -395,12 +401,13 @@ static void close_whole(struct sp_serve_response *r, enum form form, const struc
     fputc('\n', out->file);
 }
 
-static void close_all(struct sp_serve_response *r, enum form form, const struct sp_result *last)
+static void close_all(struct sp_serve_response *r, enum endpoint endpoint,
+                      const struct sp_result *last)
 {
     if (r->request->stream) {
-        close_stream(r, form);
+        close_stream(r, endpoint);
     } else {
-        close_whole(r, form, last);
+        close_whole(r, endpoint, last);
     }
 }
 
@@ -414,7 +421,7 @@ static void broken(struct sp_serve_response *r, int status, const char *sentence
 static void begin_chat(struct sp_serve_response *r)
 {
     const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
-    const struct delta first = {.first = true, .piece = &empty};
+    const struct delta first = {.first = true, .part = &empty};
 
     chunk(r, CHAT, &first);
 }
@@ -424,17 +431,17 @@ static void begin_text(struct sp_serve_response *r)
     (void)r;
 }
 
-static void chat_piece(struct sp_serve_response *r, const struct sp_chat_part *piece)
+static void chat_part(struct sp_serve_response *r, const struct sp_chat_part *part)
 {
-    const struct delta head = {.piece = piece}, arguments = {.piece = piece, .arguments = true};
+    const struct delta head = {.part = part}, arguments = {.part = part, .arguments = true};
 
     chunk(r, CHAT, &head);
-    if (piece->kind == SP_CHAT_TOOL_CALL) chunk(r, CHAT, &arguments);
+    if (part->kind == SP_CHAT_TOOL_CALL) chunk(r, CHAT, &arguments);
 }
 
-static void text_piece(struct sp_serve_response *r, const struct sp_chat_part *piece)
+static void text_part(struct sp_serve_response *r, const struct sp_chat_part *part)
 {
-    const struct delta text = {.piece = piece};
+    const struct delta text = {.part = part};
 
     chunk(r, TEXT, &text);
 }
@@ -473,7 +480,7 @@ const struct sp_serve_api sp_serve_openai_chat = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_chat,
     .begin = begin_chat,
-    .piece = chat_piece,
+    .part = chat_part,
     .end = end_chat,
     .whole = whole_chat,
     .close = close_chat,
@@ -485,7 +492,7 @@ const struct sp_serve_api sp_serve_openai_text = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_text,
     .begin = begin_text,
-    .piece = text_piece,
+    .part = text_part,
     .end = end_text,
     .whole = whole_text,
     .close = close_text,

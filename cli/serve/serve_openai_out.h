@@ -1,13 +1,13 @@
-/* OpenAI's chat and completions APIs: answers and errors. */
+/* OpenAI's chat and completions APIs: responses and errors. */
 #ifndef SP_CLI_SERVE_SERVE_OPENAI_OUT_H
 #define SP_CLI_SERVE_SERVE_OPENAI_OUT_H
 
 #include "cli/serve/serve.h"
 
-/* {"error": {"message": ...}} */
+/* Writes {"error": {"message": ...}}. */
 void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sentence);
 
-/* Elements of an array: tokens, their log-probabilities, and the alternatives. */
+/* Writes the elements of an array: tokens with their log-probabilities and alternatives. */
 void sp_serve_openai_write_tokens(struct sp_serve_response *response,
                                   const struct sp_serve_logprob *tokens, size_t n);
 

@@ -1,12 +1,12 @@
-/* Whose requests are answered: a page that a browser shows may send some to this machine, in its
- * user's name. */
+/* Decides which requests are accepted: a page in a browser may send requests to this machine on
+ * behalf of its user. */
 #include "cli/serve/serve_origin.h"
 #include "cli/serve/serve.h"
 
 #include <string.h>
 #include <strings.h>
 
-/* Is it a name or number of this machine, whatever its port? */
+/* True if `host` names this machine, with any port. */
 static bool is_local(const struct sp_serve *s, const char *host)
 {
     const char *const names[] = {"localhost", "127.0.0.1", "[::1]", s->host};

@@ -14,10 +14,10 @@ void sp_serve_prompt_release(struct sp_serve_prompt *prompt)
 /* ---- conversations ----------------------------------------------------------------------------
  */
 
-/* What a chat is asked for. */
+/* The options of a chat prompt. */
 struct chat_request {
     struct sp_chat_request request;
-    char *texts[5]; /* JSON that it borrows; owned */
+    char *texts[5]; /* JSON texts that the options borrow; owned */
     size_t n_texts;
     uint32_t stop_ids[SP_MAX_STOPS];
 };
@@ -50,10 +50,10 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
         .is_think_set = request->is_think_set,
         .think = request->think,
         .think_level = request->think_level,
-        .prefix = request->begun.at,
-        .prefix_size = request->begun.len,
+        .prefix = request->partial.at,
+        .prefix_size = request->partial.len,
         .response_format = request->grammar,
-        .strict_calls = request->hold_calls,
+        .strict_calls = request->constrain_calls,
         .must_call = request->must_call,
         .function = request->function,
         .one_call = request->one_call,
@@ -70,7 +70,7 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
     return print(&to->suffix, r, request->suffix, err);
 }
 
-/* The chat of the request's own template, or the file's. */
+/* *out = the chat of the request's own template or of the file's. */
 static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prompt *p,
                                 const struct sp_serve_request *request,
                                 const struct sp_generation *g, struct sp_err *err)

@@ -6,12 +6,12 @@
 #include <string.h>
 #include <time.h>
 
-/* How often a thread that waits looks whether its client is still there. */
-#define LOOK_SECONDS 0.05
+/* The interval at which a waiting thread polls its client's connection. */
+#define POLL_SECONDS 0.05
 
 struct sp_serve_queue {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* anything below, or a job */
+    pthread_cond_t changed; /* signalled when a field below or a job changes */
     struct sp_serve_job *first, **last;
     size_t n_waiting, max_waiting;
     uint64_t n_taken;
@@ -51,7 +51,7 @@ static void unlock(struct sp_serve_queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
-static void unlock_and_tell(struct sp_serve_queue *q)
+static void unlock_and_signal(struct sp_serve_queue *q)
 {
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
@@ -61,7 +61,7 @@ void sp_serve_queue_stop(struct sp_serve_queue *q)
 {
     lock(q);
     q->stopped = true;
-    unlock_and_tell(q);
+    unlock_and_signal(q);
 }
 
 enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve_job *job)
@@ -80,11 +80,11 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve
         q->last = &job->next;
         q->n_waiting++;
     }
-    unlock_and_tell(q);
+    unlock_and_signal(q);
     return entry;
 }
 
-/* Nothing is or will be done for it. */
+/* True if no work on the job is running or pending. */
 static bool has_ended(const struct sp_serve_job *job)
 {
     return !job->is_queued && job->n_running == 0;
@@ -103,33 +103,34 @@ static void take_out(struct sp_serve_queue *q, struct sp_serve_job *job)
     q->n_waiting--;
 }
 
-/* A while, or until something changed. False: the client has gone. */
+/* Waits until something has changed or the interval has passed. Returns false if the client has
+ * gone. */
 static bool wait_a_while(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     struct timespec until;
     double now;
 
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += (long)(LOOK_SECONDS * 1e9);
+    until.tv_nsec += (long)(POLL_SECONDS * 1e9);
     if (until.tv_nsec >= 1000000000L) {
         until.tv_nsec -= 1000000000L;
         until.tv_sec++;
     }
     pthread_cond_timedwait(&q->changed, &q->lock, &until);
     now = sp_seconds();
-    if (now - job->looked_at < LOOK_SECONDS) return true;
-    job->looked_at = now;
+    if (now - job->polled_at < POLL_SECONDS) return true;
+    job->polled_at = now;
     return !sp_http_is_gone(job->connection);
 }
 
 int sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
-    bool there = true;
+    bool connected = true;
     int status;
 
     lock(q);
-    while (there && job->status == 0 && !has_ended(job))
-        there = wait_a_while(q, job);
+    while (connected && job->status == 0 && !has_ended(job))
+        connected = wait_a_while(q, job);
     status = job->status;
     unlock(q);
     return status;
@@ -137,37 +138,37 @@ int sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job)
 
 bool sp_serve_queue_wait_end(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
-    bool there = true;
+    bool connected = true;
 
     lock(q);
-    while (there && !has_ended(job))
-        there = wait_a_while(q, job);
+    while (connected && !has_ended(job))
+        connected = wait_a_while(q, job);
     unlock(q);
-    return there;
+    return connected;
 }
 
 long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, char *to, size_t size)
 {
-    bool there = true;
+    bool connected = true;
     size_t n = 0;
 
     lock(q);
-    while (there && job->n_sent == job->out.len && !has_ended(job))
-        there = wait_a_while(q, job);
-    if (there) {
+    while (connected && job->n_sent == job->out.len && !has_ended(job))
+        connected = wait_a_while(q, job);
+    if (connected) {
         n = job->out.len - job->n_sent;
         if (n > size) n = size;
         if (n > 0) memcpy(to, job->out.at + job->n_sent, n);
         job->n_sent += n;
     }
     unlock(q);
-    return there ? (long)n : -1;
+    return connected ? (long)n : -1;
 }
 
 void sp_serve_queue_leave(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     lock(q);
-    job->left = true;
+    job->aborted = true;
     take_out(q, job);
     while (!has_ended(job))
         pthread_cond_wait(&q->changed, &q->lock);
@@ -200,7 +201,7 @@ bool sp_serve_queue_is_abandoned(struct sp_serve_queue *q, const struct sp_serve
     bool abandoned;
 
     lock(q);
-    abandoned = job->left || job->failed || q->stopped;
+    abandoned = job->aborted || job->failed || q->stopped;
     unlock(q);
     return abandoned;
 }
@@ -220,30 +221,30 @@ void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, co
 {
     lock(q);
     if (!job->failed && job->status == 0) {
-        if (sp_strbuf_append(&job->out, text, size, NULL)) job->left = true;
+        if (sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
         job->status = 200;
     }
-    unlock_and_tell(q);
+    unlock_and_signal(q);
 }
 
 void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
                           size_t size)
 {
     lock(q);
-    if (!job->failed && sp_strbuf_append(&job->out, text, size, NULL)) job->left = true;
-    unlock_and_tell(q);
+    if (!job->failed && sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
+    unlock_and_signal(q);
 }
 
-bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job *job, bool *begun)
+bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job *job, bool *started)
 {
     bool first;
 
     lock(q);
     first = !job->failed;
     job->failed = true;
-    *begun = job->status == 200;
+    *started = job->status == 200;
     take_out(q, job);
-    unlock_and_tell(q);
+    unlock_and_signal(q);
     return first;
 }
 
@@ -251,9 +252,9 @@ void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int
                          const char *text, size_t size)
 {
     lock(q);
-    if (sp_strbuf_append(&job->out, text, size, NULL)) job->left = true;
+    if (sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
     if (job->status == 0) job->status = status;
-    unlock_and_tell(q);
+    unlock_and_signal(q);
 }
 
 bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
@@ -272,7 +273,7 @@ bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
 void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text)
 {
     lock(q);
-    if (sp_strbuf_append(&job->about, text, strlen(text), NULL)) job->left = true;
+    if (sp_strbuf_append(&job->log_line, text, strlen(text), NULL)) job->aborted = true;
     unlock(q);
 }
 
@@ -280,5 +281,5 @@ void sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     lock(q);
     job->n_running--;
-    unlock_and_tell(q);
+    unlock_and_signal(q);
 }

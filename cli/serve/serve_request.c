@@ -9,7 +9,7 @@ void sp_serve_request_release(struct sp_serve_request *request)
     sp_settings_release(&request->settings);
     sp_template_free(request->template);
     sp_grammar_close(request->grammar);
-    sp_strbuf_release(&request->begun);
+    sp_strbuf_release(&request->partial);
     for (size_t i = 0; i < request->n_prompts; i++)
         sp_ids_release(&request->prompts[i].ids);
     free(request->prompts);

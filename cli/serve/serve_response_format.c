@@ -1,4 +1,4 @@
-/* The form that a client wants its answer in, in the words of each API. */
+/* Reads the response format of a request from the members of each API. */
 #include "cli/serve/serve_response_format.h"
 #include "cli/chat/response_format.h"
 #include "cli/serve/serve_request.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One form an answer. */
+/* Sets the grammar of the request, which may have only one. */
 static enum sp_status take(struct sp_serve_request *request, struct sp_grammar *grammar,
                            const char *key, struct sp_err *err)
 {
@@ -53,15 +53,15 @@ static enum sp_status take_gbnf(struct sp_serve_request *request, const struct s
     return take(request, grammar, key, err);
 }
 
-/* The names of a form's members, for errors. */
-struct form_keys {
-    const char *format, *schema, *wrapped; /* wrapped: of the type json_schema */
+/* The names of a response format's members, for error messages. */
+struct format_keys {
+    const char *format, *schema, *wrapped; /* wrapped: name of the schema inside type json_schema */
 };
 
-/* {"type": "text"}, {"type": "json_object"}, the latter also with llama-server's "schema", or
+/* Reads {"type": "text"}, {"type": "json_object"}, optionally with llama-server's "schema", or
  * {"type": "json_schema"}, whose schema is in `inner`. */
 static enum sp_status read_format(struct sp_serve_request *request, const struct sp_json *format,
-                                  const struct sp_json *inner, const struct form_keys *keys,
+                                  const struct sp_json *inner, const struct format_keys *keys,
                                   struct sp_err *err)
 {
     const char *type = sp_json_to_string(sp_json_get(format, "type"), NULL);
@@ -85,8 +85,8 @@ static enum sp_status read_format(struct sp_serve_request *request, const struct
 enum sp_status sp_serve_responses_read_response_format(struct sp_serve_request *request,
                                                        struct sp_err *err)
 {
-    static const struct form_keys keys = {"text.format", "text.format.schema",
-                                          "text.format.schema"};
+    static const struct format_keys keys = {"text.format", "text.format.schema",
+                                            "text.format.schema"};
     const struct sp_json *format = sp_json_get(sp_json_get(request->body, "text"), "format");
 
     return format ? read_format(request, format, format, &keys, err) : SP_OK;
@@ -95,8 +95,8 @@ enum sp_status sp_serve_responses_read_response_format(struct sp_serve_request *
 enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *request,
                                                     struct sp_err *err)
 {
-    static const struct form_keys keys = {"response_format", "response_format.schema",
-                                          "response_format.json_schema.schema"};
+    static const struct format_keys keys = {"response_format", "response_format.schema",
+                                            "response_format.json_schema.schema"};
     const struct sp_json *format = sp_json_get(request->body, "response_format");
     const struct sp_json *gbnf = sp_json_get(request->body, "grammar");
     const struct sp_json *schema = sp_json_get(request->body, "json_schema");
@@ -125,14 +125,14 @@ enum sp_status sp_serve_ollama_read_response_format(struct sp_serve_request *req
     return take(request, grammar, "format", err);
 }
 
-/* The older name is that of its first releases. */
+/* Reads output_config.format, or output_format as the API's first releases name it. */
 enum sp_status sp_serve_anthropic_read_response_format(struct sp_serve_request *request,
                                                        struct sp_err *err)
 {
-    static const struct form_keys keys = {"output_config.format", "output_config.format.schema",
-                                          "output_config.format.schema"},
-                                  old_keys = {"output_format", "output_format.schema",
-                                              "output_format.schema"};
+    static const struct format_keys keys = {"output_config.format", "output_config.format.schema",
+                                            "output_config.format.schema"},
+                                    old_keys = {"output_format", "output_format.schema",
+                                                "output_format.schema"};
     const struct sp_json *format =
         sp_json_get(sp_json_get(request->body, "output_config"), "format");
     const struct sp_json *old = sp_json_get(request->body, "output_format");

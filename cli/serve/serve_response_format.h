@@ -4,9 +4,9 @@
 
 #include "cli/serve/serve_request.h"
 
-/* Set request->grammar from OpenAI's `response_format` and llama-server's `grammar` and
- * `json_schema`; the Responses API's `text.format`; ollama's `format`; Anthropic's `output_format`
- * or `output_config`. */
+/* Each function sets request->grammar from the members of one API: OpenAI's `response_format` and
+ * llama-server's `grammar` and `json_schema`; the Responses API's `text.format`; ollama's
+ * `format`; Anthropic's `output_format` or `output_config`. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *request,
                                                                   struct sp_err *err);
 SP_MUST_CHECK enum sp_status

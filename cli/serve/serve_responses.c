@@ -1,6 +1,6 @@
 /* OpenAI's Responses API: the settings of a request, and the functions of the API.
  *
- * Nothing is kept between requests: each brings its whole conversation.
+ * The server stores nothing between requests: each one carries its whole conversation.
  * https://platform.openai.com/docs/api-reference/responses */
 #include "cli/serve/serve_openai.h"
 #include "cli/serve/serve_messages.h"
@@ -45,7 +45,7 @@ static const struct sp_serve_refusal text_refusals[] = {
     {NULL, NULL, NULL},
 };
 
-/* *object = a member that is an object; NULL: it is not there. */
+/* *object = a member that is an object; NULL: absent. */
 static enum sp_status read_object(const struct sp_json **object, const struct sp_json *body,
                                   const char *key, const struct sp_serve_refusal *rows,
                                   struct sp_err *err)
@@ -62,7 +62,8 @@ static enum sp_status read_object(const struct sp_json **object, const struct sp
     return SP_OK;
 }
 
-/* Thoughts are told whole, as their own summary where one is asked for. */
+/* Reads the options of reasoning. If a summary is requested, the whole reasoning is sent as the
+ * summary. */
 static enum sp_status read_reasoning(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *reasoning = NULL, *summary;
@@ -150,7 +151,7 @@ const struct sp_serve_api sp_serve_responses = {
     .read = read_request,
     .begin = sp_serve_responses_begin,
     .wait = sp_serve_responses_wait,
-    .piece = sp_serve_responses_piece,
+    .part = sp_serve_responses_part,
     .end = sp_serve_responses_end,
     .whole = write_whole,
     .broken = sp_serve_responses_broken,

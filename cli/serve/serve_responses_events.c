@@ -1,7 +1,7 @@
-/* A response as it comes: numbered events, each with its name.
+/* Writes a response as a stream of numbered, named events.
  *
- * An item is begun by its first piece, and ends where another one begins or the answer ends: until
- * then its last piece may be to come. A call that comes whole ends at once. */
+ * An item starts with its first part and ends when another item starts or the answer ends, since
+ * until then more text of it may arrive. A call that arrives whole ends at once. */
 #include "cli/serve/serve_responses_events.h"
 #include "cli/serve/serve_job.h"
 #include "cli/serve/serve_openai_out.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* Between the two the members of the event are written. */
+/* Begins an event, whose members the caller writes; end_event ends it. */
 static struct sp_json_out *begin_event(struct sp_serve_response *r, const char *type)
 {
     fprintf(r->out.file, "event: %s\ndata: ", type);
@@ -26,29 +26,29 @@ static void end_event(struct sp_serve_response *r)
     fputs("\n\n", r->out.file);
 }
 
-/* An event of the whole response. */
-static void tell_response(struct sp_serve_response *r, const char *type,
-                          const struct sp_result *result, const char *sentence)
+/* Writes an event that contains the whole response. */
+static void write_response_event(struct sp_serve_response *r, const char *type,
+                                 const struct sp_result *result, const char *sentence)
 {
     begin_event(r, type);
     sp_serve_responses_write(r, "response", result, sentence);
     end_event(r);
 }
 
-/* An event of an item. */
-static void tell_item(struct sp_serve_response *r, const char *type, size_t part,
-                      const char *status, bool begun)
+/* Writes an event that contains an item. */
+static void write_item_event(struct sp_serve_response *r, const char *type, size_t part,
+                             const char *status, bool partial)
 {
     sp_json_out_u64(begin_event(r, type), "output_index", part);
-    sp_serve_responses_write_item(r, "item", part, status, begun);
+    sp_serve_responses_write_item(r, "item", part, status, partial);
     end_event(r);
 }
 
-/* The names of the events of a part, and of the index of its one content; of calls NULL: they have
- * no contents. */
+/* The names of the events of a part, and of the index of its only content; NULL for calls, which
+ * have no contents. */
 struct names {
-    const char *delta, *done, *text;       /* text: the member of `done` */
-    const char *added, *part_done, *index; /* of its content */
+    const char *delta, *done, *text; /* text: the member that holds the text in the `done` event */
+    const char *added, *part_done, *index; /* events and index of the content */
 };
 
 static const struct names *names_of(const struct sp_serve_response *r, size_t part)
@@ -85,7 +85,7 @@ static const struct names *names_of(const struct sp_serve_response *r, size_t pa
     }
 }
 
-/* An event of what an item holds. */
+/* Begins an event of the contents of an item. */
 static struct sp_json_out *begin_part_event(struct sp_serve_response *r, const char *type,
                                             size_t part)
 {
@@ -99,10 +99,11 @@ static struct sp_json_out *begin_part_event(struct sp_serve_response *r, const c
     return out;
 }
 
-static void tell_content(struct sp_serve_response *r, const char *type, size_t part, bool begun)
+static void write_content_event(struct sp_serve_response *r, const char *type, size_t part,
+                                bool partial)
 {
     begin_part_event(r, type, part);
-    sp_serve_responses_write_content(r, "part", part, begun);
+    sp_serve_responses_write_content(r, "part", part, partial);
     end_event(r);
 }
 
@@ -110,19 +111,19 @@ static void begin_part(struct sp_serve_response *r, size_t part)
 {
     const char *added = names_of(r, part)->added;
 
-    tell_item(r, "response.output_item.added", part, "in_progress", true);
-    if (added != NULL) tell_content(r, added, part, true);
-    r->n_begun = part + 1;
+    write_item_event(r, "response.output_item.added", part, "in_progress", true);
+    if (added != NULL) write_content_event(r, added, part, true);
+    r->n_started = part + 1;
     r->is_open = true;
 }
 
-static void tell_delta(struct sp_serve_response *r, const struct sp_chat_part *piece)
+static void write_delta_event(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
     size_t part = r->message->n_segments - 1;
 
-    sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", piece->text,
-                       piece->size);
-    if (piece->kind == SP_CHAT_CONTENT) {
+    sp_json_out_string(begin_part_event(r, names_of(r, part)->delta, part), "delta", p->text,
+                       p->size);
+    if (p->kind == SP_CHAT_CONTENT) {
         sp_json_out_begin(&r->out, "logprobs", '[');
         sp_serve_openai_write_tokens(r, r->tokens, r->n_tokens);
         sp_json_out_end(&r->out, ']');
@@ -130,10 +131,10 @@ static void tell_delta(struct sp_serve_response *r, const struct sp_chat_part *p
     end_event(r);
 }
 
-/* The last part that was begun. */
+/* Ends the last part that was started. */
 static void end_part(struct sp_serve_response *r, const char *status)
 {
-    size_t part = r->n_begun - 1, size;
+    size_t part = r->n_started - 1, size;
     const struct names *names;
     const char *text;
 
@@ -147,31 +148,32 @@ static void end_part(struct sp_serve_response *r, const char *status)
         sp_json_out_text(&r->out, "name", r->message->calls[r->message->segments[part].at].name);
     }
     end_event(r);
-    if (names->part_done != NULL) tell_content(r, names->part_done, part, false);
-    tell_item(r, "response.output_item.done", part, status, false);
+    if (names->part_done != NULL) write_content_event(r, names->part_done, part, false);
+    write_item_event(r, "response.output_item.done", part, status, false);
     r->is_open = false;
 }
 
 void sp_serve_responses_begin(struct sp_serve_response *r)
 {
-    tell_response(r, "response.created", NULL, NULL);
-    tell_response(r, "response.in_progress", NULL, NULL);
+    write_response_event(r, "response.created", NULL, NULL);
+    write_response_event(r, "response.in_progress", NULL, NULL);
 }
 
-/* Clients that hear of no event for long take the stream for dead. */
+/* Sends an event to keep the connection alive, since clients close a stream that is silent for
+ * long. */
 void sp_serve_responses_wait(struct sp_serve_response *r)
 {
-    tell_response(r, "response.in_progress", NULL, NULL);
+    write_response_event(r, "response.in_progress", NULL, NULL);
 }
 
-void sp_serve_responses_piece(struct sp_serve_response *r, const struct sp_chat_part *piece)
+void sp_serve_responses_part(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
-    if (r->message->n_segments > r->n_begun) {
+    if (r->message->n_segments > r->n_started) {
         end_part(r, "completed");
         begin_part(r, r->message->n_segments - 1);
     }
-    if (piece->kind != SP_CHAT_TOOL_CALL_START) tell_delta(r, piece);
-    if (piece->kind == SP_CHAT_TOOL_CALL) end_part(r, "completed");
+    if (p->kind != SP_CHAT_TOOL_CALL_START) write_delta_event(r, p);
+    if (p->kind == SP_CHAT_TOOL_CALL) end_part(r, "completed");
 }
 
 void sp_serve_responses_end(struct sp_serve_response *r, const struct sp_result *result)
@@ -179,11 +181,11 @@ void sp_serve_responses_end(struct sp_serve_response *r, const struct sp_result 
     bool cut = sp_serve_is_truncated(result);
 
     end_part(r, cut ? "incomplete" : "completed");
-    tell_response(r, cut ? "response.incomplete" : "response.completed", result, NULL);
+    write_response_event(r, cut ? "response.incomplete" : "response.completed", result, NULL);
 }
 
 void sp_serve_responses_broken(struct sp_serve_response *r, int status, const char *sentence)
 {
     (void)status;
-    tell_response(r, "response.failed", NULL, sentence);
+    write_response_event(r, "response.failed", NULL, sentence);
 }

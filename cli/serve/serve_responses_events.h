@@ -4,10 +4,10 @@
 
 #include "cli/serve/serve.h"
 
-/* The functions of the API for streams (struct sp_serve_api). */
+/* These functions implement the streams of struct sp_serve_api. */
 void sp_serve_responses_begin(struct sp_serve_response *response);
 void sp_serve_responses_wait(struct sp_serve_response *response);
-void sp_serve_responses_piece(struct sp_serve_response *response, const struct sp_chat_part *piece);
+void sp_serve_responses_part(struct sp_serve_response *response, const struct sp_chat_part *part);
 void sp_serve_responses_end(struct sp_serve_response *response, const struct sp_result *result);
 void sp_serve_responses_broken(struct sp_serve_response *response, int status,
                                const char *sentence);

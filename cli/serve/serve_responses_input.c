@@ -1,4 +1,4 @@
-/* The Responses API's conversation: items, of which several make a message. */
+/* Converts the input of a Responses API request, several of whose items may form a message. */
 #include "cli/serve/serve_responses_input.h"
 #include "cli/serve/serve_messages.h"
 #include "cli/serve/serve_tools.h"
@@ -6,18 +6,18 @@
 #include <string.h>
 
 struct input {
-    const struct sp_json *items; /* array */
-    size_t at;                   /* of the next one */
+    const struct sp_json *items; /* JSON array of items */
+    size_t at;                   /* index of the next item */
     struct sp_json_out *out;
 };
 
-/* The next item; NULL behind the last one. */
+/* Returns the next item; NULL after the last one. */
 static const struct sp_json *next(const struct input *in)
 {
     return sp_json_at(in->items, in->at);
 }
 
-/* A message may do without its type. */
+/* Returns the type of an item, "message" if the member is absent. */
 static const char *type_of(const struct sp_json *item)
 {
     const char *type = sp_serve_filled(item, "type");
@@ -32,14 +32,14 @@ static bool is_of(const struct sp_json *item, const char *type)
     return is && strcmp(is, type) == 0;
 }
 
-static bool is_said_by(const struct sp_json *item, const char *role)
+static bool has_role(const struct sp_json *item, const char *role)
 {
     const char *is = sp_serve_filled(item, "role");
 
     return is_of(item, "message") && is && strcmp(is, role) == 0;
 }
 
-/* Appends a text or parts, behind a blank line where there is a text already. */
+/* Appends a string or text parts, separated by an empty line from existing text. */
 static enum sp_status append(struct sp_strbuf *to, const struct sp_json *content,
                              struct sp_err *err)
 {
@@ -62,10 +62,10 @@ static void write_message(struct sp_json_out *out, const char *role,
     sp_json_out_end(out, '}');
 }
 
-/* ---- what is said to the model ----------------------------------------------------------------
+/* ---- messages to the model --------------------------------------------------------------------
  */
 
-/* Instructions, and what system and developer say before anybody else. */
+/* Writes the system message: the instructions and the leading messages of system and developer. */
 static enum sp_status write_system(struct input *in, const struct sp_json *instructions,
                                    struct sp_err *err)
 {
@@ -77,7 +77,7 @@ static enum sp_status write_system(struct input *in, const struct sp_json *instr
                        sp_json_kind_name(sp_json_kind(instructions)));
     }
     if (instructions != NULL) st = append(&text, instructions, err);
-    while (!st && (is_said_by(next(in), "system") || is_said_by(next(in), "developer"))) {
+    while (!st && (has_role(next(in), "system") || has_role(next(in), "developer"))) {
         if ((st = append(&text, sp_json_get(next(in), "content"), err))) {
             sp_context(err, "input[%zu]", in->at);
         }
@@ -88,7 +88,7 @@ static enum sp_status write_system(struct input *in, const struct sp_json *instr
     return st;
 }
 
-static enum sp_status write_said(struct input *in, struct sp_err *err)
+static enum sp_status write_input_message(struct input *in, struct sp_err *err)
 {
     static const char *const roles[] = {"user", "system", "developer"};
     const struct sp_json *item = next(in);
@@ -96,7 +96,7 @@ static enum sp_status write_said(struct input *in, struct sp_err *err)
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-        if (!is_said_by(item, roles[i])) continue;
+        if (!has_role(item, roles[i])) continue;
         st = append(&text, sp_json_get(item, "content"), err);
         if (!st) write_message(in->out, roles[i], &text);
         sp_strbuf_release(&text);
@@ -126,11 +126,11 @@ static enum sp_status write_output(struct input *in, struct sp_err *err)
     return st;
 }
 
-/* ---- what the model said ----------------------------------------------------------------------
+/* ---- messages of the model --------------------------------------------------------------------
  */
 
-/* A thought stands in its content, or as our own `encrypted_content`; else its summary is all that
- * is known of it. */
+/* Appends reasoning from an item's content, from `encrypted_content` of this server or, without
+ * either, from its summary. */
 static enum sp_status append_reasoning(struct sp_strbuf *to, const struct sp_json *item,
                                        struct sp_err *err)
 {
@@ -169,7 +169,8 @@ static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *
     return st;
 }
 
-/* Thoughts, content and calls, in this order, are one message. */
+/* Writes one message from consecutive items of the assistant: reasoning, content and calls, in
+ * this order. */
 static enum sp_status write_answer(struct input *in, struct sp_err *err)
 {
     struct sp_strbuf reasoning = {0}, content = {0};
@@ -177,7 +178,7 @@ static enum sp_status write_answer(struct input *in, struct sp_err *err)
 
     for (; !st && is_of(next(in), "reasoning"); in->at++)
         st = append_reasoning(&reasoning, next(in), err);
-    if (!st && is_said_by(next(in), "assistant")) {
+    if (!st && has_role(next(in), "assistant")) {
         st = append(&content, sp_json_get(next(in), "content"), err);
         in->at++;
     }
@@ -205,15 +206,16 @@ static enum sp_status write_item(struct input *in, struct sp_err *err)
 
     if (sp_json_kind(item) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is not an object");
     if (type == NULL) return sp_fail(err, SP_E_INPUT, "has neither a type nor a role");
-    if (is_of(item, "reasoning") || is_of(item, "function_call") || is_said_by(item, "assistant")) {
+    if (is_of(item, "reasoning") || is_of(item, "function_call") || has_role(item, "assistant")) {
         return write_answer(in, err);
     }
-    if (is_of(item, "message")) return write_said(in, err);
+    if (is_of(item, "message")) return write_input_message(in, err);
     if (is_of(item, "function_call_output")) return write_output(in, err);
     return sp_fail(err, SP_E_UNSUPPORTED, "items of type %s are not supported", type);
 }
 
-/* An item that is refused is where `at` was, or the last one before it. */
+/* Writes all items. If one is rejected, the error names its index: the last one that was taken or,
+ * if none was, the next one. */
 static enum sp_status write_items(struct input *in, struct sp_err *err)
 {
     enum sp_status st = SP_OK;

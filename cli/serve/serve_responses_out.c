@@ -1,4 +1,4 @@
-/* A response and the items of its output. */
+/* Writes a response and the items of its output as JSON. */
 #include "cli/serve/serve_responses_out.h"
 #include "cli/serve/serve_job.h"
 #include "cli/serve/serve_openai_out.h"
@@ -53,7 +53,8 @@ void sp_serve_responses_write_logprobs(struct sp_serve_response *r, size_t part)
 
     for (size_t i = 0; i < part; i++)
         first += r->message->segments[i].n_tokens;
-    if (first > r->n_all_tokens) first = r->n_all_tokens; /* without log-probabilities none are */
+    if (first > r->n_all_tokens)
+        first = r->n_all_tokens; /* without log-probabilities there are no tokens */
     if (n > r->n_all_tokens - first) n = r->n_all_tokens - first;
     sp_json_out_begin(&r->out, "logprobs", '[');
     if (n > 0) sp_serve_openai_write_tokens(r, r->all_tokens + first, n);
@@ -61,7 +62,7 @@ void sp_serve_responses_write_logprobs(struct sp_serve_response *r, size_t part)
 }
 
 void sp_serve_responses_write_content(struct sp_serve_response *r, const char *key, size_t part,
-                                      bool begun)
+                                      bool partial)
 {
     struct sp_json_out *out = &r->out;
     size_t size;
@@ -77,8 +78,8 @@ void sp_serve_responses_write_content(struct sp_serve_response *r, const char *k
         sp_json_out_begin(out, "annotations", '[');
         sp_json_out_end(out, ']');
     }
-    sp_json_out_string(out, "text", text, begun ? 0 : size);
-    if (reasoning || begun) {
+    sp_json_out_string(out, "text", text, partial ? 0 : size);
+    if (reasoning || partial) {
         sp_json_out_end(out, '}');
         return;
     }
@@ -86,7 +87,7 @@ void sp_serve_responses_write_content(struct sp_serve_response *r, const char *k
     sp_json_out_end(out, '}');
 }
 
-/* Member of an item: an array of one part, or of none. */
+/* Writes a member of an item: an array of one part or of none. */
 static void write_contents(struct sp_serve_response *r, const char *key, size_t part, bool none)
 {
     sp_json_out_begin(&r->out, key, '[');
@@ -108,26 +109,26 @@ static void write_tagged_reasoning(struct sp_serve_response *r, size_t part)
     sp_strbuf_release(&marked);
 }
 
-static void write_reasoning_text(struct sp_serve_response *r, size_t part, bool begun)
+static void write_reasoning_text(struct sp_serve_response *r, size_t part, bool partial)
 {
     bool sums_up = sp_serve_responses_sums_up(r);
 
-    write_contents(r, "summary", part, begun || !sums_up);
-    write_contents(r, "content", part, begun || sums_up);
-    if (!begun && sp_serve_responses_includes(r->request->body, "reasoning.encrypted_content")) {
+    write_contents(r, "summary", part, partial || !sums_up);
+    write_contents(r, "content", part, partial || sums_up);
+    if (!partial && sp_serve_responses_includes(r->request->body, "reasoning.encrypted_content")) {
         write_tagged_reasoning(r, part);
     }
 }
 
-static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, bool begun)
+static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, bool partial)
 {
     sp_json_out_text(out, "call_id", call->id);
     sp_json_out_text(out, "name", call->name);
-    sp_json_out_string(out, "arguments", call->arguments, begun ? 0 : call->size);
+    sp_json_out_string(out, "arguments", call->arguments, partial ? 0 : call->size);
 }
 
 void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key, size_t part,
-                                   const char *status, bool begun)
+                                   const char *status, bool partial)
 {
     const struct sp_chat_segment *p = &r->message->segments[part];
     struct sp_json_out *out = &r->out;
@@ -138,12 +139,12 @@ void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key,
     sp_json_out_text(out, "type", type_of(p));
     sp_json_out_text(out, "status", status);
     if (p->kind == SP_CHAT_TOOL_CALL) {
-        write_call(out, &r->message->calls[p->at], begun);
+        write_call(out, &r->message->calls[p->at], partial);
     } else if (p->kind == SP_CHAT_REASONING) {
-        write_reasoning_text(r, part, begun);
+        write_reasoning_text(r, part, partial);
     } else {
         sp_json_out_text(out, "role", "assistant");
-        write_contents(r, "content", part, begun);
+        write_contents(r, "content", part, partial);
     }
     sp_json_out_end(out, '}');
 }
@@ -151,7 +152,7 @@ void sp_serve_responses_write_item(struct sp_serve_response *r, const char *key,
 /* ---- the response -----------------------------------------------------------------------------
  */
 
-/* What is cut off is so in its last item. */
+/* Writes the output. If the answer was cut off, its last item is incomplete. */
 static void write_output(struct sp_serve_response *r, const char *last_status)
 {
     sp_json_out_begin(&r->out, "output", '[');
@@ -180,7 +181,7 @@ static void write_usage(struct sp_serve_response *r, const struct sp_result *res
     sp_json_out_end(out, '}');
 }
 
-/* A member of the request as it came, or this text. */
+/* Writes a member as it is in the request, or `else_text` if it is absent. */
 static void echo(struct sp_serve_response *r, const char *key, const char *else_text)
 {
     const struct sp_json *value = sp_json_get(r->request->body, key);
@@ -190,7 +191,7 @@ static void echo(struct sp_serve_response *r, const char *key, const char *else_
     }
 }
 
-/* The same, or nothing in brackets. */
+/* Writes a member as it is in the request, or the empty value in `brackets` if it is absent. */
 static void echo_all(struct sp_serve_response *r, const char *key, const char brackets[2])
 {
     const struct sp_json *value = sp_json_get(r->request->body, key);
@@ -200,7 +201,7 @@ static void echo_all(struct sp_serve_response *r, const char *key, const char br
     sp_json_out_end(&r->out, brackets[1]);
 }
 
-static void write_form(struct sp_serve_response *r)
+static void write_format(struct sp_serve_response *r)
 {
     const struct sp_json *format = sp_json_get(sp_json_get(r->request->body, "text"), "format");
     struct sp_json_out *out = &r->out;
@@ -226,7 +227,7 @@ static void write_reasoning(struct sp_serve_response *r)
     sp_json_out_end(out, '}');
 }
 
-/* What was asked for, and what was settled where it was not. */
+/* Writes the settings of the request, with the values in effect for those that it left out. */
 static void write_request(struct sp_serve_response *r)
 {
     const struct sp_settings *settings = &r->request->settings;
@@ -246,7 +247,7 @@ static void write_request(struct sp_serve_response *r)
     sp_json_out_text(out, "service_tier", "default");
     sp_json_out_bool(out, "store", false);
     sp_json_out_double(out, "temperature", settings->temperature);
-    write_form(r);
+    write_format(r);
     echo(r, "tool_choice", "auto");
     echo_all(r, "tools", "[]");
     sp_json_out_u64(out, "top_logprobs", r->request->n_top);

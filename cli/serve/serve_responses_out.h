@@ -6,29 +6,31 @@
 
 enum { SP_RESPONSES_ID_SIZE = SP_SERVE_ID_SIZE + 24 };
 
-/* Does the request ask for a summary of the reasoning? The reasoning itself serves as one. */
+/* True if the request asks for a summary of the reasoning; the reasoning itself serves as the
+ * summary. */
 bool sp_serve_responses_sums_up(const struct sp_serve_response *response);
 
-/* Writes the id of a part of the message, which is an item of the output; returns `id`. */
+/* Writes the id of a part of the message, which is an item of the output. Returns `id`. */
 const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE],
                                   const struct sp_serve_response *response, size_t part);
 
-/* The text of a part; of a call its arguments. Borrowed. */
+/* Returns the text of a part or, for a call, its arguments. Borrowed from the message. */
 const char *sp_serve_responses_text(size_t *size, const struct sp_serve_response *response,
                                     size_t part);
 
 /* Writes the member "logprobs" with the tokens of a part. */
 void sp_serve_responses_write_logprobs(struct sp_serve_response *response, size_t part);
 
-/* The one part of an item's content or summary; begun: without its text. */
+/* Writes the only part of an item's content or summary; partial: without its text. */
 void sp_serve_responses_write_content(struct sp_serve_response *response, const char *key,
-                                      size_t part, bool begun);
+                                      size_t part, bool partial);
 
-/* An item; begun: without its content. */
+/* Writes an item; partial: without its content. */
 void sp_serve_responses_write_item(struct sp_serve_response *response, const char *key, size_t part,
-                                   const char *status, bool begun);
+                                   const char *status, bool partial);
 
-/* The response. result NULL: not there, in progress or, with a sentence, failed. */
+/* Writes the response object; result NULL: the response is in progress or, with a sentence, has
+ * failed. */
 void sp_serve_responses_write(struct sp_serve_response *response, const char *key,
                               const struct sp_result *result, const char *sentence);
 

@@ -1,11 +1,11 @@
-/* Tools of the Responses API, whose functions have their members beside the type, in the form that
- * templates take. */
+/* Converts the tools of the Responses API, whose functions have their members beside the type, to
+ * the format that chat templates take. */
 #include "cli/serve/serve_responses_tools.h"
 #include "cli/serve/serve_tool_choice.h"
 
 #include <string.h>
 
-/* The name of a function, which other tools have not. */
+/* *name = the name of a tool, which must be a function. */
 static enum sp_status read_name(const char **name, const struct sp_json *tool, struct sp_err *err)
 {
     const char *type = sp_json_get_text(tool, "type");
@@ -19,7 +19,7 @@ static enum sp_status read_name(const char **name, const struct sp_json *tool, s
     return SP_OK;
 }
 
-/* Is it called so by one of these? */
+/* True if one of the tools has this name. */
 static bool is_among(const struct sp_json *tools, const char *name)
 {
     for (size_t i = 0; i < sp_json_len(tools); i++) {
@@ -29,7 +29,7 @@ static bool is_among(const struct sp_json *tools, const char *name)
     return false;
 }
 
-/* Functions, each of which is one of the request's. */
+/* Checks that the allowed tools are functions of the request. */
 static enum sp_status check_allowed(const struct sp_json *allowed, const struct sp_json *tools,
                                     struct sp_err *err)
 {
@@ -69,7 +69,7 @@ static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *
     return st;
 }
 
-/* allowed NULL: all of them. */
+/* Writes the tools that are allowed; allowed NULL: all of them. */
 static enum sp_status write_tools(struct sp_json_out *out, const struct sp_json *tools,
                                   const struct sp_json *allowed, struct sp_err *err)
 {

@@ -4,7 +4,8 @@
 
 #include "cli/serve/serve_request.h"
 
-/* `tools` and `tool_choice`: functions in the chat API's form, those that are allowed. */
+/* Reads `tools` and `tool_choice`: converts the functions that are allowed to the format of the
+ * chat API. */
 SP_MUST_CHECK enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request,
                                                            struct sp_err *err);
 

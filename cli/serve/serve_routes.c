@@ -1,4 +1,4 @@
-/* Who answers which path. */
+/* Maps the paths of the APIs to the functions that handle their requests. */
 #include "cli/serve/serve_routes.h"
 #include "cli/serve/serve_anthropic.h"
 #include "cli/serve/serve_anthropic_out.h"
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A document of a request may take this much: it is read by the client's own thread, beside
- * others. */
+/* The most memory that the JSON of a request may take. It is parsed on the connection's thread, in
+ * parallel with others. */
 static const size_t max_tree_bytes = (size_t)256 << 20;
 
 static const char json_type[] = "application/json";
@@ -28,7 +28,7 @@ struct exchange {
     struct sp_json_out out;
 };
 
-/* Between the two the body is written. */
+/* Opens the body of the response for writing; close_body ends it. */
 static bool open_body(struct exchange *x)
 {
     x->out = (struct sp_json_out){.file = open_memstream(&x->text, &x->size)};
@@ -51,20 +51,21 @@ static bool begins(const struct exchange *x, const char *path)
     return strncmp(x->request->path, path, strlen(path)) == 0;
 }
 
-/* All requests of Anthropic's API have the header, also those to paths that OpenAI's has too. */
+/* True for requests with the header that all clients of Anthropic's API send, also to paths that
+ * OpenAI's API has too. */
 static bool is_anthropic(const struct exchange *x)
 {
     return begins(x, "/v1/messages") ||
            sp_http_header(x->request->connection, "anthropic-version") != NULL;
 }
 
-/* The log says so. */
+/* Adds a sentence to the request's line in the log. */
 static void note(struct exchange *x, const char *sentence)
 {
-    (void)!sp_strbuf_append(&x->answer->about, sentence, strlen(sentence), NULL);
+    (void)!sp_strbuf_append(&x->answer->log_line, sentence, strlen(sentence), NULL);
 }
 
-/* An error in the words of the API that was asked; the log has its sentence, too. */
+/* Writes an error in the format of the requested API, and to the log. */
 static void refuse(struct exchange *x, int status, const char *sentence)
 {
     if (!open_body(x)) return;
@@ -79,7 +80,8 @@ static void refuse(struct exchange *x, int status, const char *sentence)
     note(x, sentence);
 }
 
-/* The request's JSON, about the model that is served; NULL: it was refused. */
+/* Returns the JSON of a request for the served model, owned by the caller; NULL: an error was
+ * written. */
 static struct sp_json *read_body(struct exchange *x)
 {
     const struct sp_http_request *q = x->request;
@@ -104,7 +106,8 @@ static struct sp_json *read_body(struct exchange *x)
         refuse(x, 400, err.text);
         goto refused;
     }
-    if (model == NULL) (void)!sp_json_get_string(body, "name", &model, NULL); /* as it was once */
+    if (model == NULL) /* name of the member in earlier versions of the API */
+        (void)!sp_json_get_string(body, "name", &model, NULL);
     if (model != NULL && !sp_serve_model_is(&x->serve->model, model)) {
         snprintf(sentence, sizeof sentence, "model '%.200s' not found, this server has '%s'", model,
                  x->serve->model.names[0]);
@@ -139,22 +142,22 @@ static void release_client(struct client *c)
         sp_strbuf_release(&c->job.answers[i]);
     free(c->job.answers);
     sp_strbuf_release(&c->job.out);
-    sp_strbuf_release(&c->job.about);
+    sp_strbuf_release(&c->job.log_line);
     free(c);
 }
 
-static void close_job(void *stream, struct sp_strbuf *about)
+static void close_job(void *stream, struct sp_strbuf *log_line)
 {
     struct client *c = stream;
 
     sp_serve_queue_leave(c->serve->queue, &c->job);
-    if (c->job.about.len > 0) {
-        (void)!sp_strbuf_append(about, c->job.about.at, c->job.about.len, NULL);
+    if (c->job.log_line.len > 0) {
+        (void)!sp_strbuf_append(log_line, c->job.log_line.at, c->job.log_line.len, NULL);
     }
     release_client(c);
 }
 
-/* Waits for the job's turn, and for its answer unless that is a stream. */
+/* Waits until the job has started or, for a response that is not a stream, ended. */
 static void attend(struct exchange *x, struct client *c)
 {
     struct sp_serve_queue *q = x->serve->queue;
@@ -175,10 +178,10 @@ static void attend(struct exchange *x, struct client *c)
     a->stream = NULL;
     a->body = c->job.out;
     c->job.out = (struct sp_strbuf){0};
-    close_job(c, &a->about);
+    close_job(c, &a->log_line);
 }
 
-/* A place for each answer, where they are put together. */
+/* Allocates the outputs of the answers if the API combines several. */
 static enum sp_status take_answers(struct sp_serve_job *job, struct sp_err *err)
 {
     job->n_answers = sp_serve_request_n_answers(&job->request);
@@ -186,7 +189,7 @@ static enum sp_status take_answers(struct sp_serve_job *job, struct sp_err *err)
     return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
 }
 
-/* Takes the body over. */
+/* Handles a request for text; takes ownership of `body`. */
 static void generate(struct exchange *x, struct sp_json *body, const struct sp_serve_api *api)
 {
     struct client *c = NULL;
@@ -202,7 +205,7 @@ static void generate(struct exchange *x, struct sp_json *body, const struct sp_s
     c->job.request.body = body;
     c->job.api = api;
     c->job.connection = x->request->connection;
-    c->job.asked_at = c->job.looked_at = sp_seconds();
+    c->job.arrived_at = c->job.polled_at = sp_seconds();
     st = sp_settings_copy(&c->job.request.settings, x->serve->generation->settings, &err);
     if (!st) st = api->read(&c->job.request, x->serve, &err);
     if (!st) st = take_answers(&c->job, &err);
@@ -325,8 +328,8 @@ static void health(struct exchange *x)
     close_object(x);
 }
 
-/* Clients ask whether ollama is new enough for them: the release whose API these answers follow,
- * with thoughts (0.9), calls of tools in streams (0.8) and forms (0.5). */
+/* The ollama release whose API this server follows. Clients check it for reasoning (0.9), tool
+ * calls in streams (0.8) and structured output (0.5). */
 static const char ollama_version[] = "0.9.0";
 
 static void version(struct exchange *x)
@@ -373,7 +376,7 @@ static void models(struct exchange *x)
     close_object(x);
 }
 
-/* /v1/models/NAME */
+/* Handles GET /v1/models/NAME. */
 static void model(struct exchange *x)
 {
     const char *name = x->request->path + strlen("/v1/models/");
@@ -391,7 +394,7 @@ static void model(struct exchange *x)
     close_object(x);
 }
 
-/* How many tokens the prompt of a conversation has. */
+/* Handles the request for the number of tokens of a conversation's prompt. */
 static void count_tokens(struct exchange *x)
 {
     struct sp_serve_request request = {.body = read_body(x)};
@@ -411,7 +414,7 @@ static void count_tokens(struct exchange *x)
     sp_serve_request_release(&request);
 }
 
-/* Paths of the APIs that would need something else than one packed file. */
+/* Handles paths of the APIs that one packed file cannot serve. */
 static void missing(struct exchange *x)
 {
     char sentence[160];
@@ -424,8 +427,8 @@ static void missing(struct exchange *x)
  */
 
 static const struct route {
-    const char *method; /* NULL: any */
-    const char *path;   /* with a slash at the end: what begins so, and goes on */
+    const char *method; /* NULL: any method */
+    const char *path;   /* a path; with a slash at its end: the prefix of longer paths */
     void (*answer)(struct exchange *x);
 } routes[] = {
     {"GET", "/", root},
@@ -472,7 +475,7 @@ static bool matches(const struct route *route, const char *path)
     return strcmp(path, route->path) == 0;
 }
 
-/* GET stands for HEAD, too. */
+/* True if the route allows the method. GET routes also serve HEAD. */
 static bool allows(const struct route *route, const char *method)
 {
     if (route->method == NULL || strcmp(route->method, method) == 0) return true;

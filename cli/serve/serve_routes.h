@@ -4,7 +4,7 @@
 
 #include "cli/serve/serve.h"
 
-/* Answers requests; context is the server. */
+/* Handles a request; `context` is the struct sp_serve. */
 void sp_serve_handle(void *context, const struct sp_http_request *request,
                      struct sp_http_response *answer);
 

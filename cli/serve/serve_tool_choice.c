@@ -1,5 +1,5 @@
-/* Which tools a client wants called; in OpenAI's words: tool_choice, parallel_tool_calls, and
- * strict. https://platform.openai.com/docs/api-reference/chat/create */
+/* Reads which tools a client wants called. OpenAI's members are tool_choice, parallel_tool_calls
+ * and strict: https://platform.openai.com/docs/api-reference/chat/create */
 #include "cli/serve/serve_tool_choice.h"
 #include "cli/serve/serve_request.h"
 
@@ -23,7 +23,7 @@ static enum sp_status read_strict(struct sp_serve_request *request, struct sp_er
             sp_context(err, "tools[%zu]", i);
             return st;
         }
-        request->hold_calls = request->hold_calls || strict;
+        request->constrain_calls = request->constrain_calls || strict;
     }
     return SP_OK;
 }
@@ -40,38 +40,40 @@ static enum sp_status find_function(struct sp_serve_request *request, const char
     return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %s", name);
 }
 
-enum sp_status sp_serve_choose(struct sp_serve_request *request,
-                               const struct sp_serve_wanted_calls *wanted, struct sp_err *err)
+enum sp_status sp_serve_apply_tool_choice(struct sp_serve_request *request,
+                                          const struct sp_serve_tool_choice *choice,
+                                          struct sp_err *err)
 {
     enum sp_status st;
 
-    request->must_call = wanted->must;
-    request->one_call = wanted->one || wanted->function;
-    if (wanted->none) request->tools = NULL;
-    if (wanted->function && (st = find_function(request, wanted->function, err))) return st;
-    if (wanted->must && request->tools == NULL) {
+    request->must_call = choice->must;
+    request->one_call = choice->one || choice->function;
+    if (choice->none) request->tools = NULL;
+    if (choice->function && (st = find_function(request, choice->function, err))) return st;
+    if (choice->must && request->tools == NULL) {
         return sp_fail(err, SP_E_INPUT, "tool_choice: the request has no tools");
     }
-    request->hold_calls = wanted->must;
+    request->constrain_calls = choice->must;
     return read_strict(request, err);
 }
 
-/* A text, or {"type": "function", "function": {"name": ...}}, or with the name beside the type. */
-static enum sp_status read_choice(struct sp_serve_wanted_calls *wanted,
-                                  const struct sp_json *choice, struct sp_err *err)
+/* Reads a tool choice: a string, {"type": "function", "function": {"name": ...}}, or the name
+ * beside the type. */
+static enum sp_status read_choice(struct sp_serve_tool_choice *choice, const struct sp_json *json,
+                                  struct sp_err *err)
 {
-    const char *text = sp_json_to_string(choice, NULL);
-    const char *type = sp_json_to_string(sp_json_get(choice, "type"), NULL);
-    const char *name = sp_json_to_string(sp_json_get(function_of(choice), "name"), NULL);
+    const char *text = sp_json_to_string(json, NULL);
+    const char *type = sp_json_to_string(sp_json_get(json, "type"), NULL);
+    const char *name = sp_json_to_string(sp_json_get(function_of(json), "name"), NULL);
 
-    if (choice == NULL || (text && strcmp(text, "auto") == 0)) return SP_OK;
+    if (json == NULL || (text && strcmp(text, "auto") == 0)) return SP_OK;
     if (text && strcmp(text, "none") == 0) {
-        wanted->none = true;
+        choice->none = true;
     } else if (text && strcmp(text, "required") == 0) {
-        wanted->must = true;
+        choice->must = true;
     } else if (type && strcmp(type, "function") == 0 && name) {
-        wanted->must = true;
-        wanted->function = name;
+        choice->must = true;
+        choice->function = name;
     } else {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "tool_choice: expected \"auto\", \"none\", \"required\", or an object of "
@@ -81,16 +83,16 @@ static enum sp_status read_choice(struct sp_serve_wanted_calls *wanted,
 }
 
 enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
-                                                const struct sp_json *choice, struct sp_err *err)
+                                                const struct sp_json *json, struct sp_err *err)
 {
-    struct sp_serve_wanted_calls wanted = {.none = false};
+    struct sp_serve_tool_choice choice = {.none = false};
     bool parallel = true;
     enum sp_status st;
 
     if ((st = sp_json_get_bool(request->body, "parallel_tool_calls", &parallel, err)) ||
-        (st = read_choice(&wanted, choice, err))) {
+        (st = read_choice(&choice, json, err))) {
         return st;
     }
-    wanted.one = !parallel;
-    return sp_serve_choose(request, &wanted, err);
+    choice.one = !parallel;
+    return sp_serve_apply_tool_choice(request, &choice, err);
 }

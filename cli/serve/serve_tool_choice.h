@@ -1,26 +1,26 @@
-/* Which tools the model may or must call. */
+/* The client's choice of which tools the model may or must call. */
 #ifndef SP_CLI_SERVE_SERVE_TOOL_CHOICE_H
 #define SP_CLI_SERVE_SERVE_TOOL_CHOICE_H
 
 #include "cli/serve/serve_request.h"
 
-/* Which tools of the request the model may or must call. Valid when zeroed: any or none. */
-struct sp_serve_wanted_calls {
-    bool none;            /* the model is not shown the tools */
-    bool must;            /* at least one */
-    bool one;             /* at most one */
-    const char *function; /* this one, once; borrowed from the request */
+/* A tool choice, independent of the API. Valid when zeroed: any number of calls of any tools. */
+struct sp_serve_tool_choice {
+    bool none;            /* the tools are withheld from the model */
+    bool must;            /* the answer must contain a call */
+    bool one;             /* the answer contains at most one call */
+    const char *function; /* the function to call, once; borrowed from the request; NULL: any */
 };
 
-/* Applies `wanted` and the `strict` members of the tools to the request. */
-SP_MUST_CHECK enum sp_status sp_serve_choose(struct sp_serve_request *request,
-                                             const struct sp_serve_wanted_calls *wanted,
-                                             struct sp_err *err);
+/* Applies the choice and the `strict` members of the tools to the request. */
+SP_MUST_CHECK enum sp_status sp_serve_apply_tool_choice(struct sp_serve_request *request,
+                                                        const struct sp_serve_tool_choice *choice,
+                                                        struct sp_err *err);
 
-/* tool_choice (NULL: "auto") and the body's parallel_tool_calls, applied to the tools of the
- * request. */
+/* Reads tool_choice (NULL: "auto") and the body's parallel_tool_calls, and applies them to the
+ * request's tools. */
 SP_MUST_CHECK enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
-                                                              const struct sp_json *choice,
+                                                              const struct sp_json *json,
                                                               struct sp_err *err);
 
 #endif

@@ -16,8 +16,9 @@ const char *sp_serve_filled(const struct sp_json *object, const char *key)
     return text && *text ? text : NULL;
 }
 
-/* OpenAI writes arguments as JSON in a string, ollama as the JSON itself; so do templates want
- * them. What is no object stays as it came. */
+/* Writes the arguments of a call as the chat template expects them, a JSON object or a string.
+ * OpenAI's clients send them as a string, ollama's as an object. Arguments that are no object stay
+ * as they came. */
 static enum sp_status write_arguments(struct sp_json_out *out, const struct sp_json *value,
                                       bool as_text, struct sp_err *err)
 {
@@ -107,7 +108,7 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
     return st;
 }
 
-/* The call of that id; without an id, the first whose result has not come. */
+/* Finds the call with this id; without an id, the first call that has no result yet. */
 static const struct sp_serve_call_id *find(struct sp_serve_call_ids *known, const char *id)
 {
     if (id == NULL) return known->n_answered < known->n ? &known->at[known->n_answered++] : NULL;
@@ -117,8 +118,8 @@ static const struct sp_serve_call_id *find(struct sp_serve_call_ids *known, cons
     return NULL;
 }
 
-void sp_serve_write_whose(struct sp_json_out *out, struct sp_serve_call_ids *known,
-                          const struct sp_json *message)
+void sp_serve_write_call_reference(struct sp_json_out *out, struct sp_serve_call_ids *known,
+                                   const struct sp_json *message)
 {
     const char *id = sp_serve_filled(message, "tool_call_id"),
                *name = sp_serve_filled(message, "name");

@@ -15,7 +15,7 @@ void sp_serve_usage_add(struct sp_serve_usage *usage, const struct sp_result *r,
     usage->accepted += r->accepted;
 }
 
-/* Of the tokens behind the first one, which comes with the prompt. */
+/* Returns tokens per second, without the first token, which the prompt's pass generates. */
 static double rate(const struct sp_result *r)
 {
     double seconds = r->draft_seconds + r->verify_seconds + r->plain_seconds;
@@ -23,7 +23,7 @@ static double rate(const struct sp_result *r)
     return seconds > 0 && r->n_ids > 0 ? (double)(r->n_ids - 1) / seconds : 0;
 }
 
-/* There is no one rate of several answers, and no one end. */
+/* Several answers have no common rate and stop reason, so that only one answer's are written. */
 const char *sp_serve_usage_describe(char text[SP_SERVE_USAGE_TEXT], const struct sp_serve_usage *t,
                                     size_t n, const struct sp_result *last)
 {

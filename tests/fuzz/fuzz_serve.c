@@ -49,7 +49,7 @@ static void check_prompt(const struct sp_serve_request *ask, const struct sp_tem
     int forms = (ask->messages != NULL) + (ask->n_prompts > 0) + (ask->suffix != NULL);
 
     if (forms != 1 || ask->n_top > SP_SERVE_MAX_TOP) abort();
-    if (sp_utf8_valid(ask->begun.at, ask->begun.len) != ask->begun.len) abort();
+    if (sp_utf8_valid(ask->partial.at, ask->partial.len) != ask->partial.len) abort();
     if (sp_serve_request_n_answers(ask) > SP_SERVE_MAX_ANSWERS) abort();
     for (size_t i = 0; i < ask->n_prompts; i++) {
         if ((ask->prompts[i].text != NULL) == (ask->prompts[i].ids.n > 0)) abort();

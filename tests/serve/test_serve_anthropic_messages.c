@@ -26,10 +26,10 @@ static void becomes(const char *body, const char *wanted)
         assert_string_equal(err.text, wanted);
     } else {
         assert_int_equal(sp_json_print(&text, request.messages, &err), SP_OK);
-        all = malloc(strlen(text) + request.begun.len + 2);
+        all = malloc(strlen(text) + request.partial.len + 2);
         assert_non_null(all);
-        sprintf(all, "%s%s%.*s", text, request.begun.len ? "|" : "", (int)request.begun.len,
-                request.begun.len ? request.begun.at : "");
+        sprintf(all, "%s%s%.*s", text, request.partial.len ? "|" : "", (int)request.partial.len,
+                request.partial.len ? request.partial.at : "");
         assert_string_equal(all, wanted);
         free(all);
     }
