@@ -94,13 +94,6 @@ struct sp_package_info {
 #define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)
 SP_API void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
 
-/* Text of a stored section ("modelfile", "config.json", "generation_config.json", "tokenizer.json",
- * "tokenizer_config.json", "chat_template.jinja") of the target; *text owned by the caller (free),
- * NULL when the file has none. */
-SP_API SP_MUST_CHECK enum sp_status sp_package_read(const struct sp_package *package,
-                                                    const char *section, char **text, size_t *size,
-                                                    struct sp_err *err);
-
 enum sp_encode_flags {
     SP_ENCODE_ADD_SPECIAL = 1,   /* what the tokenizer's post-processor adds */
     SP_ENCODE_PARSE_SPECIAL = 2, /* special tokens written in the text are recognised */
@@ -165,7 +158,6 @@ SP_API size_t sp_session_match_prefix(const struct sp_session *session, const ui
                                       size_t n);
 
 SP_API size_t sp_session_n_context(const struct sp_session *session);
-SP_API size_t sp_session_cache_size(const struct sp_session *session); /* bytes of all caches */
 
 /* Writes what the session has cached, and of which tokens, to a file of its own kind, whole or not
  * at all; another such file of that name is replaced. */
@@ -732,8 +724,8 @@ struct sp_evaluation_request {
     size_t size;
     const uint32_t *ids; /* [n] */
     size_t n;
-    size_t n_window;              /* ids of a window, the lead included; 0: sp_evaluation_window */
-    size_t stride;                /* 0: half of what a window holds of the text */
+    size_t n_window; /* ids of a window, the lead included; 0: the model's context, at most 2048 */
+    size_t stride;   /* 0: half of what a window holds of the text */
     size_t max_windows;           /* 0: all */
     struct sp_package *reference; /* reads the same ids; NULL: none */
     enum sp_cache_type cache;
@@ -760,10 +752,6 @@ struct sp_evaluation {
     double prob_change_rms;
 };
 #define SP_EVALUATION_INIT SP_SIZED(struct sp_evaluation)
-
-/* The smaller of 2048 and what the models can do. reference may be NULL. */
-SP_API size_t sp_evaluation_window(const struct sp_package *package,
-                                   const struct sp_package *reference);
 
 /* Memory is bounded by the window, plus 8 bytes a token for percentiles. SP_E_INPUT when a logit is
  * not finite, or when the reference has other tokens; SP_E_CHECK "interrupted". */

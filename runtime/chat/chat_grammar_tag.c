@@ -120,11 +120,6 @@ uint32_t sp_chat_grammar_tag(struct sp_chat_grammar_builder *b, const char *tag,
     return all_parts(b, &p, 0, tag, next);
 }
 
-uint32_t sp_chat_grammar_open_tag(struct sp_chat_grammar_builder *b, const char *tag, uint32_t next)
-{
-    return *tag ? sp_chat_grammar_tag(b, tag, sp_chat_grammar_whitespace(b, next)) : next;
-}
-
 uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char *tag,
                                    uint32_t next)
 {

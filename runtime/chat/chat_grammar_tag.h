@@ -10,9 +10,7 @@ uint32_t sp_chat_grammar_whitespace(struct sp_chat_grammar_builder *b, uint32_t 
 /* A tag; an empty one is nothing. Where the tag has a token that ends answers, the answer ends. */
 uint32_t sp_chat_grammar_tag(struct sp_chat_grammar_builder *b, const char *tag, uint32_t next);
 
-/* A tag with whitespace after it, or before it. */
-uint32_t sp_chat_grammar_open_tag(struct sp_chat_grammar_builder *b, const char *tag,
-                                  uint32_t next);
+/* A tag with whitespace before it; an empty tag is nothing. */
 uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char *tag,
                                    uint32_t next);
 

@@ -25,11 +25,6 @@ void sp_conv_history_reset(struct sp_conv_history *h)
     memset(h->rows, 0, h->n_before * h->width * sizeof *h->rows);
 }
 
-size_t sp_conv_history_size(const struct sp_conv_history *h)
-{
-    return (h->n_before + h->max_logged) * h->width * sizeof *h->rows;
-}
-
 void sp_conv_history_begin(const struct sp_conv_history *h, float *input, size_t ld)
 {
     for (size_t i = 0; i < h->n_before; i++)

@@ -25,7 +25,6 @@ SP_MUST_CHECK enum sp_status sp_conv_history_init(struct sp_conv_history *h, siz
                                                   struct sp_err *err);
 void sp_conv_history_release(struct sp_conv_history *h);
 void sp_conv_history_reset(struct sp_conv_history *h);
-size_t sp_conv_history_size(const struct sp_conv_history *h); /* bytes */
 
 /* Copies the history to rows 0..n_before-1 of input, [n_before + rows of the pass][ld]. */
 void sp_conv_history_begin(const struct sp_conv_history *h, float *input, size_t ld);

@@ -122,28 +122,6 @@ void sp_decoder_close(struct sp_decoder *d)
 
 /* ---- caches ---- */
 
-static size_t layer_cache_size(const struct sp_decoder *d, unsigned layer)
-{
-    unsigned mixers = d->model->config.layers[layer].mixers;
-    size_t size = 0;
-
-    if (mixers & SP_MIXER_ATTENTION) size += sp_kv_size(&d->caches[layer]);
-    if (mixers & SP_RECURRENT_MIXERS) size += sp_recurrent_size(d, layer);
-    if (mixers & SP_MIXER_SHORT_CONV) {
-        size += sp_conv_history_size(&d->short_histories[layer]);
-    }
-    return size;
-}
-
-size_t sp_decoder_cache_size(const struct sp_decoder *d)
-{
-    size_t size = sp_state_checkpoints_size(d);
-
-    for (unsigned i = 0; i < d->model->config.n_layers; i++)
-        size += layer_cache_size(d, i);
-    return size;
-}
-
 enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *d)
 {
     return d->options.kv_type;

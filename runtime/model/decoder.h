@@ -67,9 +67,6 @@ SP_MUST_CHECK enum sp_status sp_decoder_open(struct sp_decoder **out, const stru
                                              struct sp_err *err);
 void sp_decoder_close(struct sp_decoder *decoder); /* NULL is fine */
 
-/* Bytes of all caches. */
-size_t sp_decoder_cache_size(const struct sp_decoder *decoder);
-
 enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *decoder);
 
 /* Sets rows 0..n-1 to the embeddings of ids from the table of `source` (the decoder's own model, or

@@ -63,13 +63,6 @@ void sp_head_state_reset(struct sp_head_state *s)
     memset(s->state, 0, n_values(&s->sizes) * s->sizes.key_dim * sizeof *s->state);
 }
 
-size_t sp_head_state_size(const struct sp_head_sizes *sizes)
-{
-    size_t logged = n_keys(sizes) + n_values(sizes) + sizes->n_heads;
-
-    return sizeof(float) * (n_values(sizes) * sizes->key_dim + sizes->max_logged * logged);
-}
-
 /* Offset of a head's key in a row of keys. */
 static size_t key_of(const struct sp_head_sizes *sizes, size_t head)
 {

@@ -69,7 +69,6 @@ SP_MUST_CHECK enum sp_status
 sp_head_state_init(struct sp_head_state *s, const struct sp_head_sizes *sizes, struct sp_err *err);
 void sp_head_state_release(struct sp_head_state *s);
 void sp_head_state_reset(struct sp_head_state *s);
-size_t sp_head_state_size(const struct sp_head_sizes *sizes); /* bytes, including the log */
 
 /* Sets pass->out. The first n_committed rows change the state, the others are logged. */
 void sp_head_state_run(const struct sp_head_pass *pass, struct sp_pool *pool);

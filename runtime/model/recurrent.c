@@ -77,13 +77,6 @@ void sp_recurrent_close(struct sp_decoder *d)
     free(d->short_histories);
 }
 
-size_t sp_recurrent_size(const struct sp_decoder *d, unsigned layer)
-{
-    const struct sp_recurrent *r = &d->recurrent[layer];
-
-    return sp_head_state_size(&r->heads.sizes) + sp_conv_history_size(&r->history);
-}
-
 void sp_recurrent_reset(struct sp_decoder *d)
 {
     for (unsigned i = 0; d->recurrent && i < d->model->config.n_layers; i++) {

@@ -23,9 +23,6 @@ struct sp_recurrent {
 SP_MUST_CHECK enum sp_status sp_recurrent_open(struct sp_decoder *d, struct sp_err *err);
 void sp_recurrent_close(struct sp_decoder *d);
 
-/* Bytes of a layer's state, its log included. */
-size_t sp_recurrent_size(const struct sp_decoder *d, unsigned layer);
-
 /* Begins a new sequence: all states become zero. */
 void sp_recurrent_reset(struct sp_decoder *d);
 

@@ -98,7 +98,8 @@ static size_t longest_context(const struct sp_package *package, const struct sp_
     return max;
 }
 
-size_t sp_evaluation_window(const struct sp_package *package, const struct sp_package *reference)
+/* The longest window that both can read, but no longer than the usual one. */
+static size_t default_window(const struct sp_package *package, const struct sp_package *reference)
 {
     size_t max = longest_context(package, reference);
 
@@ -111,7 +112,7 @@ static enum sp_status settle(struct evaluation *e)
     const struct sp_package *package = e->readers[THIS].package;
     size_t max = longest_context(package, q->reference), before;
 
-    e->n_window = q->n_window ? q->n_window : sp_evaluation_window(package, q->reference);
+    e->n_window = q->n_window ? q->n_window : default_window(package, q->reference);
     e->n_lead = package->tokenizer ? sp_tokenizer_lead(package->tokenizer, q->ids, q->n) : 0;
     before = e->n_lead ? e->n_lead : 1; /* tokens required before the first scored id */
     if (e->n_window > max) {

@@ -207,17 +207,6 @@ const char *sp_package_draft_name(const struct sp_package *package, enum sp_draf
     return ops ? package->both : SP_LOOKUP_NAME;
 }
 
-enum sp_status sp_package_read(const struct sp_package *package, const char *section, char **text,
-                               size_t *size, struct sp_err *err)
-{
-    for (int kind = 1; kind < SP_N_SECTIONS; kind++) {
-        enum sp_part part = kind == SP_SECTION_MODELFILE ? SP_PART_FILE : SP_PART_TARGET;
-        if (strcmp(section, sp_section_name((enum sp_section)kind)) != 0) continue;
-        return sp_pack_read_section(package->pack, part, (enum sp_section)kind, text, size, err);
-    }
-    return sp_fail(err, SP_E_USAGE, "no section is called \"%s\"", section);
-}
-
 static enum sp_status need_tokenizer(const struct sp_package *package, struct sp_err *err)
 {
     if (package->tokenizer) return SP_OK;

@@ -176,15 +176,6 @@ size_t sp_session_max_depth(const struct sp_session *session)
                                                              : s->max_draft_len;
 }
 
-size_t sp_session_cache_size(const struct sp_session *session)
-{
-    const struct sp_speculator *s = session->speculator;
-    size_t size = sp_decoder_cache_size(s->decoder);
-
-    if (s->drafter) size += s->drafter->ops->cache_size(s->drafter);
-    return size;
-}
-
 enum sp_status sp_package_check_ids(const struct sp_package *package, const uint32_t *ids, size_t n,
                                     struct sp_err *err)
 {

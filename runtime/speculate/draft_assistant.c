@@ -309,12 +309,6 @@ static bool assistant_truncate(struct sp_drafter *base, size_t len, size_t n_sam
     return true;
 }
 
-static size_t assistant_cache_size(const struct sp_drafter *base)
-{
-    (void)base;
-    return 0;
-}
-
 const struct sp_drafter_ops sp_draft_assistant_ops = {
     .kind = SP_DRAFT_ASSISTANT,
     .stepwise = true,
@@ -327,6 +321,5 @@ const struct sp_drafter_ops sp_draft_assistant_ops = {
     .logits = assistant_logits,
     .commit = assistant_commit,
     .truncate = assistant_truncate,
-    .cache_size = assistant_cache_size,
     .close = assistant_close,
 };

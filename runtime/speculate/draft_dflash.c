@@ -190,11 +190,6 @@ bool sp_dflash_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     return true;
 }
 
-size_t sp_dflash_cache_size(const struct sp_drafter *base)
-{
-    return sp_decoder_cache_size(((const struct sp_dflash *)base)->decoder);
-}
-
 enum sp_status sp_dflash_state(struct sp_drafter *base, struct sp_session_file *file,
                                size_t n_cached, struct sp_err *err)
 {
@@ -215,7 +210,6 @@ const struct sp_drafter_ops sp_draft_dflash_ops = {
     .logits = sp_dflash_logits,
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,
-    .cache_size = sp_dflash_cache_size,
     .state = sp_dflash_state,
     .close = dflash_close,
 };

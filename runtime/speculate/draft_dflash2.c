@@ -173,7 +173,6 @@ const struct sp_drafter_ops sp_draft_dflash2_ops = {
     .logits = sp_dflash_logits,
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,
-    .cache_size = sp_dflash_cache_size,
     .state = sp_dflash_state,
     .close = dflash2_close,
 };

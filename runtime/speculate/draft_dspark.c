@@ -263,7 +263,6 @@ const struct sp_drafter_ops sp_draft_dspark_ops = {
     .logits = dspark_logits,
     .commit = sp_dflash_commit,
     .truncate = sp_dflash_truncate,
-    .cache_size = sp_dflash_cache_size,
     .state = sp_dflash_state,
     .close = dspark_close,
 };

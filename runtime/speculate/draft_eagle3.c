@@ -94,7 +94,6 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .logits = sp_feature_head_logits,
     .commit = sp_eagle3_commit,
     .truncate = sp_feature_head_truncate,
-    .cache_size = sp_feature_head_cache_size,
     .state = sp_feature_head_state,
     .close = eagle3_close,
 };

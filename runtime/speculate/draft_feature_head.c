@@ -207,11 +207,6 @@ bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same
     return true;
 }
 
-size_t sp_feature_head_cache_size(const struct sp_drafter *base)
-{
-    return sp_decoder_cache_size(((const struct sp_feature_head *)base)->decoder);
-}
-
 enum sp_status sp_feature_head_state(struct sp_drafter *base, struct sp_session_file *file,
                                      size_t n_cached, struct sp_err *err)
 {

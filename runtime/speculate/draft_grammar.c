@@ -179,19 +179,12 @@ static bool grammar_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     return true;
 }
 
-static size_t grammar_cache_size(const struct sp_drafter *base)
-{
-    (void)base;
-    return 0; /* there is no KV cache */
-}
-
 static const struct sp_drafter_ops ops = {
     .stepwise = true,
     .limit = grammar_limit,
     .propose = grammar_propose,
     .commit = grammar_commit,
     .truncate = grammar_truncate,
-    .cache_size = grammar_cache_size,
     .close = grammar_close,
 };
 

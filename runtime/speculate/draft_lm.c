@@ -212,11 +212,6 @@ static bool lm_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     return true;
 }
 
-static size_t lm_cache_size(const struct sp_drafter *base)
-{
-    return sp_decoder_cache_size(((const struct draft_lm *)base)->decoder);
-}
-
 static enum sp_status lm_state(struct sp_drafter *base, struct sp_session_file *file,
                                size_t n_cached, struct sp_err *err)
 {
@@ -251,7 +246,6 @@ const struct sp_drafter_ops sp_draft_lm_ops = {
     .logits = lm_logits,
     .commit = lm_commit,
     .truncate = lm_truncate,
-    .cache_size = lm_cache_size,
     .state = lm_state,
     .close = lm_close,
 };

@@ -84,7 +84,6 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .logits = sp_feature_head_logits,
     .commit = mtp_commit,
     .truncate = sp_feature_head_truncate,
-    .cache_size = sp_feature_head_cache_size,
     .state = sp_feature_head_state,
     .close = mtp_close,
 };

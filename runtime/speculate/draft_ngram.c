@@ -197,19 +197,12 @@ static bool ngram_truncate(struct sp_drafter *base, size_t len, size_t n_same)
     return true;
 }
 
-static size_t ngram_cache_size(const struct sp_drafter *base)
-{
-    (void)base;
-    return 0; /* there is no KV cache */
-}
-
 static const struct sp_drafter_ops ops = {
     .stepwise = true,
     .limit = ngram_limit,
     .propose = ngram_propose,
     .commit = ngram_commit,
     .truncate = ngram_truncate,
-    .cache_size = ngram_cache_size,
     .close = ngram_close,
 };
 

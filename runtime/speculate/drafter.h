@@ -81,7 +81,6 @@ struct sp_drafter_ops {
      * the same. Returns false and changes nothing if a sliding window no longer holds what a
      * proposal at len would read; len 0 always succeeds. */
     bool (*truncate)(struct sp_drafter *drafter, size_t len, size_t n_same);
-    size_t (*cache_size)(const struct sp_drafter *drafter);
     /* Saves or restores what the draft remembers of n_cached positions. Restoring goes into a
      * drafter that was truncated to 0, and is truncated again on failure. NULL: the next commit
      * brings everything that it needs. */

@@ -233,8 +233,3 @@ void sp_token_trie_close(struct sp_token_trie *t)
     free(t->at);
     free(t);
 }
-
-size_t sp_token_trie_size(const struct sp_token_trie *t)
-{
-    return t->n_nodes * sizeof *t->nodes + t->at[t->n_ids] + 2 * t->n_ids * sizeof *t->at;
-}

@@ -32,7 +32,4 @@ SP_MUST_CHECK enum sp_status sp_token_trie_open(struct sp_token_trie **out,
                                                 struct sp_err *err);
 void sp_token_trie_close(struct sp_token_trie *trie); /* NULL is fine */
 
-/* The size of the trie in memory, in bytes. */
-size_t sp_token_trie_size(const struct sp_token_trie *trie);
-
 #endif

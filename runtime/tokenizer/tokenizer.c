@@ -86,11 +86,6 @@ uint32_t sp_tokenizer_n_ids(const struct sp_tokenizer *tok)
     return tok->map.n_ids;
 }
 
-uint32_t sp_tokenizer_bos(const struct sp_tokenizer *tok)
-{
-    return tok->map.numbers[SP_TOKMAP_BOS];
-}
-
 uint32_t sp_tokenizer_eos(const struct sp_tokenizer *tok)
 {
     return tok->map.numbers[SP_TOKMAP_EOS];

@@ -22,8 +22,7 @@ SP_MUST_CHECK enum sp_status sp_tokenizer_open(struct sp_tokenizer **out, const 
 /* The number of ids, 0 .. n_ids - 1; some of them may have no token. */
 uint32_t sp_tokenizer_n_ids(const struct sp_tokenizer *tok);
 
-/* The tokens that tokenizer_config.json names, or SP_TOKEN_NONE. */
-uint32_t sp_tokenizer_bos(const struct sp_tokenizer *tok);
+/* The end-of-sequence token that tokenizer_config.json names, or SP_TOKEN_NONE. */
 uint32_t sp_tokenizer_eos(const struct sp_tokenizer *tok);
 
 /* If ids[0..n-1] begins with the tokens that the post-processor puts before a text, returns their

@@ -5,7 +5,6 @@
 #include "quantize/codec.h"
 #include "quantize/float_cast.h"
 #include "quantize/kernels.h"
-#include "quantize/measure.h"
 #include "quantize/microscale.h"
 #include "tests/support/vector_file.h"
 
@@ -306,26 +305,6 @@ static void test_q8_again(void **context)
     assert_memory_equal(first, second, sizeof first);
 }
 
-static void test_measure(void **context)
-{
-    static const float want[] = {3, 0, -4, 0, 0, 0, 0, 0, 0, 0},
-                       got[] = {3, 0, -4, 0, 0, 0, 0, 0, 0, 2};
-    struct sp_measure whole = {0}, parts = {0}, part = {0}, none = {0};
-
-    (void)context;
-    sp_measure_add(&whole, want, got, 10);
-    assert_true(whole.n == 10 && whole.sum_ref2 == 25 && whole.sum_got2 == 29);
-    assert_true(whole.sum_dot == 25 && whole.sum_diff2 == 4 && whole.max_diff == 2);
-    assert_true(sp_measure_relative_rms(&whole) == 0.4);
-    assert_true(fabs(sp_measure_cosine(&whole) - 25 / sqrt(25.0 * 29)) < 1e-15);
-    sp_measure_add(&parts, want, got, 3);
-    sp_measure_add(&part, want + 3, got + 3, 7);
-    sp_measure_merge(&parts, &part);
-    assert_true(parts.n == 10 && parts.sum_diff2 == 4 && parts.max_diff == 2);
-    assert_true(sp_measure_relative_rms(&none) == 0 && sp_measure_cosine(&none) == 1);
-    assert_true(isinf(sp_measure_relative_rms(&part)) && sp_measure_cosine(&part) == 0);
-}
-
 /* Tiles of many sizes; rows of zeros, of numbers too small or too large for a scale, of halves. */
 static void fill_tile(float *tile, unsigned seed)
 {
@@ -408,7 +387,6 @@ int main(void)
         cmocka_unit_test(test_lossless),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_q8_again),
-        cmocka_unit_test(test_measure),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

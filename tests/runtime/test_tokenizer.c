@@ -274,7 +274,6 @@ static void lookups(void **state)
     (void)state;
     open_tiny(&t);
     assert_int_equal(sp_tokenizer_n_ids(t.tok), 1600);
-    assert_int_equal(sp_tokenizer_bos(t.tok), SP_TOKEN_NONE);
     assert_int_equal(sp_tokenizer_eos(t.tok), 1598);
     assert_int_equal(sp_tokenizer_find(t.tok, "<|im_end|>", 10), 1598);
     assert_int_equal(sp_tokenizer_find(t.tok, "<|nothing|>", 11), SP_TOKEN_NONE);
