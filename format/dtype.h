@@ -88,9 +88,9 @@ const struct sp_dtype_info *sp_dtype_info(enum sp_dtype dtype);
 enum sp_dtype sp_dtype_find(const char *name);
 enum sp_dtype sp_dtype_find_safetensors(const char *name);
 
-/* Is this one of the types a packed file can hold? */
+/* Returns true if a packed file can hold this type. */
 bool sp_dtype_is_packed(uint32_t dtype);
-/* f32, f16, bf16? */
+/* Returns true for f32, f16 and bf16. */
 bool sp_dtype_is_float(enum sp_dtype dtype);
 
 /* Bytes of one panel (16 rows) of `cols` columns, a multiple of 64; false on overflow or when the

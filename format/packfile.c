@@ -313,7 +313,7 @@ static enum sp_status check_section_digest(const struct sp_pack *pack,
                    pack->path, sp_section_name(s->kind), sp_part_name(s->part));
 }
 
-/* Content of a section whose digest holds; `text` has room for s->size + 1 bytes. */
+/* Unpacks a section whose digest was checked; `text` has s->size + 1 bytes. */
 static enum sp_status unpack(const struct sp_pack_section *s, char *text, struct sp_err *err)
 {
     enum sp_status st = SP_OK;

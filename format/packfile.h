@@ -15,8 +15,8 @@ struct sp_pack; /* opaque */
 
 SP_MUST_CHECK enum sp_status sp_pack_open(struct sp_pack **out, const char *path,
                                           struct sp_err *err);
-/* The same from memory; `bytes` are borrowed until close and 64-byte aligned if tensors are to be
- * used. `name` stands for the path in messages. */
+/* Opens a packed file in memory. `bytes` are borrowed until close, and 64-byte aligned if tensors
+ * are to be used. `name` is the path in messages. */
 SP_MUST_CHECK enum sp_status sp_pack_open_bytes(struct sp_pack **out, const void *bytes,
                                                 size_t size, const char *name, struct sp_err *err);
 void sp_pack_close(struct sp_pack *pack); /* NULL is fine */

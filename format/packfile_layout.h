@@ -59,11 +59,12 @@ struct sp_pack_header {
 /* Writes all 128 bytes, the digest included. */
 void sp_pack_put_header(uint8_t *p, const struct sp_pack_header *header);
 
-/* Reads and checks whatever the header alone can tell; `size` is the file's. */
+/* Reads the header and checks what it alone determines; `size` is the file's. */
 SP_MUST_CHECK enum sp_status sp_pack_get_header(struct sp_pack_header *out, const uint8_t *bytes,
                                                 uint64_t size, struct sp_err *err);
 
-/* offset and name_size go beside the entry's own fields; data is not touched. */
+/* Writes an entry. offset and name_size are passed beside the entry's own fields; data is not
+ * read. */
 void sp_pack_put_tensor(uint8_t *p, const struct sp_pack_tensor *t, uint64_t offset);
 SP_MUST_CHECK enum sp_status sp_pack_get_tensor(struct sp_pack_tensor *out, uint64_t *offset,
                                                 size_t *name_size, const uint8_t *p,
@@ -72,10 +73,10 @@ void sp_pack_put_section(uint8_t *p, const struct sp_pack_section *s, uint64_t o
 SP_MUST_CHECK enum sp_status sp_pack_get_section(struct sp_pack_section *out, uint64_t *offset,
                                                  const uint8_t *p, struct sp_err *err);
 
-/* 1..255 bytes of valid UTF-8 without control characters? */
+/* Returns true for 1..255 bytes of valid UTF-8 without control characters. */
 bool sp_pack_name_valid(const char *name, size_t size);
 
-/* May a section of this kind belong to this part? */
+/* Returns true if a section of this kind may belong to this part. */
 bool sp_pack_section_valid(enum sp_section kind, enum sp_part part);
 
 /* Where the thing after byte `end` begins: on a fresh page when it is the first of its region. */

@@ -32,7 +32,7 @@ struct sp_pack_writer {
     struct sp_atomic_file *file;
     uint8_t *window;       /* [WINDOW], owned */
     uint64_t collected_at; /* where in the file the bytes gathered in the window belong ... */
-    size_t gathered;       /* ... and how many there are, all within one window */
+    size_t gathered;       /* number of those bytes, all within one window */
     struct slot *slots;    /* in file order */
     size_t n_slots;
     size_t *slot_of; /* [n_slots]: given index -> index into slots */

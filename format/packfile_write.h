@@ -28,7 +28,7 @@ SP_MUST_CHECK enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, en
                                                     enum sp_section kind, const void *content,
                                                     size_t size, struct sp_err *err);
 
-/* The same from another packed file: the stored bytes as they are, their digest checked. */
+/* Copies a section of another packed file: the stored bytes as they are, their digest checked. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_copy_section(struct sp_pack_writer *w,
                                                          enum sp_part part,
                                                          const struct sp_pack_section *section,

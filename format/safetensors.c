@@ -92,7 +92,7 @@ static enum sp_status open_single(struct sp_safetensors *c, const char *path, st
     return join_tables(c, err);
 }
 
-/* A shard is a file beside its index; anything that could lead elsewhere is refused. */
+/* A shard is a file next to its index; a name that could lead elsewhere is refused. */
 static bool is_bare_name(const char *name, size_t len)
 {
     return len > 0 && len < 256 && strlen(name) == len && strpbrk(name, "/\\") == NULL &&

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Of many shards the first are begun, and their room reserved, at once; each of the others when the
- * first of its bytes come. */
+/* The first shards are created and their space reserved at once, each further one when its first
+ * bytes come. */
 enum { MAX_SHARDS = 4096, BEGUN_SHARDS = 64, NAME_SIZE = 64 };
 
 static const char index_name[] = "model.safetensors.index.json";
@@ -196,7 +196,7 @@ static enum sp_status end_shard(struct shard *s, struct sp_err *err)
     return st;
 }
 
-/* As transformers writes it. */
+/* The index is formatted as transformers writes it. */
 static enum sp_status print_index(struct sp_safetensors_writer *w, struct sp_err *err)
 {
     enum sp_status st;
@@ -246,7 +246,7 @@ done:
     return st;
 }
 
-/* A shard whose bytes are all there is put under its name by whoever brought the last. */
+/* The thread that writes the last bytes of a shard moves it to its final name. */
 static bool count_bytes(struct sp_safetensors_writer *w, struct shard *s, size_t size)
 {
     bool last;

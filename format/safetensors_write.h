@@ -35,7 +35,7 @@ SP_MUST_CHECK enum sp_status sp_safetensors_writer_finish(struct sp_safetensors_
                                                           struct sp_err *err);
 void sp_safetensors_writer_close(struct sp_safetensors_writer *w); /* NULL is fine */
 
-/* Is this what a weights file or its index is called? */
+/* Returns true if `name` is that of a weights file or its index. */
 bool sp_safetensors_is_weights_name(const char *name);
 
 #endif

@@ -184,7 +184,7 @@ static const char *inner_name(const struct sp_adapter *a, const char *name)
     return strncmp(name, prefix, sizeof prefix - 1) ? name : name + sizeof prefix - 1;
 }
 
-/* A tensor, and the module that its name tells of. */
+/* A tensor of the adapter and the module that its name belongs to. */
 struct entry {
     const struct sp_safetensor *tensor;
     const char *module; /* not terminated */

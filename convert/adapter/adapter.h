@@ -20,7 +20,7 @@ struct sp_adapter_product {
     char *module;                                  /* "model.layers.0.self_attn.q_proj"; owned */
     const struct sp_safetensor *a, *b;             /* as they are named */
     const struct sp_safetensor *magnitudes, *bias; /* or NULL */
-    bool embeds;   /* PEFT says so in the names; of mlx-lm the place tells */
+    bool embeds;   /* PEFT marks it in tensor names; mlx-lm marks it by the place in its config */
     bool experts;  /* mlx-lm: a matrix for each expert, [experts] in front of both shapes */
     uint64_t rank; /* as stated; 0: not */
     double scale;
@@ -44,8 +44,8 @@ struct sp_adapter {
     size_t n_skipped; /* tensors for parts that text generation does not use */
 };
 
-/* `path`: the folder, or the .safetensors file beside its adapter_config.json. Zeroed on failure.
- */
+/* path: the adapter's folder, or a .safetensors file next to its adapter_config.json. *out is
+ * zeroed on failure. */
 SP_MUST_CHECK enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path,
                                              struct sp_err *err);
 void sp_adapter_release(struct sp_adapter *adapter);

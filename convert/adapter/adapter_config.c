@@ -15,8 +15,8 @@ static const double MAX_NUMBER = 1e9; /* of what scales */
 
 /* ---- keys ---- */
 
-/* Keys of PEFT that say what the tensors tell as well, how they were trained or began, or where
- * they come from. */
+/* Keys of PEFT that are ignored: the tensors contain the same, or the keys describe training,
+ * initialisation or origin. */
 static const char *const harmless[] = {
     "auto_mapping",
     "base_model_name_or_path",

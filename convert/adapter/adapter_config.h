@@ -24,7 +24,7 @@ enum {
     SP_ADAPTER_MAX_RANK = 1 << 16,
 };
 
-/* A number for modules whose name, or the end of it behind a dot, matches a regular expression. */
+/* A value for the modules whose name, or its end after a dot, matches a regular expression. */
 struct sp_adapter_pattern {
     char *key;              /* as written; owned */
     struct sp_regex *regex; /* owned */

@@ -10,7 +10,7 @@
 
 enum { NAME_SIZE = 512 };
 
-/* A piece by the name of what it is cut from. */
+/* A row span with the name of the tensor it is cut from. */
 struct place {
     const char *name; /* without prefix */
     size_t span;      /* number */
@@ -81,8 +81,8 @@ static int compare_places(const void *a, const void *b)
     return order ? order : (x->span > y->span) - (x->span < y->span);
 }
 
-/* Of embedding and output matrix the name here counts: either may be cut from the other's tensor.
- */
+/* The spec's name decides between embedding and output matrix, since either may be cut from the
+ * other's tensor. */
 static enum sp_status list_places(struct placing *p)
 {
     enum sp_status st;

@@ -16,7 +16,7 @@
 #include "format/model/family.h"
 #include "quantize/kernels.h"
 
-/* What becomes of the rows of a piece, in this order; all borrowed from the adapter. */
+/* The changes to the rows of a span, applied in this order; all borrowed from the adapter. */
 struct sp_merge_change {
     const struct sp_safetensor *whole;        /* takes the place of the tensor, or NULL */
     const struct sp_adapter_product *product; /* is added, or NULL */
@@ -26,27 +26,28 @@ struct sp_merge_change {
 
 /* Opaque to all but convert/source*.c. */
 struct sp_merge {
-    struct sp_adapter adapter;       /* owned */
-    struct sp_specs specs;           /* with pieces, where the model's own list has none; owned */
-    struct sp_merge_change *changes; /* by piece; owned */
+    struct sp_adapter adapter; /* owned */
+    struct sp_specs specs; /* [n_specs] specs with spans, if the model's own list has none; owned */
+    struct sp_merge_change *changes; /* changes by span; owned */
     size_t n_spans;
 };
 
-/* Places merge->adapter's changes on `pieces`, which are merge->specs or a model's own list.
- * `tensors`: those that the pieces are cut from, sorted here. Refusals name the tensor. */
+/* Assigns the adapter's changes to `spans`, which are merge->specs or the model's own list.
+ * `tensors` are those that the spans are cut from; they are sorted here. Errors name the tensor. */
 SP_MUST_CHECK enum sp_status sp_merge_place(struct sp_merge *merge, const struct sp_specs *spans,
                                             struct sp_source_tensor *tensors, size_t n,
                                             struct sp_err *err);
 void sp_merge_release(struct sp_merge *merge);
 
-/* Does the adapter change the embedding, or the output matrix? */
+/* Returns true if the adapter changes the embedding or the output matrix. */
 bool sp_merge_touches_tables(const struct sp_adapter *adapter);
 
-/* A tensor of the model with its pieces: as it is, or of merge->specs where there are any. */
+/* The spec of a tensor with its row spans: the given one, or that of merge->specs if there are
+ * any. */
 const struct sp_tensor_spec *sp_merge_spec(const struct sp_merge *merge,
                                            const struct sp_tensor_spec *spec);
 
-/* Is any of its rows changed? */
+/* Returns true if the adapter changes any row of the spec. */
 bool sp_merge_changes(const struct sp_merge *merge, const struct sp_tensor_spec *spec);
 
 #endif

@@ -1,5 +1,5 @@
-/* What is told of an adapter once it is part of the weights: to the user when it is merged, and by
- * the packed file from then on, in a section defined in spectool-pack(5). No paths. */
+/* The record of a merged adapter: shown to the user when it is merged, and stored in a section of
+ * the packed file that spectool-pack(5) defines. It contains no paths. */
 #ifndef SP_CONVERT_ADAPTER_MERGE_RECORD_H
 #define SP_CONVERT_ADAPTER_MERGE_RECORD_H
 

@@ -11,7 +11,7 @@ struct sp_merge_workspace {
     float *panels;                         /* [columns / 16][rank][16] */
     size_t cap_panels;
     struct sp_acts rows; /* [16][rank]: rows of the left factor */
-    size_t rank;         /* that `rows` has room for */
+    size_t rank;         /* capacity of `rows` */
     float *sums;         /* [16][columns], in whole panels */
     size_t cap_sums;
     uint8_t *bytes;
@@ -21,8 +21,8 @@ struct sp_merge_workspace {
 };
 void sp_merge_workspace_release(struct sp_merge_workspace *workspace);
 
-/* rows[0..n-1][piece->n_cols], rows first.. of piece number `index` as they are stored, become the
- * merged ones. */
+/* Merges the adapter into rows first.. of span number `index`: rows[0..n-1][span->n_cols], as they
+ * are stored, become the merged ones. */
 SP_MUST_CHECK enum sp_status sp_merge_rows(float *rows, const struct sp_merge *merge,
                                            const struct sp_row_span *span, size_t index,
                                            uint64_t first, uint64_t n,

@@ -11,7 +11,8 @@ struct sp_calibration_file; /* opaque */
 
 SP_MUST_CHECK enum sp_status sp_calibration_open(struct sp_calibration_file **out, const char *path,
                                                  struct sp_err *err);
-/* The same of a packed file that is open; it is closed with the calibration, or on failure. */
+/* Opens the calibration in a packed file that is open already; the file is closed with the
+ * calibration, or on failure. */
 SP_MUST_CHECK enum sp_status sp_calibration_take(struct sp_calibration_file **out,
                                                  struct sp_pack *pack, struct sp_err *err);
 void sp_calibration_close(struct sp_calibration_file *file); /* NULL is fine */

@@ -48,7 +48,7 @@ static void release_job(struct job *job)
     free(job->warnings);
 }
 
-/* Hands over the notes collected so far, line by line. */
+/* Passes on the warnings collected so far, line by line. */
 static void tell_notes(struct job *job)
 {
     for (char *line = job->warnings; line && *line;) {
@@ -220,7 +220,8 @@ static bool begins_with_home(const char *path)
     return path[0] == '~' && (path[1] == '/' || path[1] == 0);
 }
 
-/* Where a FROM or DRAFT value points: absolute, under the home, or beside the Modelfile. */
+/* The path of a FROM or DRAFT value: absolute, under the home folder, or relative to the
+ * Modelfile. */
 static enum sp_status resolve(char **out, const char *modelfile, const char *value,
                               const char *home, struct sp_err *err)
 {

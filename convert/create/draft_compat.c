@@ -71,7 +71,7 @@ static bool equal_tokens(const struct sp_vocab_token *a, const struct sp_vocab_t
     return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
 }
 
-/* For messages: a token's text, at most as much of it as reads well. */
+/* A token's text for messages, shortened to a readable length. */
 struct shown {
     int len;
     const char *text;

@@ -17,8 +17,8 @@ struct sp_draft_compat_side {
     size_t tokenizer_config_size;
 };
 
-/* SP_E_INPUT naming what does not fit. What fits but is worth knowing is appended to *notes, one
- * sentence a line (sp_warn). same_source: both were read from the same place. */
+/* SP_E_INPUT names what does not fit. What fits but is worth knowing is appended to *warnings, one
+ * sentence a line (sp_warn). same_source: both were read from the same source. */
 SP_MUST_CHECK enum sp_status sp_draft_compat_check(const struct sp_draft_compat_side *target,
                                                    const struct sp_draft_compat_side *draft,
                                                    bool same_source, char **warnings,

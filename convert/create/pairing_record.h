@@ -13,8 +13,8 @@ SP_MUST_CHECK enum sp_status sp_pairing_record_print(char **text, size_t *size,
                                                      uint64_t target_digest, uint64_t draft_digest,
                                                      struct sp_err *err);
 
-/* Does a file's record name the parts that are in it? SP_OK as well where there is no draft and no
- * record; SP_E_INPUT when one is there without the other, or a digest differs. */
+/* Checks that a file's pairing record names the parts that are in it. SP_OK if there is neither a
+ * draft nor a record; SP_E_INPUT if there is only one of them or a digest differs. */
 SP_MUST_CHECK enum sp_status sp_pairing_record_check(const struct sp_pack *pack,
                                                      struct sp_err *err);
 

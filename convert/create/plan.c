@@ -28,7 +28,8 @@ static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_los
                    sp_dtype_info(item->to)->name);
 }
 
-/* Nothing asked for, and quantized already: a type of ours that surely holds the same numbers. */
+/* If no type is requested and the tensor is quantized already: a type that holds the same numbers
+ * exactly. */
 static void keep_numbers(struct sp_policy_choice *choice, const struct sp_stored *stored,
                          const struct sp_policy_request *request)
 {

@@ -18,7 +18,7 @@ struct sp_plan_item {
     enum sp_layout layout;
     const char *rule;         /* static */
     const char *coding;       /* of a source that is quantized already, else NULL; static */
-    bool small_codes;         /* ... in 4 bits, which q8 holds exactly */
+    bool small_codes;         /* 4-bit codes of a checkpoint, which q8 holds exactly */
     bool merged;              /* with what an adapter changes */
     const uint8_t *bytes;     /* copied as they are; NULL: converted */
     const float *calibration; /* q4: numbers of quantize/gptq.h, borrowed; NULL: none */

@@ -183,7 +183,7 @@ static enum sp_status plan_tensor(struct job *job, const struct model *model,
     return SP_OK;
 }
 
-/* Types and sizes of everything, and room for the largest panel or vector. */
+/* Settles the types and sizes of all tensors and allocates the largest panel or vector. */
 static enum sp_status plan(struct job *job, struct sp_err *err)
 {
     size_t n = 0, most = 0;

@@ -1,4 +1,5 @@
-/* From sources and a plan to a packed file: tensors, texts, pairing, all or nothing. */
+/* Writes a packed file from sources and a plan: tensors, texts and pairing record, all or nothing.
+ */
 #ifndef SP_CONVERT_CREATE_WRITE_H
 #define SP_CONVERT_CREATE_WRITE_H
 

@@ -112,8 +112,8 @@ static enum sp_status add_cuts(struct sp_export_plan *plan, size_t first,
     return SP_OK;
 }
 
-/* d2t says which tokens of the target's the rows of a draft's output matrix are; checkpoints have
- * the answer to the opposite question beside it. */
+/* d2t lists the target's token for each row of a draft's output matrix; checkpoints store its
+ * inverse, t2d, next to it. */
 static enum sp_status add_marks(struct sp_export_plan *plan, const struct sp_source *source,
                                 struct sp_err *err)
 {
@@ -147,7 +147,7 @@ static void hand_out_cuts(struct sp_export_plan *plan, size_t first_cut)
     }
 }
 
-/* Token ids are whole numbers; what several types meet in is f32, which holds all of them. */
+/* Token ids are integers; f32 is the common type, which holds all of them. */
 static enum sp_status choose_type(const struct sp_export_plan *plan, struct sp_export_item *item,
                                   enum sp_dtype type, struct sp_err *err)
 {

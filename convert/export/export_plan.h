@@ -7,7 +7,7 @@
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
 
-/* Rows of a stored tensor and where they go: piece.n_rows rows from row `first` on. */
+/* Rows of a stored tensor and their destination: span.n_rows rows from row `first` on. */
 struct sp_export_cut {
     const struct sp_source *source;    /* borrowed */
     const struct sp_tensor_spec *spec; /* borrowed from the source */

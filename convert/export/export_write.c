@@ -22,8 +22,8 @@ enum {
     HASH_SIZE = 8 << 20,
 };
 
-/* Rows of an item, as its cuts from first_cut on count them; or, where item is NULL, a stored
- * tensor to be held against its digest. */
+/* Rows of an item, counted by its cuts from first_cut on; if item is NULL, a stored tensor whose
+ * digest is to be checked. */
 struct chunk {
     const struct sp_export_item *item;
     size_t first_cut, n_cuts;
@@ -58,7 +58,7 @@ struct exporter {
 
 /* ---- chunks ---- */
 
-/* The pieces of a chunk, or of what is to become chunks, all count rows as the first does. */
+/* All cuts of a chunk, or of what will become chunks, have as many rows as the first. */
 static const struct sp_row_span *piece_of(const struct exporter *x, const struct chunk *chunk)
 {
     return &x->plan->cuts[chunk->first_cut].span;
@@ -118,7 +118,8 @@ static enum sp_status add_rows(struct exporter *x, struct chunk like, uint64_t f
     return st;
 }
 
-/* Of an item whose cuts are not all rows, or all columns, of it, each by itself. */
+/* Chunks of an item whose cuts are not all whole rows, or all whole columns: one chunk for each
+ * cut. */
 static enum sp_status add_cuts(struct exporter *x, struct chunk like, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -192,7 +193,7 @@ static enum sp_status check(const struct chunk *chunk, struct sp_err *err)
         sp_hash_update(hash, t->data + at, n);
         sp_file_unload(t->data + at, n);
     }
-    /* The same again, in the words that every reader of damaged files has for it. */
+    /* Reports damage in the words that every reader of damaged files uses. */
     if (sp_hash_digest(hash) != t->digest) {
         st = sp_pack_check_tensor(chunk->pack, chunk->tensor, err);
     }
@@ -224,7 +225,7 @@ static enum sp_status read_panels(struct worker *w, const struct sp_export_cut *
     return SP_OK;
 }
 
-/* The same of what is stored in rows, plainly. */
+/* Checks the digest of a tensor stored in plain rows. */
 static enum sp_status read_plain(struct worker *w, const struct sp_export_cut *c,
                                  const struct sp_stored *stored, uint64_t first, uint64_t *n,
                                  struct sp_err *err)
@@ -287,7 +288,7 @@ static enum sp_status gather(struct worker *w, const struct sp_export_cut *c,
     return SP_OK;
 }
 
-/* Whole numbers, which f32 holds up to 2^24. */
+/* Converts integers, which f32 holds exactly up to 2^24. */
 static enum sp_status encode_ids(uint8_t *out, const float *x, size_t n, struct sp_err *err)
 {
     for (size_t i = 0; i < n; i++) {
@@ -392,8 +393,8 @@ static void report(struct exporter *x)
     x->failed = 0;
 }
 
-/* Behind a chunk that failed nothing is done any more; in front of it all is, so that the fault
- * that is told does not depend on the threads: damage is met before what it does to numbers. */
+/* No chunk after one that failed is processed, and every chunk before it is, so that the reported
+ * fault does not depend on threads: damage is reported before its effect on numbers. */
 static void work(void *context, size_t number, unsigned worker)
 {
     struct exporter *x = context;

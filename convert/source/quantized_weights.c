@@ -28,7 +28,8 @@ struct matching {
     struct sp_err *err;
 };
 
-/* Is there more of `name` than `end`? Then *len is what stands before it. */
+/* Returns true if `name` ends with `end` and is longer; then *len is the length of what precedes
+ * it. */
 static bool ends_with(const char *name, const char *end, size_t *len)
 {
     size_t n = strlen(name), k = strlen(end);
@@ -93,7 +94,8 @@ static bool find_grid(struct sp_weight *w, bool grouped)
     return true;
 }
 
-/* Does this tile give the grid? Then it is the weight's; *n counts tiles that differ in it. */
+/* Returns true if this tile determines the weight's grid; *n counts the tiles that differ from it.
+ */
 static void try_tile(struct sp_weight *w, struct sp_tile tile, unsigned *n)
 {
     uint64_t rows = w->shape[w->rank - 2], cols = w->shape[w->rank - 1];
@@ -325,7 +327,7 @@ static enum sp_status read_shape(struct matching *m, const struct sp_safetensor 
                    (unsigned long long)t->shape[0], (unsigned long long)t->shape[1]);
 }
 
-/* How many bits a code has is told by how many words a row takes. */
+/* The number of words in a row gives the bits of a code. */
 static enum sp_status match_words(struct matching *m, const struct sp_safetensor *t, size_t base)
 {
     struct sp_weight w = {.codes = t, .rank = 2};

@@ -391,7 +391,7 @@ void sp_source_release(struct sp_source *source)
     *source = (struct sp_source){0};
 }
 
-/* A piece's bytes in its file; of a quantized weight its share, for progress. */
+/* The bytes of a row span in its file, for progress; for a quantized weight its share. */
 static uint64_t stored_size(const struct sp_row_span *p, const struct sp_weight *w,
                             const struct sp_safetensor *t)
 {

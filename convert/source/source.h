@@ -32,9 +32,9 @@ struct sp_source {
     bool has_mtp;            /* a checkpoint that holds a built-in prediction head as well */
 };
 
-/* `want`: SP_PART_TARGET, or SP_PART_DRAFT, which of a packed file takes the draft or, if it has
- * none, the target. Notes are appended to *notes, one sentence a line. On failure *out is zeroed.
- */
+/* want: SP_PART_TARGET or SP_PART_DRAFT; the latter takes the draft of a packed file or, if it has
+ * none, its target. Warnings are appended to *warnings, one sentence a line. On failure *out is
+ * zeroed. */
 SP_MUST_CHECK enum sp_status sp_source_open(struct sp_source *out, const char *path,
                                             enum sp_part want, char **warnings, struct sp_err *err);
 
@@ -49,7 +49,7 @@ void sp_source_release(struct sp_source *source);
 SP_MUST_CHECK enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
                                             const struct sp_source *source, struct sp_err *err);
 
-/* Do both read the same model? */
+/* Returns true if both read the same model. */
 bool sp_source_same(const struct sp_source *a, const struct sp_source *b);
 
 /* How a tensor is stored: its type (f32 where its pieces differ in type), layout and bytes. Of a

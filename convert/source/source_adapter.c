@@ -39,7 +39,8 @@ static enum sp_status part_tables(struct sp_source *source, const struct sp_adap
         "%s: changes the embedding or the output matrix, which were one: both are stored", a->path);
 }
 
-/* A packed file's list has no pieces: they are those of the checkpoint that it would make. */
+/* The specs of a packed file have no row spans: those of the checkpoint that it would export are
+ * used. */
 static enum sp_status list_published(struct sp_merge *merge, struct sp_source_tensor **tensors,
                                      size_t *n, struct sp_source *source, struct sp_err *err)
 {

@@ -4,9 +4,9 @@
 
 #include "convert/source/source.h"
 
-/* Merges the adapter at `path` into a target: its weights are the merged ones from now on, and its
- * texts tell of it. At most once, before anything is planned; release the source after a failure,
- * too. */
+/* Merges the adapter at `path` into a target: its weights are then the merged ones, and its texts
+ * record the adapter. At most once, before anything is planned; the source is released by the
+ * caller on failure, too. */
 SP_MUST_CHECK enum sp_status sp_source_merge(struct sp_source *source, const char *path,
                                              char **warnings, struct sp_err *err);
 

@@ -17,7 +17,7 @@
 
 enum { MIN_SCRATCH = 1 << 16 };
 
-/* A piece and the stored tensor it is cut from. */
+/* A row span and the stored tensor it is cut from. */
 struct cut {
     const struct sp_safetensors *checkpoint;
     const struct sp_row_span *span;
@@ -209,7 +209,8 @@ static void decode_panels(float *out, const struct sp_pack_tensor *t, uint64_t f
     }
 }
 
-/* The tensor with its pieces: a packed file's has none but for merging. */
+/* The spec of the tensor with its row spans; a packed file's has none unless an adapter is merged.
+ */
 static const struct sp_tensor_spec *cut_by(const struct sp_source *source,
                                            const struct sp_tensor_spec *spec)
 {
@@ -224,8 +225,8 @@ static const struct sp_row_span *piece_of(const struct sp_source *source,
     return &specs->spans[list->first_span + i];
 }
 
-/* What the checkpoint holds of a piece's rows, or what was read before; then, where an adapter
- * changes them, the merged ones. */
+/* Reads a span's rows from the checkpoint, or takes rows read before, and merges the adapter into
+ * those that it changes. */
 static enum sp_status read_merged(float *out, const struct sp_source *source,
                                   const struct sp_tensor_spec *list, size_t i, uint64_t first,
                                   uint64_t n, const struct sp_scratch *scratch, struct sp_err *err)

@@ -155,7 +155,7 @@ static enum sp_status make_temporary(struct sp_atomic_file *o, struct sp_err *er
     return st;
 }
 
-/* Not every file system can reserve; that is no failure. A full disk or an exceeded quota is. */
+/* A file system that cannot reserve space is no error; a full disk or an exceeded quota is. */
 static enum sp_status reserve(struct sp_atomic_file *o, uint64_t size, struct sp_err *err)
 {
     if (size == 0) return SP_OK;
@@ -172,7 +172,7 @@ static enum sp_status reserve(struct sp_atomic_file *o, uint64_t size, struct sp
     return SP_OK;
 }
 
-enum sp_status sp_atomic_file_check_replaced(const char *path, const void *mark, size_t mark_size,
+enum sp_status sp_atomic_file_check_replaced(const char *path, const void *magic, size_t magic_size,
                                              const char *kind, struct sp_err *err)
 {
     enum { LONGEST = 64 };
@@ -181,12 +181,12 @@ enum sp_status sp_atomic_file_check_replaced(const char *path, const void *mark,
     uint8_t bytes[LONGEST] = {0};
     uint64_t size;
 
-    assert(mark_size <= LONGEST);
+    assert(magic_size <= LONGEST);
     if (!sp_file_exists(path) || sp_file_is_folder(path)) return SP_OK;
     if ((st = sp_file_open(&file, path, err))) return st;
     size = sp_file_size(file);
-    if (size >= mark_size) st = sp_file_read_at(file, 0, bytes, mark_size, err);
-    if (st == SP_OK && size > 0 && (size < mark_size || memcmp(bytes, mark, mark_size) != 0)) {
+    if (size >= magic_size) st = sp_file_read_at(file, 0, bytes, magic_size, err);
+    if (st == SP_OK && size > 0 && (size < magic_size || memcmp(bytes, magic, magic_size) != 0)) {
         st = sp_fail(err, SP_E_USAGE, "%s exists and is not a %s; only those are replaced", path,
                      kind);
     }

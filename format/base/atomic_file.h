@@ -14,10 +14,10 @@
  * new file. */
 struct sp_atomic_file; /* opaque */
 
-/* Refuses (SP_E_USAGE) to replace what is neither empty nor begins with `mark`, as every `kind`
- * ("packed file") does: a slip of the pen in an output's name must not cost a checkpoint. */
-SP_MUST_CHECK enum sp_status sp_atomic_file_check_replaced(const char *path, const void *mark,
-                                                           size_t mark_size, const char *kind,
+/* Refuses (SP_E_USAGE) to replace a file that is neither empty nor begins with `magic`, as every
+ * `kind` ("packed file") does: a mistyped output name must not destroy a checkpoint. */
+SP_MUST_CHECK enum sp_status sp_atomic_file_check_replaced(const char *path, const void *magic,
+                                                           size_t magic_size, const char *kind,
                                                            struct sp_err *err);
 
 /* `size`: what the file will have, reserved where the file system can do that, so that a full disk
@@ -26,7 +26,7 @@ SP_MUST_CHECK enum sp_status sp_atomic_file_check_replaced(const char *path, con
 SP_MUST_CHECK enum sp_status sp_atomic_file_open(struct sp_atomic_file **out, const char *path,
                                                  bool force, uint64_t size, struct sp_err *err);
 
-/* From any number of threads at once, ranges that do not overlap. */
+/* Thread-safe for ranges that do not overlap. */
 SP_MUST_CHECK enum sp_status sp_atomic_file_write_at(struct sp_atomic_file *output, uint64_t offset,
                                                      const void *bytes, size_t size,
                                                      struct sp_err *err);

@@ -154,7 +154,7 @@ static enum sp_status check_target(const struct sp_atomic_folder *o, struct sp_e
     return visit_entries(o, o->parent, o->name, NULL, check_entry, err);
 }
 
-/* A new folder beside it; *made: its name, owned by the caller. */
+/* Creates a new folder next to the target; *made: its name, owned by the caller. */
 static enum sp_status make_beside(char **made, const struct sp_atomic_folder *o, struct sp_err *err)
 {
     char name[NAME_SHOWN + 64];

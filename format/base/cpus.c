@@ -54,8 +54,8 @@ static unsigned smaller_quota(unsigned a, unsigned b)
     return a == 0 || (b != 0 && b < a) ? b : a;
 }
 
-/* Of the group and all that it lies in. In a container the path may be the host's, of which nothing
- * but the root is seen. */
+/* The limit of a control group and of all its parents. In a container the path may be the host's,
+ * of which only the root is visible. */
 static unsigned smallest_quota(struct group *g)
 {
     unsigned smallest = quota_of(g);
@@ -67,7 +67,7 @@ static unsigned smallest_quota(struct group *g)
     return smallest;
 }
 
-/* Is `name` one of the words of a list with commas? */
+/* Returns true if `name` is one of the words of a comma-separated list. */
 static bool has_word(const char *list, size_t len, const char *name)
 {
     size_t n = strlen(name);

@@ -20,7 +20,7 @@ static size_t utf8_len(const unsigned char *s)
     return len;
 }
 
-/* Messages quote foreign names: a terminal must not be driven by them. */
+/* Messages quote names from foreign files, which must not control a terminal. */
 static void make_printable(char *text)
 {
     for (unsigned char *s = (unsigned char *)text; *s;) {

@@ -102,7 +102,7 @@ enum sp_status sp_file_map(struct sp_mapping *out, const char *path, struct sp_e
                      (uintmax_t)size, strerror(errno));
         goto done;
     }
-    /* A hint: where the file's pages come in huge pieces, they are mapped by huge entries. */
+    /* A hint to the kernel: pages of the file that are in huge pages are mapped as such. */
     (void)madvise(data, (size_t)size, MADV_HUGEPAGE);
     *out = (struct sp_mapping){data, (size_t)size};
 done:

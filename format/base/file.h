@@ -26,7 +26,8 @@ struct sp_mapping {
     size_t size;
 };
 
-/* The mapping is shared: whoever shrinks the file while it is mapped makes reading it fatal. */
+/* The mapping is shared: if another process shrinks the file while it is mapped, reading it is
+ * fatal. */
 SP_MUST_CHECK enum sp_status sp_file_map(struct sp_mapping *out, const char *path,
                                          struct sp_err *err);
 void sp_file_unmap(struct sp_mapping *mapping); /* zeroes it */
@@ -56,7 +57,7 @@ SP_MUST_CHECK enum sp_status sp_file_read_at(const struct sp_file *file, uint64_
 SP_MUST_CHECK enum sp_status sp_file_read_text(char **text, size_t *size, const char *path,
                                                size_t cap, struct sp_err *err);
 
-/* Do both paths lead to one file that is there? */
+/* Returns true if both paths lead to the same existing file. */
 bool sp_file_same(const char *a, const char *b);
 
 #endif

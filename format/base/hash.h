@@ -11,7 +11,7 @@
 /* Digest of `size` bytes; `bytes` may be NULL when size is 0. */
 uint64_t sp_hash64(const void *bytes, size_t size);
 
-/* The same digest from bytes that arrive in pieces. */
+/* Computes the same digest from bytes that arrive in parts. */
 struct sp_hash; /* opaque */
 
 /* *out owned by the caller, released with sp_hash_free; SP_E_NOMEM. */

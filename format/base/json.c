@@ -152,7 +152,7 @@ static enum sp_status feed_up_to(struct feeder *f, size_t end)
     return st;
 }
 
-/* json-c takes text in pieces: ".0" behind an integer that 64 bits do not hold makes it a double,
+/* json-c accepts text in parts: ".0" after an integer that 64 bits do not hold makes it a double,
  * and a NUL ends the text. */
 static enum sp_status feed_all(struct feeder *f, size_t wide)
 {
@@ -218,8 +218,8 @@ static enum sp_status add_key(json_object *keys, struct json_tokener *tokener, c
     return st;
 }
 
-/* Names the key that an object has twice, with a set of keys for each object that is open; where
- * there is none the tree lacks something for want of memory. Of an array the set stays empty. */
+/* Finds the key that an object has twice, with one set of keys for each open object; if there is
+ * none, the tree is incomplete for lack of memory. The set of an array stays empty. */
 static enum sp_status find_repeated(const char *text, size_t size, struct sp_err *err)
 {
     enum sp_status st;
@@ -246,8 +246,8 @@ static enum sp_status find_repeated(const char *text, size_t size, struct sp_err
     return st;
 }
 
-/* Is the tree all that the text says? A member that is repeated is one less, an allocation that
- * failed a member less, or a null more. */
+/* Returns true if the tree holds everything that the text says. A repeated member makes one less,
+ * a failed allocation a member less or a null more. */
 static enum sp_status check_tree(json_object *root, const struct survey *survey, bool strict,
                                  const char *text, size_t size, struct sp_err *err)
 {

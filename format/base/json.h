@@ -36,7 +36,8 @@ struct sp_json; /* one value; borrowed from the document, valid until sp_json_fr
  */
 SP_MUST_CHECK enum sp_status sp_json_parse(struct sp_json **out, const char *text, size_t size,
                                            enum sp_json_strictness strictness, struct sp_err *err);
-/* The same for text from a stranger: a document that would take more than max_bytes is refused. */
+/* Parses text from an untrusted file: a document that would take more than max_bytes of memory is
+ * refused. */
 SP_MUST_CHECK enum sp_status sp_json_parse_within(struct sp_json **out, const char *text,
                                                   size_t size, enum sp_json_strictness strictness,
                                                   size_t max_bytes, struct sp_err *err);

@@ -69,7 +69,7 @@ done:
     return st;
 }
 
-/* Of the same kind. The recursion is as deep as documents may nest. */
+/* Compares two values of the same kind. The recursion is as deep as documents may nest. */
 static enum sp_status compare_members(bool *equal, const struct sp_json *a, const struct sp_json *b,
                                       struct sp_err *err)
 {

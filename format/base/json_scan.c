@@ -10,7 +10,7 @@ static enum sp_status bad(size_t pos, const char *what, struct sp_err *err)
     return sp_fail(err, SP_E_INPUT, "not valid JSON at byte %zu: %s", pos, what);
 }
 
-/* The byte at `pos`, or -1 behind the text. */
+/* The byte at `pos`, or -1 after the end of the text. */
 static int byte_at(const struct sp_json_scan *s, size_t pos)
 {
     return pos < s->size ? (unsigned char)s->text[pos] : -1;
@@ -54,8 +54,8 @@ static int32_t escaped_unit(const struct sp_json_scan *s, size_t pos)
     return unit;
 }
 
-/* At a backslash; *pos moves behind the escape, or the pair of them. Which letters may follow a
- * backslash is the parser's business. */
+/* Reads the escape at a backslash, or a pair of surrogate escapes; *pos moves after it. Which
+ * letters may follow a backslash is checked by the parser. */
 static enum sp_status scan_escape(const struct sp_json_scan *s, size_t *pos, bool *nul,
                                   struct sp_err *err)
 {

@@ -14,11 +14,11 @@
 
 enum sp_json_token {
     SP_JSON_TOKEN_END,
-    SP_JSON_TOKEN_KEY,    /* a string with a colon behind it */
+    SP_JSON_TOKEN_KEY,    /* a string that a colon follows */
     SP_JSON_TOKEN_STRING, /* any other; both with their quotes */
     SP_JSON_TOKEN_NUMBER,
     SP_JSON_TOKEN_WIDE,    /* an integer beyond 64 bits, or -0: only a double holds it */
-    SP_JSON_TOKEN_LITERAL, /* letters, or a minus and letters */
+    SP_JSON_TOKEN_LITERAL, /* letters, or a minus sign and letters */
     SP_JSON_TOKEN_OPEN_OBJECT,
     SP_JSON_TOKEN_OPEN_ARRAY,
     SP_JSON_TOKEN_CLOSE, /* either bracket */

@@ -46,7 +46,7 @@ enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err)
     return SP_OK;
 }
 
-/* A wish, not a need. */
+/* The kernel may ignore this advice. */
 static void ask_for_huge_pages(void *p, size_t size, size_t align)
 {
 #ifdef MADV_HUGEPAGE

@@ -22,7 +22,7 @@ static inline size_t sp_round_up(size_t n, size_t step)
  * a valid pointer. *out is untouched on failure; `out` is the address of a pointer of any type. */
 SP_MUST_CHECK enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err);
 
-/* The same, aligned to 64 bytes and not zeroed: for rows of numbers. Released with free(). */
+/* Like sp_new, aligned to 64 bytes and not zeroed, for rows of numbers. Released with free(). */
 SP_MUST_CHECK enum sp_status sp_new_aligned(void *out, size_t n, size_t size, struct sp_err *err);
 
 /* n_rows * ld zeroed floats, aligned so. */

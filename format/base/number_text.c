@@ -9,7 +9,8 @@ struct exchange {
     locale_t plain, program;
 };
 
-/* Of this name the C library has a locale ready. If it had not, the program's would stay. */
+/* newlocale("C") cannot fail in practice; if it did, the program's own locale would stay in force.
+ */
 static struct exchange begin(void)
 {
     struct exchange e = {.plain = newlocale(LC_ALL_MASK, "C", (locale_t)0)};

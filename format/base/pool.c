@@ -22,7 +22,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Longer than the pauses between two runs of one token, short beside a time slice. */
+/* Spins longer than the pauses between two runs of one token, but briefly compared with a time
+ * slice. */
 enum { SPIN_NS = 50000, POLLS_PER_CLOCK = 16 };
 
 /* A claim's part of what is left: halves of a fair share, so that the first ranges do not decide.
@@ -40,7 +41,7 @@ struct sp_pool {
     sp_pool_range_fn *fn;
     void *context;
     atomic_uint_fast32_t share; /* a claim takes this part of what is left: 1 / share */
-    atomic_uint_fast32_t least; /* ... but not fewer items than this, if there are as many */
+    atomic_uint_fast32_t least; /* least number of items in a range, if there are as many */
     size_t first_item;          /* of this run's items: a huge job is several runs */
     uint32_t n_items;
     unsigned n_threads;

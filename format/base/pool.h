@@ -28,9 +28,9 @@ void sp_pool_run(struct sp_pool *pool, size_t n_items, sp_pool_fn *fn, void *con
 
 typedef void sp_pool_range_fn(void *context, size_t first, size_t n, unsigned worker);
 
-/* The same for many small items: they are handed out in ranges first..first+n-1, each a share of
- * what is left, so that few are claimed and all threads still finish together; the last ranges have
- * about `least` items. How the items are cut must not change any result. */
+/* Runs many small items: they are handed out in ranges first..first+n-1, each a share of the
+ * remaining ones, so that few ranges are claimed and all threads still finish together; the last
+ * ranges have about `least` items. The division into ranges must not change any result. */
 void sp_pool_run_ranges(struct sp_pool *pool, size_t n_items, size_t least, sp_pool_range_fn *fn,
                         void *context);
 

@@ -12,7 +12,7 @@ struct sp_strbuf {
     size_t len, cap;
 };
 
-/* Room for `more` bytes behind the text. */
+/* Reserves `more` bytes after the text. */
 SP_MUST_CHECK static inline enum sp_status sp_strbuf_reserve(struct sp_strbuf *t, size_t more,
                                                              struct sp_err *err)
 {

@@ -140,7 +140,7 @@ bool sp_char_is_word(uint32_t c)
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_PC:
         return true;
-    default: /* the joiners, and the symbols that are Alphabetic: circled and squared letters */
+    default: /* joiners, and symbols that are Alphabetic: circled and squared letters */
         return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) ||
                (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
                (c >= 0x1F170 && c <= 0x1F189);

@@ -18,8 +18,8 @@ size_t sp_utf8_valid(const char *text, size_t len);
 enum sp_utf8 { SP_UTF8_CHAR, SP_UTF8_BAD, SP_UTF8_PARTIAL };
 enum sp_utf8 sp_utf8_scan(const char *text, size_t len, size_t *n);
 
-/* The character at text[*pos], *pos < len; *pos moves behind it. A byte that begins none counts as
- * U+FFFD; nothing behind `len` is read. */
+/* Returns the character at text[*pos], *pos < len, and moves *pos after it. A byte that begins no
+ * character counts as U+FFFD; nothing from `len` on is read. */
 uint32_t sp_utf8_next(const char *text, size_t len, size_t *pos);
 /* Writes a code point <= 0x10FFFF; returns the number of bytes. */
 size_t sp_utf8_put(char out[SP_UTF8_MAX], uint32_t c);
@@ -28,7 +28,8 @@ size_t sp_utf8_put(char out[SP_UTF8_MAX], uint32_t c);
 size_t sp_utf8_prev(const char *text, size_t pos);
 
 bool sp_char_is_space(uint32_t c); /* Unicode White_Space */
-/* Alphabetic, a mark, a decimal digit, a connector or a joiner: \w of Rust's regex crate. */
+/* True for \w of Rust's regex crate: Alphabetic, a mark, a decimal digit, a connector or a joiner.
+ */
 bool sp_char_is_word(uint32_t c);
 bool sp_char_is_mark(uint32_t c); /* Mn, Mc, Me */
 

@@ -4,7 +4,8 @@
 
 #include <utf8proc.h>
 
-/* Letters whose upper case is several letters (Unicode's SpecialCasing, unconditional part). */
+/* Letters whose upper case is several letters (the unconditional part of Unicode's SpecialCasing).
+ */
 static const struct {
     uint32_t from, upper[SP_CASE_FOLD_MAX], title[SP_CASE_FOLD_MAX];
 } special[] = {

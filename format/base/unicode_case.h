@@ -1,7 +1,7 @@
-/* Letters: upper and lower case, and the classes of characters that str methods ask about.
+/* Upper and lower case, and the character classes of Python's str methods.
  *
- * Case mappings are Unicode's simple ones plus those that make one letter two (sharp s and its
- * kin), as Python's str.upper does. */
+ * The case mappings are Unicode's simple ones and those that turn one letter into several (such as
+ * sharp s), as in Python's str.upper. */
 #ifndef SP_FORMAT_BASE_UNICODE_CASE_H
 #define SP_FORMAT_BASE_UNICODE_CASE_H
 
@@ -24,7 +24,7 @@ bool sp_unicode_is_decimal(uint32_t c);
 bool sp_unicode_is_numeric(uint32_t c);   /* N* */
 bool sp_unicode_is_printable(uint32_t c); /* Python's str.isprintable */
 bool sp_unicode_is_space(uint32_t c);     /* Python's str.isspace */
-/* The same but for the case of ASCII letters. */
+/* Returns true if both are equal except for the case of ASCII letters. */
 bool sp_equal_ignoring_case(const char *a, const char *b);
 bool sp_is_whitespace(char c); /* ' ', '\t', '\n' or '\r': JSON's whitespace */
 /* How far a character may stand in an identifier. */

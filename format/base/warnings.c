@@ -1,4 +1,5 @@
-/* A sentence is formatted like an error's, so that foreign names in it cannot drive a terminal. */
+/* A sentence is formatted like an error's, so that names from foreign files in it cannot control a
+ * terminal. */
 #include "format/base/warnings.h"
 
 #include "format/base/number_text.h"

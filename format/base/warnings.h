@@ -4,8 +4,8 @@
 
 #include "format/base/err.h"
 
-/* Appends a sentence to *notes, which is NULL or owned by the caller (free). notes == NULL: nobody
- * listens, nothing is done. */
+/* Appends a sentence to *warnings, which is NULL or owned by the caller (free). Does nothing if
+ * `warnings` is NULL. */
 SP_MUST_CHECK enum sp_status sp_warn(char **warnings, struct sp_err *err, const char *format, ...)
     SP_PRINTF(3, 4);
 

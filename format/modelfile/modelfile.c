@@ -152,7 +152,7 @@ static enum sp_status read_text(struct sp_modelfile *file, const uint8_t *bytes,
 
 /* ---- grammar; file->text ends with a NUL, which no character equals ---- */
 
-/* A piece of text. */
+/* A part of the text. */
 struct slice {
     size_t first, size;
 };
@@ -173,7 +173,7 @@ static size_t skip_whitespace(const char *s, size_t i)
     return i;
 }
 
-/* To the next command, or the end. */
+/* Moves to the next command or the end. */
 static size_t skip_to_command(const char *s, size_t i)
 {
     for (;;) {

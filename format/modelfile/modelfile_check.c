@@ -268,13 +268,13 @@ static bool is_stop(const struct sp_modelfile_record *r)
     return r->command == SP_MODELFILE_PARAMETER && strcmp(r->name, "stop") == 0;
 }
 
-/* May a record of this kind stand beside an earlier one? */
+/* Returns true if a record of this kind may be repeated. */
 static bool accumulates(const struct sp_modelfile_record *r)
 {
     return r->command == SP_MODELFILE_MESSAGE || r->command == SP_MODELFILE_LICENSE || is_stop(r);
 }
 
-/* Whoever generates looks for all of them behind every token. */
+/* Each stop string is compared after every token; their number is limited. */
 static enum sp_status check_stops(const struct check *c, struct sp_err *err)
 {
     size_t n = 0;
@@ -289,8 +289,7 @@ static enum sp_status check_stops(const struct check *c, struct sp_err *err)
     return SP_OK;
 }
 
-/* A repeated source is an error; of other repeated records the last counts, and the user is told.
- */
+/* A repeated source is an error. Of other repeated records the last one counts, with a warning. */
 static enum sp_status check_repeats(const struct check *c, struct sp_err *err)
 {
     for (size_t i = 0; i < c->file->n_records; i++) {

@@ -10,7 +10,7 @@
 
 enum {
     MAX_DECOMPOSITION = 32, /* longest in Unicode: 18 */
-    FEW = 16,               /* so many marks are sorted in place */
+    FEW = 16,               /* number of combining marks that are sorted in place */
 };
 
 /* Code points of one segment. */
@@ -149,8 +149,8 @@ static enum sp_status decompose(struct chars *chars, const char *text, size_t le
     return reorder(chars, err);
 }
 
-/* Nothing composes across it. The first of the Hangul finals stands for none in the arithmetic of
- * syllables, which the library takes for a final to swallow. */
+/* Returns true if nothing composes across this character. The first Hangul final stands for no
+ * final in the arithmetic of syllables, but the library would consume it as one. */
 static bool is_barrier(int32_t c)
 {
     return c == 0x11A7 || !sp_normal_knows((uint32_t)c);

@@ -16,8 +16,8 @@ SP_MUST_CHECK enum sp_status sp_normalize(struct sp_strbuf *out, bool *changed,
                                           enum sp_normal_form form, const char *text, size_t len,
                                           struct sp_err *err);
 
-/* Has normalization anything to do with this character in Unicode 9, the version that models were
- * trained with? Marks that came later are no marks there. */
+/* Returns true if normalization can change this character in Unicode 9, the version that models
+ * were trained with; combining marks of later versions do not count as such. */
 bool sp_normal_knows(uint32_t c);
 
 /* Appends text in lower case, character by character, as Rust's char::to_lowercase. */

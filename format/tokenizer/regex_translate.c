@@ -319,7 +319,7 @@ static enum sp_status translate_bracket(struct translation *t, struct sp_err *er
     if ((st = put_text(t, "[^", err))) return st;
     body = t->n;
     if ((st = bracket_members(t, &not_word, err))) return st;
-    if (!negated || not_word) { /* the "^" was only room for one */
+    if (!negated || not_word) { /* replaces the "^" that reserved its place */
         memmove(t->out + t->atom + 1, t->out + body, t->n - body);
         t->n--;
         body--;

@@ -7,7 +7,7 @@
 #include "format/base/strbuf.h"
 #include "format/tokenizer/vocab.h"
 
-/* A step made ready; its texts stay with whoever made the step. Valid when zeroed. */
+/* A compiled step; its texts stay with the owner of the step. Valid when zeroed. */
 struct sp_rewrite {
     struct sp_step step;
     struct sp_regex *regex; /* owned; for steps with a pattern */
@@ -21,8 +21,8 @@ void sp_rewrite_release(struct sp_rewrite *rewrite);
 /* False for kinds that are no rewriting: splits, and what only decoders have. */
 bool sp_rewrite_applies(const struct sp_rewrite *rewrite);
 
-/* Bytes that the rewriting of one input may write in all, over all steps and pieces. A chain from a
- * stranger that multiplies its input gives up there; real ones write a few times what they read. */
+/* The most bytes that the rewriting of one input may write, over all steps and parts. A chain from
+ * a stranger that multiplies its input stops there; real ones write a few times what they read. */
 size_t sp_rewrite_budget(size_t input_size);
 
 /* Appends what becomes of `text` to *out and takes its length off *budget. *changed false: it stays

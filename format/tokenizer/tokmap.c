@@ -32,7 +32,7 @@ static enum sp_status damaged(enum sp_tokmap_area area, struct sp_err *err)
     return sp_fail(err, SP_E_INPUT, "compiled tokenizer: the %s are damaged", area_names[area]);
 }
 
-/* Areas lie one behind the other, each at the next multiple of 8. */
+/* Areas follow each other, each at the next multiple of 8. */
 static enum sp_status find_areas(struct area areas[SP_N_TOKMAP_AREAS], const uint8_t *blob,
                                  size_t size, struct sp_err *err)
 {

@@ -65,8 +65,8 @@ enum sp_tokmap_flags {
     /* The splitter ends in the byte alphabet: the model works on bytes, that step is left out, and
      * tokens spelled in the alphabet are stored as bytes (SP_TOKEN_BYTES). */
     SP_TOKMAP_BYTES = 8,
-    /* Every character of any text has tokens, so a piece may be cut wherever `pairs` says that no
-     * merge reaches across. */
+    /* Every character of any text has tokens, so a text may be divided wherever `pairs` shows that
+     * no merge crosses. */
     SP_TOKMAP_CUT = 16,
     SP_TOKMAP_ALL_FLAGS = 31,
 };

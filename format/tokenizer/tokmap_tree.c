@@ -23,7 +23,8 @@ struct range {
     size_t depth;
 };
 
-/* Of equal texts the special one comes first and wins, then the one that the file has first. */
+/* Among equal texts the special token comes first and wins, then the one that is first in the
+ * file. */
 static int compare_sought(const void *a, const void *b)
 {
     const struct sought *x = a, *y = b;

@@ -88,7 +88,7 @@ static enum sp_status make_tokens(struct compiler *c, struct sp_err *err)
     return SP_OK;
 }
 
-/* Tokens that the model can meet: of its own vocabulary, spelled as it sees text. */
+/* The tokens that the model can produce: those of its own vocabulary, spelled as it sees text. */
 static bool in_model(const struct compiler *c, size_t id)
 {
     uint8_t flags = c->areas[SP_AREA_FLAGS].at[id];

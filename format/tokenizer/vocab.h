@@ -25,10 +25,10 @@ enum sp_step_kind {
     SP_STEP_NFKD = 4,
     SP_STEP_LOWERCASE = 5,
     SP_STEP_STRIP_ACCENTS = 6, /* marks go */
-    SP_STEP_PREFIX = 7,        /* text, put before a piece as `a` says */
+    SP_STEP_PREFIX = 7,        /* text, prepended to a part as `a` says */
     SP_STEP_REPLACE = 8,       /* every match of pattern by text */
     SP_STEP_SPLIT = 9,         /* at pattern; a: enum sp_split */
-    SP_STEP_FIXED_LENGTH = 10, /* pieces of `a` characters */
+    SP_STEP_FIXED_LENGTH = 10, /* parts of `a` characters */
     SP_STEP_BYTE_LEVEL = 11,   /* spell bytes as printable characters, or in decoders the reverse */
     SP_STEP_METASPACE = 12,    /* decoder: text is a space; a: dropped in the first token */
     SP_STEP_BYTE_FALLBACK = 13, /* decoder: runs of <0xHH> are bytes */
@@ -55,9 +55,9 @@ enum sp_split {
 
 /* When SP_STEP_PREFIX applies. */
 enum sp_prefix {
-    SP_PREFIX_ALWAYS = 0,   /* any piece that is not empty */
-    SP_PREFIX_UNLESS = 1,   /* ... and does not begin with the text already */
-    SP_PREFIX_AT_START = 2, /* ... and stands at the very start of the input */
+    SP_PREFIX_ALWAYS = 0,   /* any part that is not empty */
+    SP_PREFIX_UNLESS = 1,   /* any part that does not begin with the text already */
+    SP_PREFIX_AT_START = 2, /* only the part at the very start of the input */
     SP_N_PREFIXES = 3,
 };
 
@@ -65,7 +65,7 @@ struct sp_step {
     enum sp_step_kind kind;
     unsigned flags;
     uint32_t a, b;
-    const char *pattern, *text; /* not NUL-terminated; borrowed from whoever made the step */
+    const char *pattern, *text; /* not NUL-terminated; borrowed from the owner of the step */
     size_t pattern_len, text_len;
 };
 
@@ -81,7 +81,7 @@ enum sp_token_flags {
     SP_TOKEN_SPECIAL = 4,      /* left out of text when special tokens are skipped */
     SP_TOKEN_NORMALIZED = 8,   /* sought after normalization, in its normalized form */
     SP_TOKEN_LSTRIP = 16,      /* takes the white space before it along */
-    SP_TOKEN_RSTRIP = 32,      /* and behind it */
+    SP_TOKEN_RSTRIP = 32,      /* after the text */
     SP_TOKEN_SINGLE_WORD = 64, /* not inside a word */
     SP_TOKEN_BYTES = 128, /* stored as the bytes that it spells (format/tokenizer/byte_level.h) */
 };
@@ -117,7 +117,7 @@ struct sp_vocab {
     uint32_t *prefix, *suffix; /* what the post-processor puts around a text */
     size_t n_prefix, n_suffix;
     uint32_t unk, bos, eos;  /* or SP_ID_NONE */
-    const char *missing_unk; /* the unknown token's text when the vocabulary lacks it */
+    const char *missing_unk; /* text of the unknown token if the vocabulary has none */
     bool byte_fallback, fuse_unk, ignore_merges;
     bool has_template; /* the post-processor has one */
     char *warning;     /* owned; NULL, or what a user should know about a file that was accepted */

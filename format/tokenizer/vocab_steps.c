@@ -232,7 +232,7 @@ static enum sp_status read_prepend(void *into, const struct sp_json *v, struct s
                err);
 }
 
-/* The same for normalizers and decoders. */
+/* Reads the steps of a normalizer or a decoder. */
 static enum sp_status read_replace(void *into, const struct sp_json *v, struct sp_err *err)
 {
     struct sp_step step = {.kind = SP_STEP_REPLACE};
