@@ -99,7 +99,7 @@ static enum sp_status request(struct sp_conversation *c, const struct sp_args *a
             size--;
         text = input;
     }
-    if (size > 0) st = sp_conversation_ask(c, text, size, err);
+    if (size > 0) st = sp_conversation_add_user(c, text, size, err);
     free(input);
     return st;
 }

@@ -1,5 +1,5 @@
-/* This thread reads lines; as many others as there are sessions answer them. Whoever completes the
- * first one that is not out yet writes it, and all complete ones behind it. */
+/* The calling thread reads lines; one thread per session answers them. The thread that completes
+ * the oldest pending line writes its answer and all completed ones that follow it. */
 #include "cli/chat/batch.h"
 #include "cli/chat/batch_line.h"
 #include "cli/base/lines.h"
@@ -14,16 +14,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Lines that are known at a time, for each session: one long answer keeps the others busy behind
- * it. */
+/* The most pending lines per session. While one long answer is generated, the other sessions go on
+ * with the lines after it. */
 enum { LINES_PER_SESSION = 16 };
 
-static const char no_room[] = "out of memory for an answer";
+static const char no_memory[] = "out of memory for an answer";
 
 struct line {
-    char *text; /* [size], owned */
+    char *text; /* [size] text of the line; owned */
     size_t size;
-    char *out; /* [out_size], owned; of a line that is done NULL: there was no memory for it */
+    char *out; /* [out_size] its answer; owned; NULL in a line that is done: memory ran out */
     size_t out_size;
     bool done;
     struct line *next;
@@ -31,20 +31,21 @@ struct line {
 
 struct batch {
     struct sp_session_pool *sessions;
-    pthread_mutex_t reading; /* one prompt at a time, by this: */
+    pthread_mutex_t reading; /* held while a prompt is read by `generation` */
     struct sp_generation *generation;
-    /* Under the lock: */
+    /* The following fields are protected by the lock. */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct line *first, *last; /* not out yet */
-    struct line *waiting;      /* the first of these that nobody has taken */
+    struct line *first, *last; /* lines whose answers were not written yet */
+    struct line *waiting;      /* the first of those lines that no thread has taken */
     size_t n_lines, most;
     struct sp_progress progress;
-    uint64_t n_bytes, n_input; /* of lines that are out; of a file at standard input, else 0 */
-    bool ended;                /* no more lines come, or are of use */
+    /* bytes of the written lines; size of standard input, 0 if it is no file */
+    uint64_t n_bytes, n_input;
+    bool ended; /* no more lines are read */
     struct sp_err err;
-    size_t n_lacking;   /* lines that there was no memory to answer */
-    struct sp_err lack; /* of the first one */
+    size_t n_out_of_memory;      /* lines that were not answered for lack of memory */
+    struct sp_err first_failure; /* the error of the first of those lines */
 };
 
 /* ---- one line ---------------------------------------------------------------------------------
@@ -59,7 +60,7 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     enum sp_status st;
 
     pthread_mutex_lock(&b->reading);
-    st = sp_batch_line_ask(&g, line, b->generation, err);
+    st = sp_batch_line_request(&g, line, b->generation, err);
     pthread_mutex_unlock(&b->reading);
     if (st) return st;
     g.style.whole = out;
@@ -74,7 +75,7 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     return st;
 }
 
-static void tell_error(FILE *file, const char *custom_id, const char *sentence)
+static void write_error(FILE *file, const char *custom_id, const char *sentence)
 {
     struct sp_json_out out = {.file = file};
 
@@ -85,39 +86,39 @@ static void tell_error(FILE *file, const char *custom_id, const char *sentence)
     putc('\n', file);
 }
 
-/* Is it the line's fault, or that of what is answered beside it? The others go on. */
-static bool is_its_own(enum sp_status st)
+/* True for an error that concerns this line only, so that the other lines are still answered. */
+static bool is_line_error(enum sp_status st)
 {
     return st == SP_E_USAGE || st == SP_E_INPUT || st == SP_E_UNSUPPORTED || st == SP_E_NOMEM;
 }
 
-static void count_lack(struct batch *b, const struct sp_err *err)
+static void count_out_of_memory(struct batch *b, const struct sp_err *err)
 {
     pthread_mutex_lock(&b->lock);
-    if (b->n_lacking++ == 0) b->lack = *err;
+    if (b->n_out_of_memory++ == 0) b->first_failure = *err;
     pthread_mutex_unlock(&b->lock);
 }
 
 static enum sp_status answer(struct batch *b, struct line *line, struct sp_err *err)
 {
     FILE *out = open_memstream(&line->out, &line->out_size);
-    struct sp_batch_line asked;
-    struct sp_err own = {0};
+    struct sp_batch_line request;
+    struct sp_err line_err = {0};
     enum sp_status st;
 
     if (out == NULL) {
-        (void)sp_fail(&own, SP_E_NOMEM, "%s", no_room);
-        count_lack(b, &own);
+        (void)sp_fail(&line_err, SP_E_NOMEM, "%s", no_memory);
+        count_out_of_memory(b, &line_err);
         return SP_OK;
     }
-    st = sp_batch_line_read(&asked, line->text, line->size, b->generation, &own);
-    if (st == SP_OK) st = generate(out, b, &asked, &own);
-    if (is_its_own(st)) tell_error(out, asked.custom_id, own.text);
-    if (st == SP_E_NOMEM) count_lack(b, &own);
-    sp_batch_line_release(&asked);
-    if (fclose(out)) return sp_fail(err, SP_E_NOMEM, "%s", no_room);
-    if (st == SP_OK || is_its_own(st)) return SP_OK;
-    *err = own;
+    st = sp_batch_line_read(&request, line->text, line->size, b->generation, &line_err);
+    if (st == SP_OK) st = generate(out, b, &request, &line_err);
+    if (is_line_error(st)) write_error(out, request.custom_id, line_err.text);
+    if (st == SP_E_NOMEM) count_out_of_memory(b, &line_err);
+    sp_batch_line_release(&request);
+    if (fclose(out)) return sp_fail(err, SP_E_NOMEM, "%s", no_memory);
+    if (st == SP_OK || is_line_error(st)) return SP_OK;
+    *err = line_err;
     return st;
 }
 
@@ -132,14 +133,14 @@ static void line_free(struct line *line)
     free(line);
 }
 
-/* Writes what is complete at the beginning. Under the lock, as the next two. */
+/* Writes the completed answers at the head of the list. The caller holds the lock. */
 static void write_out(struct batch *b)
 {
     struct line *line;
 
     while ((line = b->first) != NULL && line->done) {
         if (line->out) fwrite(line->out, 1, line->out_size, stdout);
-        if (line->out == NULL) tell_error(stdout, NULL, no_room);
+        if (line->out == NULL) write_error(stdout, NULL, no_memory);
         b->n_bytes += line->size + 1;
         b->first = line->next;
         b->n_lines--;
@@ -190,16 +191,16 @@ static void *answer_lines(void *context)
     return NULL;
 }
 
-/* What has ended is not waited for. */
-static bool is_over(void *context)
+/* True if the batch has ended, so that reading input stops. */
+static bool has_ended(void *context)
 {
     struct batch *b = context;
-    bool over;
+    bool ended;
 
     pthread_mutex_lock(&b->lock);
-    over = b->ended || sp_signals_caught();
+    ended = b->ended || sp_signals_caught();
     pthread_mutex_unlock(&b->lock);
-    return over;
+    return ended;
 }
 
 static enum sp_status add_line(void *context, const char *text, size_t size, struct sp_err *err)
@@ -233,7 +234,7 @@ static enum sp_status add_line(void *context, const char *text, size_t size, str
 
 static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_err *err)
 {
-    struct sp_err own = {0};
+    struct sp_err line_err = {0};
     pthread_t *threads = NULL;
     size_t n = 0;
     enum sp_status st;
@@ -241,20 +242,20 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
     if ((st = sp_new(&threads, n_sessions, sizeof *threads, err))) return st;
     while (n < n_sessions && pthread_create(&threads[n], NULL, answer_lines, b) == 0)
         n++;
-    st = n > 0 ? sp_each_line(add_line, is_over, b, &own)
-               : sp_fail(&own, SP_E_NOMEM, "cannot create a thread to generate in");
-    if (st == SP_OK && sp_signals_caught()) st = sp_fail(&own, SP_E_CHECK, "interrupted");
+    st = n > 0 ? sp_each_line(add_line, has_ended, b, &line_err)
+               : sp_fail(&line_err, SP_E_NOMEM, "cannot create a thread to generate in");
+    if (st == SP_OK && sp_signals_caught()) st = sp_fail(&line_err, SP_E_CHECK, "interrupted");
     pthread_mutex_lock(&b->lock);
-    if (st) end_with(b, &own);
+    if (st) end_with(b, &line_err);
     b->ended = true;
     pthread_cond_broadcast(&b->changed);
     pthread_mutex_unlock(&b->lock);
     while (n > 0)
         pthread_join(threads[--n], NULL);
     free(threads);
-    if (b->err.status == SP_OK && b->n_lacking > 0) {
-        sp_fail(&b->err, SP_E_NOMEM, "%zu prompt%s not answered: %s", b->n_lacking,
-                b->n_lacking == 1 ? "" : "s", b->lack.text);
+    if (b->err.status == SP_OK && b->n_out_of_memory > 0) {
+        sp_fail(&b->err, SP_E_NOMEM, "%zu prompt%s not answered: %s", b->n_out_of_memory,
+                b->n_out_of_memory == 1 ? "" : "s", b->first_failure.text);
     }
     if (b->err.status && err) *err = b->err;
     return b->err.status;

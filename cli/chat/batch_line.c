@@ -23,7 +23,7 @@ static bool is_setting(const char *key)
     return row->key != NULL;
 }
 
-/* What changes an answer is never passed over. */
+/* Checks that all members are known, since a misspelt member would silently change nothing. */
 static enum sp_status check_members(const struct sp_json *line, struct sp_err *err)
 {
     static const char *const known[] = {"custom_id", "prompt", "messages",
@@ -42,8 +42,8 @@ static enum sp_status check_members(const struct sp_json *line, struct sp_err *e
     return SP_OK;
 }
 
-static enum sp_status read_form(struct sp_batch_line *line, const struct sp_generation *g,
-                                struct sp_err *err)
+static enum sp_status read_format(struct sp_batch_line *line, const struct sp_generation *g,
+                                  struct sp_err *err)
 {
     const struct sp_json *format = sp_json_get(line->json, "format");
 
@@ -70,7 +70,7 @@ enum sp_status sp_batch_line_read(struct sp_batch_line *out, const char *text, s
              sp_request_settings_read_stops(&out->settings, sp_json_get(out->json, "stop"), err))) {
         return st;
     }
-    return read_form(out, g, err);
+    return read_format(out, g, err);
 }
 
 static enum sp_status set_thinking(struct sp_conversation *c, const struct sp_json *think,
@@ -93,12 +93,12 @@ static enum sp_status request_ids(struct sp_conversation *c, const struct sp_jso
     struct sp_ids ids = {0};
     enum sp_status st = sp_ids_of_json(&ids, prompt, err);
 
-    if (!st) st = sp_conversation_ask_ids(c, &ids, err);
+    if (!st) st = sp_conversation_set_ids(c, &ids, err);
     sp_ids_release(&ids);
     return st;
 }
 
-/* A text, ids, or a conversation. */
+/* Makes the prompt of a text, of token ids, or of a conversation. */
 static enum sp_status request(struct sp_conversation *c, const struct sp_json *line,
                               struct sp_err *err)
 {
@@ -108,9 +108,9 @@ static enum sp_status request(struct sp_conversation *c, const struct sp_json *l
     size_t size;
     const char *text = sp_json_to_string(prompt, &size);
 
-    if (messages) return sp_conversation_ask_all(c, messages, err);
+    if (messages) return sp_conversation_set_messages(c, messages, err);
     if (sp_json_kind(prompt) == SP_JSON_ARRAY) return request_ids(c, prompt, err);
-    if (text != NULL) return size ? sp_conversation_ask(c, text, size, err) : SP_OK;
+    if (text != NULL) return size ? sp_conversation_add_user(c, text, size, err) : SP_OK;
     return sp_fail(
         err, SP_E_INPUT,
         "expected a string, an array of token ids, or an object with prompt or messages");
@@ -125,8 +125,8 @@ static void take_prompt(struct sp_batch_line *line, struct sp_conversation *c)
     c->rendered = NULL;
 }
 
-enum sp_status sp_batch_line_ask(struct sp_generation *out, struct sp_batch_line *line,
-                                 struct sp_generation *g, struct sp_err *err)
+enum sp_status sp_batch_line_request(struct sp_generation *out, struct sp_batch_line *line,
+                                     struct sp_generation *g, struct sp_err *err)
 {
     struct sp_conversation *c = &g->conversation;
     const struct sp_json *think = sp_json_get(line->json, "think");

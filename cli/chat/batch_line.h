@@ -1,4 +1,4 @@
-/* A line of a batch: what is asked, and how the answer is to be generated. */
+/* A line of a batch: a request and its settings. */
 #ifndef SP_CLI_CHAT_BATCH_LINE_H
 #define SP_CLI_CHAT_BATCH_LINE_H
 
@@ -6,26 +6,27 @@
 #include "format/base/json.h"
 
 struct sp_batch_line {
-    struct sp_json *json;            /* owned, and lent to: */
-    const char *custom_id;           /* NULL: none */
+    struct sp_json *json;            /* the line as JSON, from which strings are borrowed; owned */
+    const char *custom_id;           /* identifier given by the user; NULL: none */
     struct sp_settings settings;     /* owned */
-    struct sp_grammar *grammar;      /* owned; NULL: none of its own */
-    struct sp_ids ids;               /* the prompt; owned */
-    struct sp_chat_prompt *rendered; /* the same by a chat; owned; NULL: without a template */
+    struct sp_grammar *grammar;      /* the line's own grammar; owned; NULL: none */
+    struct sp_ids ids;               /* token ids of the prompt; owned */
+    struct sp_chat_prompt *rendered; /* the prompt as rendered; owned; NULL: without a template */
 };
 void sp_batch_line_release(struct sp_batch_line *line);
 
-/* Everything but the prompt. *out is the caller's to release, also on failure, and has its
- * custom_id where that could be read. */
+/* Reads everything except the prompt. The caller releases *out also on failure; then it has its
+ * custom_id if that could be read. */
 SP_MUST_CHECK enum sp_status sp_batch_line_read(struct sp_batch_line *out, const char *text,
                                                 size_t size, const struct sp_generation *generation,
                                                 struct sp_err *err);
 
-/* The prompt, by the generation's conversation, which is left as it was: one thread at a time.
- * *out = the generation that answers it, with the line's settings; borrows from both. */
-SP_MUST_CHECK enum sp_status sp_batch_line_ask(struct sp_generation *out,
-                                               struct sp_batch_line *line,
-                                               struct sp_generation *generation,
-                                               struct sp_err *err);
+/* Renders the line's prompt with the conversation of `generation`, which stays unchanged; only one
+ * thread may call it at a time. *out = the generation that answers the line, with the line's
+ * settings; it borrows from both. */
+SP_MUST_CHECK enum sp_status sp_batch_line_request(struct sp_generation *out,
+                                                   struct sp_batch_line *line,
+                                                   struct sp_generation *generation,
+                                                   struct sp_err *err);
 
 #endif

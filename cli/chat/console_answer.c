@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Prompts shorter than this are read too fast for a progress line. */
+/* Prompts shorter than this are processed too fast for a progress line. */
 enum { LONG_PROMPT = 512 };
 
 struct stream {
@@ -16,10 +16,10 @@ struct stream {
     size_t n_prompt;
     bool logprobs;
     bool progress_drawn, coloured, dim;
-    char last;                     /* character shown */
-    struct sp_chat_reader *reader; /* borrowed; NULL: all is content */
-    bool apart;                    /* reasoning is shown apart, or not at all */
-    bool reasoning;                /* was shown, and nothing after it */
+    char last;                     /* the last character shown */
+    struct sp_chat_reader *reader; /* separates reasoning; borrowed; NULL: all text is content */
+    bool separate;                 /* reasoning is shown separately or hidden */
+    bool reasoning;                /* the last text shown is reasoning */
     enum sp_status status;
 };
 
@@ -66,13 +66,13 @@ static void dim(struct stream *s, bool on)
     s->dim = on;
 }
 
-/* Reasoning is dim, and an empty line follows it. */
+/* Shows a part of the answer: reasoning is dim, and an empty line follows it. */
 static int show_part(void *context, const struct sp_chat_part *part)
 {
     struct stream *s = context;
     bool reasoning = part->kind == SP_CHAT_REASONING;
 
-    if (!s->apart || (reasoning && s->style->hide_reasoning)) return 0;
+    if (!s->separate || (reasoning && s->style->hide_reasoning)) return 0;
     dim(s, reasoning);
     if (s->reasoning && !reasoning) write_text(s, "\n\n", 2);
     s->reasoning = reasoning;
@@ -80,11 +80,11 @@ static int show_part(void *context, const struct sp_chat_part *part)
     return 0;
 }
 
-/* What a callback returns after the reader returned `st`. */
+/* Returns what a callback returns after the reader returned `st`. */
 static int after_reading(struct stream *s, enum sp_status st)
 {
     if (st) s->status = st;
-    if (s->apart) fflush(stdout);
+    if (s->separate) fflush(stdout);
     return s->status != SP_OK || sp_signals_caught();
 }
 
@@ -101,7 +101,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
 
     if (size == 0) return sp_signals_caught();
     if (s->reader && after_reading(s, sp_chat_reader_text(s->reader, text, size, NULL))) return 1;
-    if (s->apart || s->style->whole) return sp_signals_caught();
+    if (s->separate || s->style->whole) return sp_signals_caught();
     if (s->style->json) {
         struct sp_json_out out = {.file = stdout};
         sp_json_out_begin(&out, NULL, '{');
@@ -152,8 +152,9 @@ static int show_token(void *context, const struct sp_token *token)
     return sp_signals_caught();
 }
 
-/* An answer ends its line. On a terminal it may have done so itself; elsewhere one line end follows
- * whatever it is, so that a reader who drops the last byte has exactly the text. */
+/* Ends the last line of an answer. On a terminal a line end is added only if the answer lacks one;
+ * elsewhere one is always added to a complete answer, so that a program gets the exact text by
+ * dropping the last byte. */
 static void end_line(const struct stream *s, bool complete)
 {
     bool terminal = sp_out_is_terminal(stdout);
@@ -167,8 +168,8 @@ static enum sp_status open_reader(struct stream *s, const struct sp_chat_prompt 
     const struct sp_chat_reader_options options = {
         .size = sizeof options, .part = show_part, .context = s};
 
-    s->apart = !s->style->json &&
-               (s->style->hide_reasoning || (sp_out_is_screen(stdout) && !s->style->show_draft));
+    s->separate = !s->style->json &&
+                  (s->style->hide_reasoning || (sp_out_is_screen(stdout) && !s->style->show_draft));
     return sp_chat_reader_open(&s->reader, prompt, &options, err);
 }
 
@@ -223,7 +224,8 @@ static double seconds_of_rounds(const struct sp_result *r)
     return r->draft_seconds + r->verify_seconds + r->plain_seconds;
 }
 
-/* Tokens that passes of the target gave: the first one came from the prompt's. */
+/* Returns the number of tokens per pass of the target. The first token is not counted, since the
+ * prompt's pass generates it. */
 static double tokens_per_pass(const struct sp_result *r)
 {
     return r->n_rounds ? (double)(r->n_ids - 1) / (double)r->n_rounds : 0;
@@ -313,7 +315,7 @@ static void report_json(const struct sp_result *r, const struct sp_chat_reader *
     putc('\n', out.file);
 }
 
-static bool looks_up(const struct sp_package_info *info)
+static bool uses_ngrams(const struct sp_package_info *info)
 {
     return info->draft != NULL && strncmp(info->draft, "lookup", strlen("lookup")) == 0;
 }
@@ -321,13 +323,13 @@ static bool looks_up(const struct sp_package_info *info)
 /* *name = "n-gram drafting", "KIND drafting", or "n-gram and KIND drafting". Returns name. */
 static const char *name_drafting(char *name, size_t size, const struct sp_package_info *info)
 {
-    const char *others = looks_up(info) ? info->draft + strlen("lookup") : info->draft;
+    const char *others = uses_ngrams(info) ? info->draft + strlen("lookup") : info->draft;
 
-    snprintf(name, size, "%s%s drafting", looks_up(info) ? "n-gram" : "", others);
+    snprintf(name, size, "%s%s drafting", uses_ngrams(info) ? "n-gram" : "", others);
     return name;
 }
 
-/* A short answer's few steps say little about speed. */
+/* Speeds are compared only in answers of at least this many tokens. */
 enum { ENOUGH_TO_COMPARE = 32 };
 
 static void report_short(const struct sp_result *r, const struct sp_package_info *info)
@@ -349,23 +351,25 @@ static void report_short(const struct sp_result *r, const struct sp_package_info
     fputc('\n', stderr);
 }
 
-/* Says that a draft cannot help, and why: its guesses are wrong; or too rarely right, or too seldom
- * sure to be, for what they cost. A lookup costs nothing, and need not help often. */
+/* Prints a note if the draft does not help: its first draft tokens are hardly ever accepted, or
+ * most rounds ran without it because its proposals were too unlikely to pay. N-grams are never
+ * reported, since they cost nothing. */
 static bool report_useless(const struct sp_result *r, const struct sp_package_info *info)
 {
-    static const double hardly_ever = 0.1;
-    static const size_t enough = 8;
+    static const double low = 0.1;
+    static const size_t min_rounds = 8;
     struct sp_position_count first = {0};
 
-    if (looks_up(info)) return false;
+    if (uses_ngrams(info)) return false;
     if (r->n_draft_positions > 0) first = r->draft_positions[0];
-    if (first.tried >= enough && share(first.accepted, first.tried) < hardly_ever) {
+    if (first.tried >= min_rounds && share(first.accepted, first.tried) < low) {
         fprintf(stderr,
                 "the draft does not help here: %zu of %zu first draft tokens were accepted\n",
                 first.accepted, first.tried);
         return true;
     }
-    if (r->n_proposed == 0 || r->plain_rounds < 2 * enough || r->plain_rounds <= r->n_rounds / 2) {
+    if (r->n_proposed == 0 || r->plain_rounds < 2 * min_rounds ||
+        r->plain_rounds <= r->n_rounds / 2) {
         return false;
     }
     fprintf(stderr,
@@ -375,12 +379,12 @@ static bool report_useless(const struct sp_result *r, const struct sp_package_in
     return true;
 }
 
-/* Whose the guesses were, where more than one made any. */
+/* Prints the sources of the draft tokens if there was more than one. */
 static void report_sources(const struct sp_result *r, const struct sp_package_info *info)
 {
     bool other_draft = strcmp(info->draft, "lookup") != 0;
 
-    if (looks_up(info) && (other_draft || r->grammar_drafted > 0)) {
+    if (uses_ngrams(info) && (other_draft || r->grammar_drafted > 0)) {
         fprintf(stderr, "by n-grams    %zu, accepted %zu, acceptance %.1f%%\n", r->ngram_drafted,
                 r->ngram_accepted, 100 * share(r->ngram_accepted, r->ngram_drafted));
     }
@@ -439,5 +443,6 @@ void sp_console_report(const struct sp_result *result, const struct sp_chat_read
         report_long(result, info, style->plain);
     else
         report_short(result, info);
-    if (!style->told_useless && !style->whole) style->told_useless = report_useless(result, info);
+    if (!style->reported_useless && !style->whole)
+        style->reported_useless = report_useless(result, info);
 }

@@ -1,4 +1,5 @@
-/* One answer on its way to the user: streamed text or JSON lines, then the figures of drafting. */
+/* Shows an answer to the user while it is generated, as text or as JSON lines, and its figures at
+ * the end. */
 #ifndef SP_CLI_CHAT_CONSOLE_ANSWER_H
 #define SP_CLI_CHAT_CONSOLE_ANSWER_H
 
@@ -7,32 +8,34 @@
 #include <stdio.h>
 
 struct sp_console_style {
-    bool json;       /* an object a token and a piece of text, the last one with everything */
-    bool ids;        /* the file has no tokenizer: ids in place of text, with commas between */
-    bool show_draft; /* text that the draft had guessed in colour */
-    bool verbose;    /* all figures */
-    bool digest;     /* the last object holds logits_xxh3 */
-    bool plain;      /* --no-draft: no rounds are listed */
+    /* JSON lines: an object per token and per part of text, the last one with everything */
+    bool json;
+    bool ids;        /* the file has no tokenizer: ids separated by commas are shown */
+    bool show_draft; /* accepted draft tokens are shown in colour */
+    bool verbose;    /* all figures are shown */
+    bool digest;     /* the last object contains logits_xxh3 */
+    bool plain;      /* --no-draft was given: no rounds are listed */
     bool hide_reasoning;
-    bool told_useless; /* that the draft does not help was said: once is enough */
-    FILE *
-        whole; /* the last object alone, to this file; NULL: all as it comes, to stdout; borrowed */
-    const char *custom_id;    /* told first in the last object, NULL: none; borrowed */
-    const char *prompt_cache; /* file that keeps prompts, NULL: none; borrowed */
+    bool reported_useless; /* the note that the draft does not help was printed */
+    /* print only the last object, to this file; borrowed; NULL: print everything to stdout */
+    FILE *whole;
+    const char *custom_id;    /* first member of the last object; borrowed; NULL: none */
+    const char *prompt_cache; /* file that stores the processed prompt; borrowed; NULL: none */
 };
 
-/* Generates and shows. `request` comes without callbacks. A caught signal stops the answer
- * (SP_STOP_CANCELLED). prompt NULL: all is content, shown as it comes; else *reader separates
- * content and reasoning (closed by the caller, also on failure; NULL where it could not be opened),
- * which are shown apart on a screen, or where reasoning is hidden; elsewhere the text is shown as
- * it comes. */
+/* Generates an answer and shows it. `request` has no callbacks. A caught signal stops the answer
+ * (SP_STOP_CANCELLED). prompt NULL: all text is content. Otherwise *reader separates content and
+ * reasoning; the caller closes it, also on failure, and it is NULL if it could not be opened. On a
+ * terminal, or if reasoning is hidden, the two are shown separately; elsewhere the text is shown
+ * as it is generated. */
 SP_MUST_CHECK enum sp_status
 sp_console_answer(struct sp_result *result, struct sp_chat_reader **reader,
                   struct sp_session *session, const struct sp_request *request,
                   const struct sp_chat_prompt *prompt, const struct sp_console_style *style,
                   struct sp_err *err);
 
-/* Figures on stderr, or the last JSON object on stdout; reader NULL: nothing was separated. */
+/* Prints the figures to stderr, or the last JSON object to stdout; reader NULL: nothing was
+ * separated. */
 void sp_console_report(const struct sp_result *result, const struct sp_chat_reader *reader,
                        const struct sp_package_info *info, const struct sp_sampling *sampling,
                        struct sp_console_style *style);

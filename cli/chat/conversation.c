@@ -24,7 +24,7 @@ static enum sp_status add_turn(struct sp_conversation *c, const char *role, cons
     return sp_fail(err, SP_E_INPUT, "role %s: expected system, user or assistant", role);
 }
 
-/* All behind the first n. */
+/* Drops all turns after the first n. */
 static void drop_turns(struct sp_conversation *c, size_t n)
 {
     while (c->n_turns > n) {
@@ -33,7 +33,7 @@ static void drop_turns(struct sp_conversation *c, size_t n)
     }
 }
 
-/* Templates write text, nothing else. */
+/* Fails if the text is not valid UTF-8, which templates require. */
 static enum sp_status check_text(const char *what, const char *text, size_t size,
                                  struct sp_err *err)
 {
@@ -167,7 +167,7 @@ static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids,
     return SP_OK;
 }
 
-/* Makes c->rendered and c->prompt of a request that has its conversation. */
+/* Makes c->rendered and c->prompt from a request with the whole conversation. */
 static enum sp_status open_prompt(struct sp_conversation *c, struct sp_chat_request *request,
                                   struct sp_err *err)
 {
@@ -212,8 +212,8 @@ static enum sp_status render(struct sp_conversation *c, struct sp_err *err)
     return st;
 }
 
-static enum sp_status ask_raw(struct sp_conversation *c, const char *text, size_t size,
-                              struct sp_err *err)
+static enum sp_status make_raw_prompt(struct sp_conversation *c, const char *text, size_t size,
+                                      struct sp_err *err)
 {
     enum sp_status st;
     struct sp_ids ids = {0};
@@ -225,12 +225,12 @@ static enum sp_status ask_raw(struct sp_conversation *c, const char *text, size_
     return st;
 }
 
-enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text, size_t size,
-                                   struct sp_err *err)
+enum sp_status sp_conversation_add_user(struct sp_conversation *c, const char *text, size_t size,
+                                        struct sp_err *err)
 {
     enum sp_status st;
 
-    if (c->template == NULL) return ask_raw(c, text, size, err);
+    if (c->template == NULL) return make_raw_prompt(c, text, size, err);
     if (memchr(text, '\0', size) != NULL) {
         return sp_fail(err, SP_E_INPUT, "the prompt contains a NUL, which only --raw accepts");
     }
@@ -240,7 +240,7 @@ enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text, 
     return st;
 }
 
-/* "user" and what he said; false: that is no message. */
+/* Reads role and content of a message. Returns false if it is not a message. */
 static bool read_message(const struct sp_json *message, const char **role, const char **text,
                          size_t *size)
 {
@@ -264,8 +264,8 @@ static enum sp_status add_message(struct sp_conversation *c, const struct sp_jso
     return add_turn(c, role, text, size, err);
 }
 
-enum sp_status sp_conversation_ask_all(struct sp_conversation *c, const struct sp_json *messages,
-                                       struct sp_err *err)
+enum sp_status sp_conversation_set_messages(struct sp_conversation *c,
+                                            const struct sp_json *messages, struct sp_err *err)
 {
     char *system = c->system;
     const char *role = NULL, *text;
@@ -290,7 +290,7 @@ enum sp_status sp_conversation_ask_all(struct sp_conversation *c, const struct s
     return st;
 }
 
-enum sp_status sp_conversation_ask_ids(struct sp_conversation *c, const struct sp_ids *ids,
+enum sp_status sp_conversation_set_ids(struct sp_conversation *c, const struct sp_ids *ids,
                                        struct sp_err *err)
 {
     struct sp_chat_request request = {.ids = ids->at, .n_ids = ids->n};
@@ -313,8 +313,8 @@ static enum sp_status add_answer(struct sp_conversation *c, const struct sp_chat
                         answer.reasoning.len, err);
 }
 
-enum sp_status sp_conversation_answered(struct sp_conversation *c, const struct sp_result *result,
-                                        const struct sp_chat_reader *reader, struct sp_err *err)
+enum sp_status sp_conversation_add_answer(struct sp_conversation *c, const struct sp_result *result,
+                                          const struct sp_chat_reader *reader, struct sp_err *err)
 {
     enum sp_status st;
 

@@ -1,8 +1,8 @@
-/* A conversation and the prompt that asks for its next answer.
+/* A conversation and the prompt for its next answer.
  *
- * With a template every prompt is the whole conversation rendered anew; the session's caches make
- * its common beginning free. Without one (or with --raw) the conversation is one growing sequence
- * of ids. */
+ * With a template every prompt is the whole conversation, rendered anew; the session's caches make
+ * its common prefix free. Without a template (or with --raw) the conversation is one growing
+ * sequence of token ids. */
 #ifndef SP_CLI_CHAT_CONVERSATION_H
 #define SP_CLI_CHAT_CONVERSATION_H
 
@@ -11,83 +11,84 @@
 
 enum { SP_THINK_LEVEL_SIZE = 16 };
 
-/* Whether the template is asked for reasoning. */
+/* Whether reasoning is requested from the template; SP_THINK_DEFAULT leaves it to the template. */
 enum sp_thinking { SP_THINK_DEFAULT, SP_THINK_ON, SP_THINK_OFF };
 
-/* A turn that is kept. */
+/* A message of the conversation. */
 struct sp_turn {
     const char *role; /* static */
     char *content;    /* owned */
-    char *reasoning;  /* owned; NULL: none */
+    char *reasoning;  /* system message; owned; NULL: none */
 };
 
 struct sp_conversation {
-    const struct sp_package *package; /* borrowed; set before the first question */
+    const struct sp_package *package; /* borrowed; set before the first prompt */
     struct sp_template *template;     /* owned; NULL: raw */
-    struct sp_chat *chat;             /* of the template; owned; NULL: raw */
-    struct sp_chat_info chat_info;    /* of the chat */
+    struct sp_chat *chat;             /* chat of the template; owned; NULL: raw */
+    struct sp_chat_info chat_info;    /* description of the chat */
     char *system;                     /* owned; NULL: none */
     struct sp_turn *turns;
     size_t n_turns, cap_turns;
-    size_t n_given; /* of these, MESSAGE records of the file */
-    /* By what answers are constrained and ended; set before a question: */
+    size_t n_given; /* number of turns that are MESSAGE records of the file */
+    /* The following two fields constrain and end answers; they are set before a prompt is made. */
     const struct sp_grammar *response_format; /* borrowed; NULL: none */
-    const struct sp_settings *settings;       /* its stops; borrowed; NULL: none */
+    const struct sp_settings *settings;       /* for its stop texts; borrowed; NULL: none */
     bool ignore_eos;
     enum sp_thinking thinking;
-    char think_level[SP_THINK_LEVEL_SIZE]; /* empty: none */
-    struct sp_template_time now;           /* one for the whole conversation */
-    struct sp_chat_prompt *rendered;       /* of the last question; owned; NULL: raw */
-    struct sp_ids prompt;                  /* its ids; owned */
+    char think_level[SP_THINK_LEVEL_SIZE]; /* level of reasoning effort; empty: none */
+    struct sp_template_time now;           /* time shown to the template, the same in all prompts */
+    struct sp_chat_prompt *rendered;       /* the last prompt as rendered; owned; NULL: raw */
+    struct sp_ids prompt;                  /* token ids of the last prompt; owned */
     size_t cap_prompt;
-    size_t n_kept; /* raw: ids of the turns before the question */
+    size_t n_kept; /* raw: number of ids before the last user message */
 };
 
-/* Template, SYSTEM and MESSAGE records of a packed file; `raw`: without them. A system message that
- * is given replaces the file's. *unused: the file has SYSTEM or MESSAGE records, but no template to
- * put them in. */
+/* Opens a conversation with the template and the SYSTEM and MESSAGE records of a packed file;
+ * `raw`: without them. `system` replaces the file's system message. *unused: the file has SYSTEM
+ * or MESSAGE records, but no template to use them. */
 SP_MUST_CHECK enum sp_status sp_conversation_open(struct sp_conversation *c,
                                                   const struct sp_pack *pack, bool raw,
                                                   const char *system, bool *unused,
                                                   struct sp_err *err);
 void sp_conversation_release(struct sp_conversation *c);
 
-/* Gives it the package that its prompts are for. */
+/* Sets the package that the prompts are for. */
 SP_MUST_CHECK enum sp_status sp_conversation_attach(struct sp_conversation *c,
                                                     const struct sp_package *package,
                                                     struct sp_err *err);
 
-/* Is reasoning separated from content in the answer to a prompt of the chat? */
+/* True if reasoning is separated from content in answers to the prompt. */
 bool sp_conversation_separates_reasoning(const struct sp_conversation *c,
                                          const struct sp_chat_prompt *prompt);
 
 SP_MUST_CHECK enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char *text,
                                                         struct sp_err *err);
 
-/* "true", "false", or a level: a word of letters. */
+/* Sets `thinking` from a word: "true", "false", or a level, which consists of letters. */
 SP_MUST_CHECK enum sp_status sp_conversation_set_thinking(struct sp_conversation *c,
                                                           const char *word, struct sp_err *err);
 
-/* The user's next message: c->prompt asks for the answer. On failure the message is forgotten. */
-SP_MUST_CHECK enum sp_status sp_conversation_ask(struct sp_conversation *c, const char *text,
-                                                 size_t size, struct sp_err *err);
-/* The same for all of a conversation: an array of objects with `role` and `content`, behind what
- * the file gives; a system message that leads it replaces the file's, for this question. */
-SP_MUST_CHECK enum sp_status sp_conversation_ask_all(struct sp_conversation *c,
-                                                     const struct sp_json *messages,
-                                                     struct sp_err *err);
-/* A prompt of ids, without any message. */
-SP_MUST_CHECK enum sp_status sp_conversation_ask_ids(struct sp_conversation *c,
+/* Adds the user's next message and makes c->prompt for the answer. On failure the message is
+ * dropped. */
+SP_MUST_CHECK enum sp_status sp_conversation_add_user(struct sp_conversation *c, const char *text,
+                                                      size_t size, struct sp_err *err);
+/* Makes c->prompt for a whole conversation, an array of objects with `role` and `content`, which
+ * follows the file's messages; a leading system message replaces the file's in this prompt. */
+SP_MUST_CHECK enum sp_status sp_conversation_set_messages(struct sp_conversation *c,
+                                                          const struct sp_json *messages,
+                                                          struct sp_err *err);
+/* Makes c->prompt of token ids, without a message. */
+SP_MUST_CHECK enum sp_status sp_conversation_set_ids(struct sp_conversation *c,
                                                      const struct sp_ids *ids, struct sp_err *err);
-/* The answer joins the conversation, whole or interrupted; reader: which separated its
- * reasoning; NULL: none did. */
-SP_MUST_CHECK enum sp_status sp_conversation_answered(struct sp_conversation *c,
-                                                      const struct sp_result *result,
-                                                      const struct sp_chat_reader *reader,
-                                                      struct sp_err *err);
-/* Forgets the question that got no answer. */
+/* Adds an answer, complete or interrupted, to the conversation. reader: separated its reasoning;
+ * NULL: nothing was separated. */
+SP_MUST_CHECK enum sp_status sp_conversation_add_answer(struct sp_conversation *c,
+                                                        const struct sp_result *result,
+                                                        const struct sp_chat_reader *reader,
+                                                        struct sp_err *err);
+/* Drops the last message, which has no answer. */
 void sp_conversation_withdraw(struct sp_conversation *c);
-/* Forgets everything but what the file gives. */
+/* Drops everything except the file's messages. */
 void sp_conversation_clear(struct sp_conversation *c);
 
 #endif

@@ -70,7 +70,8 @@ void sp_generation_close(struct sp_generation *g)
     sp_settings_release(g->settings);
 }
 
-/* Commands are compared with and without --no-draft: what says how to draft may stay. */
+/* Drafting options next to --no-draft are only noted, so that commands can be compared with and
+ * without --no-draft. */
 void sp_generation_note_no_gain(const struct sp_generation *g, const struct sp_args *args,
                                 bool no_draft, const char *const *drafting)
 {

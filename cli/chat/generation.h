@@ -1,5 +1,5 @@
-/* What is open to generate from a packed file: shared by `run` in its one-shot form (cmd_run.c) and
- * its interactive session (repl.c), and by `serve`. */
+/* An open packed file with its session, settings and conversation. `run` uses it for single
+ * prompts (cmd_run.c) and in its interactive session (repl.c), `serve` for all requests. */
 #ifndef SP_CLI_CHAT_GENERATION_H
 #define SP_CLI_CHAT_GENERATION_H
 
@@ -15,45 +15,48 @@ struct sp_generation {
     struct sp_session *session;
     struct sp_settings *settings;
     struct sp_conversation conversation;
-    size_t n_used; /* of the context, by the last prompt and its answer but for its last token */
+    size_t n_used; /* positions in use after the last answer, whose last token is not counted */
     struct sp_console_style style;
-    const struct sp_grammar *grammar; /* answers are held to it; NULL: to nothing; borrowed */
+    const struct sp_grammar *grammar; /* constrains answers; borrowed; NULL: no constraint */
     bool no_draft, ignore_eos, logprobs;
     unsigned n_top;
 };
 
-/* Settings and conversation, which a file's records complete: threads are a setting, so they come
- * before the rest. `raw` and `system` are sp_conversation_open's. */
+/* Reads settings and conversation, which the file's records complete. It is called before
+ * sp_generation_open, since the number of threads is a setting. `raw` and `system` are those of
+ * sp_conversation_open. */
 SP_MUST_CHECK enum sp_status sp_generation_read(struct sp_generation *generation,
                                                 const struct sp_args *args, bool raw,
                                                 const char *system, struct sp_err *err);
-/* Package, info, and session; `engine` but for what the settings say. A context that the file asks
- * for is cut to what its model has; one on the command line is not. */
+/* Opens package and session, with `backend` for what the settings do not hold. A context length
+ * from the file is cut to the model's maximum; one from the command line is not. */
 SP_MUST_CHECK enum sp_status sp_generation_open(struct sp_generation *generation,
                                                 const struct sp_args *args,
                                                 const struct sp_backend_opts *backend,
                                                 struct sp_err *err);
-/* Releases all that the two have opened, and the settings. */
+/* Closes what sp_generation_read and sp_generation_open have opened, and releases the settings. */
 void sp_generation_close(struct sp_generation *generation);
 
-/* Notes which of the options that say how to draft were given in vain. no_draft: --no-draft was;
- * `drafting`: those beside --draft-by. */
+/* Prints a note for each given option that has no effect because nothing is drafted. no_draft:
+ * --no-draft was given; `drafting`: the command's drafting options other than --draft-by. */
 void sp_generation_note_no_gain(const struct sp_generation *generation, const struct sp_args *args,
                                 bool no_draft, const char *const *drafting);
 
-/* SP_E_USAGE says what to do about a prompt of n tokens that is too long. */
+/* Fails with SP_E_USAGE if a prompt of n tokens does not fit into the context; the error says how
+ * to enlarge it. */
 SP_MUST_CHECK enum sp_status sp_generation_check_context(const struct sp_generation *generation,
                                                          size_t n, struct sp_err *err);
 
-/* What is asked of the session: no callbacks, no log-probabilities. Borrows from everything. */
+/* Fills the request for the session, without callbacks and log-probabilities. The request borrows
+ * from all arguments. */
 void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
                            uint32_t end_ids[SP_MAX_STOPS], const struct sp_generation *generation,
                            const struct sp_settings *settings, const struct sp_ids *prompt);
 
-/* One answer to these ids, shown with its figures. rendered: the prompt of a chat that has these
- * ids; NULL: none. *result is owned by the caller. An interrupted answer is no failure:
- * result->stop says so; a prompt that was interrupted is SP_E_CHECK. *reader (closed by the caller,
- * before the prompt) separated content and reasoning; NULL: nothing was separated. */
+/* Generates and shows one answer to a prompt, with its figures. rendered: the chat prompt that the
+ * ids belong to; NULL: none. *result is owned by the caller. An interrupted answer is not a
+ * failure: result->stop says so; an interrupted prompt is SP_E_CHECK. *reader, which the caller
+ * closes before the prompt, separates content and reasoning; NULL: nothing was separated. */
 SP_MUST_CHECK enum sp_status
 sp_generation_answer(struct sp_result *result, struct sp_chat_reader **reader,
                      struct sp_generation *generation, const struct sp_ids *ids,

@@ -18,12 +18,12 @@ enum { HISTORY_LINES = 1000 };
 struct sp_line_edit {
     EditLine *editor;
     History *history;
-    char *path; /* of the history, or NULL */
-    char *line; /* last one read */
+    char *path; /* file of the history; owned; NULL: none */
+    char *line; /* an interrupt ended the last line */
     size_t cap;
     bool interrupted;  /* the last line */
-    bool screen;       /* not a dumb terminal: it marks what is pasted, if asked to */
-    mbstate_t partial; /* bytes of the character being read */
+    bool screen;       /* the terminal supports bracketed paste */
+    mbstate_t partial; /* state of a character that is partly read */
     char prompt[16];
 };
 
@@ -48,7 +48,8 @@ static void note_signal(int signal)
         continued = 1;
 }
 
-/* libedit's own handlers (EL_SIGNAL) would pass an interrupt on to the whole process group. */
+/* Installs signal handlers of our own, since libedit's (EL_SIGNAL) would pass an interrupt on to
+ * the whole process group. */
 static void watch_terminal(void)
 {
     struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
@@ -58,7 +59,7 @@ static void watch_terminal(void)
     sigaction(SIGCONT, &action, NULL);
 }
 
-/* The window has another size, or a shell had the terminal meanwhile: the line is drawn again. */
+/* Draws the line again if the window was resized or a shell used the terminal meanwhile. */
 static void follow_terminal(EditLine *editor, const struct sp_line_edit *edit)
 {
     if (!resized && !continued) return;
@@ -72,7 +73,8 @@ static void follow_terminal(EditLine *editor, const struct sp_line_edit *edit)
     el_set(editor, EL_REFRESH);
 }
 
-/* Waits in poll, which a signal ends whatever its handler's flags. */
+/* Reads a character. It waits in poll, which every signal interrupts whatever the flags of its
+ * handler. */
 static int read_character(EditLine *editor, wchar_t *c)
 {
     struct sp_line_edit *edit = NULL;
@@ -99,13 +101,13 @@ static int read_character(EditLine *editor, wchar_t *c)
 /* ---- what is pasted ---------------------------------------------------------------------------
  */
 
-/* Between these marks a terminal sends what is pasted. */
+/* A terminal sends pasted text between these two sequences. */
 static const char paste_begins[] = "\033[200~";
 static const wchar_t paste_ends[] = L"\033[201~";
 enum { PASTE_END_LEN = sizeof paste_ends / sizeof *paste_ends - 1 };
 
-/* What is pasted up to the end mark, owned by the caller; NULL: the input ended before, or no
- * memory. */
+/* Returns the pasted text up to the end sequence, owned by the caller; NULL: the input ended or
+ * memory ran out. */
 static wchar_t *read_paste(EditLine *editor)
 {
     wchar_t *text = NULL, c;
@@ -128,9 +130,9 @@ static bool is_line_end(wchar_t c)
     return c == L'\r' || c == L'\n';
 }
 
-/* Line ends as a terminal sends them become those of a text, two different ones in a row a single
- * one: libedit has the terminal driver change returns and newlines into each other. The last ones
- * go, for it is the user who sends the message. */
+/* Converts the line ends of pasted text to newlines and drops those at its end, since the user
+ * sends the message. Two different line ends in a row count as one, because libedit makes the
+ * terminal driver swap carriage returns and newlines. */
 static void unify_line_ends(wchar_t *text)
 {
     size_t n = 0;
@@ -158,15 +160,15 @@ static unsigned char insert_paste(EditLine *editor, int key)
     return inserted ? CC_REFRESH : CC_ERROR;
 }
 
-static void mark_pastes(const struct sp_line_edit *edit, bool on)
+static void bracket_pastes(const struct sp_line_edit *edit, bool on)
 {
     if (!edit->screen) return;
     fputs(on ? "\033[?2004h" : "\033[?2004l", stdout);
     fflush(stdout);
 }
 
-/* The environment's characters, UTF-8 where it names none or others: models know nothing else.
- * LC_CTYPE only: numbers keep their point. */
+/* Sets the character encoding of the environment, or UTF-8 if it is not UTF-8, since models use
+ * UTF-8 only. Only LC_CTYPE is set, so that numbers keep the decimal point. */
 static void choose_characters(void)
 {
     setlocale(LC_CTYPE, "");
@@ -229,10 +231,10 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
     snprintf(edit->prompt, sizeof edit->prompt, "%s", prompt);
     edit->interrupted = false;
     if (sp_signals_caught()) return NULL;
-    mark_pastes(edit, true);
+    bracket_pastes(edit, true);
     resized = continued = 0;
     line = el_gets(edit->editor, &n);
-    mark_pastes(edit, false);
+    bracket_pastes(edit, false);
     if (sp_signals_caught()) {
         sp_signals_clear();
         if (sp_signals_caught()) return NULL;

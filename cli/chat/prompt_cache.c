@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Whether it could be written, before the prompt is read. */
+/* Checks that the file can be written, before the prompt is processed. */
 static enum sp_status check_place(const char *path, struct sp_err *err)
 {
     struct sp_atomic_file *output = NULL;
@@ -35,9 +35,9 @@ enum sp_status sp_prompt_cache_load(struct sp_session *session, const char *path
 
 void sp_prompt_cache_keep(struct sp_session *session, const char *path, size_t n, size_t n_reused)
 {
-    enum { LEAST_SHARE = 8 }; /* what was read is worth it from an eighth of the prompt on */
+    enum { MIN_SHARE = 8 }; /* save if at least 1/8 of the prompt was processed anew */
     struct sp_err err = {0};
 
-    if (n - n_reused < n / LEAST_SHARE) return;
+    if (n - n_reused < n / MIN_SHARE) return;
     if (sp_session_save(session, path, &err)) sp_out_note("run", err.text);
 }

@@ -1,8 +1,8 @@
-/* The interactive session: lines from the terminal, answers to it, and a few commands.
+/* The interactive session: reads lines and commands from the terminal and shows the answers.
  *
- * Every prompt is the whole conversation; what the caches hold of it is reused. An interrupt ends
- * the answer; what was said of it stays. Nothing is forgotten to make room: a full context is said.
- */
+ * Every prompt is the whole conversation; its cached prefix is reused. An interrupt ends an answer
+ * and keeps the text generated so far. Messages are never dropped to free context: a full context
+ * is reported. */
 #include "cli/chat/repl.h"
 #include "cli/chat/line_edit.h"
 #include "cli/base/out.h"
@@ -19,14 +19,15 @@
 struct chat {
     struct sp_generation *generation;
     struct sp_line_edit *edit;
-    bool ended;            /* the input, within a message of several lines */
-    enum sp_status status; /* not SP_OK: why the session ends, told in err */
+    bool ended;            /* the input ended within a message of several lines */
+    enum sp_status status; /* not SP_OK: the session ends with the error in `err` */
     struct sp_err *err;
 };
 
-/* One slash command; false ends the session. `words` is what stands behind the name. */
+/* A slash command; its function returns false to end the session. `words` is the text after the
+ * command's name. */
 struct chat_command {
-    const char *name, *help; /* help is NULL for another name of a command listed */
+    const char *name, *help; /* help NULL: an alias of a listed command */
     bool (*run)(struct chat *chat, char *words);
 };
 
@@ -46,7 +47,7 @@ static bool clear(struct chat *chat, char *words)
     return true;
 }
 
-/* The first word of *text, which moves behind it and the blanks that follow. */
+/* Returns the first word of *text, which moves to the next word. */
 static char *next_word(char **text)
 {
     char *word = *text + strspn(*text, " \t"), *end = word + strcspn(word, " \t");
@@ -56,7 +57,7 @@ static char *next_word(char **text)
     return word;
 }
 
-/* A value's text without trailing blanks and without the quotes around it. */
+/* Returns a value without trailing whitespace and without the quotes around it. */
 static char *value_of(char *text)
 {
     size_t len = strlen(text);
@@ -69,7 +70,8 @@ static char *value_of(char *text)
     return text + 1;
 }
 
-/* Three quotes that end a line, blanks aside; NULL: others, or none. */
+/* Returns the three quotes that end a line, trailing whitespace aside; NULL: the line does not end
+ * so. */
 static const char *closing_quotes(const char *line)
 {
     size_t len = strlen(line);
@@ -79,8 +81,8 @@ static const char *closing_quotes(const char *line)
     return len >= 3 && strncmp(line + len - 3, "\"\"\"", 3) == 0 ? line + len - 3 : NULL;
 }
 
-/* From the text that begins with """ to the line that ends with it. False: an interrupt or the end
- * of the input came before. */
+/* Reads a message from the line that begins with """ to the line that ends with it. Returns false
+ * if an interrupt or the end of input came before. */
 static bool read_message(struct chat *chat, const char *line, struct sp_strbuf *message)
 {
     const char *end;
@@ -126,7 +128,7 @@ static void set_thinking(struct sp_conversation *c, const char *word)
     }
 }
 
-/* Words that stand alone behind /set; false: another. */
+/* Handles the words of /set that take no value. Returns false for other words. */
 static bool set_switch(struct sp_generation *g, const char *name)
 {
     bool verbose = strcmp(name, "verbose") == 0;
@@ -169,7 +171,7 @@ static void set_value(struct sp_generation *g, const char *name, const char *val
     }
 }
 
-/* A value between three quotes; one that is given up changes nothing. */
+/* Sets a value between triple quotes. If its input is interrupted nothing changes. */
 static void set_quoted(struct chat *chat, const char *name, const char *words)
 {
     struct sp_strbuf value = {0};
@@ -272,7 +274,7 @@ static bool run_command(struct chat *chat, char *line)
     return true;
 }
 
-/* Does the prompt leave room for an answer? */
+/* True if the context has space for an answer after the prompt. */
 static bool fits(const struct sp_generation *g)
 {
     size_t n = g->conversation.prompt.n, context = sp_session_n_context(g->session);
@@ -284,8 +286,8 @@ static bool fits(const struct sp_generation *g)
     return false;
 }
 
-/* Asks and keeps the answer. What has no answer, because it failed or was interrupted before, is
- * taken back. */
+/* Generates an answer and adds it to the conversation. If there is none, because of a failure or
+ * an interrupt, the message is dropped. */
 static enum sp_status request(struct sp_generation *g, const char *text, size_t size,
                               struct sp_err *err)
 {
@@ -295,7 +297,7 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
     enum sp_status st;
     bool answered = false;
 
-    if ((st = sp_conversation_ask(c, text, size, err))) return st;
+    if ((st = sp_conversation_add_user(c, text, size, err))) return st;
     if (fits(g)) {
         if ((st = sp_generation_answer(&result, &reader, g, &c->prompt, c->rendered, err))) {
             goto done;
@@ -308,7 +310,7 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
                 sp_session_n_context(g->session));
         }
     }
-    if (answered) st = sp_conversation_answered(c, &result, reader, err);
+    if (answered) st = sp_conversation_add_answer(c, &result, reader, err);
 done:
     if (!answered) sp_conversation_withdraw(c);
     sp_chat_reader_close(reader);
@@ -316,7 +318,7 @@ done:
     return st;
 }
 
-/* What goes wrong with one message does not end the session. */
+/* Answers a message. An error of one message does not end the session. */
 static enum sp_status answer(struct chat *chat, const char *text, size_t size)
 {
     struct sp_err err = {0};
@@ -332,7 +334,7 @@ static enum sp_status answer(struct chat *chat, const char *text, size_t size)
     return SP_OK;
 }
 
-/* One turn; false at the end. */
+/* Handles one input line; returns false at the end of the session. */
 static bool turn(struct chat *chat)
 {
     const char *line = sp_line_edit_read(chat->edit, ">>> ");
@@ -358,8 +360,8 @@ static bool turn(struct chat *chat)
     return more && !chat->ended && chat->status == SP_OK;
 }
 
-/* $XDG_STATE_HOME/spectool/history, by default below ~/.local/state. NULL where there is no home.
- */
+/* Returns $XDG_STATE_HOME/spectool/history, by default below ~/.local/state, owned by the caller.
+ * NULL: there is no home folder. */
 static char *history_path(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");

@@ -27,7 +27,7 @@ static enum sp_status wrong(const char *key, const struct sp_json *value, const 
                    sp_json_kind_name(sp_json_kind(value)), expected);
 }
 
-/* Numbers are read as a Modelfile's are: with the same ranges, in the same words. */
+/* Reads a member as a Modelfile parameter, with the parameter's range and error messages. */
 static enum sp_status read_setting(struct sp_settings *settings,
                                    const struct sp_request_setting *row,
                                    const struct sp_json *value, struct sp_err *err)

@@ -1,4 +1,4 @@
-/* Settings as members of a JSON object: of a request that an API sends, or of a line of a batch.
+/* Reads settings from the members of a JSON object: a request of an API or a line of a batch.
  *
  * Errors are SP_E_INPUT and name the member. */
 #ifndef SP_CLI_CHAT_REQUEST_SETTINGS_H

@@ -11,7 +11,7 @@ static size_t skip_whitespace(const char *text, size_t size, size_t at)
     return at;
 }
 
-/* The text is this word and nothing else. */
+/* True if the text is this word, surrounding whitespace aside. */
 static bool is_word(const char *text, size_t size, const char *word)
 {
     size_t len = strlen(word);
@@ -19,7 +19,8 @@ static bool is_word(const char *text, size_t size, const char *word)
     return size >= len && memcmp(text, word, len) == 0 && skip_whitespace(text, size, len) == size;
 }
 
-/* No grammar begins with a bracket or a quotation mark, and a word alone is none. */
+/* True if the text is JSON: a grammar never begins with a bracket or a quotation mark and is never
+ * a single word. */
 static bool is_json(const char *text, size_t size)
 {
     static const char *const words[] = {"true", "false", "null"};
@@ -32,27 +33,28 @@ static bool is_json(const char *text, size_t size)
     return false;
 }
 
-enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form,
+enum sp_status sp_response_format_read(struct sp_grammar **out, const char *format,
                                        struct sp_err *err)
 {
     enum { MOST_BYTES = 16 << 20 };
-    static const char tag[] = "\xEF\xBB\xBF"; /* of byte order, as some editors write it */
+    static const char byte_order_mark[] = "\xEF\xBB\xBF";
     char *file = NULL, *text;
     size_t size;
     enum sp_status st;
 
     *out = NULL;
-    if (form == NULL) return SP_OK;
-    if (strcmp(form, "json") == 0) return sp_grammar_of_json(out, err);
-    if ((st = sp_input_text(&file, &size, form, MOST_BYTES, err))) return st;
+    if (format == NULL) return SP_OK;
+    if (strcmp(format, "json") == 0) return sp_grammar_of_json(out, err);
+    if ((st = sp_input_text(&file, &size, format, MOST_BYTES, err))) return st;
     text = file;
-    if (size >= strlen(tag) && memcmp(text, tag, strlen(tag)) == 0) {
-        text += strlen(tag);
-        size -= strlen(tag);
+    if (size >= strlen(byte_order_mark) &&
+        memcmp(text, byte_order_mark, strlen(byte_order_mark)) == 0) {
+        text += strlen(byte_order_mark);
+        size -= strlen(byte_order_mark);
     }
     st = is_json(text, size) ? sp_grammar_of_schema(out, text, size, err)
                              : sp_grammar_of_gbnf(out, text, size, err);
-    if (st) sp_context(err, "%s", sp_input_name(form));
+    if (st) sp_context(err, "%s", sp_input_name(format));
     free(file);
     return st;
 }

@@ -1,4 +1,4 @@
-/* What form answers are held to: --format, and members of requests. */
+/* Structured output: the grammars of --format and of the response formats in requests. */
 #ifndef SP_CLI_CHAT_RESPONSE_FORMAT_H
 #define SP_CLI_CHAT_RESPONSE_FORMAT_H
 
@@ -14,13 +14,13 @@
                     "JSON schema or a GBNF grammar"                                                \
     }
 
-/* *out = the grammar of a form as it was given, owned by the caller; NULL where `form` is. Errors
+/* *out = the grammar of a --format value, owned by the caller; NULL if `format` is NULL. Errors
  * name the file. */
-SP_MUST_CHECK enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form,
+SP_MUST_CHECK enum sp_status sp_response_format_read(struct sp_grammar **out, const char *format,
                                                      struct sp_err *err);
 
-/* The same for one in a request's member called `key`, a JSON schema; and in one called
- * format: "json", or a schema. */
+/* Make a grammar of a request's member named `key`: of a JSON schema, and of a format, which is
+ * "json" or a schema. */
 SP_MUST_CHECK enum sp_status sp_response_format_of_schema(struct sp_grammar **out,
                                                           const struct sp_json *schema,
                                                           const char *key, struct sp_err *err);

@@ -6,15 +6,16 @@
 #include <stdlib.h>
 
 struct slot {
-    struct sp_session *session; /* NULL: not opened yet */
+    struct sp_session *session; /* NULL: not open yet */
     uint64_t used_at;
     bool taken;
 };
 
 struct sp_session_pool {
-    struct slot *slots; /* [n], those in use first; owned, and so are the sessions but the first */
+    /* [n] open sessions first; owned with their sessions, except the first one */
+    struct slot *slots;
     size_t n, n_used;
-    uint64_t now; /* requests so far */
+    uint64_t now; /* number of requests so far */
     pthread_mutex_t lock;
     pthread_cond_t given;
 };
@@ -50,8 +51,8 @@ void sp_session_pool_free(struct sp_session_pool *s)
     free(s);
 }
 
-/* Tokens to read, and those lost: a conversation that nobody went on with for a while will not be
- * missed as much, with each request half as much. */
+/* Returns the cost of using a session: the tokens to process plus the cached tokens that are lost,
+ * which count half as much after each request to other sessions. */
 static size_t cost_of(const struct sp_session_pool *s, const struct slot *slot,
                       const uint32_t *prompt, size_t n_prompt)
 {
@@ -62,7 +63,7 @@ static size_t cost_of(const struct sp_session_pool *s, const struct slot *slot,
     return n_prompt - same + (age < 32 ? lost >> age : 0);
 }
 
-/* The best of those that are free; NULL: none is. */
+/* Returns the best free slot; NULL: none is free. */
 static struct slot *find(struct sp_session_pool *s, const uint32_t *prompt, size_t n_prompt)
 {
     struct slot *best = NULL;
