@@ -1,5 +1,5 @@
-/* spectool bench: what a packed file does on this machine; or a file of random weights in the shape
- * of a known model, made for the occasion. */
+/* spectool bench: measures a packed file on this machine, or a temporary file of random weights in
+ * the shape of a known model. */
 #include "cli/bench/bench.h"
 #include "cli/bench/bench_measure.h"
 #include "cli/bench/bench_print.h"
@@ -12,7 +12,7 @@
 
 struct options {
     struct sp_opt_list ids, texts, files;
-    const char *depths, *draft_depths, *svg;
+    const char *depths, *draft_lens, *svg;
     int64_t n_predict, n_repeat;
     double acceptance;
     bool json;
@@ -41,7 +41,7 @@ static const struct sp_opt opts[] = {
      .help = "Accept each draft token with probability P instead of comparing it, to estimate the "
              "speed-up of a draft of this cost with that acceptance; the text is meaningless"},
     SP_OPT_NUM_CTX(struct options, backend),
-    {SP_OPT_STRING, 0, "draft-depth", NULL, "N,N,...", AT(draft_depths), .shown = "auto",
+    {SP_OPT_STRING, 0, "draft-depth", NULL, "N,N,...", AT(draft_lens), .shown = "auto",
      .help =
          "Maximum number of draft tokens per round, or auto; 0: measure without drafting. Several "
          "values: compare each with generation without drafting and report the fastest"},
@@ -89,7 +89,7 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
     return o->svg ? sp_bench_check_svg(o->svg, err) : SP_OK;
 }
 
-/* Writes FILE, or else a temporary one; *path borrowed. */
+/* Writes the random weights to the given file or to a temporary one. *path is borrowed. */
 static enum sp_status make_synthetic(const char **path, struct sp_temp_file *temporary,
                                      const struct sp_args *args, struct sp_err *err)
 {
@@ -123,7 +123,7 @@ static void note_draftless(const struct sp_args *args, const struct sp_package *
 
     sp_package_describe(package, &info);
     sp_backend_resolve_draft(&info, package, sp_backend_draft_by_of(&o->backend));
-    if (o->draft_depths && strcmp(o->draft_depths, "0") != 0)
+    if (o->draft_lens && strcmp(o->draft_lens, "0") != 0)
         sp_backend_note_no_draft(args, &info, drafting);
 }
 
@@ -145,7 +145,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .texts = o->texts,
         .files = o->files,
         .depths = o->depths,
-        .draft_depths = o->draft_depths,
+        .draft_lens = o->draft_lens,
         .n_predict = (size_t)o->n_predict,
         .n_repeat = (size_t)o->n_repeat,
         .acceptance = o->acceptance,
@@ -162,7 +162,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     sp_signals_catch();
     if (o->shape && (st = make_synthetic(&path, &temporary, args, err))) goto done;
     if ((st = sp_backend_open_package(&package, path, &o->backend, err))) goto done;
-    sp_temp_file_remove(&temporary); /* it stays mapped */
+    sp_temp_file_remove(&temporary); /* the removed file stays mapped */
     note_draftless(args, package);
     snprintf(name, sizeof name, "synthetic %s", o->shape ? o->shape : "");
     bench.name = args->n_operands ? args->operands[0] : name;

@@ -1,5 +1,5 @@
-/* spectool calibrate: texts through a packed file's target, to learn which errors of its weights
- * matter. */
+/* spectool calibrate: runs texts through a packed file's target to collect the input statistics by
+ * which GPTQ weighs errors. */
 #include "cli/commands.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
@@ -32,9 +32,10 @@ static const struct sp_opt opts[] = {
 };
 
 struct job {
-    struct sp_package *package;        /* owned */
-    struct sp_ids *ids;                /* [n_texts] owned */
-    struct sp_calibration_text *texts; /* [n_texts] owned; ids lent */
+    struct sp_package *package; /* package of the file; owned */
+    struct sp_ids *ids;         /* [n_texts] token ids of each text; owned */
+    /* [n_texts] texts, whose ids are borrowed from `ids`; owned */
+    struct sp_calibration_text *texts;
     size_t n_texts;
     struct sp_progress progress;
 };

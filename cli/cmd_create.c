@@ -1,4 +1,4 @@
-/* spectool create: a Modelfile becomes a packed file. */
+/* spectool create: converts the models of a Modelfile to a packed file. */
 #include "cli/create_callbacks.h"
 #include "format/packfile.h"
 #include "runtime/spectool.h"
@@ -31,7 +31,8 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* A checkpoint's template that cannot be read is told now; its weights are of use without. */
+/* Prints a note if the checkpoint's template cannot be used. The file is created all the same,
+ * since its weights are of use without a template. */
 static void note_template(const char *path, const char *command)
 {
     struct sp_template *template = NULL;

@@ -1,5 +1,5 @@
-/* spectool eval: how well a packed file predicts a text, what it lost against another, and how good
- * its draft is there. */
+/* spectool eval: measures how well a packed file predicts a text, how much it differs from a
+ * reference, and how many of its draft tokens are accepted. */
 #include "cli/commands.h"
 #include "cli/create_callbacks.h"
 #include "cli/base/backend_opts.h"
@@ -52,15 +52,15 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* What says how to try the draft. */
-static const char *const trying[] = {"places", "num-predict", "draft-depth", NULL};
+/* The options that control the trial of the draft. */
+static const char *const trial_options[] = {"places", "num-predict", "draft-depth", NULL};
 
 struct job {
     const struct options *options;
     const char *command;
-    struct sp_package *package, *reference; /* owned */
+    struct sp_package *package, *reference; /* the measured file and the reference; owned */
     struct sp_package_info info;
-    struct sp_ids ids; /* owned */
+    struct sp_ids ids; /* token ids of the text; owned */
     struct sp_progress progress;
     struct sp_err *err;
 };
@@ -97,7 +97,7 @@ static enum sp_status read_ids(struct job *job)
     return st;
 }
 
-/* Bytes of text that the scored tokens stand for. */
+/* Counts the bytes of text of the scored tokens. */
 static enum sp_status count_bytes(struct sp_eval *eval, const struct job *job)
 {
     char *text = NULL;
@@ -121,7 +121,7 @@ static bool is_checkpoint(const char *path)
     return sp_file_is_folder(path) || (len > n && strcmp(path + len - n, suffix) == 0);
 }
 
-/* A checkpoint is packed as it is, into a temporary file that stays mapped. */
+/* Packs a checkpoint without quantization into a temporary file that stays mapped. */
 static enum sp_status open_checkpoint(struct job *job, const char *path)
 {
     struct sp_create_listener listener = {.command = job->command};
@@ -229,7 +229,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((st = sp_backend_open_package(&job.package, eval.name, &o->backend, err))) goto done;
     job.info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
     sp_package_describe(job.package, &job.info);
-    if (o->n_places && o->backend.draft_len) sp_backend_note_no_draft(args, &job.info, trying);
+    if (o->n_places && o->backend.draft_len)
+        sp_backend_note_no_draft(args, &job.info, trial_options);
     if ((st = read_ids(&job))) goto done;
     eval.n_tokens = job.ids.n;
     if ((st = open_reference(&job))) goto done;

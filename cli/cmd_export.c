@@ -1,4 +1,4 @@
-/* spectool export: a packed file becomes checkpoints of Hugging Face's form again. */
+/* spectool export: converts a packed file to checkpoints in the Hugging Face format. */
 #include "cli/create_callbacks.h"
 #include "convert/export/export.h"
 

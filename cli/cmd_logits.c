@@ -1,4 +1,4 @@
-/* spectool logits: the logits of given tokens as a NumPy array. */
+/* spectool logits: writes the logits of given tokens as a NumPy array. */
 #include "cli/commands.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
@@ -41,13 +41,13 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* The header of NumPy's format 1.0 (numpy.lib.format), always this long. */
+/* The size of the header, in NumPy's format 1.0 (numpy.lib.format). */
 enum { HEADER_SIZE = 128 };
-static const char tag[] = "\x93NUMPY";
+static const char magic[] = "\x93NUMPY";
 
 struct writer {
     struct sp_atomic_file *output;
-    uint8_t *bytes; /* one row */
+    uint8_t *bytes; /* buffer of one row */
     size_t n_rows, n_cols;
     enum sp_status st;
     struct sp_err *err;
@@ -121,10 +121,11 @@ done:
     return st;
 }
 
-/* What says how far to draft. */
-static const char *const stepping[] = {"steps", NULL};
+/* The options that control the number of draft tokens. */
+static const char *const step_options[] = {"steps", NULL};
 
-/* Positions for the ids and a proposal behind them, no more: caches cost memory. */
+/* Returns the context for the ids and one proposal. It is as small as possible, since caches cost
+ * memory. */
 static int64_t context_for(size_t n_ids, const struct sp_package_info *info)
 {
     size_t n = n_ids + info->block_size;
@@ -148,7 +149,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->output == NULL)
         return sp_fail(err, SP_E_USAGE, "--output is missing: expected --output X.npy");
     if (o->n_steps && !o->draft) return sp_fail(err, SP_E_USAGE, "--steps requires --draft");
-    st = sp_atomic_file_check_replaced(o->output, tag, sizeof tag - 1, "NumPy array", err);
+    st = sp_atomic_file_check_replaced(o->output, magic, sizeof magic - 1, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();
     if ((st = sp_backend_open_package(&package, args->operands[0], &backend, err))) goto done;
@@ -158,7 +159,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     if (o->n_steps && strcmp(info.draft, "autoregressive") == 0) {
-        sp_backend_note_no_gain(args, "an autoregressive draft has one row per id", stepping);
+        sp_backend_note_no_effect(args, "an autoregressive draft has one row per id", step_options);
     }
     if ((st = read_ids(&ids, o, package, err))) goto done;
     backend.n_context = context_for(ids.n, &info);

@@ -1,4 +1,4 @@
-/* spectool quantize: a packed file becomes another one with other types. */
+/* spectool quantize: converts a packed file to one with other quantization types. */
 #include "cli/create_callbacks.h"
 
 struct options {

@@ -1,4 +1,4 @@
-/* spectool render: the text that a conversation becomes. */
+/* spectool render: prints the text that the chat template makes of a conversation. */
 #include "cli/commands.h"
 #include "cli/base/input_text.h"
 #include "cli/base/json_out.h"
@@ -41,7 +41,7 @@ static const struct sp_opt opts[] = {
 };
 
 struct job {
-    const struct sp_template *source; /* NULL: every line brings its own */
+    const struct sp_template *source; /* template for all lines; NULL: every line has its own */
     enum sp_template_language language;
     struct sp_template_time now;
 };
@@ -56,7 +56,7 @@ static void print_line(const char *key, const char *text, size_t size)
     putchar('\n');
 }
 
-/* The line's own template, or NULL. */
+/* *out = the line's own template, owned by the caller; NULL: none. */
 static enum sp_status own_template(struct sp_template **out, const struct job *job,
                                    const struct sp_json *line, struct sp_err *err)
 {
@@ -73,7 +73,8 @@ static enum sp_status own_template(struct sp_template **out, const struct job *j
     return sp_template_compile(out, text, size, job->language, err);
 }
 
-/* The text of a member of the line, owned by the caller; NULL: the line has no such member. */
+/* *text = the value of a member of the line, owned by the caller; NULL: the line has no such
+ * member. */
 static enum sp_status print_member(const char **out, char **own, const struct sp_json *line,
                                    const char *key, struct sp_err *err)
 {
@@ -119,8 +120,8 @@ static enum sp_status render_object(const struct job *job, const struct sp_json 
     return st;
 }
 
-/* A line that cannot be rendered says so in its own line of output, and the next one has its turn.
- */
+/* Renders a line. If that fails, its line of output is the error and the next line is rendered all
+ * the same. */
 static enum sp_status render_line(void *context, const char *text, size_t size, struct sp_err *err)
 {
     enum sp_status st;
@@ -153,7 +154,7 @@ static enum sp_status check_json(const char *text, size_t size, const char *name
     return st;
 }
 
-/* The text of a file with JSON, owned by the caller also on failure. */
+/* *text = the contents of a JSON file, owned by the caller also on failure. */
 static enum sp_status read_json(char **text, const char *path, struct sp_err *err)
 {
     enum sp_status st;
@@ -191,7 +192,7 @@ done:
     return st;
 }
 
-/* Exactly `n` digits at *at, and *at moves behind them. */
+/* Reads exactly `n` digits at *at and moves *at after them. Returns false if there are fewer. */
 static bool digits(const char **at, int n, int *out)
 {
     *out = 0;

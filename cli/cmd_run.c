@@ -1,4 +1,4 @@
-/* spectool run: generates from a packed file, once or in a session. */
+/* spectool run: generates an answer to one prompt, or runs an interactive session. */
 #include "cli/chat/batch.h"
 #include "cli/commands.h"
 #include "cli/chat/response_format.h"
@@ -14,15 +14,15 @@
 
 struct options {
     struct sp_settings settings;
-    struct sp_backend_opts backend; /* but for what the settings hold too */
+    struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
     const char *ids, *system, *prompt_cache, *format, *think;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     bool batch;
     int64_t n_top, sessions;
 };
 
-/* What says how to draft. */
-static const char *const drafting[] = {"draft-depth", "accept", "show-draft", NULL};
+/* The options that control drafting. */
+static const char *const draft_options[] = {"draft-depth", "accept", "show-draft", NULL};
 
 #define AT(member) .offset = offsetof(struct options, member)
 
@@ -82,8 +82,8 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* The one question of a one-shot run: the argument, or standard input. The line end that closes
- * standard input is no part of a message. */
+/* Makes the prompt of a single run from the argument or standard input. The line end that closes
+ * standard input is not part of the message. */
 static enum sp_status request(struct sp_conversation *c, const struct sp_args *args,
                               struct sp_err *err)
 {
@@ -188,7 +188,7 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     return SP_OK;
 }
 
-/* Who asks for a form in a pipe gets nothing else. */
+/* True if reasoning is hidden: with --format into a pipe only the formatted answer is printed. */
 static bool hides_reasoning(const struct options *o)
 {
     return o->format && !o->json && !o->show_draft && !sp_out_is_terminal(stdout);
@@ -229,11 +229,12 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->think && g.conversation.template == NULL) {
         sp_out_note(args->command->name, "the file has no chat template: --think has no effect");
     }
-    /* A session may still set another depth. */
+    /* An interactive session may still set another draft length. */
     if (!session && settings.draft_len == 0) g.no_draft = g.style.plain = true;
     if (o->batch) backend.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
-    if (o->settings.draft_len != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
+    if (o->settings.draft_len != 0)
+        sp_generation_note_no_effect(&g, args, o->no_draft, draft_options);
     g.style.ids = !g.info.has_tokenizer;
     if (o->ids == NULL && !o->batch && !g.info.has_tokenizer) {
         st = sp_fail(err, SP_E_UNSUPPORTED,

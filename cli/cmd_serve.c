@@ -1,8 +1,7 @@
-/* spectool serve: a packed file behind HTTP, in the words of the OpenAI, Anthropic and ollama
- * APIs.
+/* spectool serve: serves a packed file over HTTP with the OpenAI, Anthropic and ollama APIs.
  *
- * As many threads generate as there are sessions, this one among them; each connection has a thread
- * of its own; one waits for signals. */
+ * One thread per session generates, the main thread among them; each connection has a thread of
+ * its own; one thread waits for signals. */
 #include "cli/commands.h"
 #include "cli/base/out.h"
 #include "cli/serve/serve.h"
@@ -22,7 +21,7 @@
 
 struct options {
     struct sp_settings settings;
-    struct sp_backend_opts backend; /* but for what the settings hold too */
+    struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
     const char *host, *cors, *system, *prompt_cache;
     struct sp_opt_list names;
     int64_t port, max_queue, sessions;
@@ -83,20 +82,20 @@ static const struct sp_opt opts[] = {
 struct guard {
     struct sp_serve_queue *queue;
     sigset_t signals;
-    atomic_bool serves; /* else a signal ends the program at once */
-    atomic_bool ended;  /* a signal only ends the thread that waits */
+    atomic_bool serves; /* the server is running; before, a signal ends the program at once */
+    atomic_bool ended;  /* the server has ended: a signal only ends the waiting thread */
     pthread_t thread;
     bool watches;
 };
 
-/* SIGTERM, and the others unless the caller ignores them (nohup). */
+/* Blocks SIGTERM, and SIGINT and SIGHUP unless the caller ignores them (nohup). */
 static void block_signals(sigset_t *signals)
 {
     static const int numbers[] = {SIGINT, SIGHUP};
     struct sigaction now;
 
     sigemptyset(signals);
-    sigaddset(signals, SIGTERM); /* also what ends the waiting */
+    sigaddset(signals, SIGTERM); /* also sent to end the waiting thread */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaddset(signals, numbers[i]);
@@ -104,7 +103,7 @@ static void block_signals(sigset_t *signals)
     pthread_sigmask(SIG_BLOCK, signals, NULL);
 }
 
-/* The first signal ends the server in good order, another one at once. */
+/* Shuts the server down at the first signal and ends the program at the second. */
 static void *wait_for_signal(void *context)
 {
     struct guard *g = context;
@@ -142,7 +141,8 @@ static void end_watch(struct guard *g)
 /* ---- serving ----------------------------------------------------------------------------------
  */
 
-/* A stranger's words do not drive the terminal: what is no plain character becomes a '?'. */
+/* Prints a line of the log. Characters of the request that are not printable ASCII become '?', so
+ * that a client cannot send control sequences to the terminal. */
 static void log_request(void *context, const char *method, const char *path, int status,
                         const char *log_line)
 {
@@ -159,14 +159,14 @@ static void log_request(void *context, const char *method, const char *path, int
     fprintf(stderr, "%s\n", line);
 }
 
-/* Does the name stand for this machine's own interface? */
+/* True if the name or address is that of the loopback interface. */
 static bool is_loopback(const char *host)
 {
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
            strcmp(host, "::1") == 0;
 }
 
-/* By which thoughts and calls are told apart. */
+/* Prints the formats in which the model writes reasoning and tool calls. */
 static void print_tags(const struct sp_chat_info *chat)
 {
     fprintf(stderr, "reasoning: %s\n", chat->reasoning);
@@ -192,7 +192,7 @@ static void announce(const struct sp_serve *s, const struct options *o, const st
     fflush(stderr);
 }
 
-/* One after the other, until the server stops. */
+/* Generates answers, one after the other, until the server stops. */
 static void *answer_jobs(void *context)
 {
     const struct sp_serve *s = context;
@@ -263,7 +263,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer, which serve requires", g.path);
         goto done;
     }
-    if (o->settings.draft_len != 0) sp_generation_note_no_gain(&g, args, o->no_draft, drafting);
+    if (o->settings.draft_len != 0) sp_generation_note_no_effect(&g, args, o->no_draft, drafting);
     if (o->prompt_cache && (st = sp_session_load(g.session, o->prompt_cache, err))) goto done;
     if ((st = sp_session_pool_new(&s.sessions, g.session, (size_t)o->sessions, err))) goto done;
     if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;

@@ -1,4 +1,5 @@
-/* spectool show: what is inside a packed file, target and draft apart, for people and as JSON. */
+/* spectool show: prints the contents of a packed file, target and draft separately, as text or
+ * JSON. */
 #include "cli/commands.h"
 #include "cli/base/pack_facts.h"
 #include "format/modelfile/modelfile.h"
@@ -26,7 +27,7 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* The Modelfile's records as stored; *size 0 when there are none. */
+/* Reads the Modelfile's records as stored; *size is 0 if there are none. */
 static enum sp_status read_records(const struct sp_pack *pack, char **text, size_t *size,
                                    struct sp_err *err)
 {
@@ -49,7 +50,7 @@ static enum sp_status show_modelfile(const struct sp_pack *pack, struct sp_err *
     return st;
 }
 
-/* The one that `run` uses. */
+/* Prints the template that `run` uses. */
 static enum sp_status show_template(const struct sp_pack *pack, struct sp_err *err)
 {
     enum sp_status st;

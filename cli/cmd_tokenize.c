@@ -1,4 +1,4 @@
-/* spectool tokenize: text to token ids; spectool detokenize: token ids to text. */
+/* spectool tokenize and spectool detokenize: convert text to token ids, and token ids to text. */
 #include "cli/commands.h"
 #include "cli/base/ids.h"
 #include "cli/base/out.h"
@@ -44,7 +44,7 @@ static void print_ids(const uint32_t *ids, size_t n)
     putchar('\n');
 }
 
-/* A token a line: its id, and its text in quotes. */
+/* Prints a line per token: its id and its quoted text. */
 static void print_tokens(const struct sp_tokenizer *tokenizer, const uint32_t *ids, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -131,7 +131,7 @@ static const struct sp_opt detokenize_opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* Plain text is printed as it is; only a terminal gets a line end behind it. */
+/* Prints the text of the ids; only on a terminal a line end follows. */
 static enum sp_status detokenize(const struct sp_token_job *job, const struct sp_ids *ids,
                                  struct sp_err *err)
 {
@@ -172,7 +172,7 @@ static enum sp_status detokenize_text(const struct sp_token_job *job, const char
     enum sp_status st;
     struct sp_ids ids = {0};
 
-    (void)size; /* text of ids: what follows a NUL is none */
+    (void)size; /* text of ids: anything after a NUL is not an id */
     if ((st = sp_ids_parse(&ids, text, err))) return st;
     st = detokenize(job, &ids, err);
     sp_ids_release(&ids);

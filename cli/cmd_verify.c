@@ -1,4 +1,5 @@
-/* spectool verify: every digest of a packed file; with --lossless, plain against speculative. */
+/* spectool verify: checks the digests of a packed file; with --lossless compares generation with
+ * and without drafting. */
 #include "cli/commands.h"
 #include "cli/chat/response_format.h"
 #include "cli/base/json_out.h"
@@ -35,8 +36,8 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* Checks everything, also behind the first mismatch: each is a line on stderr. With --lossless a
- * file whose digests hold gets no line for that. */
+/* Checks all digests and prints a line to stderr for each mismatch. With --lossless it prints
+ * nothing if all digests match. */
 static enum sp_status check_digests(const struct sp_pack *pack, const struct sp_lossless_options *o,
                                     struct sp_err *err)
 {

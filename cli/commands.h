@@ -1,10 +1,10 @@
-/* The commands: one row each, in its cmd_*.c. */
+/* The commands, each defined as a row in its cmd_*.c. */
 #ifndef SP_CLI_COMMANDS_H
 #define SP_CLI_COMMANDS_H
 
 #include "cli/base/opt.h"
 
-/* Types that --quantize and its kin take, for the option tables. */
+/* The quantization types for option tables, such as that of --quantize. */
 extern const char *const sp_cmd_types[];
 
 extern const struct sp_command sp_cmd_bench;
@@ -23,7 +23,7 @@ extern const struct sp_command sp_cmd_show;
 extern const struct sp_command sp_cmd_tokenize;
 extern const struct sp_command sp_cmd_verify;
 
-/* All of them, then NULL, in the order of `spectool help`. */
+/* All commands in the order of `spectool help`; ends with NULL. */
 extern const struct sp_command *const sp_commands[];
 
 #endif

@@ -1,5 +1,5 @@
-/* spectool completions: what bash, zsh and fish need to complete spectool's lines, from the same
- * tables that parse them. The build installs its output. */
+/* spectool completions: writes completion scripts for bash, zsh and fish from the tables that the
+ * commands are parsed with. The build installs them. */
 #include "cli/commands.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ static bool is_listed(const struct sp_command *c)
     return !c->hidden;
 }
 
-/* Has a value words of its own, as a choice has, or a number that may be `auto`? */
+/* True if the value has words to complete: those of a choice, or a number's `auto`. */
 static bool has_words(const struct sp_opt *o)
 {
     return o->choices || (o->word && isalpha((unsigned char)*o->word));
@@ -82,7 +82,7 @@ static void bash(void)
          "complete -F _spectool spectool");
 }
 
-/* Help text inside single quotes; `special` are the characters that need a backslash. */
+/* Writes a help text inside single quotes; `special` are the characters that need a backslash. */
 static void put_quoted(const char *text, const char *special)
 {
     for (const char *s = text; *s; s++) {

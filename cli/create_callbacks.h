@@ -1,5 +1,5 @@
-/* What `create` and `quantize` share: option rows, types by name, the output of warnings, plan and
- * progress, and the report at the end. */
+/* The parts that `create`, `quantize` and `export` share: option rows, types by name, the output
+ * of warnings, plan and progress, and the report at the end. */
 #ifndef SP_CLI_CREATE_CALLBACKS_H
 #define SP_CLI_CREATE_CALLBACKS_H
 
@@ -8,7 +8,8 @@
 #include "convert/create/create.h"
 #include "format/base/pool.h"
 
-/* Rows of the option tables of `create` and `quantize`; `type` is the struct of options. */
+/* Rows for the option tables of `create` and `quantize`; `type` is the command's struct of
+ * options. */
 #define SP_OPT_OUTPUT_TYPE(type, whole)                                                            \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "quantize-output", NULL, "TYPE",                                         \
@@ -39,13 +40,13 @@ struct sp_create_listener {
     struct sp_progress progress;
 };
 
-/* SP_DTYPE_NONE for NULL; `name` is one of sp_cmd_types. */
+/* Returns the type with this name, one of sp_cmd_types; SP_DTYPE_NONE if `name` is NULL. */
 enum sp_dtype sp_create_type(const char *name);
 
-/* Fills the sinks; from here on a signal cancels the work. `listener` must outlive them. */
+/* Sets the callbacks and makes signals cancel the work. `listener` must outlive the callbacks. */
 void sp_create_attach(struct sp_create_callbacks *callbacks, struct sp_create_listener *listener);
 
-/* One table on stderr: what each part weighed and weighs. */
+/* Prints a table to stderr: the size of each part before and after. */
 void sp_create_print_report(const struct sp_create_report *report, const char *path);
 
 #endif

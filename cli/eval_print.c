@@ -1,4 +1,4 @@
-/* The figures of eval, as lines for people and as JSON for programs. */
+/* Prints the figures of eval as text or as JSON. */
 #include "cli/eval_print.h"
 #include "cli/eval.h"
 #include "cli/base/json_out.h"

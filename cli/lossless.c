@@ -12,13 +12,13 @@
 
 static const char built_in_prompt[] = "Once upon a time";
 
-/* The prompts of one run and what became of them. */
+/* A comparison: its options, the open package and the JSON output. */
 struct check {
     const struct sp_lossless_options *options;
     const char *path;
     struct sp_package *package;
     struct sp_package_info info;
-    struct sp_grammar *grammar; /* NULL: any text */
+    struct sp_grammar *grammar; /* constrains the text; NULL: no constraint */
     struct sp_json_out json;
     struct sp_err *err;
 };
@@ -47,7 +47,7 @@ static enum sp_status generate_in(struct sp_session *session, struct sp_result *
         .token = stop_when_interrupted,
     };
 
-    /* `auto` may decide not to draft; a proof should. */
+    /* Automatic drafting may decide not to draft, so a fixed draft length is used. */
     if (request.draft_len == SP_DRAFT_LENGTH_AUTO) request.draft_len = (int)c->info.max_draft_len;
     st = sp_session_generate(session, &request, result, err);
     if (st == SP_OK && result->stop == SP_STOP_CANCELLED) {
@@ -57,7 +57,8 @@ static enum sp_status generate_in(struct sp_session *session, struct sp_result *
     return st;
 }
 
-/* A session of its own for each run: nothing of one can be left in the other's caches. */
+/* Generates in a new session for each run, so that no cache carries over from one run to the
+ * other. */
 static enum sp_status generate(struct sp_result *result, struct check *c, const struct sp_ids *ids,
                                bool plain)
 {
@@ -97,8 +98,8 @@ static enum sp_status compare(const struct sp_result *plain, const struct sp_res
 /* ---- several at the same time -----------------------------------------------------------------
  */
 
-/* One of them, in a thread of its own; the first, third, ... draft. */
-struct beside {
+/* A session with a thread of its own; every second one, starting with the first, drafts. */
+struct concurrent_run {
     const struct check *check;
     const struct sp_ids *ids;
     struct sp_session *session;
@@ -109,9 +110,9 @@ struct beside {
     struct sp_err err;
 };
 
-static void *generate_beside(void *context)
+static void *generate_concurrently(void *context)
 {
-    struct beside *b = context;
+    struct concurrent_run *b = context;
 
     if (generate_in(b->session, &b->result, b->check, b->ids, b->number % 2 == 1, &b->err)) {
         return NULL;
@@ -119,8 +120,8 @@ static void *generate_beside(void *context)
     return b;
 }
 
-/* Sessions, the first of which has room for passes of all. */
-static enum sp_status open_all(struct beside *all, size_t n, struct check *c,
+/* Opens the sessions; the first has buffers for batched passes of all. */
+static enum sp_status open_all(struct concurrent_run *all, size_t n, struct check *c,
                                const struct sp_ids *ids)
 {
     struct sp_backend_opts backend = c->options->backend;
@@ -138,12 +139,12 @@ static enum sp_status open_all(struct beside *all, size_t n, struct check *c,
     return st;
 }
 
-static enum sp_status run_all(struct beside *all, size_t n, struct sp_err *err)
+static enum sp_status run_all(struct concurrent_run *all, size_t n, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
     for (size_t i = 0; i < n; i++) {
-        all[i].began = pthread_create(&all[i].thread, NULL, generate_beside, &all[i]) == 0;
+        all[i].began = pthread_create(&all[i].thread, NULL, generate_concurrently, &all[i]) == 0;
         if (!all[i].began) st = sp_fail(err, SP_E_NOMEM, "no thread for session %zu", i + 1);
     }
     for (size_t i = 0; i < n; i++) {
@@ -160,7 +161,7 @@ static enum sp_status check_together(struct check *c, const struct sp_ids *ids,
                                      const struct sp_result *plain, size_t prompt)
 {
     size_t n = (size_t)c->options->sessions;
-    struct beside *all = NULL;
+    struct concurrent_run *all = NULL;
     enum sp_status st;
 
     if (n == 0) return SP_OK;
@@ -212,7 +213,7 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
            prompt, r->n_ids, r->n_ids == 1 ? "" : "s", r->accepted, r->drafted, together, digest);
 }
 
-/* A comparison in which nothing was guessed proves nothing. */
+/* Prints a note if no draft token was proposed, since the comparison then proves nothing. */
 static void note_unproven(const struct check *c, const struct sp_result *r, size_t prompt)
 {
     char sentence[96];
@@ -242,7 +243,7 @@ done:
     return st;
 }
 
-/* What `run` makes of the text: a message in the file's template, where it has one. */
+/* Checks a prompt given as text. As in `run` it becomes a message if the file has a template. */
 static enum sp_status check_text(struct check *c, const char *text, size_t prompt)
 {
     enum sp_status st;

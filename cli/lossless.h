@@ -1,5 +1,5 @@
-/* spectool verify --lossless: the same prompts plain and speculatively, tokens and logit bits
- * compared. */
+/* spectool verify --lossless: generates from the same prompts with and without drafting, and
+ * compares tokens and logit bits. */
 #ifndef SP_CLI_LOSSLESS_H
 #define SP_CLI_LOSSLESS_H
 
@@ -8,13 +8,14 @@
 struct sp_lossless_options {
     bool lossless, json;
     struct sp_opt_list ids;
-    int64_t n_predict, sessions; /* 0: none at the same time */
+    /* sessions 0: no comparison of sessions that run at the same time */
+    int64_t n_predict, sessions;
     const char *format;
     struct sp_backend_opts backend;
 };
 
-/* args->options is a struct sp_lossless_options; operands: the file, then prompts. SP_E_CHECK names
- * the first difference. */
+/* Runs the comparison. args->options is a struct sp_lossless_options; the operands are the file
+ * and the prompts. SP_E_CHECK names the first difference. */
 SP_MUST_CHECK enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* spectool: finds the command, parses its line, runs it, and turns its status into the exit code.
- * The only place that prints errors. */
+/* spectool: finds the command, parses its arguments, runs it, and converts its status to the exit
+ * code. Only this file prints errors. */
 #include "cli/base/opt_help.h"
 #include "cli/commands.h"
 #include "cli/base/out.h"
@@ -48,7 +48,7 @@ static int unknown_command(const char *name)
     return SP_E_USAGE;
 }
 
-/* Whatever was printed must have arrived: a full disk behind stdout is a failure. */
+/* Flushes stdout; a failed write, such as to a full disk, is an error. */
 static int flush(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
 {
     const struct sp_command *command;
 
-    sp_out_hold_streams();
+    sp_out_open_closed_streams();
     sp_signals_guard_files();
     if (argc < 2) {
         print_commands(stderr);

@@ -14,8 +14,8 @@ const char *const sp_backend_kernels[] = {"auto", "scalar", NULL};
 const char *const sp_backend_kv_types[] = {"f16", "f32", "q8", NULL};
 const char *const sp_backend_draft_by[] = {"model", "lookup", "both", NULL};
 
-void sp_backend_note_no_gain(const struct sp_args *args, const char *why,
-                             const char *const *options)
+void sp_backend_note_no_effect(const struct sp_args *args, const char *why,
+                               const char *const *options)
 {
     char sentence[128];
 
@@ -29,7 +29,7 @@ void sp_backend_note_no_gain(const struct sp_args *args, const char *why,
 void sp_backend_note_no_draft(const struct sp_args *args, const struct sp_package_info *info,
                               const char *const *options)
 {
-    if (info->draft == NULL) sp_backend_note_no_gain(args, "the file has no draft", options);
+    if (info->draft == NULL) sp_backend_note_no_effect(args, "the file has no draft", options);
 }
 
 enum sp_status sp_backend_open_package(struct sp_package **out, const char *path,

@@ -1,5 +1,4 @@
-/* Options that every command shares which runs a model: threads, kernels, caches, context, depth.
- */
+/* The options of the commands that run a model: threads, kernels, caches, context, draft length. */
 #ifndef SP_CLI_BASE_BACKEND_OPTS_H
 #define SP_CLI_BASE_BACKEND_OPTS_H
 
@@ -8,12 +7,12 @@
 #include "runtime/spectool.h"
 
 struct sp_backend_opts {
-    int64_t n_threads; /* 0: the cores there are */
+    int64_t n_threads; /* 0: the number of cores */
     int64_t n_context; /* 0: the model's maximum, at most 4096 */
     int64_t draft_len; /* or SP_DRAFT_LENGTH_AUTO */
     const char *kernels, *kv_type, *draft_by;
     bool huge_pages;
-    size_t max_batch; /* sessions that shall share passes; no option of its own */
+    size_t max_batch; /* most sessions to batch in one pass; set without an option */
 };
 
 #define SP_BACKEND_DEFAULTS                                                                        \
@@ -24,7 +23,7 @@ struct sp_backend_opts {
 extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
                                                    *const sp_backend_draft_by[];
 
-/* Rows of option tables; `type` is the command's struct of options, `member` its sp_backend_opts.
+/* Rows for option tables; `type` is the command's struct of options, `member` its sp_backend_opts.
  */
 #define SP_OPT_THREADS(type, member)                                                               \
     {                                                                                              \
@@ -55,7 +54,7 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
             .min = 1, .max = 1 << 30, .shown = "the model's maximum, at most 4096",                \
             .help = "Context size in tokens"                                                       \
     }
-/* `least`: 0 where doing without a draft makes sense. */
+/* Row of --draft-depth; `least` is 0 if the command can run without a draft, else 1. */
 #define SP_OPT_DRAFT_DEPTH(type, member, least, text)                                              \
     {                                                                                              \
         SP_OPT_INT, 0, "draft-depth", NULL, "N", offsetof(type, member.draft_len),                 \
@@ -72,18 +71,19 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
                     "promises more"                                                                \
     }
 
-/* Says on stderr which of `options`, NULL at the end, were given in vain, and why: "why: --option
- * has no effect". */
-void sp_backend_note_no_gain(const struct sp_args *args, const char *why,
-                             const char *const *options);
+/* Prints a note to stderr for each of `options` that was given: "why: --option has no effect". The
+ * array ends with NULL. */
+void sp_backend_note_no_effect(const struct sp_args *args, const char *why,
+                               const char *const *options);
 
-/* The same where info->draft says that nobody drafts. */
+/* Prints these notes if the file has no draft, as info->draft says. */
 void sp_backend_note_no_draft(const struct sp_args *args, const struct sp_package_info *info,
                               const char *const *options);
 
 enum sp_draft_by sp_backend_draft_by_of(const struct sp_backend_opts *opts);
 
-/* info->draft and info->max_draft_len, the file's so far, become those of a session. */
+/* Sets info->draft and info->max_draft_len, which describe the file, to those of a session with
+ * this source of draft tokens. */
 void sp_backend_resolve_draft(struct sp_package_info *info, const struct sp_package *package,
                               enum sp_draft_by by);
 
@@ -91,7 +91,7 @@ SP_MUST_CHECK enum sp_status sp_backend_open_package(struct sp_package **out, co
                                                      const struct sp_backend_opts *opts,
                                                      struct sp_err *err);
 enum sp_cache_type sp_backend_cache_type(const struct sp_backend_opts *opts);
-/* rows_per_pass: 0, or how many prompt tokens a pass takes. */
+/* Opens a session. rows_per_pass: prompt tokens per pass; 0: the default. */
 SP_MUST_CHECK enum sp_status sp_backend_open_session(struct sp_session **out,
                                                      struct sp_package *package,
                                                      const struct sp_backend_opts *opts,

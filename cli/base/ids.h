@@ -1,4 +1,4 @@
-/* Token ids as users write and read them. */
+/* Reads and writes token ids as users write them. */
 #ifndef SP_CLI_BASE_IDS_H
 #define SP_CLI_BASE_IDS_H
 
@@ -7,14 +7,14 @@
 #include "format/base/json.h"
 
 struct sp_ids {
-    uint32_t *at; /* owned */
+    uint32_t *at; /* ids; owned */
     size_t n;
 };
 
-/* "1,2,3", blanks allowed around the numbers, and brackets around all of it. SP_E_USAGE names the
- * word that is no id. */
+/* Parses "1,2,3"; whitespace around the numbers and brackets around the list are allowed.
+ * SP_E_USAGE names the first word that is not an id. */
 SP_MUST_CHECK enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err *err);
-/* A JSON array of ids; SP_E_INPUT. */
+/* Reads a JSON array of ids. SP_E_INPUT if it is not one. */
 SP_MUST_CHECK enum sp_status sp_ids_of_json(struct sp_ids *out, const struct sp_json *array,
                                             struct sp_err *err);
 void sp_ids_release(struct sp_ids *ids);

@@ -1,5 +1,5 @@
-/* Texts that the user names: prompts, schemas, conversations, what to learn or to be measured from.
- */
+/* Reads texts that the user names: prompts, schemas, conversations, texts for calibration and
+ * evaluation. */
 #ifndef SP_CLI_BASE_INPUT_TEXT_H
 #define SP_CLI_BASE_INPUT_TEXT_H
 
@@ -7,14 +7,14 @@
 
 #include <stddef.h>
 
-enum { SP_INPUT_MOST = 64 << 20 }; /* bytes, where nothing says otherwise */
+enum { SP_INPUT_MOST = 64 << 20 }; /* default limit in bytes */
 
-/* *text = all of it, NUL-terminated, owned: of a file, of a pipe (a shell's `<(command)` is one,
- * and so may be /dev/stdin), or, where `path` is NULL or "-", of standard input. SP_E_INPUT beyond
- * `most` bytes, and for what is neither. */
+/* *text = the contents of a file, of a pipe (such as a shell's `<(command)` or /dev/stdin) or, if
+ * `path` is NULL or "-", of standard input; NUL-terminated, owned by the caller. SP_E_INPUT if it
+ * is longer than `most` bytes or neither a file nor a pipe. */
 SP_MUST_CHECK enum sp_status sp_input_text(char **text, size_t *size, const char *path, size_t most,
                                            struct sp_err *err);
-/* What errors call it: `path`, or "standard input". */
+/* Returns the name for error messages: `path`, or "standard input". */
 const char *sp_input_name(const char *path);
 
 #endif

@@ -9,15 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHUNK = 64 << 10, PATIENCE_MS = 200 };
+enum { CHUNK = 64 << 10, POLL_MS = 200 };
 
 struct lines {
     bool (*enough)(void *context);
     void *context;
-    char *text;       /* [at..at + len] is read and not told yet; owned */
+    char *text;       /* [at..at + len] bytes that were read and not passed on yet; owned */
     size_t at, len;   /* bytes */
     size_t cap;       /* bytes */
-    size_t n_checked; /* of those, without a line end */
+    size_t n_checked; /* number of those bytes known to contain no line end */
     bool ended;
 };
 
@@ -26,13 +26,13 @@ static bool has_enough(const struct lines *l)
     return l->enough != NULL && l->enough(l->context);
 }
 
-/* Until there is something to read, or enough of it. */
+/* Waits until there is input or enough() returns true. */
 static enum sp_status wait_for_input(struct lines *l, struct sp_err *err)
 {
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = STDOUT_FILENO}};
 
     while (!has_enough(l)) {
-        if (poll(fds, 2, l->enough ? PATIENCE_MS : -1) < 0) {
+        if (poll(fds, 2, l->enough ? POLL_MS : -1) < 0) {
             if (errno == EINTR) continue;
             return sp_fail(err, SP_E_IO, "standard input: %s", strerror(errno));
         }
@@ -64,8 +64,8 @@ static enum sp_status read_more(struct lines *l, struct sp_err *err)
     return SP_OK;
 }
 
-/* *size = bytes of the next line, its end included; 0: there is none any more, or enough of them.
- */
+/* *size = the length of the next line with its line end; 0: end of input, or enough() returned
+ * true. */
 static enum sp_status next_line(size_t *size, struct lines *l, struct sp_err *err)
 {
     enum sp_status st;
@@ -97,14 +97,14 @@ enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *te
 {
     struct lines l = {.enough = enough, .context = context};
     enum sp_status st;
-    size_t number = 0, size, told;
+    size_t number = 0, size, len;
 
     while ((st = next_line(&size, &l, err)) == SP_OK && size > 0) {
         const char *text = l.text + l.at;
         number++;
-        for (told = size; told > 0 && is_whitespace(text[told - 1]);)
-            told--;
-        if (told > 0 && (st = line(context, text, told, err))) {
+        for (len = size; len > 0 && is_whitespace(text[len - 1]);)
+            len--;
+        if (len > 0 && (st = line(context, text, len, err))) {
             sp_context(err, "line %zu", number);
             break;
         }

@@ -1,4 +1,4 @@
-/* Standard input, line by line, while somebody listens to standard output. */
+/* Reads standard input line by line and watches whether standard output is still read. */
 #ifndef SP_CLI_BASE_LINES_H
 #define SP_CLI_BASE_LINES_H
 
@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Calls `line` for every line of standard input, without the blanks and the line end that close it;
- * blank lines are skipped. Errors are led by the line's number. `enough` (NULL: never) ends it
- * without an error; it is asked before every line and, while input is silent, a few times a second,
- * and after every signal. A reader that has left standard output ends the program as a write would:
- * by SIGPIPE, or, where that is ignored, with SP_E_IO. */
+/* Calls `line` for every line of standard input, without trailing whitespace; lines of whitespace
+ * are skipped. Errors are prefixed with the line's number. `enough` (NULL: never) ends the loop
+ * without an error; it is called before every line, a few times a second while there is no input,
+ * and after every signal. If the reader of standard output has closed it the program ends as after
+ * a failed write: by SIGPIPE or, if that is ignored, with SP_E_IO. */
 SP_MUST_CHECK enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *text,
                                                                  size_t size, struct sp_err *err),
                                           bool (*enough)(void *context), void *context,

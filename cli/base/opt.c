@@ -1,4 +1,4 @@
-/* Parsing of command lines. */
+/* Parses command lines. */
 #include "cli/base/opt.h"
 #include "format/base/mem.h"
 
@@ -13,7 +13,7 @@
 
 struct parser {
     struct sp_args *args;
-    int argc, at; /* argv[at] is looked at */
+    int argc, at; /* argv[at] is the current argument */
     char **argv;
     struct sp_err *err;
 };
@@ -70,10 +70,10 @@ static const char *nearest(const struct sp_opt *opts, const char *name)
     return best;
 }
 
-/* What other tools call things that have a name of their own here; "": an argument, no option. */
-static const struct elsewhere {
+/* Options of other tools and the names that they have here; "": an operand, not an option. */
+static const struct other_names {
     const char *theirs, *ours;
-} elsewhere[] = {
+} other_names[] = {
     {"n", "num-predict"},
     {"n-predict", "num-predict"},
     {"max-tokens", "num-predict"},
@@ -105,15 +105,16 @@ static bool has_option(const struct sp_opt *opts, const char *name)
     return false;
 }
 
-/* Another tool's name, a slip of the pen, or the beginning of one option's name only. */
-static const char *meant(const struct sp_command *c, const char *name)
+/* Returns the option that an unknown name probably means: another tool's name, a misspelling, or a
+ * unique prefix. NULL: none. */
+static const char *probable_name(const struct sp_command *c, const char *name)
 {
     const char *best;
     size_t n = 0;
 
-    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
-        const char *ours = elsewhere[i].ours;
-        if (strcmp(elsewhere[i].theirs, name) != 0) continue;
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++) {
+        const char *ours = other_names[i].ours;
+        if (strcmp(other_names[i].theirs, name) != 0) continue;
         if (*ours ? has_option(c->opts, ours) : c->max_operands > 0) return ours;
     }
     if (strlen(name) < 3) return NULL;
@@ -129,7 +130,7 @@ static const char *meant(const struct sp_command *c, const char *name)
 static enum sp_status unknown(struct parser *p, const char *dashes, const char *name)
 {
     const struct sp_command *c = p->args->command;
-    const char *ours = meant(c, name);
+    const char *ours = probable_name(c, name);
 
     if (ours == NULL) return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s", dashes, name);
     if (*ours == '\0') {
@@ -226,7 +227,7 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
     }
 }
 
-/* `text`: the value that came with the option behind a '=', or NULL. */
+/* Stores the value of an option. `text`: the value that followed it after a '='; NULL: none. */
 static enum sp_status take(struct parser *p, const struct sp_opt *o, const char *text)
 {
     p->args->given[o - p->args->command->opts] = true;

@@ -1,9 +1,9 @@
 /* Commands and their options, as tables.
  *
- * A command is a row: its name, what it does, and a table of options. The table drives everything
- * that knows about options: parsing, ranges, --help, shell completions, and the test that holds the
- * man pages against it. Values land in the command's own struct of options, which begins as a copy
- * of its defaults. */
+ * A command is a row with its name, a summary and a table of options. That table drives parsing,
+ * range checks, --help, shell completions, and the test that compares the man pages with it.
+ * Values are stored in the command's own struct of options, which starts as a copy of its
+ * defaults. */
 #ifndef SP_CLI_BASE_OPT_H
 #define SP_CLI_BASE_OPT_H
 
@@ -16,13 +16,13 @@
 
 enum sp_opt_kind {
     SP_OPT_END,     /* the last row of a table */
-    SP_OPT_HEADING, /* `help` heads the rows after it */
+    SP_OPT_HEADING, /* `help` is the heading of the rows after it */
     SP_OPT_FLAG,    /* bool */
     SP_OPT_INT,     /* int64_t in min..max, or `word` */
     SP_OPT_NUMBER,  /* double in min..max */
     SP_OPT_STRING,  /* const char *, borrowed from the command line */
     SP_OPT_CHOICE,  /* const char *: one of `choices` */
-    SP_OPT_LIST,    /* struct sp_opt_list: every value, in order */
+    SP_OPT_LIST,    /* struct sp_opt_list: all values, in order */
 };
 
 struct sp_opt {
@@ -30,31 +30,31 @@ struct sp_opt {
     char letter;       /* -q, or 0 */
     const char *name;  /* "quantize" for --quantize */
     const char *alias; /* another long name, or NULL */
-    const char *value; /* what --help calls the value: "N"; NULL for flags */
-    size_t offset;     /* of the value in the command's options */
+    const char *value; /* name of the value in --help: "N"; NULL for flags */
+    size_t offset;     /* offset of the value in the command's options */
     double min, max;
-    const char *word;           /* SP_OPT_INT: this word is accepted too, ... */
-    int64_t word_value;         /* ... and means this */
-    const char *const *choices; /* words, then NULL; in any case on the command line */
-    bool path;                  /* the value is a file's name (for completions) */
-    const char *shown;          /* default as --help shows it, or NULL */
-    const char *help;           /* one or more sentences without the last period */
+    const char *word;           /* SP_OPT_INT: a word that is accepted in place of a number */
+    int64_t word_value;         /* the number that `word` stands for */
+    const char *const *choices; /* words, then NULL; case is ignored on the command line */
+    bool path;                  /* the value is a file name (for completions) */
+    const char *shown;          /* default shown by --help, or NULL */
+    const char *help;           /* one or more sentences, without the last period */
 };
 
 struct sp_opt_list {
-    const char **items; /* [n], owned by sp_args */
+    const char **items; /* [n] values; owned by sp_args */
     size_t n;
 };
 
-enum { SP_OPT_MAX = 64 }; /* rows of a table */
+enum { SP_OPT_MAX = 64 }; /* most rows of a table */
 
-/* A command line, parsed. */
+/* A parsed command line. */
 struct sp_args {
     const struct sp_command *command;
-    void *options; /* the command's struct, owned */
+    void *options; /* the command's struct of options; owned */
     char **operands;
-    size_t n_operands; /* operands[n]: owned array, borrowed strings */
-    bool help;         /* --help was asked for; nothing was checked after it */
+    size_t n_operands; /* operands[n]: the array is owned, the strings are borrowed */
+    bool help;         /* --help was given; nothing after it was checked */
     bool given[SP_OPT_MAX];
 };
 
@@ -71,19 +71,20 @@ struct sp_command {
     enum sp_status (*run)(const struct sp_args *args, struct sp_err *err);
 };
 
-/* Parses argv[0..argc-1], the words after the command's name. SP_E_USAGE with one sentence that
- * ends with a pointer to --help. On failure *out is zeroed. */
+/* Parses argv[0..argc-1], the arguments after the command's name. SP_E_USAGE with one sentence
+ * that ends with a pointer to --help. On failure *out is zeroed. */
 SP_MUST_CHECK enum sp_status sp_args_parse(struct sp_args *out, const struct sp_command *command,
                                            int argc, char **argv, struct sp_err *err);
 void sp_args_release(struct sp_args *args);
 
-/* Was this option on the command line (else the default stands)? The name must be in the table. */
+/* True if the option was given on the command line. The name must be in the table. */
 bool sp_args_given(const struct sp_args *args, const char *name);
 
-/* The operand behind the first one; NULL: standard input, by none or by "-". */
+/* Returns the operand after the first one; NULL, for standard input, if it is missing or "-". */
 const char *sp_args_text(const struct sp_args *args);
 
-/* How many insertions, deletions, replacements and swaps of neighbours lead from a to b. */
+/* Returns the number of insertions, deletions, replacements and swaps of neighbours that turn a
+ * into b. */
 size_t sp_edit_distance(const char *a, const char *b);
 
 #endif

@@ -1,4 +1,4 @@
-/* The text of --help, from the tables. */
+/* Writes the text of --help from the option tables. */
 #include "cli/base/opt_help.h"
 #include "cli/base/opt.h"
 
@@ -6,7 +6,8 @@
 
 enum { TEXT_COLUMN = 30, MIN_WIDTH = 50, MAX_WIDTH = 110, LEFT_SIZE = 128 };
 
-/* Prints words from `column` on, breaking lines before `width` and indenting what follows. */
+/* Prints words from `column` on, breaks lines before `width` and indents the following lines.
+ * Returns the column after the text. */
 static int put_words(FILE *out, const char *text, int column, int indent, int width)
 {
     for (const char *word = text; *word;) {

@@ -52,7 +52,7 @@ void sp_progress_begin(struct sp_progress *progress, const char *label)
         (struct sp_progress){.on = sp_out_is_screen(stderr), .label = label, .start = seconds()};
 }
 
-/* Rate and time left, once there is something to tell them from. */
+/* Appends rate and remaining time once enough time has passed to estimate them. */
 static void append_rate(char *line, size_t cap, const struct sp_progress *p, uint64_t done,
                         uint64_t total, double elapsed)
 {
@@ -68,7 +68,7 @@ static void append_rate(char *line, size_t cap, const struct sp_progress *p, uin
              (int)left / 60, (int)left % 60);
 }
 
-/* One line, cut where the terminal ends: what wraps is not wiped by the next. */
+/* Draws the bar in one line, cut at the terminal's width: a wrapped line could not be erased. */
 static void draw(const struct sp_progress *p, uint64_t done, uint64_t total, double elapsed)
 {
     const char *(*amount)(char *, uint64_t) = p->unit ? sp_out_count : sp_out_size;
@@ -161,7 +161,7 @@ enum sp_status sp_table_add(struct sp_table *table, struct sp_err *err, const ch
     return SP_OK;
 }
 
-/* Characters, not bytes: what a cell takes on the screen. */
+/* Returns the width of a text in characters. */
 static int shown_width(const char *text)
 {
     int n = 0;
@@ -197,7 +197,8 @@ void sp_table_release(struct sp_table *table)
     *table = (struct sp_table){0};
 }
 
-/* The one mutable global: a handler has nowhere else to write. Other threads read it. */
+/* The only mutable global variable, since a signal handler has no other place to write to. Other
+ * threads read it. */
 static atomic_int caught_signal;
 
 static void remember(int number)
@@ -213,7 +214,7 @@ static void set_handler(int number, void (*handler)(int))
     sigaction(number, &action, NULL);
 }
 
-/* What the caller has ignored (nohup, a shell's background) stays ignored. */
+/* Catches a signal unless the caller ignores it, as nohup and shells do for background jobs. */
 static void catch_unless_ignored(int number)
 {
     struct sigaction now;
@@ -241,7 +242,7 @@ void sp_signals_clear(void)
     sp_signals_catch();
 }
 
-/* There is nothing to return to: the read that failed would fail again. */
+/* Ends the program after SIGBUS: returning would repeat the failed read. */
 static void give_up(int number)
 {
     static const char sentence[] =
@@ -259,8 +260,8 @@ void sp_signals_guard_files(void)
     set_handler(SIGBUS, give_up);
 }
 
-/* By the wrong direction, so that using one fails as it did. */
-void sp_out_hold_streams(void)
+/* Opens each stream for the wrong direction, so that using it fails as before. */
+void sp_out_open_closed_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;

@@ -73,8 +73,9 @@ static enum sp_status read_merged(struct sp_pack_facts *facts, const struct sp_p
     return st;
 }
 
-static enum sp_status learn_format(struct sp_pack_facts *facts, const struct sp_template *template,
-                                   const struct sp_pack *pack, struct sp_err *err)
+static enum sp_status read_chat_format(struct sp_pack_facts *facts,
+                                       const struct sp_template *template,
+                                       const struct sp_pack *pack, struct sp_err *err)
 {
     struct sp_chat_options options = {.size = sizeof options, .chat_template = template};
     struct sp_chat_info info = {.size = sizeof info};
@@ -98,9 +99,10 @@ done:
     return st;
 }
 
-/* A template that cannot be used is a fact as well: the rest of the file is shown all the same. */
-static enum sp_status look_at_template(struct sp_pack_facts *facts, const struct sp_pack *pack,
-                                       struct sp_err *err)
+/* Reads the facts of the template. An unusable template is not an error: its reason is recorded
+ * and the rest of the file is shown. */
+static enum sp_status read_template(struct sp_pack_facts *facts, const struct sp_pack *pack,
+                                    struct sp_err *err)
 {
     struct sp_template *template = NULL;
     size_t size = 0;
@@ -114,7 +116,7 @@ static enum sp_status look_at_template(struct sp_pack_facts *facts, const struct
     (void)sp_template_text(template, &size);
     facts->template_size = size;
     facts->template_language = sp_template_language(template);
-    st = learn_format(facts, template, pack, err);
+    st = read_chat_format(facts, template, pack, err);
     sp_template_free(template);
     return st;
 }
@@ -143,7 +145,7 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
     }
     if (st == SP_OK) st = read_records(&facts, pack, err);
     if (st == SP_OK) st = read_merged(&facts, pack, err);
-    if (st == SP_OK) st = look_at_template(&facts, pack, err);
+    if (st == SP_OK) st = read_template(&facts, pack, err);
     if (st) sp_pack_facts_release(&facts);
     *out = facts;
     return st;
@@ -165,7 +167,7 @@ static double bits_per_weight(const struct sp_part_facts *p)
     return p->n_weights ? 8 * (double)p->size / (double)p->n_weights : 0;
 }
 
-/* Rows of two cells: what, and how much. The first failure stops the adding. */
+/* A table of two columns, name and value. After the first failure nothing more is added. */
 struct rows {
     struct sp_table table;
     enum sp_status st;
@@ -272,7 +274,7 @@ static void add_merged_rows(struct rows *r, const struct sp_pack_facts *facts)
     }
 }
 
-/* Adds the first line of a text that says something, cut between characters. */
+/* Adds the first line of a text that is not blank, cut between characters. */
 static void add_text_row(struct rows *r, const char *what, const char *text)
 {
     const char *first = text + strspn(text, " \t\r\n");
@@ -283,7 +285,7 @@ static void add_text_row(struct rows *r, const char *what, const char *text)
     add_row(r, what, "%.*s%s", shown, first, first[shown] ? " ..." : "");
 }
 
-/* The records behind FROM and DRAFT, long texts by their first line. */
+/* Adds rows for the records after FROM and DRAFT; of long texts the first line is shown. */
 static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
 {
     for (size_t i = 0; i < records->n_records; i++) {
@@ -296,7 +298,7 @@ static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
     }
 }
 
-/* Prints what was added, and makes room for the next table. */
+/* Prints the rows and empties the table for the next heading. */
 static void print_rows(const char *heading, struct rows *r)
 {
     if (r->st == SP_OK && r->table.n > 0) {

@@ -1,4 +1,4 @@
-/* What `show` says about a packed file, gathered once and then printed or written as JSON. */
+/* The facts of a packed file that `show` prints as text or JSON. */
 #ifndef SP_CLI_BASE_PACK_FACTS_H
 #define SP_CLI_BASE_PACK_FACTS_H
 
@@ -10,38 +10,39 @@
 #include "format/packfile.h"
 #include "runtime/spectool.h"
 
-/* One of target and draft. */
+/* Facts of the target or of the draft. */
 struct sp_part_facts {
     bool there;
-    struct sp_config config; /* owned */
+    struct sp_config config; /* configuration of the model; owned */
     uint64_t n_tensors, n_weights, size;
     uint64_t n_of_type[SP_N_PACKED_DTYPES], size_of_type[SP_N_PACKED_DTYPES];
 };
 
 struct sp_pack_facts {
-    struct sp_part_facts parts[3];  /* by enum sp_part */
-    struct sp_modelfile records;    /* the stored ones; owned */
-    struct sp_merge_record *merged; /* adapters that are part of the target; owned */
+    struct sp_part_facts parts[3];  /* indexed by enum sp_part */
+    struct sp_modelfile records;    /* the stored Modelfile records; owned */
+    struct sp_merge_record *merged; /* adapters that were merged into the target; owned */
     size_t n_merged;
-    /* The template in use, the Modelfile's or else the checkpoint's; UNKNOWN: none, or not usable
-     * for the reason given. */
+    /* Language of the template in use, the Modelfile's or else the checkpoint's. UNKNOWN: there is
+     * none, or it cannot be used for the reason in template_error. */
     enum sp_template_language template_language;
     uint64_t template_size;
     struct sp_err template_error;
-    bool has_reasoning, has_tool_calls; /* can be separated from content */
+    bool has_reasoning, has_tool_calls; /* whether answers are separated into these and content */
     char *reasoning, *tool_calls;       /* how the model writes them; owned; NULL: no template */
 };
 
-bool sp_pack_has(const struct sp_pack *pack, enum sp_part part); /* any tensor of it */
+bool sp_pack_has(const struct sp_pack *pack,
+                 enum sp_part part); /* True if the file has any tensor of the part */
 
-/* On failure *out is zeroed. */
+/* Reads the facts of a packed file. On failure *out is zeroed. */
 SP_MUST_CHECK enum sp_status sp_pack_facts_read(struct sp_pack_facts *out,
                                                 const struct sp_pack *pack, struct sp_err *err);
 void sp_pack_facts_release(struct sp_pack_facts *facts);
 
 SP_MUST_CHECK enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts,
                                                  const struct sp_pack *pack, struct sp_err *err);
-/* Members of an object that the caller has begun. */
+/* Writes the facts as members of an object that the caller has begun. */
 void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
                            const struct sp_pack *pack);
 

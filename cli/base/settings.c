@@ -13,12 +13,12 @@
 #include <strings.h>
 
 static const char from_line[] = "command line", from_file[] = "Modelfile",
-                  from_checkpoint[] = "generation_config.json", from_here[] = "built in",
-                  from_user[] = "/set", from_noise[] = "drawn";
+                  from_checkpoint[] = "generation_config.json", from_built_in[] = "built in",
+                  from_user[] = "/set", from_random[] = "drawn";
 
 const char *const sp_settings_accepts[] = {"coupled", "rejection", NULL};
 
-/* The names of one setting. */
+/* The names of a setting. */
 struct row {
     const char *option;    /* --top-k */
     const char *parameter; /* PARAMETER top_k */
@@ -45,7 +45,7 @@ static const struct row rows[SP_N_SETTINGS] = {
     {"draft-depth", "draft_num_predict", true, AT(draft_len)},
 };
 
-/* What integers below `least` are called; set by this name they become `value`. */
+/* The word for integers below `least`; setting the word stores `value`. */
 static const struct word {
     size_t offset;
     const char *text;
@@ -57,7 +57,7 @@ static const struct word {
     {AT(draft_len), "auto", 0, SP_DRAFT_LENGTH_AUTO},
 };
 
-/* NULL: numbers only. */
+/* Returns the word of a setting; NULL: it takes numbers only. */
 static const struct word *word_of(const struct row *row)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -112,8 +112,8 @@ static const char **source_of(struct sp_settings *s, size_t offset)
     return &s->from[i];
 }
 
-/* A seed below 0 asks for a fresh one. */
-static enum sp_status settle_seed(struct sp_settings *s, struct sp_err *err)
+/* Draws a random seed if the seed is negative. */
+static enum sp_status draw_seed(struct sp_settings *s, struct sp_err *err)
 {
     FILE *f;
     uint32_t seed;
@@ -125,7 +125,7 @@ static enum sp_status settle_seed(struct sp_settings *s, struct sp_err *err)
     if (f != NULL) fclose(f);
     if (n != 1) return sp_fail(err, SP_E_IO, "/dev/urandom: %s", strerror(errno));
     s->seed = seed;
-    *source_of(s, AT(seed)) = from_noise;
+    *source_of(s, AT(seed)) = from_random;
     return SP_OK;
 }
 
@@ -141,13 +141,13 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
         }
         if ((st = set_row(s, rows + i, value, err))) return st;
         s->from[i] = from_user;
-        return settle_seed(s, err);
+        return draw_seed(s, err);
     }
     if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
     return sp_fail(err, SP_E_USAGE, "unknown setting %s, /show parameters lists them", name);
 }
 
-/* Whatever the command line left open is taken from the records. */
+/* Takes from the records what the command line did not set. */
 static enum sp_status take_records(struct sp_settings *s, const struct sp_modelfile *file,
                                    struct sp_err *err)
 {
@@ -186,7 +186,8 @@ static enum sp_status read_records(struct sp_settings *s, const struct sp_pack *
     return st;
 }
 
-/* Hugging Face's repetition penalty looks back over everything. */
+/* Takes settings from generation_config.json. Hugging Face's repetition penalty covers the whole
+ * context, hence repeat_last_n becomes -1 with it. */
 static enum sp_status take_generation(struct sp_settings *s, const struct sp_json *json,
                                       struct sp_err *err)
 {
@@ -266,10 +267,10 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
     if ((st = read_records(s, pack, err))) return st;
     if ((st = read_generation(s, pack, err))) return st;
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
-        if (s->from[i] == NULL) s->from[i] = from_here;
+        if (s->from[i] == NULL) s->from[i] = from_built_in;
     }
     st = read_biases(s, err);
-    return st ? st : settle_seed(s, err);
+    return st ? st : draw_seed(s, err);
 }
 
 static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settings *s,
@@ -296,9 +297,9 @@ enum sp_status sp_settings_copy(struct sp_settings *out, const struct sp_setting
     out->n_stops = out->n_biases = 0;
     out->biases = NULL;
     if ((st = copy_lists(out, s, err))) goto done;
-    if (*source_of(out, AT(seed)) == from_noise) {
+    if (*source_of(out, AT(seed)) == from_random) {
         out->seed = SP_SEED_FRESH;
-        st = settle_seed(out, err);
+        st = draw_seed(out, err);
     }
 done:
     if (st) sp_settings_release(out);

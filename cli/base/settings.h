@@ -1,6 +1,6 @@
-/* How to generate, and where each setting came from: the command line, the packed file's PARAMETER
- * records, the checkpoint's generation_config.json (convert/source/generation_config.h says which
- * values), or built in. One table knows every name a setting has. */
+/* The settings of generation, each with its origin: the command line, the packed file's PARAMETER
+ * records, the checkpoint's generation_config.json (see convert/source/generation_config.h), or
+ * built in. One table has every name of a setting. */
 #ifndef SP_CLI_BASE_SETTINGS_H
 #define SP_CLI_BASE_SETTINGS_H
 
@@ -10,23 +10,23 @@
 
 enum { SP_N_SETTINGS = 14, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64 };
 
-/* Filled by the option table first, completed by sp_settings_complete. */
+/* The settings. The option table fills the fields, sp_settings_complete sets the rest. */
 struct sp_settings {
     double temperature, top_p, min_p, typical_p;
     double repeat_penalty, presence_penalty, frequency_penalty;
     int64_t top_k, repeat_last_n;
-    int64_t seed;      /* or SP_SEED_FRESH */
-    int64_t n_predict; /* <= 0: until a stop or the context's end */
+    int64_t seed;      /* seed, or SP_SEED_FRESH */
+    int64_t n_predict; /* <= 0: no limit but a stop text and the context */
     int64_t n_context; /* 0: the model's maximum, at most 4096 */
-    int64_t n_threads; /* 0: the cores there are */
+    int64_t n_threads; /* 0: the number of cores */
     int64_t draft_len; /* SP_DRAFT_LENGTH_AUTO; 0: do not draft */
     const char *accept;
     struct sp_opt_list stop_options, bias_options; /* as given; borrowed from the arguments */
-    /* Set by sp_settings_complete: */
-    const char *from[SP_N_SETTINGS]; /* "command line", ...; static */
+    /* The following fields are set by sp_settings_complete. */
+    const char *from[SP_N_SETTINGS]; /* origin of each setting, such as "command line"; static */
     const char *stops[SP_MAX_STOPS]; /* borrowed from the arguments or `text` */
     size_t n_stops;
-    struct sp_logit_bias *biases; /* owned */
+    struct sp_logit_bias *biases; /* logit biases; owned */
     size_t n_biases;
     char *texts[SP_MAX_STOPS]; /* owned copies of stops that came from the file */
 };
@@ -39,28 +39,30 @@ struct sp_settings {
 
 extern const char *const sp_settings_accepts[]; /* "coupled", "rejection", NULL */
 
-/* `args`: of a command whose option names are those of the settings. A fresh seed is drawn. */
+/* Completes the settings from the package; `args` are those of a command whose options include all
+ * settings. Draws a random seed if none is set. */
 SP_MUST_CHECK enum sp_status sp_settings_complete(struct sp_settings *settings,
                                                   const struct sp_args *args,
                                                   const struct sp_pack *pack, struct sp_err *err);
 void sp_settings_release(struct sp_settings *settings);
 
-/* Sets one by its Modelfile name ("top_k"), or adds a "stop"; SP_E_USAGE or SP_E_INPUT for what it
- * refuses. */
+/* Sets a setting by its Modelfile name ("top_k"), or adds a "stop". SP_E_USAGE or SP_E_INPUT for
+ * an invalid name or value. */
 SP_MUST_CHECK enum sp_status sp_settings_set(struct sp_settings *settings, const char *name,
                                              const char *value, struct sp_err *err);
 
-/* A copy to be changed; a seed that nobody chose is drawn anew. Option lists stay borrowed. */
+/* Copies the settings so that they can be changed; a seed that was drawn is drawn again. Option
+ * lists stay borrowed. */
 SP_MUST_CHECK enum sp_status
 sp_settings_copy(struct sp_settings *out, const struct sp_settings *settings, struct sp_err *err);
 
 SP_MUST_CHECK enum sp_status sp_settings_add_bias(struct sp_settings *settings, uint32_t id,
                                                   float bias, struct sp_err *err);
 
-/* Borrows from the settings. */
+/* Fills the sampling parameters, which borrow from the settings. */
 void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *settings);
 
-/* A line a setting: name, value, source. */
+/* Prints a line per setting: name, value, origin. */
 void sp_settings_print(FILE *out, const struct sp_settings *settings);
 
 #endif

@@ -1,6 +1,6 @@
-/* Rows of option tables for what sp_settings holds, shared by the commands that generate: `type` is
- * the command's struct of options, `member` its sp_settings. Threads and context are rows of
- * engine_opts.h. sp_settings_complete wants all of them in the table. */
+/* Option rows for the settings, shared by the commands that generate: `type` is the command's
+ * struct of options, `member` its sp_settings. The rows of threads and context are in
+ * backend_opts.h. sp_settings_complete requires all of these rows in the command's table. */
 #ifndef SP_CLI_BASE_SETTINGS_OPTS_H
 #define SP_CLI_BASE_SETTINGS_OPTS_H
 

@@ -1,4 +1,4 @@
-/* What the commands tokenize and detokenize share. */
+/* The part that the commands tokenize and detokenize share. */
 #ifndef SP_CLI_BASE_TOKEN_COMMAND_H
 #define SP_CLI_BASE_TOKEN_COMMAND_H
 
@@ -6,7 +6,7 @@
 #include "format/base/json.h"
 #include "runtime/spectool.h"
 
-/* What tokenize and detokenize do: options are the command's own. */
+/* The functions of a command; `options` are the command's own. */
 struct sp_token_job {
     const struct sp_tokenizer *tokenizer;
     const void *options;
@@ -16,8 +16,9 @@ struct sp_token_job {
                             struct sp_err *err);
 };
 
-/* Runs a command of the operands SOURCE [TEXT]: job->text on TEXT or all of standard input; with
- * `batch` job->value on the JSON value of each of its lines. Tokenizer and options are set here. */
+/* Runs a command with the operands SOURCE [TEXT]. It calls job->text with TEXT or all of standard
+ * input or, if `batch`, job->value with the JSON value of each line of standard input. It sets the
+ * tokenizer and the options of `job`. */
 SP_MUST_CHECK enum sp_status sp_token_command(const struct sp_args *args, bool batch,
                                               struct sp_token_job job, struct sp_err *err);
 

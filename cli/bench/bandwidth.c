@@ -10,37 +10,38 @@
 #include <unistd.h>
 
 enum {
-    SLICE = 1 << 20, /* bytes that a thread reads before it asks for more */
-    LEAST_SLICES = 64,
-    DESKTOP_SLICES = 128,  /* larger than the caches of a desktop */
-    MOST_SLICES = 1 << 10, /* no more, however large the caches are */
-    TIMES = 4,             /* as large as what it has to be larger than */
+    SLICE = 1 << 20, /* bytes that a thread reads per work item */
+    MIN_SLICES = 64,
+    DESKTOP_SLICES = 128, /* larger than the caches of desktop CPUs */
+    MAX_SLICES = 1 << 10, /* upper limit, however large the caches are */
+    TIMES = 4,            /* ratio of the buffer to the caches, or to the bytes of a pass */
     N_READS = 3,
-    LINE = 64, /* bytes of a cache line */
+    LINE = 64, /* bytes per cache line */
     WORDS = LINE / sizeof(uint64_t),
-    AHEAD = 4096, /* bytes that are asked for early, as the kernels do */
+    PREFETCH_DISTANCE = 4096, /* prefetch distance in bytes, that of the kernels */
 };
 
 struct sp_bandwidth {
     struct sp_pool *pool;
     uint64_t *buffer; /* [n_slices][SLICE] bytes */
-    uint64_t *sums;   /* [n_slices]: so that nothing can be left out */
+    uint64_t *sums;   /* [n_slices] sums, which keep the compiler from dropping reads */
     size_t n_slices;
 };
 
-/* Larger than the caches, but what lies in them needs no more than its own like. */
+/* Returns the number of slices: more than the caches hold, unless the passes themselves read from
+ * the caches. */
 static size_t count_slices(uint64_t read_size)
 {
     size_t n = DESKTOP_SLICES;
-    uint64_t enough = read_size / SLICE * TIMES;
+    uint64_t sufficient = read_size / SLICE * TIMES;
 
 #ifdef _SC_LEVEL3_CACHE_SIZE
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     if (cache > 0 && (size_t)cache / SLICE * TIMES > n) n = (size_t)cache / SLICE * TIMES;
 #endif
-    if (n > MOST_SLICES) n = MOST_SLICES;
-    if (enough < LEAST_SLICES) enough = LEAST_SLICES;
-    return n < enough ? n : (size_t)enough;
+    if (n > MAX_SLICES) n = MAX_SLICES;
+    if (sufficient < MIN_SLICES) sufficient = MIN_SLICES;
+    return n < sufficient ? n : (size_t)sufficient;
 }
 
 enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads, uint64_t read_size,
@@ -54,7 +55,8 @@ enum sp_status sp_bandwidth_open(struct sp_bandwidth **out, unsigned n_threads, 
     if ((st = sp_pool_open(&b->pool, n_threads, err))) goto done;
     if ((st = sp_new(&b->sums, b->n_slices, sizeof *b->sums, err))) goto done;
     if ((st = sp_new_aligned(&b->buffer, b->n_slices, SLICE, err))) goto done;
-    memset(b->buffer, 1, b->n_slices * SLICE); /* pages of its own, not the one of zeros */
+    /* allocates real pages in place of the shared zero page */
+    memset(b->buffer, 1, b->n_slices * SLICE);
     *out = b;
     b = NULL;
 done:
@@ -71,8 +73,8 @@ void sp_bandwidth_close(struct sp_bandwidth *bandwidth)
     free(bandwidth);
 }
 
-/* Asking early makes reading faster: without it a model could be read in less than the time that
- * this takes. Past the buffer's end it is harmless. */
+/* Reads one slice. Without the prefetch a model could be read faster than this measures. A
+ * prefetch past the end of the buffer is harmless. */
 static void read_slice(void *context, size_t item, unsigned worker)
 {
     struct sp_bandwidth *b = context;
@@ -81,7 +83,7 @@ static void read_slice(void *context, size_t item, unsigned worker)
 
     (void)worker;
     for (size_t i = 0; i < SLICE / sizeof *at; i += WORDS) {
-        __builtin_prefetch((const void *)((uintptr_t)(at + i) + AHEAD));
+        __builtin_prefetch((const void *)((uintptr_t)(at + i) + PREFETCH_DISTANCE));
         for (size_t j = 0; j < WORDS; j++)
             sum += at[i + j];
     }
@@ -90,10 +92,10 @@ static void read_slice(void *context, size_t item, unsigned worker)
 
 double sp_bandwidth_sample(struct sp_bandwidth *bandwidth)
 {
-    static const double patience = 0.05;
+    static const double max_seconds = 0.05;
     double best = 0, spent = 0;
 
-    for (int i = 0; i < N_READS && spent < patience; i++) {
+    for (int i = 0; i < N_READS && spent < max_seconds; i++) {
         double start = sp_seconds(), seconds;
         sp_pool_run(bandwidth->pool, bandwidth->n_slices, read_slice, bandwidth);
         seconds = sp_seconds() - start;

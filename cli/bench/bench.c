@@ -7,80 +7,81 @@
 
 const size_t sp_bench_row_counts[SP_BENCH_ROW_COUNTS] = {1, 2, 4, 8, 12, SP_BENCH_MAX_ROWS};
 
-enum { DEEPEST = 1 << 16 };
+enum { MAX_DRAFT_LEN = 1 << 16 };
 
-static enum sp_status read_depth(int *depth, const char *word, size_t len, struct sp_err *err)
+static enum sp_status read_draft_len(int *draft_len, const char *word, size_t len,
+                                     struct sp_err *err)
 {
-    char text[SP_BENCH_DEPTH_TEXT] = "", *end;
+    char text[SP_BENCH_DRAFT_LEN_TEXT] = "", *end;
     long n;
 
     if (len < sizeof text) memcpy(text, word, len);
     if (strcasecmp(text, "auto") == 0) {
-        *depth = SP_DRAFT_LENGTH_AUTO;
+        *draft_len = SP_DRAFT_LENGTH_AUTO;
         return SP_OK;
     }
     n = strtol(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n > DEEPEST) {
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n > MAX_DRAFT_LEN) {
         return sp_fail(err, SP_E_USAGE, "--draft-depth: '%.*s', expected 0..%d or auto", (int)len,
-                       word, DEEPEST);
+                       word, MAX_DRAFT_LEN);
     }
-    *depth = (int)n;
+    *draft_len = (int)n;
     return SP_OK;
 }
 
-/* Ascending; auto is last. */
-static int compare_draft_depths(const void *left, const void *right)
+/* Orders draft lengths ascending, with auto as the last. */
+static int compare_draft_lens(const void *left, const void *right)
 {
     unsigned a = (unsigned)*(const int *)left, b = (unsigned)*(const int *)right;
 
     return (a > b) - (a < b);
 }
 
-/* No depth twice, none deeper than the draft goes. */
-static void shorten(struct sp_bench *b)
+/* Limits the draft lengths to the draft's maximum and removes duplicates. */
+static void limit_draft_lens(struct sp_bench *b)
 {
-    int most = (int)b->info.max_draft_len;
+    int max = (int)b->info.max_draft_len;
     size_t n = 0;
-    bool shortened = false;
+    bool limited = false;
 
-    for (size_t i = 0; i < b->n_draft_depths; i++) {
-        int depth = b->draft_depths[i];
-        if (depth > most) {
-            shortened = true;
-            depth = most;
+    for (size_t i = 0; i < b->n_draft_lens; i++) {
+        int draft_len = b->draft_lens[i];
+        if (draft_len > max) {
+            limited = true;
+            draft_len = max;
         }
-        if (n == 0 || b->draft_depths[n - 1] != depth) b->draft_depths[n++] = depth;
+        if (n == 0 || b->draft_lens[n - 1] != draft_len) b->draft_lens[n++] = draft_len;
     }
-    b->n_draft_depths = n;
-    if (shortened) {
+    b->n_draft_lens = n;
+    if (limited) {
         char text[80];
         snprintf(text, sizeof text,
-                 "the draft proposes at most %d tokens; larger values have the same effect", most);
+                 "the draft proposes at most %d tokens; larger values have the same effect", max);
         sp_out_note("bench", text);
     }
 }
 
-enum sp_status sp_bench_read_draft_depths(struct sp_bench *b, struct sp_err *err)
+enum sp_status sp_bench_read_draft_lens(struct sp_bench *b, struct sp_err *err)
 {
-    const char *at = b->options->draft_depths ? b->options->draft_depths : "auto";
+    const char *at = b->options->draft_lens ? b->options->draft_lens : "auto";
     size_t n = 0;
     enum sp_status st;
 
     for (;; at++) {
         size_t len = strcspn(at, ",");
-        if (n == SP_BENCH_MAX_DRAFT_DEPTHS) {
+        if (n == SP_BENCH_MAX_DRAFT_LENS) {
             return sp_fail(err, SP_E_USAGE, "--draft-depth: expected at most %d values",
-                           SP_BENCH_MAX_DRAFT_DEPTHS);
+                           SP_BENCH_MAX_DRAFT_LENS);
         }
-        if ((st = read_depth(&b->draft_depths[n++], at, len, err))) return st;
+        if ((st = read_draft_len(&b->draft_lens[n++], at, len, err))) return st;
         at += len;
         if (*at == '\0') break;
     }
     if (b->info.draft == NULL) return SP_OK;
-    qsort(b->draft_depths, n, sizeof *b->draft_depths, compare_draft_depths);
-    b->n_draft_depths = n;
-    if (n > 1) shorten(b);
-    if (b->n_draft_depths == 1 && b->draft_depths[0] == 0) b->n_draft_depths = 0;
+    qsort(b->draft_lens, n, sizeof *b->draft_lens, compare_draft_lens);
+    b->n_draft_lens = n;
+    if (n > 1) limit_draft_lens(b);
+    if (b->n_draft_lens == 1 && b->draft_lens[0] == 0) b->n_draft_lens = 0;
     return SP_OK;
 }
 
@@ -89,12 +90,12 @@ const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *p, si
     return which == SP_BENCH_PLAIN ? &p->plain : &p->drafted[which];
 }
 
-const char *sp_bench_depth_name(char text[SP_BENCH_DEPTH_TEXT], const struct sp_bench *b,
-                                size_t which)
+const char *sp_bench_draft_len_name(char text[SP_BENCH_DRAFT_LEN_TEXT], const struct sp_bench *b,
+                                    size_t which)
 {
     if (which == SP_BENCH_PLAIN) return strcpy(text, "plain");
-    if (b->draft_depths[which] == SP_DRAFT_LENGTH_AUTO) return strcpy(text, "auto");
-    snprintf(text, SP_BENCH_DEPTH_TEXT, "%d", b->draft_depths[which]);
+    if (b->draft_lens[which] == SP_DRAFT_LENGTH_AUTO) return strcpy(text, "auto");
+    snprintf(text, SP_BENCH_DRAFT_LEN_TEXT, "%d", b->draft_lens[which]);
     return text;
 }
 
@@ -113,9 +114,10 @@ double sp_bench_prefill_rate(const struct sp_bench *bench)
     return quotient((double)bench->n_prefill, bench->prefill_seconds);
 }
 
-double sp_bench_bus_share(const struct sp_bench_depth *depth)
+double sp_bench_bus_share(const struct sp_bench_depth *draft_len)
 {
-    return quotient((double)depth->read_size, depth->verify_seconds[0] * depth->bandwidth[0]);
+    return quotient((double)draft_len->read_size,
+                    draft_len->verify_seconds[0] * draft_len->bandwidth[0]);
 }
 
 double sp_bench_plain_share(const struct sp_bench_prompt *prompt)

@@ -1,4 +1,4 @@
-/* The figures of `spectool bench` and what is computed from them. */
+/* The figures of `spectool bench` and the values computed from them. */
 #ifndef SP_CLI_BENCH_BENCH_H
 #define SP_CLI_BENCH_BENCH_H
 
@@ -11,87 +11,96 @@ enum {
     SP_BENCH_MAX_DEPTHS = 16,
     SP_BENCH_MAX_PROMPTS = 32,
     SP_BENCH_MAX_ROWS = 16,
-    SP_BENCH_MAX_DRAFT_DEPTHS = 16,
+    SP_BENCH_MAX_DRAFT_LENS = 16,
 };
-extern const size_t sp_bench_row_counts[SP_BENCH_ROW_COUNTS]; /* ascending, from 1 */
+extern const size_t
+    sp_bench_row_counts[SP_BENCH_ROW_COUNTS]; /* numbers of rows per pass, ascending from 1 */
 
 struct sp_bench_options {
-    /* Prompts: lists of ids, texts of a user's message, and files with such texts; all three empty:
-     * built-in prompts. */
+    /* Prompts: lists of ids, texts of a user message, and files with such texts. If all three are
+     * empty the built-in prompts are used. */
     struct sp_opt_list ids, texts, files;
-    const char *depths;       /* text of ids; NULL: built-in depths, those that fit */
-    const char *draft_depths; /* "1,2,auto"; NULL: "auto" */
+    const char *depths;     /* numbers separated by commas; NULL: the built-in depths that fit */
+    const char *draft_lens; /* "1,2,auto"; NULL: "auto" */
     size_t n_predict, n_repeat;
-    double acceptance; /* to be simulated; negative: the draft's own */
+    double acceptance; /* simulated acceptance; negative: use the draft's own proposals */
     struct sp_backend_opts backend;
 };
 
-/* Passes behind n_before tokens. */
+/* The passes after n_before tokens of context. */
 struct sp_bench_depth {
     size_t n_before;
-    uint64_t read_size;                         /* bytes that one row must read */
-    double verify_seconds[SP_BENCH_ROW_COUNTS]; /* a pass, with all rows' logits */
-    double draft_seconds[SP_BENCH_ROW_COUNTS];  /* a proposal of one guess less; 0: none */
-    double bandwidth[SP_BENCH_ROW_COUNTS];      /* of the machine meanwhile, bytes a second */
+    uint64_t read_size;                         /* bytes that a pass of one row reads */
+    double verify_seconds[SP_BENCH_ROW_COUNTS]; /* time of a pass with the logits of all rows */
+    double draft_seconds[SP_BENCH_ROW_COUNTS];  /* time of a proposal of one token less; 0: not
+                                                   measured */
+    double bandwidth[SP_BENCH_ROW_COUNTS]; /* memory bandwidth at that time, bytes per second */
 };
 
-/* A prompt's runs of one way to generate. Tokens are those behind the first, which is the
- * prompt's. */
+/* The runs of a prompt with one draft length or without drafting. Numbers of tokens exclude the
+ * first token, which the prompt's pass generates. */
 struct sp_bench_runs {
-    double rate; /* tokens a second; the median run's */
+    double rate; /* tokens per second of the median run */
     double slowest, fastest;
-    size_t n_tokens, n_passes, drafted, accepted; /* of all runs, as what follows */
+    size_t n_tokens, n_passes, drafted, accepted; /* sums over all runs, as are the times */
     double seconds, draft_seconds;
 };
 
-/* The same prompt, plain and drafted. */
+/* The runs of a prompt without drafting and with each draft length. */
 struct sp_bench_prompt {
-    struct sp_ids ids; /* owned */
+    struct sp_ids ids; /* prompt; owned */
     size_t n_generated;
-    struct sp_bench_runs plain, drafted[SP_BENCH_MAX_DRAFT_DEPTHS]; /* by draft depth */
-    uint64_t read_size; /* bytes of a plain step, on average */
+    struct sp_bench_runs plain,
+        /* drafted: indexed like draft_lens of struct sp_bench */
+        drafted[SP_BENCH_MAX_DRAFT_LENS];
+    uint64_t read_size; /* average bytes read per step without drafting */
     double bandwidth;
 };
 
 struct sp_bench {
     const struct sp_bench_options *options;
-    const char *name, *synthetic; /* what was measured; its shape, or NULL: a file as it is */
+    /* name of the model; shape of random weights, NULL: a real file */
+    const char *name, *synthetic;
     struct sp_package_info info;
     size_t n_prefill;
     double prefill_seconds, prefill_bandwidth;
     struct sp_bench_depth depths[SP_BENCH_MAX_DEPTHS]; /* ascending */
     size_t n_depths;
-    int draft_depths[SP_BENCH_MAX_DRAFT_DEPTHS]; /* ascending, then SP_DRAFT_LENGTH_AUTO */
-    size_t n_draft_depths;                       /* 0: no draft; beyond 1: a comparison */
+    int draft_lens[SP_BENCH_MAX_DRAFT_LENS]; /* ascending, then SP_DRAFT_LENGTH_AUTO */
+    size_t n_draft_lens; /* 0: no draft; more than 1: the lengths are compared */
     struct sp_bench_prompt prompts[SP_BENCH_MAX_PROMPTS];
     size_t n_prompts;
 };
 
-/* Stands for plain generation where draft_depths are numbered. */
-enum { SP_BENCH_PLAIN = SP_BENCH_MAX_DRAFT_DEPTHS };
-enum { SP_BENCH_DEPTH_TEXT = 16 };
+/* The index that stands for generation without drafting. */
+enum { SP_BENCH_PLAIN = SP_BENCH_MAX_DRAFT_LENS };
+enum { SP_BENCH_DRAFT_LEN_TEXT = 16 };
 
 void sp_bench_release(struct sp_bench *bench);
 
-/* Is the drafting in these figures a simulation? */
+/* True if the drafting in these figures is simulated. */
 bool sp_bench_simulated(const struct sp_bench *bench);
 double sp_bench_prefill_rate(const struct sp_bench *bench);
-/* The share of the memory bandwidth that a pass of one row used: 0..1, or slightly more. */
+/* Returns the fraction of the memory bandwidth that a pass of one row used: 0..1, or slightly
+ * more. */
 double sp_bench_bus_share(const struct sp_bench_depth *depth);
 double sp_bench_plain_share(const struct sp_bench_prompt *prompt);
 double sp_bench_speed_up(const struct sp_bench_runs *drafted, const struct sp_bench_runs *plain);
-double sp_bench_acceptance(const struct sp_bench_runs *runs);  /* accepted of the drafted, 0..1 */
-double sp_bench_per_pass(const struct sp_bench_runs *runs);    /* tokens of a target pass */
-double sp_bench_draft_share(const struct sp_bench_runs *runs); /* of the time, 0..1 */
+double
+sp_bench_acceptance(const struct sp_bench_runs *runs); /* fraction of accepted draft tokens, 0..1 */
+double sp_bench_per_pass(const struct sp_bench_runs *runs); /* tokens per pass of the target */
+double sp_bench_draft_share(
+    const struct sp_bench_runs *runs); /* fraction of the time spent drafting, 0..1 */
 
-/* Reads options->draft_depths into the bench. Depths that the draft cannot reach become the deepest
- * that it can; a note says so. Without a draft, or with 0 alone, there are none. */
-SP_MUST_CHECK enum sp_status sp_bench_read_draft_depths(struct sp_bench *bench, struct sp_err *err);
+/* Reads options->draft_lens into the bench. Lengths above the draft's maximum become that
+ * maximum, which a note says. Without a draft, or if 0 is the only length, n_draft_lens is 0. */
+SP_MUST_CHECK enum sp_status sp_bench_read_draft_lens(struct sp_bench *bench, struct sp_err *err);
 
-/* The runs of draft length number `which`, or the plain ones for SP_BENCH_PLAIN. */
+/* Returns the runs of the draft length with index `which`, or those without drafting for
+ * SP_BENCH_PLAIN. */
 const struct sp_bench_runs *sp_bench_runs_of(const struct sp_bench_prompt *prompt, size_t which);
 /* Writes "4", "auto" or "plain" and returns `text`. */
-const char *sp_bench_depth_name(char text[SP_BENCH_DEPTH_TEXT], const struct sp_bench *bench,
-                                size_t which);
+const char *sp_bench_draft_len_name(char text[SP_BENCH_DRAFT_LEN_TEXT],
+                                    const struct sp_bench *bench, size_t which);
 
 #endif

@@ -1,6 +1,6 @@
-/* Measuring: figures are medians; passes of different rows, and plain and drafted runs, alternate,
- * so that a change of the machine's mood meets both, and the memory's bandwidth is sampled beside
- * every figure. */
+/* Measures the figures of bench, each of which is a median. Passes of different numbers of rows,
+ * and runs with and without drafting, alternate, so that slow phases of the machine affect all of
+ * them equally. The memory bandwidth is sampled next to every figure. */
 #include "cli/bench/bench_measure.h"
 
 #include "cli/base/input_text.h"
@@ -13,7 +13,8 @@
 static const size_t built_in_depths[] = {64, 1024, 4096};
 static const char *const built_in_texts[] = {
     "Once upon a time", "The three most important things to know about", "def fibonacci(n):"};
-static const size_t built_in_sizes[] = {8, 32, 128}; /* without a tokenizer */
+static const size_t built_in_sizes[] = {8, 32,
+                                        128}; /* numbers of tokens, for files without a tokenizer */
 
 enum {
     N_BUILT_IN_DEPTHS = sizeof built_in_depths / sizeof *built_in_depths,
@@ -27,10 +28,11 @@ struct run {
     struct sp_bench *bench;
     const struct sp_bench_options *options;
     struct sp_package *package;
-    struct sp_session *session; /* owned, as what follows */
-    struct sp_session *learner; /* auto's, where it is compared with fixed depths */
+    struct sp_session *session; /* main session; owned */
+    /* session of the automatic length in comparisons; owned; NULL: none */
+    struct sp_session *auto_session;
     struct sp_bandwidth *bandwidth;
-    double *rates, *samples; /* [1 + SP_BENCH_MAX_DRAFT_DEPTHS][n_repeat], [n_repeat] */
+    double *rates, *samples; /* [1 + SP_BENCH_MAX_DRAFT_LENS][n_repeat], [n_repeat]; owned */
     struct sp_err *err;
 };
 
@@ -91,7 +93,7 @@ static enum sp_status read_depths(struct run *r)
     return st;
 }
 
-/* Deep passes need a context that is a little longer than usual. */
+/* Opens the session with a context that holds the deepest passes. */
 static enum sp_status open_session(struct run *r)
 {
     struct sp_bench *b = r->bench;
@@ -110,11 +112,11 @@ static enum sp_status open_session(struct run *r)
                                       r->err))) {
         return st;
     }
-    if (b->n_draft_depths < 2) return SP_OK;
-    return sp_backend_open_session(&r->learner, r->package, &backend, false, 0, r->err);
+    if (b->n_draft_lens < 2) return SP_OK;
+    return sp_backend_open_session(&r->auto_session, r->package, &backend, false, 0, r->err);
 }
 
-static enum sp_status settle_depths(struct run *r)
+static enum sp_status choose_depths(struct run *r)
 {
     struct sp_bench *b = r->bench;
     size_t n_context = sp_session_n_context(r->session), room;
@@ -191,7 +193,7 @@ static enum sp_status prompt_of_file(struct run *r, struct sp_ids *ids, const ch
     return st;
 }
 
-/* Prompt i of those that the options name. */
+/* Reads prompt i of those given as options. */
 static enum sp_status named_prompt(struct run *r, struct sp_ids *ids, size_t i)
 {
     const struct sp_bench_options *o = r->options;
@@ -231,7 +233,8 @@ static enum sp_status read_prompts(struct run *r)
 
 /* ---- prompt and passes ---- */
 
-/* Each run's prompt begins with another token, so nothing of it is in the caches. */
+/* Measures prompt processing. Each run's prompt starts with another token, so that nothing of it
+ * is cached. */
 static enum sp_status measure_prefill(struct run *r)
 {
     struct sp_bench *b = r->bench;
@@ -260,10 +263,10 @@ static enum sp_status measure_prefill(struct run *r)
     return SP_OK;
 }
 
-/* What is told of the passes at one depth. */
+/* The samples of the passes at one depth. */
 struct passes {
-    struct sp_bandwidth *bandwidth; /* borrowed */
-    double *verify, *draft, *bus;   /* [SP_BENCH_ROW_COUNTS][n_repeat], owned */
+    struct sp_bandwidth *bandwidth; /* bandwidth meter; borrowed */
+    double *verify, *draft, *bus;   /* [SP_BENCH_ROW_COUNTS][n_repeat] samples; owned */
     size_t n_repeat, n[SP_BENCH_ROW_COUNTS];
 };
 
@@ -303,17 +306,18 @@ done:
     return st;
 }
 
-/* ---- plain against drafted ---- */
+/* ---- generation with and without drafting ---- */
 
-/* The way numbered `which` to generate, for the run-th time. Auto learns from what it sees, and is
- * to learn from its own rounds alone: it has a session of its own beside fixed depths. */
+/* Generates once with draft length `which`. The automatic length learns from the rounds of its
+ * session; in comparisons it has a session of its own, so that it learns from its own rounds only.
+ */
 static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t which, uint64_t run,
                                struct sp_result *result)
 {
     const struct sp_bench *b = r->bench;
     struct sp_simulation simulation = {r->options->acceptance, run};
     bool plain = which == SP_BENCH_PLAIN;
-    int depth = plain ? 0 : b->draft_depths[which];
+    int depth = plain ? 0 : b->draft_lens[which];
     struct sp_request request = {
         .size = sizeof request,
         .prompt = ids->at,
@@ -326,21 +330,21 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t w
         .token = stop_when_interrupted,
     };
     struct sp_session *session =
-        depth == SP_DRAFT_LENGTH_AUTO && r->learner ? r->learner : r->session;
+        depth == SP_DRAFT_LENGTH_AUTO && r->auto_session ? r->auto_session : r->session;
     enum sp_status st;
 
     if ((st = sp_session_generate(session, &request, result, r->err))) return st;
     return interrupted(r);
 }
 
-/* Every run of a prompt writes what its first one did, which was plain. */
+/* Fails if a run generated other tokens than the first run, which was without drafting. */
 static enum sp_status compare_tokens(const struct run *r, size_t prompt, size_t which,
                                      const struct sp_result *first, const struct sp_result *other)
 {
     size_t n = first->n_ids < other->n_ids ? first->n_ids : other->n_ids;
-    char name[SP_BENCH_DEPTH_TEXT];
+    char name[SP_BENCH_DRAFT_LEN_TEXT];
 
-    sp_bench_depth_name(name, r->bench, which);
+    sp_bench_draft_len_name(name, r->bench, which);
     for (size_t i = 0; i < n; i++) {
         if (first->ids[i] == other->ids[i]) continue;
         return sp_fail(r->err, SP_E_CHECK,
@@ -353,7 +357,7 @@ static enum sp_status compare_tokens(const struct run *r, size_t prompt, size_t 
                    other->n_ids, name, first->n_ids);
 }
 
-/* Counts a run; returns its rate. */
+/* Adds a run to the totals and returns its rate. */
 static double add_run(struct sp_bench_runs *runs, const struct sp_result *result)
 {
     double seconds = result->draft_seconds + result->verify_seconds + result->plain_seconds;
@@ -388,19 +392,20 @@ static enum sp_status measure_run(struct run *r, size_t prompt, size_t which, si
     return st;
 }
 
-static void settle_rate(struct sp_bench_runs *runs, double *rates, size_t n_repeat)
+static void set_rate(struct sp_bench_runs *runs, double *rates, size_t n_repeat)
 {
-    runs->rate = median(rates, n_repeat); /* which sorts them */
+    runs->rate = median(rates, n_repeat); /* median() sorts the rates */
     runs->slowest = rates[0];
     runs->fastest = rates[n_repeat - 1];
 }
 
-/* Rounds of every way once. Each round begins with another one, the first with the plain one: what
- * runs behind a sample of the bandwidth finds the caches full of its buffer. */
+/* Measures a prompt in rounds that run every draft length once. Each round starts with another
+ * length, the first one without drafting, because the first run after a bandwidth sample finds the
+ * sample's buffer in the CPU caches. */
 static enum sp_status measure_prompt(struct run *r, size_t prompt)
 {
     struct sp_bench_prompt *p = &r->bench->prompts[prompt];
-    size_t n_repeat = r->options->n_repeat, n = r->bench->n_draft_depths;
+    size_t n_repeat = r->options->n_repeat, n = r->bench->n_draft_lens;
     struct sp_result first = SP_RESULT_INIT;
     enum sp_status st = SP_OK;
 
@@ -414,9 +419,9 @@ static enum sp_status measure_prompt(struct run *r, size_t prompt)
     p->n_generated = first.n_ids;
     sp_result_release(&first);
     if (st) return st;
-    settle_rate(&p->plain, r->rates + SP_BENCH_PLAIN * n_repeat, n_repeat);
+    set_rate(&p->plain, r->rates + SP_BENCH_PLAIN * n_repeat, n_repeat);
     for (size_t i = 0; i < n; i++)
-        settle_rate(&p->drafted[i], r->rates + i * n_repeat, n_repeat);
+        set_rate(&p->drafted[i], r->rates + i * n_repeat, n_repeat);
     p->bandwidth = median(r->samples, n_repeat);
     p->read_size = sp_session_read_size(r->session, p->ids.n + p->n_generated / 2);
     return SP_OK;
@@ -454,18 +459,18 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
             "--simulate-acceptance requires --draft-by model: n-gram drafting cannot be simulated");
     }
     sp_backend_resolve_draft(&bench->info, package, by);
-    if ((st = sp_bench_read_draft_depths(bench, err))) return st;
-    if (bench->n_draft_depths == 0) bench->info.draft = NULL;
+    if ((st = sp_bench_read_draft_lens(bench, err))) return st;
+    if (bench->n_draft_lens == 0) bench->info.draft = NULL;
     if (sp_bench_simulated(bench) && bench->info.draft == NULL) {
         return sp_fail(err, SP_E_USAGE, "--simulate-acceptance: %s has no draft model to measure",
                        bench->name);
     }
-    if ((st = sp_new(&r.rates, (SP_BENCH_MAX_DRAFT_DEPTHS + 1) * n, sizeof *r.rates, err))) {
+    if ((st = sp_new(&r.rates, (SP_BENCH_MAX_DRAFT_LENS + 1) * n, sizeof *r.rates, err))) {
         goto done;
     }
     if ((st = sp_new(&r.samples, n, sizeof *r.samples, err))) goto done;
     if ((st = open_session(&r))) goto done;
-    if ((st = settle_depths(&r))) goto done;
+    if ((st = choose_depths(&r))) goto done;
     if ((st = read_prompts(&r))) goto done;
     if ((st = sp_bandwidth_open(&r.bandwidth, bench->info.n_threads,
                                 sp_session_read_size(r.session, 0), err))) {
@@ -475,7 +480,7 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
 done:
     sp_bandwidth_close(r.bandwidth);
     sp_session_close(r.session);
-    sp_session_close(r.learner);
+    sp_session_close(r.auto_session);
     free(r.rates);
     free(r.samples);
     return st;

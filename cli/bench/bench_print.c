@@ -1,7 +1,7 @@
-/* The figures of bench as tables for people and as JSON for programs. */
+/* Prints the figures of bench as tables or as JSON. */
 #include "cli/bench/bench_print.h"
 #include "cli/base/out.h"
-#include "cli/bench/bench_depths.h"
+#include "cli/bench/bench_draft_lens.h"
 
 static const double GIGA = 1e9;
 
@@ -75,20 +75,19 @@ enum sp_status sp_bench_print_table(const struct sp_bench *b, struct sp_err *err
            b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
     if ((st = print_passes(b, err))) return st;
     printf("\n%s, %zu tokens after each prompt, in tokens/s:\n",
-           b->n_draft_depths > 1
-               ? "Generation without drafting and at each draft depth, interleaved"
-           : b->info.draft ? "Generation without (plain) and with drafting, interleaved"
-                           : "Generation without drafting",
+           b->n_draft_lens > 1 ? "Generation without drafting and at each draft depth, interleaved"
+           : b->info.draft     ? "Generation without (plain) and with drafting, interleaved"
+                               : "Generation without drafting",
            b->options->n_predict);
     if (sp_bench_simulated(b)) {
         printf("SIMULATION: each draft token is accepted with probability %g; the cost is real, "
                "the text is not.\n",
                b->options->acceptance);
     } else if (b->info.draft) {
-        puts(b->n_draft_depths > 1 ? "All runs generated the same tokens."
-                                   : "Both generated the same tokens.");
+        puts(b->n_draft_lens > 1 ? "All runs generated the same tokens."
+                                 : "Both generated the same tokens.");
     }
-    return b->n_draft_depths > 1 ? sp_bench_print_draft_depths(b, err) : print_prompts(b, err);
+    return b->n_draft_lens > 1 ? sp_bench_print_draft_lens(b, err) : print_prompts(b, err);
 }
 
 static void print_json_depth(struct sp_json_out *out, const struct sp_bench_depth *d)
@@ -110,17 +109,17 @@ static void print_json_depth(struct sp_json_out *out, const struct sp_bench_dept
     sp_json_out_end(out, '}');
 }
 
-/* One element of "draft_depths": of a prompt or of all. */
+/* Writes an element of "draft_depths", of a prompt or of all prompts. */
 static void print_json_runs(struct sp_json_out *out, const struct sp_bench *b,
                             const struct sp_bench_prompt *p, size_t which)
 {
     const struct sp_bench_runs *d = &p->drafted[which];
 
     sp_json_out_begin(out, NULL, '{');
-    if (b->draft_depths[which] == SP_DRAFT_LENGTH_AUTO) {
+    if (b->draft_lens[which] == SP_DRAFT_LENGTH_AUTO) {
         sp_json_out_text(out, "draft_depth", "auto");
     } else {
-        sp_json_out_u64(out, "draft_depth", (uint64_t)b->draft_depths[which]);
+        sp_json_out_u64(out, "draft_depth", (uint64_t)b->draft_lens[which]);
     }
     sp_json_out_double(out, "drafted_rate", d->rate);
     sp_json_out_double(out, "slowest_rate", d->slowest);
@@ -135,13 +134,14 @@ static void print_json_runs(struct sp_json_out *out, const struct sp_bench *b,
 static void print_json_draft_depths(struct sp_json_out *out, const struct sp_bench *b,
                                     const struct sp_bench_prompt *p)
 {
-    char best[SP_BENCH_DEPTH_TEXT];
+    char best[SP_BENCH_DRAFT_LEN_TEXT];
 
     sp_json_out_begin(out, "draft_depths", '[');
-    for (size_t i = 0; i < b->n_draft_depths; i++)
+    for (size_t i = 0; i < b->n_draft_lens; i++)
         print_json_runs(out, b, p, i);
     sp_json_out_end(out, ']');
-    sp_json_out_text(out, "best_depth", sp_bench_depth_name(best, b, sp_bench_best_depth(b, p)));
+    sp_json_out_text(out, "best_depth",
+                     sp_bench_draft_len_name(best, b, sp_bench_best_draft_len(b, p)));
 }
 
 static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
@@ -159,7 +159,7 @@ static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
     if (b->info.draft) {
         sp_json_out_bool(out, "simulated", sp_bench_simulated(b));
     }
-    if (b->n_draft_depths > 1) {
+    if (b->n_draft_lens > 1) {
         print_json_draft_depths(out, b, p);
     } else if (b->info.draft) {
         sp_json_out_double(out, "drafted_rate", d->rate);
@@ -196,7 +196,7 @@ void sp_bench_print_json(const struct sp_bench *b)
     for (size_t i = 0; i < b->n_prompts; i++)
         print_json_prompt(&out, b, &b->prompts[i]);
     sp_json_out_end(&out, ']');
-    if (b->n_draft_depths > 1) {
+    if (b->n_draft_lens > 1) {
         struct sp_bench_prompt all = sp_bench_all_prompts(b);
         sp_json_out_begin(&out, "all_prompts", '{');
         sp_json_out_double(&out, "plain_rate", all.plain.rate);

@@ -1,4 +1,4 @@
-/* The figures as tables and as JSON. */
+/* Prints the figures as tables or as JSON. */
 #ifndef SP_CLI_BENCH_BENCH_PRINT_H
 #define SP_CLI_BENCH_BENCH_PRINT_H
 

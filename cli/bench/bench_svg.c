@@ -1,15 +1,16 @@
-/* The figures of bench as a chart: on the left the cost of a pass by its rows, one line a depth; on
- * the right tokens a second, by prompt, plain beside drafted, or by draft depth, one line a prompt.
- * Plain SVG 1.1, nothing outside of it. */
+/* Writes the figures of bench as a chart. The left plot shows the time of a pass by its number of
+ * rows, one line per depth. The right plot shows tokens per second: with and without drafting for
+ * each prompt or, in a comparison, by draft length with one line per prompt. The chart is plain
+ * SVG 1.1 without external resources. */
 #include "cli/bench/bench_svg.h"
-#include "cli/bench/bench_depths.h"
+#include "cli/bench/bench_draft_lens.h"
 #include "format/base/atomic_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Everything is in the chart's own units, a pixel at full size. */
+/* The layout, in SVG user units; one unit is one pixel at full size. */
 enum {
     WIDTH = 960,
     HEIGHT = 420,
@@ -45,7 +46,8 @@ static void write_text(FILE *out, double x, double y, const char *anchor, const 
     fputs("</text>\n", out);
 }
 
-/* A round number of at least `value`: 1, 2, 2.5 or 5 times a power of ten, times the ticks. */
+/* Returns a round upper end of an axis, at least `value`: N_TICKS times 1, 2, 2.5 or 5 times a
+ * power of ten. */
 static double round_up(double value)
 {
     static const double steps[] = {1, 2, 2.5, 5};
@@ -63,7 +65,7 @@ static double height_of(double value, double top)
     return value / top * PLOT_HEIGHT;
 }
 
-/* Frame, horizontal lines and their numbers, and what they mean. */
+/* Writes the title, the horizontal lines and their labels. */
 static void write_frame(FILE *out, double left, double top, const char *title)
 {
     double bottom = PLOT_TOP + PLOT_HEIGHT;
@@ -99,7 +101,7 @@ static void write_point(FILE *out, size_t k, double x, double value, double top)
     fprintf(out, "%s%.1f,%.1f", k ? " " : "", x, PLOT_TOP + PLOT_HEIGHT - height_of(value, top));
 }
 
-/* What line `index` of a plot is. */
+/* Writes the legend of line `index` of a plot. */
 static void write_legend(FILE *out, double left, size_t index, const char *label)
 {
     fprintf(out, "<rect x=\"%.1f\" y=\"%zu\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", left + 10,
@@ -152,7 +154,7 @@ static void write_bar(FILE *out, double x, double width, double rate, double top
     write_text(out, x + width / 2, PLOT_TOP + PLOT_HEIGHT - height - 4, "middle", label);
 }
 
-/* Of all runs of all prompts. */
+/* Returns the highest rate of all prompts. */
 static double highest_rate(const struct sp_bench *b)
 {
     double most = 0;
@@ -160,7 +162,7 @@ static double highest_rate(const struct sp_bench *b)
     for (size_t i = 0; i < b->n_prompts; i++) {
         const struct sp_bench_prompt *p = &b->prompts[i];
         if (p->plain.rate > most) most = p->plain.rate;
-        for (size_t k = 0; k < b->n_draft_depths; k++) {
+        for (size_t k = 0; k < b->n_draft_lens; k++) {
             if (p->drafted[k].rate > most) most = p->drafted[k].rate;
         }
     }
@@ -194,13 +196,14 @@ static void write_bars(FILE *out, const struct sp_bench *b)
     fputs("</g>\n", out);
 }
 
-/* Plain, then the fixed depths as a line, then auto by itself. */
+/* Writes a line from no drafting through the fixed draft lengths, and the automatic length as a
+ * separate point. */
 static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt, double step,
                              double top)
 {
     const struct sp_bench_prompt *p = &b->prompts[prompt];
-    bool has_auto = b->draft_depths[b->n_draft_depths - 1] == SP_DRAFT_LENGTH_AUTO;
-    size_t n_fixed = b->n_draft_depths - has_auto;
+    bool has_auto = b->draft_lens[b->n_draft_lens - 1] == SP_DRAFT_LENGTH_AUTO;
+    size_t n_fixed = b->n_draft_lens - has_auto;
     char label[48];
 
     begin_line(out, prompt);
@@ -221,14 +224,14 @@ static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt,
 static void write_draft_depths(FILE *out, const struct sp_bench *b)
 {
     double top = round_up(highest_rate(b)), bottom = PLOT_TOP + PLOT_HEIGHT;
-    double step = (double)PLOT_WIDTH / (double)(b->n_draft_depths + 1);
+    double step = (double)PLOT_WIDTH / (double)(b->n_draft_lens + 1);
     char label[64];
 
     write_frame(out, RIGHT_PLOT, top, "Tokens per second, by draft depth");
     write_text(out, RIGHT_PLOT + step / 2, bottom + 18, "middle", "plain");
-    for (size_t k = 0; k < b->n_draft_depths; k++) {
+    for (size_t k = 0; k < b->n_draft_lens; k++) {
         write_text(out, RIGHT_PLOT + step * ((double)k + 1.5), bottom + 18, "middle",
-                   sp_bench_depth_name(label, b, k));
+                   sp_bench_draft_len_name(label, b, k));
     }
     for (size_t i = 0; i < b->n_prompts; i++)
         write_draft_line(out, b, i, step, top);
@@ -237,7 +240,8 @@ static void write_draft_depths(FILE *out, const struct sp_bench *b)
     write_text(out, RIGHT_PLOT, bottom + 46, "start", label);
 }
 
-/* How a chart begins: only charts are replaced. */
+/* The first line of a chart, by which an existing chart is recognised; other files are not
+ * overwritten. */
 #define SVG_MARK "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
 
 static void write_chart(FILE *out, const struct sp_bench *b)
@@ -255,7 +259,7 @@ static void write_chart(FILE *out, const struct sp_bench *b)
     fprintf(out, "<text x=\"%d\" y=\"54\">%u threads, %s kernels, medians of %zu</text>\n",
             LEFT_PLOT, b->info.n_threads, b->info.kernels, b->options->n_repeat);
     write_rows(out, b);
-    if (b->n_draft_depths > 1) {
+    if (b->n_draft_lens > 1) {
         write_draft_depths(out, b);
     } else {
         write_bars(out, b);

@@ -72,14 +72,14 @@ void sp_generation_close(struct sp_generation *g)
 
 /* Drafting options next to --no-draft are only noted, so that commands can be compared with and
  * without --no-draft. */
-void sp_generation_note_no_gain(const struct sp_generation *g, const struct sp_args *args,
-                                bool no_draft, const char *const *drafting)
+void sp_generation_note_no_effect(const struct sp_generation *g, const struct sp_args *args,
+                                  bool no_draft, const char *const *drafting)
 {
     static const char *const by_whom[] = {"draft-by", NULL};
 
     if (no_draft) {
-        sp_backend_note_no_gain(args, "--no-draft", drafting);
-        sp_backend_note_no_gain(args, "--no-draft", by_whom);
+        sp_backend_note_no_effect(args, "--no-draft", drafting);
+        sp_backend_note_no_effect(args, "--no-draft", by_whom);
     } else {
         sp_backend_note_no_draft(args, &g->info, drafting);
         sp_backend_note_no_draft(args, &g->info, by_whom);

@@ -39,8 +39,9 @@ void sp_generation_close(struct sp_generation *generation);
 
 /* Prints a note for each given option that has no effect because nothing is drafted. no_draft:
  * --no-draft was given; `drafting`: the command's drafting options other than --draft-by. */
-void sp_generation_note_no_gain(const struct sp_generation *generation, const struct sp_args *args,
-                                bool no_draft, const char *const *drafting);
+void sp_generation_note_no_effect(const struct sp_generation *generation,
+                                  const struct sp_args *args, bool no_draft,
+                                  const char *const *drafting);
 
 /* Fails with SP_E_USAGE if a prompt of n tokens does not fit into the context; the error says how
  * to enlarge it. */

@@ -1,12 +1,13 @@
-/* Several draft depths in one bench: which of them pays on this machine, and is auto any good? */
-#include "cli/bench/bench_depths.h"
+/* Compares several draft lengths: finds the fastest on this machine and how close the automatic
+ * length comes to it. */
+#include "cli/bench/bench_draft_lens.h"
 #include "cli/base/out.h"
 
 #include <string.h>
 
-/* ---- figures from figures ---- */
+/* ---- totals ---- */
 
-/* n by x, where that is a number. */
+/* Returns n / x, or 0 if x is not positive. */
 static double by(size_t n, double x)
 {
     return x > 0 ? (double)n / x : 0;
@@ -14,7 +15,7 @@ static double by(size_t n, double x)
 
 static void add_runs(struct sp_bench_runs *sum, const struct sp_bench_runs *runs, size_t n)
 {
-    /* Seconds, until in_rates turns them over. */
+    /* Sums of seconds, which to_rates converts to rates. */
     sum->rate += by(n, runs->rate);
     sum->slowest += by(n, runs->slowest);
     sum->fastest += by(n, runs->fastest);
@@ -26,7 +27,7 @@ static void add_runs(struct sp_bench_runs *sum, const struct sp_bench_runs *runs
     sum->draft_seconds += runs->draft_seconds;
 }
 
-static void in_rates(struct sp_bench_runs *sum, size_t n)
+static void to_rates(struct sp_bench_runs *sum, size_t n)
 {
     sum->rate = by(n, sum->rate);
     sum->slowest = by(n, sum->slowest);
@@ -42,21 +43,21 @@ struct sp_bench_prompt sp_bench_all_prompts(const struct sp_bench *b)
         size_t n = p->n_generated - 1;
         all.n_generated += n;
         add_runs(&all.plain, &p->plain, n);
-        for (size_t k = 0; k < b->n_draft_depths; k++)
+        for (size_t k = 0; k < b->n_draft_lens; k++)
             add_runs(&all.drafted[k], &p->drafted[k], n);
     }
-    in_rates(&all.plain, all.n_generated);
-    for (size_t k = 0; k < b->n_draft_depths; k++)
-        in_rates(&all.drafted[k], all.n_generated);
+    to_rates(&all.plain, all.n_generated);
+    for (size_t k = 0; k < b->n_draft_lens; k++)
+        to_rates(&all.drafted[k], all.n_generated);
     return all;
 }
 
-size_t sp_bench_best_depth(const struct sp_bench *b, const struct sp_bench_prompt *p)
+size_t sp_bench_best_draft_len(const struct sp_bench *b, const struct sp_bench_prompt *p)
 {
     size_t best = SP_BENCH_PLAIN;
 
-    for (size_t i = 0; i < b->n_draft_depths; i++) {
-        if (b->draft_depths[i] == SP_DRAFT_LENGTH_AUTO) continue;
+    for (size_t i = 0; i < b->n_draft_lens; i++) {
+        if (b->draft_lens[i] == SP_DRAFT_LENGTH_AUTO) continue;
         if (p->drafted[i].rate > sp_bench_runs_of(p, best)->rate) best = i;
     }
     return best;
@@ -68,12 +69,12 @@ static enum sp_status add_row(struct sp_table *table, const struct sp_bench *b,
                               const struct sp_bench_prompt *p, size_t which, struct sp_err *err)
 {
     const struct sp_bench_runs *r = sp_bench_runs_of(p, which);
-    size_t best = sp_bench_best_depth(b, p);
+    size_t best = sp_bench_best_draft_len(b, p);
     double of_best = 100 * r->rate / sp_bench_runs_of(p, best)->rate;
-    char name[SP_BENCH_DEPTH_TEXT];
+    char name[SP_BENCH_DRAFT_LEN_TEXT];
     enum sp_status st;
 
-    if ((st = sp_table_add(table, err, "%s", sp_bench_depth_name(name, b, which)))) return st;
+    if ((st = sp_table_add(table, err, "%s", sp_bench_draft_len_name(name, b, which)))) return st;
     if ((st = sp_table_add(table, err, "%.1f", r->rate))) return st;
     if ((st = sp_table_add(table, err, "%.1f-%.1f", r->slowest, r->fastest))) return st;
     if ((st = sp_table_add(table, err, "%.2fx", sp_bench_speed_up(r, &p->plain)))) return st;
@@ -87,7 +88,7 @@ static enum sp_status add_row(struct sp_table *table, const struct sp_bench *b,
                       : sp_table_add(table, err, "-");
 }
 
-/* The rows of a prompt, or of all where it has no tokens; its first row names it. */
+/* Adds the rows of a prompt, or of all prompts if `p` has no tokens. The first row names it. */
 static enum sp_status add_prompt(struct sp_table *table, const struct sp_bench *b,
                                  const struct sp_bench_prompt *p, size_t number, struct sp_err *err)
 {
@@ -97,7 +98,7 @@ static enum sp_status add_prompt(struct sp_table *table, const struct sp_bench *
     if (st) return st;
     st = p->ids.n ? sp_table_add(table, err, "%zu", p->ids.n) : sp_table_add(table, err, "%s", "");
     if (st || (st = add_row(table, b, p, SP_BENCH_PLAIN, err))) return st;
-    for (size_t i = 0; i < b->n_draft_depths; i++) {
+    for (size_t i = 0; i < b->n_draft_lens; i++) {
         if ((st = sp_table_add(table, err, "%s", ""))) return st;
         if ((st = sp_table_add(table, err, "%s", ""))) return st;
         if ((st = add_row(table, b, p, i, err))) return st;
@@ -105,28 +106,28 @@ static enum sp_status add_prompt(struct sp_table *table, const struct sp_bench *
     return SP_OK;
 }
 
-/* What to do, in a sentence. */
+/* Prints which draft length to use. */
 static void print_advice(const struct sp_bench *b, const struct sp_bench_prompt *all)
 {
-    size_t best = sp_bench_best_depth(b, all);
+    size_t best = sp_bench_best_draft_len(b, all);
     const struct sp_bench_runs *runs = sp_bench_runs_of(all, best);
-    char name[SP_BENCH_DEPTH_TEXT];
+    char name[SP_BENCH_DRAFT_LEN_TEXT];
 
     if (best == SP_BENCH_PLAIN) {
         printf("\nGeneration without drafting is the fastest: none of these draft depths speeds it "
                "up.");
     } else {
-        printf("\nThe fastest draft depth is %s: %.2fx.", sp_bench_depth_name(name, b, best),
+        printf("\nThe fastest draft depth is %s: %.2fx.", sp_bench_draft_len_name(name, b, best),
                sp_bench_speed_up(runs, &all->plain));
     }
-    if (b->draft_depths[b->n_draft_depths - 1] == SP_DRAFT_LENGTH_AUTO) {
-        const struct sp_bench_runs *chosen = &all->drafted[b->n_draft_depths - 1];
+    if (b->draft_lens[b->n_draft_lens - 1] == SP_DRAFT_LENGTH_AUTO) {
+        const struct sp_bench_runs *chosen = &all->drafted[b->n_draft_lens - 1];
         printf(" Auto reaches %.0f%% of that.", 100 * chosen->rate / runs->rate);
     }
     putchar('\n');
 }
 
-enum sp_status sp_bench_print_draft_depths(const struct sp_bench *b, struct sp_err *err)
+enum sp_status sp_bench_print_draft_lens(const struct sp_bench *b, struct sp_err *err)
 {
     const char *const headings[] = {
         "#",        "prompt",   "depth",   sp_bench_simulated(b) ? "SIMULATED" : "median",
