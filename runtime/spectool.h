@@ -1,22 +1,29 @@
 /* spectool: speculative text generation on the CPU from one packed file.
  *
- *   struct sp_package *package;  struct sp_session *session;  struct sp_err err = {0};
- *   sp_package_open(&package, "packed.bin", &(struct sp_package_options){0}, &err);
- *   sp_session_open(&session, package, &(struct sp_session_options){0}, &err);
+ *   struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
+ *   struct sp_session_options session_options = SP_SESSION_OPTIONS_INIT;
+ *   struct sp_result result = SP_RESULT_INIT;
+ *   sp_package_open(&package, "packed.bin", &options, &err);
+ *   sp_session_open(&session, package, &session_options, &err);
  *   sp_session_generate(session, &request, &result, &err);
  *
- * A package is a mapped file: weights, tokenizer, settings; it may serve any number of sessions. A
- * session is one token sequence with its caches. Tokens and logits are functions of the file, the
- * prompt, the sampling options and the seed alone: not of drafting, threads, kernels or chunking,
- * nor of what else is generated at the same time, nor of the locale that the program has set.
+ * A package is a mapped file with weights, tokenizer and settings. It serves any number of
+ * sessions. A session is one token sequence with its caches. Tokens and logits are functions of the
+ * file, the prompt, the sampling options and the seed alone. They do not depend on drafting,
+ * threads, kernels or the sizes of passes, nor on what else is generated at the same time, nor on
+ * the locale of the program.
  *
- * Threads may use different sessions of a package at the same time; they take turns, and those that
- * generate in sessions opened alike share passes, in which weights are read once for all of them.
- * While one is in a callback the others wait; of sessions a callback may use but its own, to save
- * it or to ask what it holds. One session is one thread's at a time; so is a package with what is
- * asked of itself (sp_package_*, sp_evaluate, ...).
+ * Every function that can fail returns a status and writes one sentence to err, which may be NULL.
  *
- * Every function that can fail returns a status and, in err (may be NULL), one sentence. */
+ * Threads: the comment of a function names its rule in brackets.
+ *   [any thread]   Any number of threads may call it at the same time, also for the same object.
+ *   [one thread]   One thread at a time uses the object that the function takes or closes.
+ *   [session]      One thread at a time uses the session; other threads may use other sessions of
+ *                  the package. Sessions that share passes generate together. All others wait for
+ *                  each other, and all wait while one of them is in a callback.
+ *   [package]      No other thread uses the package or a session of it meanwhile.
+ * A callback may call the functions of its own session that take it as const, and sp_session_save.
+ * It calls no [package] function, and no function of another session of the package. */
 #ifndef SP_RUNTIME_SPECTOOL_H
 #define SP_RUNTIME_SPECTOOL_H
 
@@ -39,15 +46,15 @@ extern "C" {
 #define SPECTOOL_VERSION                                                                           \
     SPECTOOL_VERSION_OF(SPECTOOL_VERSION_MAJOR, SPECTOOL_VERSION_MINOR, SPECTOOL_VERSION_PATCH)
 
-/* The version of the library that the program runs with, "0.1.0". Any thread may call it. */
+/* The version of the library that the program runs with, "0.1.0"; static. [any thread] */
 SP_API const char *sp_version(void);
 
-/* A struct that a caller hands to the library begins with its size, as the caller was compiled, so
- * that later versions may add members at its end. The macro SP_..._INIT that stands after each such
- * struct sets the size, and so does `.size = sizeof options` in an initializer of one's own.
- * Members beyond the size count as zero on the way in, and are not written on the way out. A
- * function that can fail returns SP_E_USAGE where the size is not set, or larger than the library
- * knows; a function that cannot fail leaves such a struct as it is. */
+/* A struct that the caller allocates begins with its size in the version that the caller was
+ * compiled for, so that later versions can add members at its end. The macro SP_..._INIT after the
+ * struct sets the size; an initializer with other members says `.size = sizeof options`. The
+ * library takes members beyond the size as zero, and does not write them. If the size is not set,
+ * or larger than the library knows, a function that can fail returns SP_E_USAGE, and a function
+ * that cannot fail does nothing. */
 #define SP_SIZED(type)                                                                             \
     {                                                                                              \
         .size = sizeof(type)                                                                       \
@@ -62,49 +69,54 @@ struct sp_session;
 struct sp_package_options {
     size_t size;
     const char *kernels; /* "scalar"; on x86-64 "avx2", "avx512vnni", "avxvnni", "avx512"; on ARM
-                          * "neon"; NULL: the best that this CPU has */
-    unsigned n_threads;  /* 0: the cores this process may use */
-    bool huge_pages;     /* read the file into memory of huge pages in place of mapping it: takes
-                          * longer to open and is not shared, is faster to read ever after */
+                          * "neon"; NULL: the fastest that this CPU supports */
+    unsigned n_threads;  /* 0: as many as the cores that this process may use */
+    bool huge_pages;     /* read the file into memory of huge pages instead of mapping it: opening
+                          * takes longer and the memory is not shared, but reading is faster */
 };
 #define SP_PACKAGE_OPTIONS_INIT SP_SIZED(struct sp_package_options)
 
+/* Opens a packed file. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_package_open(struct sp_package **out, const char *path,
                                                     const struct sp_package_options *options,
                                                     struct sp_err *err);
-SP_API void sp_package_close(struct sp_package *package); /* NULL is fine; after its sessions */
+/* Closes a package whose sessions are closed; NULL is fine. [package] */
+SP_API void sp_package_close(struct sp_package *package);
 
 enum { SP_EOS_MAX = 16 };
 
-/* All pointers are borrowed from the package. */
+/* Facts about a package. All pointers are borrowed from the package. */
 struct sp_package_info {
     size_t size;
     const char *kernels;
     unsigned n_threads;
-    size_t n_vocab;           /* entries of a logit row */
-    size_t max_positions;     /* the model's longest context */
-    const char *draft;        /* kind of the draft, "dflash", "autoregressive", ...; NULL: none */
-    size_t max_draft_len;     /* most tokens one proposal can hold; 0: none */
-    size_t block_size;        /* of a block draft, the anchor included; 0: no block draft */
+    size_t n_vocab;       /* logits of a row */
+    size_t max_positions; /* longest context of the model */
+    const char *draft;    /* kind of the draft model, "dflash", "autoregressive", ...; NULL: none */
+    size_t max_draft_len; /* longest proposal of the draft model, in tokens; 0: none */
+    size_t block_size;    /* tokens of a block, its first included; 0: no block draft */
     uint32_t eos[SP_EOS_MAX]; /* ids that end a sequence */
     size_t n_eos;
     bool has_tokenizer;
-    uint64_t identity; /* names the file's content */
+    uint64_t identity; /* hash that identifies the content of the file */
 };
 #define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)
+/* [any thread] */
 SP_API void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
 
 enum sp_encode_flags {
-    SP_ENCODE_ADD_SPECIAL = 1,   /* what the tokenizer's post-processor adds */
-    SP_ENCODE_PARSE_SPECIAL = 2, /* special tokens written in the text are recognised */
+    SP_ENCODE_ADD_SPECIAL = 1,   /* add the special tokens of the tokenizer's post-processor */
+    SP_ENCODE_PARSE_SPECIAL = 2, /* recognise special tokens that are written in the text */
 };
 
-/* *ids owned by the caller (free). */
+/* Encodes a text; flags: enum sp_encode_flags. *ids is owned by the caller (free).
+ * SP_E_UNSUPPORTED: the package has no tokenizer. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_package_encode(const struct sp_package *package,
                                                       const char *text, size_t size, unsigned flags,
                                                       uint32_t **ids, size_t *n,
                                                       struct sp_err *err);
-/* *text owned by the caller (free), NUL-terminated, valid UTF-8. */
+/* Decodes ids. *text is owned by the caller (free), NUL-terminated and valid UTF-8.
+ * SP_E_UNSUPPORTED: the package has no tokenizer. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_package_decode(const struct sp_package *package,
                                                       const uint32_t *ids, size_t n,
                                                       bool skip_special, char **text, size_t *size,
@@ -113,95 +125,112 @@ SP_API SP_MUST_CHECK enum sp_status sp_package_decode(const struct sp_package *p
 /* ---- sessions ---------------------------------------------------------------------------------
  */
 
+/* Type of the numbers in a KV cache. */
 enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8 };
 
-/* Whose guesses are verified: the file's draft's, or those of a lookup: what followed the last
- * tokens when they stood in the text before. */
+/* What proposes the draft tokens. An n-gram draft proposes the tokens that followed the last few
+ * tokens where these stood in the text before. */
 enum sp_draft_by {
-    SP_DRAFT_BY_DEFAULT, /* the draft's where the file has one, else a lookup's */
-    SP_DRAFT_BY_MODEL,   /* the draft's */
+    SP_DRAFT_BY_DEFAULT, /* the draft model if the file has one, otherwise n-grams */
+    SP_DRAFT_BY_MODEL,
     SP_DRAFT_BY_NGRAM,
-    SP_DRAFT_BY_BOTH, /* whichever promises more, round by round */
+    SP_DRAFT_BY_BOTH, /* the more promising of the two in each round */
 };
 
-/* What that is called in a session: the kind of the file's draft, "lookup", "lookup and" the kind,
- * NULL for nobody; the package's. *max_draft_len: most guesses of a round, 0 for nobody. */
+/* The name of the draft of such sessions, borrowed from the package: the kind of the draft model,
+ * "lookup", "lookup and KIND", or NULL if nothing drafts. *max_draft_len is the largest number of
+ * draft tokens of a round, 0 if nothing drafts. [any thread] */
 SP_API const char *sp_package_draft_name(const struct sp_package *package, enum sp_draft_by by,
                                          size_t *max_draft_len);
 
 struct sp_session_options {
     size_t size;
-    size_t n_context; /* positions; 0: the model's maximum, at most 4096 */
+    size_t n_context; /* positions; 0: the maximum of the model, but at most 4096 */
     enum sp_cache_type cache;
     enum sp_draft_by draft_by;
-    bool no_draft;        /* nobody drafts */
-    size_t rows_per_pass; /* of a prompt; 0: chosen; the result does not depend on it */
-    size_t max_batch;     /* sessions that shall share passes, this one and others opened like it;
-                              0: 1 */
+    bool no_draft;        /* generate without drafting */
+    size_t rows_per_pass; /* tokens of a prompt that one pass reads; 0: chosen by the library; the
+                           * result does not depend on it */
+    size_t max_batch;     /* sessions that can share passes: this one and those that
+                           * sp_session_open_shared opens from it; 0: 1 */
 };
 #define SP_SESSION_OPTIONS_INIT SP_SIZED(struct sp_session_options)
 
+/* Opens a session, which borrows the package. Not while another thread opens or closes a session of
+ * the package. */
 SP_API SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out,
                                                     struct sp_package *package,
                                                     const struct sp_session_options *options,
                                                     struct sp_err *err);
-/* Another one of the same package, with the same options, which shares the room for passes. Not
- * while another thread opens or closes one. */
-SP_API SP_MUST_CHECK enum sp_status
-sp_session_open_shared(struct sp_session **out, const struct sp_session *like, struct sp_err *err);
-SP_API void sp_session_close(struct sp_session *session); /* NULL is fine */
+/* Opens another session of the same package with the same options. It shares passes with
+ * `shared_with`: the weights are read once for the tokens of both. Not while another thread opens
+ * or closes a session of the package. */
+SP_API SP_MUST_CHECK enum sp_status sp_session_open_shared(struct sp_session **out,
+                                                           const struct sp_session *shared_with,
+                                                           struct sp_err *err);
+/* NULL is fine. Not while another thread opens or closes a session of the package. [one thread] */
+SP_API void sp_session_close(struct sp_session *session);
 
-/* Tokens that the caches hold; and how many of the first tokens of a prompt need not be read again,
- * as far as the target goes. */
+/* The number of tokens in the caches. [session] */
 SP_API size_t sp_session_n_cached(const struct sp_session *session);
+/* The number of tokens at the beginning of a prompt that the target's caches hold already.
+ * [session]
+ */
 SP_API size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt,
                                       size_t n);
 
+/* The context of the session, in positions. [session] */
 SP_API size_t sp_session_n_context(const struct sp_session *session);
 
-/* Writes what the session has cached, and of which tokens, to a file of its own kind, whole or not
- * at all; another such file of that name is replaced. */
+/* Writes the tokens and the caches of the session to a file in a format of its own. The file is
+ * complete or not written; an older file of the same format and name is replaced. [session] */
 SP_API SP_MUST_CHECK enum sp_status sp_session_save(struct sp_session *session, const char *path,
                                                     struct sp_err *err);
-/* Goes on from what a session of the same packed file with the same cache type saved: prompts that
- * begin with its tokens do not have them read again, and get the same bits. SP_E_INPUT says what
- * does not fit (another context is, where layers see a window, other rows_per_pass too), SP_E_CHECK
- * that the other session had no draft and this one has. */
+/* Loads the caches that a session of the same packed file with the same cache type has saved. A
+ * prompt that begins with their tokens does not read these again, and its answer has the same bits.
+ * SP_E_INPUT: the file does not fit the session; err says why. (Layers with a sliding window need
+ * the same context and the same rows_per_pass.) SP_E_CHECK: this session drafts, and the saved one
+ * did not. [session] */
 SP_API SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const char *path,
                                                     struct sp_err *err);
 
 /* ---- grammars ---------------------------------------------------------------------------------
  */
 
-/* What answers may look like. Immutable: any number of requests may borrow one. */
+/* The set of texts that an answer may be. It is immutable: any number of requests may borrow it, in
+ * any number of threads. */
 struct sp_grammar;
 
-/* Of a JSON schema: texts that match it, written as man/spectool-grammar.7 says, and that page
- * lists the keywords. SP_E_UNSUPPORTED or SP_E_INPUT "#/path/keyword: what". */
+/* Makes the grammar of a JSON schema. The manual page spectool-grammar(7) lists the keywords and
+ * says how the texts are written. SP_E_UNSUPPORTED or SP_E_INPUT: "#/path/keyword: ...". [any
+ * thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text,
                                                          size_t size, struct sp_err *err);
-/* Of a text in GBNF, llama.cpp's notation, as that page has it. SP_E_INPUT "line:column: what". */
+/* Makes a grammar from GBNF, the notation of llama.cpp, which that page describes. SP_E_INPUT:
+ * "line:column: ...". [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text,
                                                        size_t size, struct sp_err *err);
-/* Of any JSON object. */
+/* Makes the grammar of all JSON objects. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_grammar_of_json(struct sp_grammar **out, struct sp_err *err);
-SP_API void sp_grammar_close(struct sp_grammar *grammar); /* NULL is fine */
+/* Closes a grammar that no request borrows any more; NULL is fine. [one thread] */
+SP_API void sp_grammar_close(struct sp_grammar *grammar);
 
 /* ---- generation -------------------------------------------------------------------------------
  */
 
+/* A number that is added to the logit of one token. */
 struct sp_logit_bias {
     uint32_t id;
     float bias;
 };
 
-/* How drafts are checked while sampling. */
+/* How draft tokens are accepted while sampling. */
 enum sp_accept {
-    SP_ACCEPT_COUPLED,   /* draft and target share the position's noise: text as without draft */
-    SP_ACCEPT_REJECTION, /* min(1, p/q) and residual: same distribution, more accepted */
+    SP_ACCEPT_COUPLED,   /* draft and target use the same noise: the text without drafting */
+    SP_ACCEPT_REJECTION, /* min(1, p/q), residual: the same distribution, more acceptance */
 };
 
-/* SP_SAMPLING_INIT is greedy, with everything off. */
+/* SP_SAMPLING_INIT chooses greedily: the temperature is 0, and everything else is off. */
 struct sp_sampling {
     size_t size;
     float temperature;       /* 0: greedy */
@@ -209,7 +238,7 @@ struct sp_sampling {
     float top_p;             /* 1: off; 0: the most likely token alone */
     float min_p;             /* 0: off */
     float typical_p;         /* 1: off; 0: the most typical token alone */
-    int repeat_last_n;       /* tokens that penalties look back on; 0: off, -1: the context */
+    int repeat_last_n;       /* last tokens that are penalized; 0: none, -1: the context */
     float repeat_penalty;    /* above 0; 1: off */
     float presence_penalty;  /* 0: off */
     float frequency_penalty; /* 0: off */
@@ -229,67 +258,67 @@ struct sp_logprob {
     float logprob; /* natural logarithm of the raw softmax over the whole vocabulary */
 };
 
-/* One chosen token. */
+/* One token of the answer. */
 struct sp_token {
     uint32_t id;
-    bool drafted;                 /* the draft had guessed it */
-    float logprob;                /* if asked for */
+    bool drafted;                 /* it was an accepted draft token */
+    float logprob;                /* if the request has logprobs or n_top */
     const struct sp_logprob *top; /* [n_top], best first; borrowed during the call */
     size_t n_top;
 };
 
 enum { SP_DRAFT_LENGTH_AUTO = -1 };
 
-/* For measurements: each guess is accepted with this probability, whatever the target would have
- * chosen. The text is meaningless, the cost real. */
+/* For measurements of speed: each draft token is accepted with this probability, whatever the
+ * target would have chosen. The text has no meaning. */
 struct sp_simulation {
     double acceptance; /* 0..1 */
     uint64_t seed;
 };
 
-/* Nonzero return of any callback: stop here. */
+/* A prompt and how to answer it. Everything is borrowed during the call. */
 struct sp_request {
     size_t size;
     const uint32_t *prompt; /* [n_prompt], 1 <= n_prompt <= context */
     size_t n_prompt;
-    size_t max_tokens; /* 0: until a stop or the context's end */
+    size_t max_tokens; /* of the answer; 0: as many as the context holds */
     bool ignore_eos;
-    const uint32_t *end_ids; /* [n_end_ids] end the answer as EOS does, also with ignore_eos */
+    const uint32_t *end_ids; /* [n_end_ids] tokens that end the answer, also with ignore_eos */
     size_t n_end_ids;
-    bool plain;                             /* no drafting in this call */
-    int draft_len;                          /* most guesses a round, 0.., or SP_DRAFT_LENGTH_AUTO */
-    bool measure;                           /* also time plain steps, for speed_up */
+    bool plain;                             /* generate without drafting */
+    int draft_len;                          /* draft tokens of a round, at most; or _LENGTH_AUTO */
+    bool measure;                           /* also time steps without drafting, for speed_up */
     const struct sp_sampling *sampling;     /* NULL: greedy */
-    const struct sp_simulation *simulation; /* NULL: none; else greedy sampling only */
-    /* The answer is held to it; NULL: to nothing. Where the text is complete it may end, and where
-     * nothing can follow it has to. Not together with ignore_eos or a simulation. */
+    const struct sp_simulation *simulation; /* NULL: none; not with `sampling` or `grammar` */
+    /* The answer is constrained by it; NULL: the answer is any text. The answer may end where the
+     * text is complete, and ends where no text can follow. Not with ignore_eos or `simulation`. */
     const struct sp_grammar *grammar;
     const char *const
-        *stops; /* [n_stops] texts that end the answer, not shown; UTF-8, none empty */
+        *stops; /* [n_stops] texts that end the answer and are not shown; UTF-8, not empty */
     size_t n_stops;
     bool logprobs;
-    unsigned n_top;              /* top logprobs a token */
+    unsigned n_top;              /* most likely tokens in sp_token.top */
     bool digest;                 /* compute logits_digest */
-    const uint32_t *special_ids; /* [n_special_ids] special tokens to tell `special` of */
+    const uint32_t *special_ids; /* [n_special_ids] special tokens that `special` receives */
     size_t n_special_ids;
-    /* Handed to the callbacks, each of which may be NULL. One that returns another number than 0
-     * cancels the answer, and none is called again. */
+    /* The first argument of the callbacks, each of which may be NULL. A callback that returns a
+     * number other than 0 cancels the answer; no callback is called after it. */
     void *context;
     int (*prompt_progress)(void *context, size_t done, size_t total);
-    /* The caches hold the prompt, n_reused tokens of which were there before. The session may be
-     * saved. */
+    /* The caches hold the prompt; n_reused of its tokens were in them before. The callback may save
+     * the session. */
     int (*prompt_read)(void *context, size_t n_reused);
     int (*token)(void *context, const struct sp_token *token);
-    /* Shown text as it becomes certain: whole UTF-8 characters, no part of a stop text. */
+    /* The next part of the text: whole UTF-8 characters that belong to no stop text. */
     int (*text)(void *context, const char *text, size_t size, bool drafted);
-    /* One of special_ids, which no text shows: at its place among the texts. */
+    /* One of special_ids, in its place between the parts of the text, which do not show it. */
     int (*special)(void *context, uint32_t id);
 };
 #define SP_REQUEST_INIT SP_SIZED(struct sp_request)
 
 enum sp_stop { SP_STOP_EOS, SP_STOP_TEXT, SP_STOP_LENGTH, SP_STOP_CONTEXT, SP_STOP_CANCELLED };
-SP_API const char *
-sp_stop_name(enum sp_stop stop); /* "eos", "stop", "length", "context", "cancelled" */
+/* "eos", "stop", "length", "context" or "cancelled"; static. [any thread] */
+SP_API const char *sp_stop_name(enum sp_stop stop);
 
 /* Why a round verified as many draft tokens as it did. */
 enum sp_round_reason {
@@ -300,7 +329,7 @@ enum sp_round_reason {
     SP_ROUND_PAUSE,      /* automatic: a plain step, since drafting did not pay lately */
     SP_ROUND_PROBE,      /* automatic: a proposal that tests whether drafting pays again */
 };
-/* "given", "limit", "confidence", "measure", "pause", "probe"; static. Thread-safe. */
+/* "given", "limit", "confidence", "measure", "pause", "probe"; static. [any thread] */
 SP_API const char *sp_round_reason_name(enum sp_round_reason reason);
 
 /* One pass of the target after the prompt's. */
@@ -316,42 +345,46 @@ struct sp_position_count {
     size_t tried, accepted;
 };
 
+/* An answer and the figures of its generation. Owned members belong to the caller, who calls
+ * sp_result_release. */
 struct sp_result {
     size_t size;
-    uint32_t *ids; /* [n_ids] generated, an ending EOS included; owned */
+    uint32_t *ids; /* [n_ids] of the answer, the EOS that ends it included; owned */
     size_t n_ids;
     char *text; /* NUL-terminated, owned; NULL without a tokenizer */
     size_t text_size;
     enum sp_stop stop;
-    size_t stop_index;             /* SP_STOP_TEXT: which of the request's stops it was */
+    size_t stop_index;             /* SP_STOP_TEXT: index into the stops of the request */
     uint64_t logits_digest;        /* XXH3-64 of the rows that chose each id, in order */
     struct sp_round_count *rounds; /* [n_rounds] one per target pass after the prompt's; owned */
     size_t n_rounds;
-    size_t n_shared;                      /* of these passes, those that others had rows in too */
-    size_t n_prompt, n_reused;            /* prompt tokens; of these, already in the cache */
-    size_t n_proposed;                    /* tokens that the draft proposed */
-    size_t drafted, accepted;             /* of these, verified by the target; of these, right */
-    size_t ngram_drafted, ngram_accepted; /* of the last two, found by a lookup */
+    size_t n_shared;                      /* passes that were shared with other sessions */
+    size_t n_prompt, n_reused;            /* tokens of the prompt; those already cached */
+    size_t n_proposed;                    /* draft tokens proposed */
+    size_t drafted, accepted;             /* of these, verified; of the verified, accepted */
+    size_t ngram_drafted, ngram_accepted; /* of these, proposed by n-grams */
     size_t grammar_drafted,
-        grammar_accepted; /* of the same, what the grammar left no choice about */
-    size_t all_accepted;  /* rounds in which every guess was right */
-    size_t mismatches;    /* rounds in which the target chose otherwise */
+        grammar_accepted; /* of these, the only token that the grammar allowed */
+    size_t all_accepted;  /* rounds whose draft tokens were all accepted */
+    size_t mismatches;    /* rounds with a draft token that was not accepted */
     struct sp_position_count *draft_positions; /* [n_draft_positions] of the first, second, ...
                                                   draft token of a round; owned */
     size_t n_draft_positions;
     double prompt_seconds;
-    double draft_seconds;  /* proposing; passes shared with others count in whole */
-    double verify_seconds; /* target passes of rounds that verified guesses */
-    double plain_seconds;  /* target passes of the others */
+    double draft_seconds;  /* of proposals; shared passes count in full, here and below */
+    double verify_seconds; /* target passes of rounds with draft tokens */
+    double plain_seconds;  /* target passes of rounds without */
     size_t plain_rounds;
-    double plain_step_seconds; /* one plain step, measured; 0: not known */
-    double speed_up; /* estimated: plain time for these tokens / time taken; 0: not known */
+    double plain_step_seconds; /* of one step without drafting, measured; 0: not known */
+    double speed_up;           /* estimated time without drafting / time taken; 0: not known */
 };
 #define SP_RESULT_INIT SP_SIZED(struct sp_result)
+/* Frees what the result owns, and empties it. [one thread] */
 SP_API void sp_result_release(struct sp_result *result);
 
-/* Generates after `prompt`; caches are reused for the prefix they share with it. On failure the
- * result is released; a session stays usable. */
+/* Generates an answer to the prompt. Tokens at its beginning that the caches hold are not read
+ * again. `stop` is set in the result before the last texts are delivered. On failure the result is
+ * empty, and the session stays usable. [session] */
 SP_API SP_MUST_CHECK enum sp_status sp_session_generate(struct sp_session *session,
                                                         const struct sp_request *request,
                                                         struct sp_result *result,
@@ -360,46 +393,48 @@ SP_API SP_MUST_CHECK enum sp_status sp_session_generate(struct sp_session *sessi
 /* ---- tokenizers -------------------------------------------------------------------------------
  */
 
-/* Text to ids and back. Immutable: any number of threads may use one at the same time. */
+/* Turns text into ids and back. It is immutable. */
 struct sp_tokenizer;
 
-/* The tokenizer of a packed file, of a checkpoint folder, or of a tokenizer.json. SP_E_INPUT names
- * the file that has none. */
+/* Opens the tokenizer of a packed file, of a checkpoint folder, or of a tokenizer.json. SP_E_INPUT:
+ * the file has no tokenizer. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_open_file(struct sp_tokenizer **out,
                                                            const char *path, struct sp_err *err);
-SP_API void sp_tokenizer_close(struct sp_tokenizer *tok); /* NULL is fine */
+/* NULL is fine. [one thread] */
+SP_API void sp_tokenizer_close(struct sp_tokenizer *tok);
 
-/* The tokenizer of a package, borrowed from it; NULL: it has none. */
+/* The tokenizer of a package, borrowed from it; NULL: it has none. [any thread] */
 SP_API const struct sp_tokenizer *sp_package_tokenizer(const struct sp_package *package);
 
-/* flags: enum sp_encode_flags. text must be valid UTF-8 (SP_E_INPUT) and may hold NULs. *ids owned
- * by the caller (free), valid also when *n is 0. */
+/* Encodes a text of valid UTF-8 (otherwise SP_E_INPUT), which may contain NULs; flags: enum
+ * sp_encode_flags. *ids is owned by the caller (free), also when *n is 0. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok,
                                                         const char *text, size_t size,
                                                         unsigned flags, uint32_t **ids, size_t *n,
                                                         struct sp_err *err);
 
-/* Ids that name no token are skipped (rows of the embedding beyond the vocabulary). *text owned by
- * the caller (free), NUL-terminated, valid UTF-8. */
+/* Decodes ids. It skips ids without a token (rows of the embedding beyond the vocabulary). *text is
+ * owned by the caller (free), NUL-terminated and valid UTF-8. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok,
                                                         const uint32_t *ids, size_t n,
                                                         bool skip_special, char **text,
                                                         size_t *size, struct sp_err *err);
 
+/* One token of a vocabulary. */
 struct sp_token_info {
     const char
         *bytes; /* [len] of the token itself, borrowed; of a byte-level token maybe no UTF-8 */
     size_t len;
-    bool special; /* left out by skip_special */
-    bool added;   /* recognised in a text before anything else happens to it */
+    bool special; /* skip_special leaves it out */
+    bool added;   /* an added token, which is recognised before the text is split */
 };
-/* False where the id names no token. */
+/* Describes the token of an id; false: the id has no token. [any thread] */
 SP_API bool sp_tokenizer_token(const struct sp_tokenizer *tok, uint32_t id,
                                struct sp_token_info *out);
 
 /* Finds the special token that a NUL-terminated text begins with, and the size of the token's text;
- * false: it begins with none. The text of an answer shows no special token, so one that shall stop
- * an answer belongs into sp_request.end_ids, not into its stops. */
+ * false: it begins with none. The text of an answer shows no special token, so a special token that
+ * ends the answer belongs into sp_request.end_ids, not into its stops. [any thread] */
 SP_API bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const char *text,
                                          uint32_t *id, size_t *size);
 
@@ -408,36 +443,38 @@ SP_API bool sp_tokenizer_leading_special(const struct sp_tokenizer *tok, const c
 
 /* A chat template turns a conversation into the text that the model reads. It is written in Jinja
  * (as checkpoints have them) or in Go's text/template (as Modelfiles of ollama have them).
- * Compiling and rendering are bounded in memory and work; what a template asks for and is not
- * supported is refused by name. A template is used by one thread at a time. */
+ * Compiling and rendering are bounded in memory and work. An error names the construct that is not
+ * supported. */
 struct sp_template;
 struct sp_chat_request;
 
 enum sp_template_language { SP_TEMPLATE_UNKNOWN, SP_TEMPLATE_JINJA, SP_TEMPLATE_GO };
 
-/* SP_TEMPLATE_UNKNOWN: the language is recognised by the text. SP_E_INPUT or SP_E_UNSUPPORTED
- * "template:LINE: ...". */
+/* Compiles a template; SP_TEMPLATE_UNKNOWN recognises its language. SP_E_INPUT or SP_E_UNSUPPORTED:
+ * "template:LINE: ...". [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_template_compile(struct sp_template **out, const char *text,
                                                         size_t size,
                                                         enum sp_template_language language,
                                                         struct sp_err *err);
-/* Compiles the text and forgets the template. */
+/* Checks that a text compiles. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_template_check(const char *text, size_t size,
                                                       struct sp_err *err);
-/* The template of a packed file (its Modelfile's TEMPLATE, else the checkpoint's), of a checkpoint
- * folder, or of a file of its own. *out = NULL: there is none. SP_E_USAGE: it is written in another
- * language than the one asked for. */
+/* Opens the template of a packed file (the TEMPLATE of its Modelfile, otherwise that of the
+ * checkpoint), of a checkpoint folder, or of a template file. *out = NULL: there is none.
+ * SP_E_USAGE: the template is not in the language asked for. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_template_open_file(struct sp_template **out,
                                                           const char *path,
                                                           enum sp_template_language language,
                                                           struct sp_err *err);
-/* The template of a package; *out = NULL: it has none. */
+/* Compiles the template of a package; *out = NULL: it has none. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status
 sp_package_template(const struct sp_package *package, struct sp_template **out, struct sp_err *err);
-SP_API void sp_template_free(struct sp_template *t); /* NULL is fine */
+/* NULL is fine. [one thread] */
+SP_API void sp_template_free(struct sp_template *t);
 
+/* [any thread] */
 SP_API enum sp_template_language sp_template_language(const struct sp_template *t);
-/* The text that it was compiled from: *size bytes, borrowed from the template. */
+/* The text that it was compiled from, *size bytes, borrowed from the template. [any thread] */
 SP_API const char *sp_template_text(const struct sp_template *t, size_t *size);
 
 /* A wall clock, to the second, in any time zone. */
@@ -445,10 +482,11 @@ struct sp_template_time {
     int year, month, day; /* 2025, 1..12, 1..31 */
     int hour, minute, second;
 };
-SP_API struct sp_template_time sp_template_now(void); /* local time */
+/* The local time. [any thread] */
+SP_API struct sp_template_time sp_template_now(void);
 
-/* Renders a conversation. Reads the first half of the request only. *text owned by the caller
- * (free), NUL-terminated. */
+/* Renders a conversation; the members of the request that describe the answer do not count. *text
+ * is owned by the caller (free) and NUL-terminated. [one thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_template_apply(char **text, size_t *size,
                                                       const struct sp_template *t,
                                                       const struct sp_chat_request *request,
@@ -467,8 +505,8 @@ SP_API SP_MUST_CHECK enum sp_status sp_template_apply(char **text, size_t *size,
  * cli/examples/chat.c is the whole program. */
 
 /* How a model converses: its template, and the format in which it writes reasoning and tool calls,
- * which is learned from the template. Prompts of one chat are made by one thread at a time; prompts
- * and readers may then be used by a thread each. */
+ * which is learned from the template. A prompt borrows its chat, and a reader its prompt; once they
+ * are made, each of them may be used by a thread of its own. */
 struct sp_chat;
 
 /* Zero but for `size` is valid. */
@@ -479,14 +517,15 @@ struct sp_chat_options {
 };
 #define SP_CHAT_OPTIONS_INIT SP_SIZED(struct sp_chat_options)
 
-/* package: borrowed until close; NULL: a template is given, and eos tokens are not known. options
- * NULL: none. SP_E_UNSUPPORTED: there is no template. A format that cannot be learned is no
- * failure: then reasoning and calls stay in the content. */
+/* Opens a chat. The package is borrowed until close; NULL: the options have a template, and no EOS
+ * tokens are known. The options may be NULL. SP_E_UNSUPPORTED: there is no template. If the format
+ * cannot be learned, reasoning and calls stay in the content. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_chat_open(struct sp_chat **out,
                                                  const struct sp_package *package,
                                                  const struct sp_chat_options *options,
                                                  struct sp_err *err);
-SP_API void sp_chat_close(struct sp_chat *chat); /* NULL is fine; after its prompts */
+/* Closes a chat whose prompts are closed; NULL is fine. [one thread] */
+SP_API void sp_chat_close(struct sp_chat *chat);
 
 /* All pointers are borrowed from the chat. */
 struct sp_chat_info {
@@ -503,6 +542,7 @@ struct sp_chat_info {
     uint32_t end_id; /* the special token that ends an answer in the template */
 };
 #define SP_CHAT_INFO_INIT SP_SIZED(struct sp_chat_info)
+/* [any thread] */
 SP_API void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info);
 
 /* A message of plain text; all NUL-terminated UTF-8. */
@@ -549,15 +589,17 @@ struct sp_chat_request {
 /* A rendered conversation; immutable. */
 struct sp_chat_prompt;
 
-/* SP_E_INPUT: invalid JSON, or a prompt without a token; SP_E_UNSUPPORTED: the calls of this model
- * cannot be constrained, a schema is not supported, or a `prefix` where answers begin with
- * reasoning. Errors of tools begin with "tools" or "tool_choice". */
+/* Renders and encodes a conversation, and makes the grammar of its answer. [one thread]: one thread
+ * at a time makes prompts of the chat. SP_E_INPUT: invalid JSON, or a prompt without a token;
+ * SP_E_UNSUPPORTED: the calls of this model cannot be constrained, a schema is not supported, or a
+ * `prefix` where answers begin with reasoning. Errors of tools begin with "tools" or "tool_choice".
+ */
 SP_API SP_MUST_CHECK enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out,
                                                         const struct sp_chat *chat,
                                                         const struct sp_chat_request *request,
                                                         struct sp_err *err);
-SP_API void
-sp_chat_prompt_close(struct sp_chat_prompt *prompt); /* NULL is fine; after its readers */
+/* Closes a prompt whose readers are closed; NULL is fine. [one thread] */
+SP_API void sp_chat_prompt_close(struct sp_chat_prompt *prompt);
 
 /* All pointers are borrowed from the prompt. */
 struct sp_chat_prompt_info {
@@ -569,13 +611,17 @@ struct sp_chat_prompt_info {
     bool plain; /* the whole answer is content: it has no reasoning and no calls */
 };
 #define SP_CHAT_PROMPT_INFO_INIT SP_SIZED(struct sp_chat_prompt_info)
+/* [any thread] */
 SP_API void sp_chat_prompt_describe(const struct sp_chat_prompt *prompt,
                                     struct sp_chat_prompt_info *info);
 
-/* Sets prompt, end_ids, grammar and special_ids of a request, borrowed from the prompt. */
+/* Sets prompt, end_ids, grammar and special_ids of a request, borrowed from the prompt. [any
+ * thread]
+ */
 SP_API void sp_chat_prompt_apply(const struct sp_chat_prompt *prompt, struct sp_request *request);
 
-/* *n_tokens = the length of the prompt. Reads the conversation and the prefix only. */
+/* Counts the tokens of the prompt of a conversation and its prefix. [one thread], as
+ * sp_chat_prompt_open. */
 SP_API SP_MUST_CHECK enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
                                                          const struct sp_chat_request *request,
                                                          size_t *n_tokens, struct sp_err *err);
@@ -613,23 +659,25 @@ struct sp_chat_reader_options {
 /* Separates one answer into reasoning, content and tool calls while it is generated. */
 struct sp_chat_reader;
 
-/* prompt: borrowed until close; NULL: the whole answer is content. options NULL: none. */
+/* Opens a reader for one answer. The prompt is borrowed until close; NULL: the whole answer is
+ * content. The options may be NULL. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status
 sp_chat_reader_open(struct sp_chat_reader **out, const struct sp_chat_prompt *prompt,
                     const struct sp_chat_reader_options *options, struct sp_err *err);
-SP_API void sp_chat_reader_close(struct sp_chat_reader *reader); /* NULL is fine */
+/* NULL is fine. [one thread] */
+SP_API void sp_chat_reader_close(struct sp_chat_reader *reader);
 
-/* What sp_request.text and sp_request.special deliver, in this order. After a failure (SP_E_NOMEM,
- * or the callback stopped) the reader takes no more. */
+/* Read the next text or special token of the answer, in the order in which the callbacks `text` and
+ * `special` of the request receive them. After a failure (SP_E_NOMEM, or the callback stopped) the
+ * reader ignores the rest. [one thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_chat_reader_text(struct sp_chat_reader *reader,
                                                         const char *text, size_t size,
                                                         struct sp_err *err);
 SP_API SP_MUST_CHECK enum sp_status sp_chat_reader_special(struct sp_chat_reader *reader,
                                                            uint32_t id, struct sp_err *err);
-/* Counts a token of the answer; optional: it is for the numbers of tokens in struct sp_chat_answer.
- */
+/* Counts a token of the answer, for the numbers of tokens in struct sp_chat_answer. [one thread] */
 SP_API void sp_chat_reader_count_token(struct sp_chat_reader *reader);
-/* The answer is complete: emits what could still have become a tag. */
+/* Ends the answer, and emits text that could still have become a tag. [one thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_chat_reader_finish(struct sp_chat_reader *reader,
                                                           struct sp_err *err);
 
@@ -654,7 +702,7 @@ struct sp_chat_segment {
     size_t n_tokens;             /* that were counted */
 };
 
-/* The answer so far. All pointers are borrowed from the reader until it reads on. */
+/* The answer so far. All pointers are borrowed from the reader until it reads on or closes. */
 struct sp_chat_answer {
     size_t size;
     struct sp_chat_span content, reasoning;
@@ -666,43 +714,47 @@ struct sp_chat_answer {
     size_t n_reasoning_tokens; /* that were counted */
 };
 #define SP_CHAT_ANSWER_INIT SP_SIZED(struct sp_chat_answer)
+/* [one thread] */
 SP_API void sp_chat_reader_answer(const struct sp_chat_reader *reader,
                                   struct sp_chat_answer *answer);
 
 /* ---- logits -----------------------------------------------------------------------------------
  */
 
-/* Told row after row: logits [n_vocab] of position `row`. Nonzero: stop (SP_E_CHECK "interrupted").
+/* Receives the logits [n_vocab] of one row after the other; nonzero: stop, SP_E_CHECK
+ * "interrupted".
  */
 typedef int sp_logits_fn(void *context, size_t row, const float *logits, size_t n_vocab);
 
-/* Logits of every position of ids[0..n-1], from an empty cache. */
+/* Computes the logits of every position of ids[0..n-1] from an empty cache. [session] */
 SP_API SP_MUST_CHECK enum sp_status sp_session_logits(struct sp_session *session,
                                                       const uint32_t *ids, size_t n,
                                                       sp_logits_fn *fn, void *context,
                                                       struct sp_err *err);
 
-/* The draft's rows: ids[n-1] is the anchor, known but not yet seen by the target. Block draft:
- * block_size - 1 rows for the positions after it; autoregressive draft: one row per id; heads:
- * `steps` rows of their own greedy chain. */
+/* Computes the logits of the draft model after ids[0..n-1], the last of which the target has not
+ * read yet. A block draft has block_size - 1 rows, for the positions after it; an autoregressive
+ * draft has one row for each id; heads have `steps` rows, each after the most likely token of the
+ * row before. SP_E_USAGE: the session has no draft model. [session] */
 SP_API SP_MUST_CHECK enum sp_status sp_session_draft_logits(struct sp_session *session,
                                                             const uint32_t *ids, size_t n,
                                                             size_t steps, sp_logits_fn *fn,
                                                             void *context, struct sp_err *err);
 
-/* Told each timing: of the rows at `which`, one target pass with all their logits, and one proposal
- * of a guess less (0 without draft). Nonzero: stop (SP_E_CHECK "interrupted"). */
-typedef int sp_timing_fn(void *context, size_t which, double verify_seconds, double draft_seconds);
+/* Receives the seconds of one target pass over n_rows[index] rows with all their logits, and of a
+ * proposal of one token less (0 without draft); nonzero: stop, SP_E_CHECK "interrupted". */
+typedef int sp_timing_fn(void *context, size_t index, double verify_seconds, double draft_seconds);
 
-/* Times passes of n_rows[0..n-1] rows at context depth n_before, one of each in turn, `repeats`
- * times: a machine whose mood changes treats all alike. */
+/* Times passes of n_rows[0..n-1] rows after n_before tokens. It times one pass of each number in
+ * turn, `repeats` times, so that changes of the machine's speed affect all numbers alike. [session]
+ */
 SP_API SP_MUST_CHECK enum sp_status sp_session_benchmark(struct sp_session *session,
                                                          size_t n_before, const size_t *n_rows,
                                                          size_t n, size_t repeats, sp_timing_fn *fn,
                                                          void *context, struct sp_err *err);
 
-/* Bytes that a target pass of one row reads at context depth n_before: the weights it uses (of
- * experts, those of one row) and the keys, values and states it looks at. */
+/* The bytes that a target pass of one row reads after n_before tokens: weights (of experts, those
+ * that one row uses), keys, values and states. [session] */
 SP_API uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before);
 
 /* ---- evaluation -------------------------------------------------------------------------------
@@ -713,13 +765,14 @@ struct sp_estimate {
     double mean, error;
 };
 
-/* e^loss: the perplexity of a mean loss, or the ratio of perplexities of a mean difference of
- * losses. The error is to first order. */
+/* e^loss: the perplexity of a mean loss, or the ratio of two perplexities from the mean difference
+ * of their losses. The error is to first order. [any thread] */
 SP_API struct sp_estimate sp_perplexity(struct sp_estimate loss);
 
-/* A text is read in windows. What the tokenizer puts before a text, if the ids begin with it, leads
- * every window. Window k holds ids from k * stride on; each id behind the lead is scored once, by
- * the first window that holds it and something before it. */
+/* A text to evaluate, which is read in windows. If the ids begin with the tokens that the tokenizer
+ * puts before a text (the lead), every window begins with them. Window k holds the ids from
+ * k * stride on. Each id after the lead is scored once, by the first window that holds it and a
+ * token before it. */
 struct sp_evaluation_request {
     size_t size;
     const uint32_t *ids; /* [n] */
@@ -727,34 +780,36 @@ struct sp_evaluation_request {
     size_t n_window; /* ids of a window, the lead included; 0: the model's context, at most 2048 */
     size_t stride;   /* 0: half of what a window holds of the text */
     size_t max_windows;           /* 0: all */
-    struct sp_package *reference; /* reads the same ids; NULL: none */
+    struct sp_package *reference; /* the model to compare with; NULL: none */
     enum sp_cache_type cache;
     void *context;
-    int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
+    int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
 };
 #define SP_EVALUATION_REQUEST_INIT SP_SIZED(struct sp_evaluation_request)
 
-/* Logarithms are natural. The numbers do not depend on threads or kernels. */
+/* The quality of a model on a text. Logarithms are natural. The numbers do not depend on threads or
+ * kernels. */
 struct sp_evaluation {
     size_t size;
-    size_t n_windows, n_window, stride, n_lead; /* as settled */
+    size_t n_windows, n_window, stride, n_lead; /* as they were chosen */
     size_t first_scored, n_scored;              /* ids[first_scored..first_scored + n_scored - 1] */
     struct sp_estimate loss;  /* -ln of a token's probability; perplexity is e^mean */
     struct sp_estimate right; /* 1 where the most likely token is the text's */
-    /* With a reference: */
+    /* Only with a reference: */
     struct sp_estimate reference_loss;
     struct sp_estimate loss_change; /* loss - reference_loss */
     struct sp_estimate divergence;  /* KL(reference || this), nats */
     double divergence_50, divergence_90, divergence_99, divergence_999; /* percentiles */
     double divergence_max;
-    struct sp_estimate agreement;   /* 1 where both hold the same token for most likely */
+    struct sp_estimate agreement;   /* 1 where both models have the same most likely token */
     struct sp_estimate prob_change; /* of the text's token */
     double prob_change_rms;
 };
 #define SP_EVALUATION_INIT SP_SIZED(struct sp_evaluation)
 
-/* Memory is bounded by the window, plus 8 bytes a token for percentiles. SP_E_INPUT when a logit is
- * not finite, or when the reference has other tokens; SP_E_CHECK "interrupted". */
+/* Evaluates a package on a text. Memory is bounded by the window, plus 8 bytes for each token.
+ * SP_E_INPUT: a logit is not finite, or the reference has a different vocabulary. SP_E_CHECK
+ * "interrupted": the callback stopped. [package], also for the reference. */
 SP_API SP_MUST_CHECK enum sp_status sp_package_evaluate(struct sp_package *package,
                                                         const struct sp_evaluation_request *request,
                                                         struct sp_evaluation *out,
@@ -768,8 +823,8 @@ struct sp_calibration_text {
     size_t n;
 };
 
-/* Texts are read in windows of at most 1024 ids that do not overlap. What the tokenizer puts before
- * a text, if its ids begin with it, leads every window. */
+/* Texts to calibrate with. They are read in windows of at most 1024 ids that do not overlap. If a
+ * text begins with the tokens that the tokenizer puts before a text, every window does. */
 struct sp_calibration_request {
     size_t size;
     const struct sp_calibration_text *texts; /* [n_texts] */
@@ -777,27 +832,29 @@ struct sp_calibration_request {
     const char *path; /* the file to write */
     bool force;       /* replace an existing packed file or calibration */
     void *context;
-    int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
+    int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
 };
 #define SP_CALIBRATION_REQUEST_INIT SP_SIZED(struct sp_calibration_request)
 
+/* The extent of a calibration. */
 struct sp_calibration {
     size_t size;
-    size_t n_tokens;             /* read, repeated leads included */
-    size_t n_inputs, n_matrices; /* that were seen, and that read them */
-    uint64_t n_bytes;            /* of numbers about them, held in memory and written */
+    size_t n_tokens;             /* read, the repeated beginnings of windows included */
+    size_t n_inputs, n_matrices; /* inputs with statistics; matrices that read them */
+    uint64_t n_bytes;            /* of statistics, in memory and in the file */
 };
 #define SP_CALIBRATION_INIT SP_SIZED(struct sp_calibration)
 
-/* Learns from texts which errors of the target's weights matter, for quantizing it to q4. The file
- * depends on the package and the ids alone, and does not replace the package's. SP_E_CHECK
- * "interrupted". */
+/* Collects statistics of what the target's matrices read, which weigh the errors of quantizing it
+ * to q4, and writes them to a file. The file depends on the package and the ids alone. It cannot
+ * replace the file of the package (SP_E_USAGE). SP_E_CHECK "interrupted": the callback stopped.
+ * [package] */
 SP_API SP_MUST_CHECK enum sp_status
 sp_package_calibrate(struct sp_package *package, const struct sp_calibration_request *request,
                      struct sp_calibration *out, struct sp_err *err);
 
-/* How good is the draft on a text? At places spread evenly over the ids, generation goes on from
- * at most SP_DRAFT_EVAL_PROMPT of them, greedily, round after round of the same depth. */
+/* Evaluation of a draft on a text: at places spread evenly over the ids, the session generates
+ * greedily after at most SP_DRAFT_EVAL_PROMPT of them, with the same draft length in each round. */
 enum { SP_DRAFT_EVAL_PROMPT = 512, SP_DRAFT_EVAL_LENGTH = 16 };
 
 struct sp_draft_eval_request {
@@ -805,63 +862,67 @@ struct sp_draft_eval_request {
     const uint32_t *ids; /* [n] */
     size_t n;
     size_t n_places;
-    size_t n_predict; /* tokens of each place: the round that reaches it is the last */
-    int draft_len;    /* guesses a round; SP_DRAFT_LENGTH_AUTO: what the draft can, at most
-                         SP_DRAFT_EVAL_LENGTH */
+    size_t n_predict; /* tokens to generate at each place; the last round may exceed it */
+    int draft_len;    /* draft tokens of a round; SP_DRAFT_LENGTH_AUTO: as many as the draft
+                         proposes, at most SP_DRAFT_EVAL_LENGTH */
     void *context;
-    int (*progress)(void *context, size_t done, size_t total); /* tokens; nonzero: stop */
+    int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
 };
 #define SP_DRAFT_EVAL_REQUEST_INIT SP_SIZED(struct sp_draft_eval_request)
 
+/* The caller calls sp_draft_eval_release. */
 struct sp_draft_eval {
     size_t size;
     size_t n_places, draft_len;
-    size_t n_tokens;                           /* written, by rounds */
-    size_t n_rounds;                           /* target passes that wrote them */
-    size_t drafted, accepted;                  /* guesses */
+    size_t n_tokens;                           /* generated by rounds */
+    size_t n_rounds;                           /* target passes that generated them */
+    size_t drafted, accepted;                  /* draft tokens verified; of these, accepted */
     struct sp_position_count *draft_positions; /* [n_draft_positions] of the first, second, ...
                                                   draft token of a round; owned */
     size_t n_draft_positions;
-    struct sp_estimate per_round; /* tokens of a round */
+    struct sp_estimate per_round; /* tokens that a round generates */
 };
 #define SP_DRAFT_EVAL_INIT SP_SIZED(struct sp_draft_eval)
 
-/* The session has a draft (else SP_E_USAGE). Which numbers come out depends on the file, the cache
- * type and the request alone. On failure *out is released. */
+/* Evaluates the draft model of a session (SP_E_USAGE: it has none). The numbers depend on the file,
+ * the cache type and the request alone. On failure *out is empty. [session] */
 SP_API SP_MUST_CHECK enum sp_status
 sp_session_eval_draft(struct sp_session *session, const struct sp_draft_eval_request *request,
                       struct sp_draft_eval *out, struct sp_err *err);
+/* Frees what it owns, and empties it. [one thread] */
 SP_API void sp_draft_eval_release(struct sp_draft_eval *eval);
 
 /* ---- sampling ------------------------------------------------------------------------------- */
 
-/* Sampling without a session: any number of sequences over one vocabulary, each in a slot of its
- * own. Rows of different slots may be sampled in one call and do not influence each other. A token
- * is a function of the row, the options, the seed and the position (tokens so far) alone. */
+/* Sampling without a session, for schedulers with a forward pass of their own: any number of
+ * sequences over one vocabulary, each in a slot. One call samples rows of different slots, which do
+ * not influence each other. A token is a function of the logits, the options, the seed, the history
+ * and the position alone. cli/examples/sampler.c samples two sequences together. */
 struct sp_sampler;
 
-/* n_context: what a repeat_last_n of -1 looks back on. */
+/* n_context: the history that a repeat_last_n of -1 penalizes. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab,
                                                     size_t n_context, struct sp_err *err);
-SP_API void sp_sampler_close(struct sp_sampler *sampler); /* NULL is fine */
+/* NULL is fine. [one thread] */
+SP_API void sp_sampler_close(struct sp_sampler *sampler);
 
-/* Registers a sequence; options are copied. prior: its tokens so far, of which the last ones count.
- */
+/* Adds a sequence with the history `prior`, and copies its options. [one thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
                                                    const struct sp_sampling *sampling,
                                                    const uint32_t *prior, size_t n_prior,
                                                    struct sp_err *err);
+/* Removes a sequence; its slot may be used again. [one thread] */
 SP_API void sp_sampler_remove(struct sp_sampler *sampler, size_t slot);
-/* Forgets the history and takes this one. */
+/* Replaces the history of a sequence. [one thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_sampler_reset(struct sp_sampler *sampler, size_t slot,
                                                      const uint32_t *prior, size_t n_prior,
                                                      struct sp_err *err);
-/* Tokens that were chosen, here or elsewhere, join the history. */
+/* Appends tokens to the history of a sequence. [one thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_sampler_commit(struct sp_sampler *sampler, size_t slot,
                                                       const uint32_t *ids, size_t n,
                                                       struct sp_err *err);
 
-/* One row to sample: the slot's history plus `drafts` (tokens assumed, not committed). */
+/* One row to sample: it follows the history of its slot and the tokens `drafts`. */
 struct sp_sampler_row {
     size_t slot;
     const float *logits; /* [n_vocab] */
@@ -869,8 +930,9 @@ struct sp_sampler_row {
     size_t n_drafts;
 };
 
-/* ids[i] = the token of rows[i]. No history changes: commit what is kept. Rows with the same logits
- * (the pointer) and equal options share the work, apart from the draw with each one's own seed. */
+/* Sets ids[i] to the token of rows[i]. The histories do not change: the caller commits the tokens
+ * that it keeps. Rows with the same pointer to logits and equal options share their work, except
+ * for the draw with the seed of each. [one thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_sampler_sample(struct sp_sampler *sampler, uint32_t *ids,
                                                       const struct sp_sampler_row *rows, size_t n,
                                                       struct sp_err *err);
