@@ -1,7 +1,7 @@
 #!/bin/sh
-# The examples in cli/examples answer as the command does. usage: tests/examples.sh SPECTOOL CHAT
+# The examples in cli/examples answer as the command does. usage: tests/examples.sh SPECTOOL CHAT SAMPLER
 set -eu
-spectool=$1 chat=$2
+spectool=$1 chat=$2 sampler=$3
 testdata=$(cd "$(dirname "$0")/../testdata" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -28,3 +28,12 @@ tools='[{"type": "function", "function": {"name": "paint", "parameters": {"type"
     "additionalProperties": false}}}]'
 "$chat" packed.bin "$question" "$tools" >got || { cat got; exit 1; }
 grep -qE '^call paint \{"colour": ?"(red|blue)"\}' got || { echo "no call:"; cat got; exit 1; }
+
+# Two sequences sampled together have the tokens of two answers with their seeds.
+story='Once upon a time'
+for seed in 1 2; do
+    "$spectool" run --raw --no-draft --temperature 0.8 --seed $seed --num-predict 24 --ignore-eos \
+        packed.bin "$story" 2>run.log || { cat run.log; exit 1; }
+done >expected
+"$sampler" packed.bin "$story" >got || { cat got; exit 1; }
+cmp expected got || { echo "other samples:"; cat expected got; exit 1; }
