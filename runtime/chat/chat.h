@@ -1,9 +1,9 @@
-/* What a chat and its prompts are inside: for chat.c, chat_prompt.c and chat_reader.c alone. The
- * functions are public and declared in runtime/spectool.h.
+/* The structs behind the public chat handles, for chat.c, chat_prompt.c and chat_reader.c alone.
+ * The functions are declared in runtime/spectool.h.
  *
- *   chat          a template, and the format of the answers that it was learned from
- *   chat_prompt   messages -> text, ids, grammar, and what the answer is read by
- *   chat_reader   the answer's text and special tokens -> parts, and the whole answer */
+ *   chat          a template, and the chat format that was learned from it
+ *   chat_prompt   messages -> text, ids, grammar, and the settings of the parser
+ *   chat_reader   text and special tokens of the answer -> parts, and the whole answer */
 #ifndef SP_RUNTIME_CHAT_CHAT_H
 #define SP_RUNTIME_CHAT_CHAT_H
 
@@ -13,11 +13,13 @@
 struct sp_chat {
     const struct sp_package *package;     /* borrowed; NULL: none */
     const struct sp_tokenizer *tokenizer; /* borrowed; NULL: none */
-    const struct sp_template *template;   /* own_template, or borrowed */
-    struct sp_template *own_template;     /* owned; NULL: another one is used */
+    const struct sp_template *template;   /* own_template, or a borrowed one */
+    struct sp_template *own_template;     /* owned; NULL: `template` is borrowed */
     struct sp_chat_format format;
-    struct sp_chat_specials specials[2]; /* owned; [0]: in tags of reasoning, [1]: and of calls */
-    char reasoning[SP_CHAT_FORMAT_TEXT], tool_calls[SP_CHAT_FORMAT_TEXT]; /* for people */
+    struct sp_chat_specials
+        specials[2]; /* owned; [0]: tokens in tags of reasoning, [1]: in tags of calls too */
+    char reasoning[SP_CHAT_FORMAT_TEXT],
+        tool_calls[SP_CHAT_FORMAT_TEXT]; /* descriptions for people */
     bool has_end_id;
     uint32_t end_id; /* the special token that the template writes after an answer */
 };

@@ -13,13 +13,13 @@
 /* ---- customs ----------------------------------------------------------------------------------
  */
 
-/* Has the vocabulary a token for it? */
+/* Returns true if the vocabulary has a token for this text. */
 static bool is_token(const struct sp_tokenizer *tokenizer, const char *text)
 {
     return tokenizer && sp_tokenizer_find(tokenizer, text, strlen(text)) != SP_TOKEN_NONE;
 }
 
-/* Calls as models write them whose templates say so in words, or not at all. */
+/* Tool call formats of models whose templates describe them in words, or not at all. */
 static const struct sp_tool_call_format customs[] = {
     {.form = SP_TOOL_CALL_PYTHON, .open = "<|tool_call_start|>", .close = "<|tool_call_end|>"},
     {.form = SP_TOOL_CALL_OBJECT,
@@ -167,8 +167,8 @@ const char *sp_chat_format_describe_calls(char text[SP_CHAT_FORMAT_TEXT],
         break;
     case SP_TOOL_CALL_TAGGED:
         add_all(&line,
-                (const char *const[]){"NAME", s->behind_name, s->before_key, "KEY", s->before_text,
-                                      "VALUE", s->behind_value},
+                (const char *const[]){"NAME", s->after_name, s->before_key, "KEY", s->before_text,
+                                      "VALUE", s->after_value},
                 7);
         break;
     }
@@ -194,7 +194,7 @@ static enum sp_status add_special(struct sp_chat_specials *out, uint32_t id, con
     return SP_OK;
 }
 
-/* Adds those of a mark. */
+/* Adds the special tokens of a tag. */
 static enum sp_status find_in(struct sp_chat_specials *out, const char *tag,
                               const struct sp_tokenizer *tokenizer, struct sp_err *err)
 {
@@ -219,9 +219,9 @@ enum sp_status sp_chat_specials_find(struct sp_chat_specials *out,
 {
     const struct sp_tool_call_format *c = &format->calls;
     const char *const reasoning[] = {format->reasoning_open, format->reasoning_close};
-    const char *const tags[] = {c->all_open,         c->all_close,    c->open,        c->close,
-                                c->before_arguments, c->quote,        c->behind_name, c->before_key,
-                                c->before_text,      c->before_value, c->behind_value};
+    const char *const tags[] = {c->all_open,         c->all_close,    c->open,       c->close,
+                                c->before_arguments, c->quote,        c->after_name, c->before_key,
+                                c->before_text,      c->before_value, c->after_value};
     struct sp_chat_specials found = {NULL, 0};
     enum sp_status st = SP_OK;
 

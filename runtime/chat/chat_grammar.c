@@ -30,8 +30,8 @@ bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *s)
 /* ---- the parts of an answer -------------------------------------------------------------------
  */
 
-/* Content up to the first call, if there is one. An object where an answer begins is read as a
- * call, marks or no marks: so it is held to be one. */
+/* Content up to the first call, if there is one. An object at the beginning of an answer is parsed
+ * as a call with or without tags, so it is constrained to be one. */
 static uint32_t content_or_calls(struct sp_chat_grammar_builder *b,
                                  const struct sp_chat_grammar_calls *calls)
 {
@@ -41,10 +41,10 @@ static uint32_t content_or_calls(struct sp_chat_grammar_builder *b,
     uint32_t node;
 
     if (*s->all_open) {
-        text.stops[text.n_stops++] = (struct sp_stop_tag){s->all_open, calls->behind_all_open};
+        text.stops[text.n_stops++] = (struct sp_stop_tag){s->all_open, calls->after_all_open};
     }
     if (*s->open) {
-        text.stops[text.n_stops++] = (struct sp_stop_tag){s->open, calls->behind_open};
+        text.stops[text.n_stops++] = (struct sp_stop_tag){s->open, calls->after_open};
     }
     node = sp_chat_grammar_free_text(b, &text);
     return is_object ? sp_grammar_either(b->g, node, sp_chat_grammar_whitespace(b, calls->bare))
@@ -85,7 +85,7 @@ static uint32_t answer(struct sp_chat_grammar_builder *b)
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
-/* What a mark has in the place of an id. */
+/* The rule for the place of an id in a tag. */
 static uint32_t add_word(struct sp_grammar *g)
 {
     enum { MOST = 64 };

@@ -1,18 +1,18 @@
-/* The grammar of a whole answer: a thought as the model writes it, then a form, calls of tools as
- * the model writes them, or both.
+/* The grammar of a whole answer: reasoning as the model writes it, then a response format, tool
+ * calls as the model writes them, or both.
  *
- * A thought is any text up to its close mark. Calls are of the tools that there are, their
- * arguments held to the tools' schemas, in the order of the schema; between marks, where templates
- * differ, there may be blanks. All that the grammar allows is read by runtime/chat/chat_parser.h as
- * what it is meant for. Where calls are not JSON:
+ * Reasoning is any text up to its closing tag. Calls name one of the given tools, and their
+ * arguments match the tool's schema, in the order of the schema; whitespace is optional between
+ * tags, where templates differ. runtime/chat/chat_parser.h parses everything that the grammar
+ * allows as what it stands for. For calls that are not JSON:
  *
- *   TAGGED   what a schema calls a string stands as it is, up to the mark behind it; all other
- *            values are JSON, or True, False, None
- *   BARE     the same, a string between the model's own quotes
+ *   TAGGED   a value whose schema is a string stands without quotes, up to the tag after it; all
+ *            other values are JSON, or True, False, None
+ *   BARE     the same, with a string between the model's own quotes
  *   PYTHON   values are JSON, or those words
  *
- * and there pattern, format and lengths of a string that stands as it is are refused, as is what
- * chooses between schemas of all the arguments (anyOf, oneOf). Arguments that no schema names are
+ * For a string without quotes, pattern, format and length limits are refused, as are choices
+ * between schemas of all the arguments (anyOf, oneOf). Arguments that the schema does not name are
  * not written. */
 #ifndef SP_RUNTIME_CHAT_CHAT_GRAMMAR_H
 #define SP_RUNTIME_CHAT_CHAT_GRAMMAR_H
@@ -22,34 +22,35 @@
 
 enum sp_reasoning_mode {
     SP_REASONING_NONE,
-    SP_REASONING_OPEN,     /* the prompt has opened a thought */
-    SP_REASONING_OPTIONAL, /* the model may open one */
+    SP_REASONING_OPEN,     /* the prompt opens the reasoning */
+    SP_REASONING_OPTIONAL, /* the model may open it */
 };
 
-/* All borrowed, and copied where it is needed. */
+/* All members are borrowed; what the grammar needs is copied. */
 struct sp_chat_grammar_options {
     const struct sp_chat_format *format;
-    const struct sp_tokenizer *tokenizer; /* of the special tokens in marks; NULL: marks are text */
-    const uint32_t *ends; /* [n_ends] tokens that end an answer: a mark that is one does, too */
+    const struct sp_tokenizer
+        *tokenizer;       /* knows the special tokens in tags; NULL: tags are text */
+    const uint32_t *ends; /* [n_ends] tokens that end an answer, in tags too */
     size_t n_ends;
     enum sp_reasoning_mode thinking;
-    const struct sp_grammar *content; /* the form, finished; NULL: any text */
-    const struct sp_json *tools;      /* a list, as OpenAI has it; NULL: no calls */
-    const char *function;             /* the one that may be called; NULL: any */
-    bool must_call;                   /* there is no content */
+    const struct sp_grammar *content; /* the response format, finished; NULL: any text */
+    const struct sp_json *tools;      /* tools as in OpenAI's API; NULL: no calls */
+    const char *function;             /* the only function that may be called; NULL: any */
+    bool must_call;                   /* the answer is calls without content */
     bool one_call;
 };
 
-/* What is known of a prompt and of the options: must the answer begin with a thought, may it?
- * `think`: false where thinking is switched off. */
+/* Returns whether the answer begins with reasoning, given the prompt and the options. `think`:
+ * false if reasoning is switched off. */
 enum sp_reasoning_mode sp_reasoning_mode_of(const struct sp_chat_format *format, const char *prompt,
                                             size_t size, bool think);
 
-/* Can calls be held to, as the model writes them? */
+/* Returns true if calls can be constrained to their schemas in this format. */
 bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *format);
 
-/* *out is finished, and owned by the caller. SP_E_UNSUPPORTED: the syntax of calls is not known, or
- * a tool's schema asks for what is not done; SP_E_INPUT: a tool without a name, and the like. */
+/* Builds the grammar; *out is owned by the caller. SP_E_UNSUPPORTED: the format of calls is not
+ * known, or a tool's schema is not supported; SP_E_INPUT: a tool without a name, and the like. */
 SP_MUST_CHECK enum sp_status sp_chat_grammar(struct sp_grammar **out,
                                              const struct sp_chat_grammar_options *form,
                                              struct sp_err *err);

@@ -1,4 +1,4 @@
-/* The arguments of a call, held to the function's schema. */
+/* The grammar of a call's arguments, constrained to the function's schema. */
 #include "runtime/chat/chat_grammar_arguments.h"
 #include "runtime/chat/chat_grammar_parts.h"
 
@@ -20,7 +20,7 @@ static const char *name_of(const struct sp_json *function)
     return sp_json_to_string(sp_json_get(function, "name"), NULL);
 }
 
-/* Opens the schema of the arguments, which are an object whatever it says. */
+/* Opens the schema of the arguments, which are an object in any case. */
 static void open_schema(struct sp_chat_grammar_builder *b, struct sp_schema *s,
                         struct sp_schema_view *view, const struct sp_json *function)
 {
@@ -33,7 +33,7 @@ static void open_schema(struct sp_chat_grammar_builder *b, struct sp_schema *s,
     sp_schema_add(s, view, b->object, "#", NULL, NULL);
 }
 
-/* `failed`: whether something else had before. */
+/* Closes the schema and reports its error; `failed`: an earlier one was reported. */
 static void close_schema(struct sp_schema *s, const struct sp_json *function, bool failed)
 {
     struct sp_err *err = &s->g->err;
@@ -71,7 +71,7 @@ static void refuse(struct writing *w, const char *key, const char *what)
     sp_grammar_fail(w->b->g, SP_E_UNSUPPORTED, "#/properties/%s: %s", key, what);
 }
 
-/* One of the values that `enum` or `const` name. */
+/* One of the values of `enum` or `const`. */
 static uint32_t given_text(struct writing *w, const char *key, const struct sp_json *value,
                            uint32_t next)
 {
@@ -79,8 +79,8 @@ static uint32_t given_text(struct writing *w, const char *key, const struct sp_j
     size_t len;
     const char *text = sp_json_to_string(value, &len);
 
-    if (text == NULL) return SP_GRAMMAR_NEVER; /* null, where a string may be that */
-    if (strstr(text, n->behind_text) || strlen(text) != len) {
+    if (text == NULL) return SP_GRAMMAR_NEVER; /* null is no string */
+    if (strstr(text, n->after_text) || strlen(text) != len) {
         refuse(w, key, "the model cannot write one of these values");
         return SP_GRAMMAR_NEVER;
     }
@@ -95,9 +95,9 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
                                           "anyOf",   "oneOf",  "allOf",     "$ref"};
     const struct sp_argument_notation *n = w->notation;
     const struct sp_free_text any = {
-        .stops = {{n->behind_text, next}}, .n_stops = 1, .end = SP_GRAMMAR_NEVER};
+        .stops = {{n->after_text, next}}, .n_stops = 1, .end = SP_GRAMMAR_NEVER};
     const struct sp_json *values, *one;
-    uint32_t ways = SP_GRAMMAR_NEVER, behind = sp_chat_grammar_tag(w->b, n->behind_text, next);
+    uint32_t ways = SP_GRAMMAR_NEVER, behind = sp_chat_grammar_tag(w->b, n->after_text, next);
     size_t n_given = 0;
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -132,7 +132,7 @@ static bool is_word(const char *key)
                                     "0123456789")] == '\0';
 }
 
-/* Can the model write it so that it is read as what it is? */
+/* Returns true if the key can be written so that it is parsed as itself. */
 static bool is_plain(const char *key)
 {
     enum { MOST = 200 };
@@ -143,7 +143,7 @@ static bool is_plain(const char *key)
     return strpbrk(key, "<>[]|\n\x01") == NULL;
 }
 
-/* What some templates write where a value is true, false or null. */
+/* The words that some templates write for true, false and null. */
 static uint32_t python_words(struct writing *w, const struct sp_schema_view *view, uint32_t next)
 {
     static const char *const chosen[] = {"enum", "const", "anyOf", "oneOf"};
@@ -179,18 +179,19 @@ static uint32_t argument(struct writing *w, const char *key, const struct sp_sch
     if (text) {
         next = text_value(w, key, view, next);
     } else {
-        next = sp_chat_grammar_close_tag(b, n->behind_value, next);
+        next = sp_chat_grammar_close_tag(b, n->after_value, next);
         next = sp_grammar_either(g, sp_grammar_call(g, sp_schema_rule(w->s, view), 1, 1, next),
                                  python_words(w, view, next));
         next = sp_grammar_text(g, n->lead, strlen(n->lead), next);
     }
     next = sp_chat_grammar_tag(b, text ? n->before_text : n->before_value, next);
-    next = sp_chat_grammar_tag(b, n->behind_key, next);
+    next = sp_chat_grammar_tag(b, n->after_key, next);
     next = sp_grammar_text(g, key, strlen(key), next);
     return sp_chat_grammar_tag(b, n->before_key, next);
 }
 
-/* From the last one to the first: `first` is where none stands yet, `later` where one does. */
+/* Builds the arguments from last to first: `first` is the node where none was written yet, `later`
+ * where one was. */
 static uint32_t all_arguments(struct writing *w, const struct sp_schema_view *all,
                               const struct sp_schema_names *names, uint32_t next)
 {

@@ -10,13 +10,13 @@ uint32_t sp_chat_grammar_object(struct sp_chat_grammar_builder *b, const struct 
 
 /* How a chat format writes the arguments of a call one by one. */
 struct sp_argument_notation {
-    const char *before_key, *behind_key;
-    const char *before_text, *behind_text;   /* around a string that stands as it is; NULL: none
-                                              * does */
-    const char *before_value, *behind_value; /* around JSON */
-    const char *lead, *tail;                 /* blanks inside the former two */
-    const char *separator;                   /* between arguments */
-    bool keys_are_words;                     /* as Python has them */
+    const char *before_key, *after_key;
+    const char *before_text,
+        *after_text; /* around a string without quotes; NULL: all strings have quotes */
+    const char *before_value, *after_value; /* around JSON */
+    const char *lead, *tail;                /* whitespace inside before_text and after_text */
+    const char *separator;                  /* between arguments */
+    bool keys_are_words;                    /* keys are Python identifiers */
 };
 
 uint32_t sp_chat_grammar_arguments(struct sp_chat_grammar_builder *b,

@@ -1,4 +1,4 @@
-/* Calls of tools, in each of the forms of answer_syntax.h. */
+/* The grammar of tool calls, in each style of chat_format.h. */
 #include "runtime/chat/chat_grammar_call.h"
 #include "runtime/chat/chat_grammar_arguments.h"
 #include "runtime/chat/chat_grammar_parts.h"
@@ -23,7 +23,7 @@ static uint32_t json_text(struct sp_chat_grammar_builder *b, const char *text, u
     return sp_json_text(&b->json, text, strlen(text), next);
 }
 
-/* "key": */
+/* Writes "key": */
 static uint32_t json_key(struct sp_chat_grammar_builder *b, const char *key, uint32_t next)
 {
     next = TEXT(b->g, ":", sp_json_whitespace(&b->json, next));
@@ -68,11 +68,11 @@ static uint32_t bare_call(struct sp_chat_grammar_builder *b, const struct sp_jso
     const struct sp_tool_call_format *s = syntax_of(b);
     const struct sp_argument_notation notation = {
         .before_key = "",
-        .behind_key = ":",
+        .after_key = ":",
         .before_text = s->quote,
-        .behind_text = s->quote,
+        .after_text = s->quote,
         .before_value = "",
-        .behind_value = "",
+        .after_value = "",
         .lead = "",
         .tail = "",
         .separator = ",",
@@ -90,11 +90,11 @@ static uint32_t tagged_call(struct sp_chat_grammar_builder *b, const struct sp_j
     const struct sp_tool_call_format *s = syntax_of(b);
     const struct sp_argument_notation notation = {
         .before_key = s->before_key,
-        .behind_key = "",
+        .after_key = "",
         .before_text = s->before_text,
-        .behind_text = s->behind_value,
+        .after_text = s->after_value,
         .before_value = s->before_value,
-        .behind_value = s->behind_value,
+        .after_value = s->after_value,
         .lead = s->value_lead,
         .tail = s->value_tail,
         .separator = "",
@@ -102,7 +102,7 @@ static uint32_t tagged_call(struct sp_chat_grammar_builder *b, const struct sp_j
 
     next = sp_chat_grammar_arguments(b, function, &notation, sp_chat_grammar_whitespace(b, next));
     return name_text(
-        b, name, sp_chat_grammar_close_tag(b, s->behind_name, sp_chat_grammar_whitespace(b, next)));
+        b, name, sp_chat_grammar_close_tag(b, s->after_name, sp_chat_grammar_whitespace(b, next)));
 }
 
 static uint32_t python_call(struct sp_chat_grammar_builder *b, const struct sp_json *function,
@@ -110,9 +110,9 @@ static uint32_t python_call(struct sp_chat_grammar_builder *b, const struct sp_j
 {
     static const struct sp_argument_notation notation = {
         .before_key = "",
-        .behind_key = "=",
+        .after_key = "=",
         .before_value = "",
-        .behind_value = "",
+        .after_value = "",
         .lead = "",
         .tail = "",
         .separator = ",",
@@ -147,7 +147,7 @@ static uint32_t call_of(struct sp_chat_grammar_builder *b, const struct sp_json 
     }
 }
 
-/* A rule for the call of any of the functions. */
+/* The rule for a call of any of the functions. */
 static uint32_t any_call(struct sp_chat_grammar_builder *b)
 {
     const struct sp_json *tools = b->form->tools;
@@ -181,8 +181,8 @@ static uint32_t any_call(struct sp_chat_grammar_builder *b)
 /* ---- all calls --------------------------------------------------------------------------------
  */
 
-/* One call, or where several stand between one pair of marks a list of them. */
-static uint32_t calls_between_marks(struct sp_chat_grammar_builder *b, uint32_t call, uint32_t next)
+/* One call or, where several stand between one pair of tags, a list of them. */
+static uint32_t calls_between_tags(struct sp_chat_grammar_builder *b, uint32_t call, uint32_t next)
 {
     struct sp_grammar *g = b->g;
     uint32_t fork, list;
@@ -205,16 +205,16 @@ struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builde
     uint32_t call = any_call(b), fork = sp_grammar_fork(b->g), end, more = SP_GRAMMAR_NEVER;
     struct sp_chat_grammar_calls calls;
 
-    calls.bare = calls_between_marks(b, call, SP_GRAMMAR_END);
+    calls.bare = calls_between_tags(b, call, SP_GRAMMAR_END);
     end = sp_chat_grammar_close_tag(b, s->close, fork);
-    calls.behind_open = calls_between_marks(b, call, end);
-    if (*s->open) calls.behind_open = sp_chat_grammar_whitespace(b, calls.behind_open);
-    calls.behind_all_open = sp_chat_grammar_tag(b, s->open, calls.behind_open);
-    if (*s->all_open) calls.behind_all_open = sp_chat_grammar_whitespace(b, calls.behind_all_open);
+    calls.after_open = calls_between_tags(b, call, end);
+    if (*s->open) calls.after_open = sp_chat_grammar_whitespace(b, calls.after_open);
+    calls.after_all_open = sp_chat_grammar_tag(b, s->open, calls.after_open);
+    if (*s->all_open) calls.after_all_open = sp_chat_grammar_whitespace(b, calls.after_all_open);
     if (!b->form->one_call && *s->open) {
-        more = sp_chat_grammar_whitespace(b, sp_chat_grammar_tag(b, s->open, calls.behind_open));
+        more = sp_chat_grammar_whitespace(b, sp_chat_grammar_tag(b, s->open, calls.after_open));
     }
     sp_grammar_join(b->g, fork, sp_chat_grammar_close_tag(b, s->all_close, SP_GRAMMAR_END), more);
-    calls.all = sp_chat_grammar_tag(b, s->all_open, calls.behind_all_open);
+    calls.all = sp_chat_grammar_tag(b, s->all_open, calls.after_all_open);
     return calls;
 }

@@ -4,10 +4,10 @@
 
 #include "runtime/chat/chat_grammar_parts.h"
 
-/* All calls of an answer, up to its end: with their marks, behind the first mark or two of them,
- * and without. */
+/* All calls of an answer, up to its end: from the first tag, after the tag of all calls, after the
+ * tag of one call, and without tags. */
 struct sp_chat_grammar_calls {
-    uint32_t all, behind_all_open, behind_open, bare;
+    uint32_t all, after_all_open, after_open, bare;
 };
 struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builder *b);
 

@@ -1,5 +1,5 @@
-/* Marks, and texts up to one: marks as they are read (answer_mark.h), where blanks are any blanks,
- * but for the special tokens in them, which are tokens here. */
+/* The grammar of tags and of texts up to a tag. A tag matches as in chat_tag.h, with any
+ * whitespace, but a special token in it is a token here. */
 #include "runtime/chat/chat_grammar_tag.h"
 #include "runtime/chat/chat_grammar_parts.h"
 
@@ -12,8 +12,8 @@ enum part_kind { PART_TEXT, PART_BLANK, PART_WORD, PART_TOKEN };
 
 struct part {
     enum part_kind kind;
-    size_t at, len; /* in the mark */
-    uint32_t id;    /* TOKEN */
+    size_t at, len; /* place and length in the tag */
+    uint32_t id;    /* id of a token part */
 };
 
 struct parts {
@@ -33,7 +33,7 @@ static void add_text(struct parts *p, size_t at)
     }
 }
 
-/* The first of ids[from .. n-1] that is special, with what it stands for; n: none is. */
+/* Returns the index of the first special token in ids[from .. n-1] with its text; n: none. */
 static size_t next_special(const struct sp_tokenizer *tokenizer, struct sp_token_info *token,
                            const uint32_t *ids, size_t from, size_t n)
 {
@@ -81,7 +81,7 @@ static bool is_end(const struct sp_chat_grammar_builder *b, uint32_t id)
     return false;
 }
 
-/* A text, some of which may be one of the parts only. */
+/* A text that is one of the parts. */
 static uint32_t part(struct sp_chat_grammar_builder *b, const struct part *p, const char *tag,
                      uint32_t next)
 {
@@ -98,7 +98,7 @@ static uint32_t part(struct sp_chat_grammar_builder *b, const struct part *p, co
     }
 }
 
-/* Those from the `first` part on. */
+/* The parts from `first` on. */
 static uint32_t all_parts(struct sp_chat_grammar_builder *b, const struct parts *p, size_t first,
                           const char *tag, uint32_t next)
 {
@@ -129,10 +129,10 @@ uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char
 /* ---- a text up to a mark ----------------------------------------------------------------------
  */
 
-/* A stop is a mark, item by item, as text. The token in it, where it has one, is what stops:
- * spelled out it would be read as the mark, so that is in no text. */
+/* A stop is a tag, item by item, as text. If the tag has a token, the token is the stop: spelled
+ * out it would be parsed as the tag, so no text contains it. */
 struct item {
-    enum { ITEM_BYTE, ITEM_BLANKS, ITEM_WORD } kind; /* the latter two any number of times */
+    enum { ITEM_BYTE, ITEM_WHITESPACE, ITEM_WORD } kind; /* whitespace and words of any length */
     char byte;
 };
 
@@ -140,13 +140,13 @@ struct stop {
     struct item items[SP_TAG_SIZE];
     size_t n;
     bool has_token;
-    size_t token_at; /* an item */
-    uint32_t token;  /* the node of the token and of what follows */
-    uint32_t next;   /* of what follows the mark; NEVER with a token */
+    size_t token_at; /* item of the token */
+    uint32_t token;  /* node of the token and of what follows */
+    uint32_t next;   /* node after the tag; SP_GRAMMAR_NEVER with a token */
 };
 
-/* Where a text stands: which items of which stops may come next, for all ways to have begun one. A
- * bit for each. */
+/* The state of a text: the items of stops that may come next, for every beginning of a stop that
+ * matches. One bit for each. */
 enum { PLACE_WORDS = (SP_STOP_TAGS * SP_TAG_SIZE + 63) / 64, MOST_PLACES = 1024 };
 struct place {
     uint64_t bits[PLACE_WORDS];
@@ -157,7 +157,7 @@ struct scan {
     struct sp_chat_grammar_builder *b;
     const struct sp_free_text *free;
     struct stop stops[SP_STOP_TAGS];
-    struct place *places; /* [n_places], owned; the first is where nothing has begun */
+    struct place *places; /* [n_places] states, owned; in the first nothing has begun */
     size_t n_places, cap_places;
 };
 
@@ -176,7 +176,7 @@ static void read_stop(struct scan *scan, struct stop *stop, const struct sp_stop
             stop->token = all_parts(b, &p, i, from->tag, from->next);
         }
         if (part->kind == PART_BLANK || part->kind == PART_WORD) {
-            stop->items[stop->n++].kind = part->kind == PART_BLANK ? ITEM_BLANKS : ITEM_WORD;
+            stop->items[stop->n++].kind = part->kind == PART_BLANK ? ITEM_WHITESPACE : ITEM_WORD;
             continue;
         }
         for (size_t k = 0; k < part->len; k++)
@@ -192,7 +192,7 @@ static bool is_set(const struct place *p, size_t stop, size_t item)
     return (p->bits[bit / 64] >> bit % 64 & 1) != 0;
 }
 
-/* What may be left out may be behind one, too. */
+/* Sets an item; an optional item sets the next one, too. */
 static void set(const struct scan *scan, struct place *p, size_t stop, size_t item)
 {
     const struct stop *s = &scan->stops[stop];
@@ -207,7 +207,7 @@ static void set(const struct scan *scan, struct place *p, size_t stop, size_t it
 static bool takes(const struct item *item, char byte)
 {
     switch (item->kind) {
-    case ITEM_BLANKS:
+    case ITEM_WHITESPACE:
         return sp_is_whitespace(byte);
     case ITEM_WORD:
         return sp_is_word(byte);
@@ -217,7 +217,8 @@ static bool takes(const struct item *item, char byte)
     }
 }
 
-/* *to = the place behind a byte; true: a stop is complete, and *next what follows it. */
+/* *to = the state after a byte; returns true if a stop is complete, with *next the node after it.
+ */
 static bool step(const struct scan *scan, struct place *to, uint32_t *next,
                  const struct place *from, char byte)
 {
@@ -235,7 +236,7 @@ static bool step(const struct scan *scan, struct place *to, uint32_t *next,
     return false;
 }
 
-/* The node of a place, which is a new one if it was not come to before. */
+/* Returns the node of a state, a new one if the state is new. */
 static uint32_t find_place(struct scan *scan, const struct place *place)
 {
     struct sp_grammar *g = scan->b->g;
@@ -257,8 +258,8 @@ static uint32_t find_place(struct scan *scan, const struct place *place)
     return scan->places[scan->n_places++].fork;
 }
 
-/* The ways on from a place. `blank`: where blanks lead, if not where others do; `not`: bytes that
- * are not allowed here. */
+/* Builds the transitions of a state. `whitespace`: the state that whitespace leads to unless
+ * others do; `not`: bytes that are not allowed here. */
 static uint32_t ways_on(struct scan *scan, const struct place *from, uint32_t blank,
                         const char * not )
 {
@@ -304,7 +305,7 @@ uint32_t sp_chat_grammar_free_text(struct sp_chat_grammar_builder *b,
     }
     start = find_place(scan, &first);
     for (size_t i = 0; i < scan->n_places && !g->err.status; i++) {
-        const struct place from = scan->places[i]; /* the list grows */
+        const struct place from = scan->places[i]; /* a copy, since the list grows */
         sp_grammar_join(g, from.fork, ways_on(scan, &from, SP_GRAMMAR_NEVER, ""), SP_GRAMMAR_NEVER);
     }
     if (text->not_first && !g->err.status) {

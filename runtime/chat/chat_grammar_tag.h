@@ -18,13 +18,14 @@ uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char
 enum { SP_STOP_TAGS = 2 };
 struct sp_stop_tag {
     const char *tag; /* not empty */
-    uint32_t next;   /* behind it */
+    uint32_t next;   /* node after the tag */
 };
 struct sp_free_text {
     struct sp_stop_tag stops[SP_STOP_TAGS];
     size_t n_stops;
-    const char *not_first; /* what its first byte but for blanks is none of; NULL: anything */
-    uint32_t end;          /* where the text may end without a mark, or SP_GRAMMAR_NEVER */
+    const char
+        *not_first; /* bytes that the text must not begin with after whitespace; NULL: none */
+    uint32_t end;   /* node at which the text may end without a tag, or SP_GRAMMAR_NEVER */
 };
 uint32_t sp_chat_grammar_free_text(struct sp_chat_grammar_builder *b,
                                    const struct sp_free_text *text);

@@ -20,8 +20,8 @@ void sp_chat_harmony_release(struct sp_chat_harmony *h)
     sp_strbuf_release(&h->name);
 }
 
-/* The word behind the last place of `mark`, up to a blank or another mark. */
-static const char *word_behind(size_t *size, const char *tag, const char *text, size_t len)
+/* Returns the word after the last `tag`, up to whitespace or another tag. */
+static const char *word_after(size_t *size, const char *tag, const char *text, size_t len)
 {
     const char *word = NULL;
     size_t n = strlen(tag);
@@ -41,8 +41,8 @@ static enum sp_status read_header(struct sp_chat_harmony *h, const struct sp_cha
 {
     static const char functions[] = "functions.", analysis[] = "analysis";
     size_t n_channel, n_name, skip = strlen(functions);
-    const char *channel = word_behind(&n_channel, "<|channel|>", s->text.at, len);
-    const char *name = word_behind(&n_name, "to=", s->text.at, len);
+    const char *channel = word_after(&n_channel, "<|channel|>", s->text.at, len);
+    const char *name = word_after(&n_name, "to=", s->text.at, len);
     enum sp_status st;
 
     h->inside = true;
@@ -58,7 +58,7 @@ static enum sp_status read_header(struct sp_chat_harmony *h, const struct sp_cha
     return st ? st : sp_strbuf_append(&h->name, "", 1, err);
 }
 
-/* Can the text be a header, or become one? */
+/* Returns true if the text is a header or may become one. */
 static bool may_be_header(const struct sp_chat_pending *s)
 {
     static const char *const begins[] = {"<|start|>",     "<|channel|>", "<|message|>",
@@ -73,13 +73,13 @@ static bool may_be_header(const struct sp_chat_pending *s)
     return false;
 }
 
-/* Where the message ends: at the first of its marks. */
+/* Finds the end of the message: the first of its closing tags. */
 static enum sp_tag_match find_end(const struct sp_chat_pending *s, size_t *at, size_t *len,
                                   bool *next)
 {
     static const struct {
         const char *tag;
-        bool next; /* it belongs to the next header */
+        bool next; /* the tag belongs to the next header */
     } ends[] = {{"<|end|>", false},
                 {"<|call|>", false},
                 {"<|return|>", false},
@@ -101,8 +101,8 @@ static enum sp_tag_match find_end(const struct sp_chat_pending *s, size_t *at, s
     return match;
 }
 
-/* Arguments that are no object are content. */
-static enum sp_status tell_call(struct sp_chat_harmony *h, struct sp_chat_pending *s, size_t n,
+/* Emits a call; arguments that are not an object are content. */
+static enum sp_status emit_call(struct sp_chat_harmony *h, struct sp_chat_pending *s, size_t n,
                                 struct sp_err *err)
 {
     size_t from = sp_whitespace_run(s->text.at, n),
@@ -125,7 +125,7 @@ static enum sp_status tell_call(struct sp_chat_harmony *h, struct sp_chat_pendin
     return SP_OK;
 }
 
-/* False: more text is needed. */
+/* Reads a message; *more = false: more text is needed. */
 static enum sp_status read_message(bool *more, struct sp_chat_harmony *h, struct sp_chat_pending *s,
                                    bool final, struct sp_err *err)
 {
@@ -141,7 +141,7 @@ static enum sp_status read_message(bool *more, struct sp_chat_harmony *h, struct
     }
     if (h->kind == SP_CHAT_TOOL_CALL) {
         if (match != SP_TAG_YES && !final) return SP_OK;
-        if ((st = tell_call(h, s, n, err))) return st;
+        if ((st = emit_call(h, s, n, err))) return st;
     } else {
         sp_chat_pending_emit(s, h->kind, n);
     }
@@ -152,7 +152,7 @@ static enum sp_status read_message(bool *more, struct sp_chat_harmony *h, struct
     return SP_OK;
 }
 
-/* What is no header is content, whatever mark it begins with. */
+/* Text that is no header is content, even if it begins with a tag. */
 static void begin_content(struct sp_chat_harmony *h, struct sp_chat_pending *s)
 {
     h->inside = true;

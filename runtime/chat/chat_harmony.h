@@ -6,9 +6,9 @@
 
 /* The parser reads one message after the other. Valid when zeroed. */
 struct sp_chat_harmony {
-    bool inside; /* a message */
+    bool inside; /* the parser is inside a message */
     enum sp_chat_part_kind kind;
-    struct sp_strbuf name; /* of a call, with a NUL; owned */
+    struct sp_strbuf name; /* name of the called function, with a NUL; owned */
 };
 
 void sp_chat_harmony_release(struct sp_chat_harmony *harmony);

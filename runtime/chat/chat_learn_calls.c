@@ -1,4 +1,5 @@
-/* The form and the marks of calls, from what a template writes around their names and arguments. */
+/* Learns the style and the tags of tool calls from the text that a template writes around their
+ * names and arguments. */
 #include "runtime/chat/chat_learn_calls.h"
 #include "runtime/chat/chat_parser.h"
 #include "runtime/chat/chat_probe.h"
@@ -7,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A rendered call: places in the text. */
+/* The places of a rendered call in the text. */
 struct call_place {
-    size_t name, behind_name;
-    size_t key[SP_PROBE_ARGUMENTS], behind_key[SP_PROBE_ARGUMENTS];
-    size_t value[SP_PROBE_ARGUMENTS], behind_value[SP_PROBE_ARGUMENTS];
+    size_t name, after_name;
+    size_t key[SP_PROBE_ARGUMENTS], after_key[SP_PROBE_ARGUMENTS];
+    size_t value[SP_PROBE_ARGUMENTS], after_value[SP_PROBE_ARGUMENTS];
 };
 
-/* What is learned from. */
+/* The renderings to learn from. */
 struct rendering {
-    char *text;        /* with calls, */
-    char *plain;       /* and with content alone; may be NULL */
-    size_t begin, end; /* of what the calls added */
+    char *text;        /* rendering with calls; owned */
+    char *plain;       /* rendering with content alone; may be NULL */
+    size_t begin, end; /* range of the text that the calls added */
     unsigned n_calls;
     struct call_place calls[2];
 };
@@ -36,25 +37,25 @@ static bool find_word(size_t *at, size_t *behind, const char *text, size_t from,
     return true;
 }
 
-/* From `from` on; arguments follow the name. */
+/* Finds a call from `from` on; arguments follow the name. */
 static bool find_call(struct call_place *call, const char *text, size_t from, const char *name)
 {
     size_t at;
 
-    if (!find_word(&call->name, &call->behind_name, text, from, name)) return false;
-    at = call->behind_name;
+    if (!find_word(&call->name, &call->after_name, text, from, name)) return false;
+    at = call->after_name;
     for (size_t i = 0; i < SP_PROBE_ARGUMENTS; i++) {
-        if (!find_word(&call->key[i], &call->behind_key[i], text, at, sp_probe_keys[i]) ||
-            !find_word(&call->value[i], &call->behind_value[i], text, call->behind_key[i],
+        if (!find_word(&call->key[i], &call->after_key[i], text, at, sp_probe_keys[i]) ||
+            !find_word(&call->value[i], &call->after_value[i], text, call->after_key[i],
                        sp_probe_values[i])) {
             return false;
         }
-        at = call->behind_value[i];
+        at = call->after_value[i];
     }
     return true;
 }
 
-/* The plain answer ends as this one does, but for the marks of calls. */
+/* Finds the end of the calls: the plain answer ends like this one after the tags of calls. */
 static size_t end_of_calls(const struct rendering *r)
 {
     size_t size = strlen(r->text), n = 0, n_tail;
@@ -77,10 +78,10 @@ static bool find_places(struct rendering *r, const char *asked)
     size_t size = strlen(r->text), same, last;
 
     if (!find_call(&r->calls[0], r->text, 0, SP_PROBE_NAME)) return false;
-    last = r->calls[0].behind_value[SP_PROBE_ARGUMENTS - 1];
+    last = r->calls[0].after_value[SP_PROBE_ARGUMENTS - 1];
     if (r->n_calls == 2) {
         if (!find_call(&r->calls[1], r->text, last, SP_PROBE_SECOND_NAME)) return false;
-        last = r->calls[1].behind_value[SP_PROBE_ARGUMENTS - 1];
+        last = r->calls[1].after_value[SP_PROBE_ARGUMENTS - 1];
     }
     r->begin = 0;
     if (content) r->begin = sp_probe_same(r->text, size, r->plain, (size_t)(content - r->plain));
@@ -93,7 +94,7 @@ static bool find_places(struct rendering *r, const char *asked)
 /* ---- marks between calls ----------------------------------------------------------------------
  */
 
-/* Bytes that both texts end with alike, less what belongs to a <mark> that is cut. */
+/* The length of the common suffix of two texts, shortened so that it does not divide a <tag>. */
 static size_t same_end(const char *a, size_t n_a, const char *b, size_t n_b)
 {
     size_t n = 0, at;
@@ -101,7 +102,7 @@ static size_t same_end(const char *a, size_t n_a, const char *b, size_t n_b)
     while (n < n_a && n < n_b && a[n_a - 1 - n] == b[n_b - 1 - n])
         n++;
     if (n == n_a || n == n_b) {
-        /* All of one text: it may still cut a mark of the other. */
+        /* if one text is the whole suffix, the other's tag may still be divided */
         const char *longer = n_a > n_b ? a : b;
         size_t size = n_a > n_b ? n_a : n_b;
         if (n_a == n_b) return n;
@@ -118,7 +119,7 @@ static size_t same_end(const char *a, size_t n_a, const char *b, size_t n_b)
     return n > 0 ? n - 1 : 0;
 }
 
-/* Drops the blanks and brackets of lists at the end, or the beginning, of marks around objects. */
+/* Drops whitespace and list brackets at the end, or the beginning, of tags around objects. */
 static size_t without_list_open(const char *text, size_t size)
 {
     size = sp_trim_whitespace(text, size);
@@ -134,7 +135,7 @@ static size_t list_close(const char *text, size_t size)
     return n + sp_whitespace_run(text + n, size - n);
 }
 
-/* Marks of forms that hold several calls between one pair. ends[i]: behind call i. */
+/* Learns tags of styles with several calls between one pair. ends[i]: the end of call i. */
 static bool learn_list_tags(struct sp_tool_call_format *s, const struct rendering *r, size_t begin,
                             size_t end)
 {
@@ -146,7 +147,8 @@ static bool learn_list_tags(struct sp_tool_call_format *s, const struct renderin
            sp_probe_tag(s->close, text + end + n, r->end - end - n);
 }
 
-/* Marks around each call and around all of them; `ends`: behind the arguments of each. */
+/* Learns the tags around each call and around all of them. `ends`: the end of each call's
+ * arguments. */
 static bool learn_tags(struct sp_tool_call_format *s, const struct rendering *r,
                        const size_t ends[2])
 {
@@ -174,7 +176,7 @@ static bool learn_tags(struct sp_tool_call_format *s, const struct rendering *r,
 /* ---- forms ------------------------------------------------------------------------------------
  */
 
-/* The object that begins at text[at]: does it have the call? Then its keys. */
+/* Learns the keys if the object at text[at] is the call. */
 static bool learn_keys(struct sp_tool_call_format *s, const char *text, size_t size)
 {
     struct sp_json *object = NULL;
@@ -204,7 +206,7 @@ static bool learn_keys(struct sp_tool_call_format *s, const char *text, size_t s
     return named && found && (*s->name_key != '\0') == (*s->arguments_key != '\0');
 }
 
-/* The end of the last call's object, of which the first one begins at `begin`. */
+/* Finds the end of the last call's object; the first one begins at `begin`. */
 static bool end_of_objects(size_t *end, const struct rendering *r, size_t begin)
 {
     const char *text = r->text;
@@ -228,14 +230,15 @@ static bool learn_object(struct sp_tool_call_format *s, const struct rendering *
     for (size_t at = r->begin; at < r->calls[0].name; at++) {
         if (text[at] != '{') continue;
         if (sp_tool_value_json_end(&len, text + at, r->end - at) != SP_VALUE_READ) continue;
-        if (at + len <= r->calls[0].behind_value[0] || !learn_keys(s, text + at, len)) continue;
+        if (at + len <= r->calls[0].after_value[0] || !learn_keys(s, text + at, len)) continue;
         s->form = SP_TOOL_CALL_OBJECT;
         return end_of_objects(&end, r, at) && learn_list_tags(s, r, at, end);
     }
     return false;
 }
 
-/* A name between quotes is part of some JSON that is not whole. */
+/* Returns true if the name stands between quotes: then it is part of some JSON that is not a whole
+ * object. */
 static bool is_quoted(const struct rendering *r)
 {
     const char *text = r->text;
@@ -253,15 +256,15 @@ static bool learn_named(struct sp_tool_call_format *s, const struct rendering *r
     if (is_quoted(r)) return false;
     for (unsigned i = 0; i < r->n_calls; i++) {
         const struct call_place *c = &r->calls[i];
-        const char *brace = memchr(r->text + c->behind_name, '{', c->key[0] - c->behind_name);
+        const char *brace = memchr(r->text + c->after_name, '{', c->key[0] - c->after_name);
 
         if (brace == NULL) return false;
         at = (size_t)(brace - r->text);
         if (sp_tool_value_json_end(&len, brace, r->end - at) != SP_VALUE_READ) return false;
         ends[i] = at + len;
-        if (ends[i] < c->behind_value[SP_PROBE_ARGUMENTS - 1]) return false;
+        if (ends[i] < c->after_value[SP_PROBE_ARGUMENTS - 1]) return false;
         if (i == 0 &&
-            !sp_probe_tag(s->before_arguments, r->text + c->behind_name, at - c->behind_name)) {
+            !sp_probe_tag(s->before_arguments, r->text + c->after_name, at - c->after_name)) {
             return false;
         }
     }
@@ -269,15 +272,15 @@ static bool learn_named(struct sp_tool_call_format *s, const struct rendering *r
     return learn_tags(s, r, ends);
 }
 
-/* {key:QUOTEtextQUOTE} */
+/* Learns {key:QUOTEtextQUOTE}. */
 static bool learn_bare(struct sp_tool_call_format *s, const struct rendering *r)
 {
     const struct call_place *c = &r->calls[0];
     const char *text = r->text;
-    size_t quote = c->behind_key[0] + 1, n = c->value[0] - quote;
+    size_t quote = c->after_key[0] + 1, n = c->value[0] - quote;
 
-    if (text[c->behind_key[0]] != ':' || c->value[0] <= quote || n >= SP_TAG_SIZE) return false;
-    if (strncmp(text + c->behind_value[0], text + quote, n) != 0) return false;
+    if (text[c->after_key[0]] != ':' || c->value[0] <= quote || n >= SP_TAG_SIZE) return false;
+    if (strncmp(text + c->after_value[0], text + quote, n) != 0) return false;
     if (text[c->key[0] - 1] != '{') return false;
     memcpy(s->quote, text + quote, n);
     s->quote[n] = '\0';
@@ -289,16 +292,16 @@ static bool learn_bare(struct sp_tool_call_format *s, const struct rendering *r)
 static bool learn_python(struct sp_tool_call_format *s, const struct rendering *r)
 {
     const struct call_place *c = &r->calls[0], *last = &r->calls[r->n_calls - 1];
-    size_t end = last->behind_value[SP_PROBE_ARGUMENTS - 1];
+    size_t end = last->after_value[SP_PROBE_ARGUMENTS - 1];
 
-    if (c->key[0] != c->behind_name + 1 || r->text[c->behind_name] != '(') return false;
-    if (r->text[c->behind_key[0]] != '=' || r->text[end] != ')') return false;
+    if (c->key[0] != c->after_name + 1 || r->text[c->after_name] != '(') return false;
+    if (r->text[c->after_key[0]] != '=' || r->text[end] != ')') return false;
     s->form = SP_TOOL_CALL_PYTHON;
     return learn_list_tags(s, r, c->name, end + 1);
 }
 
-/* The blanks that a text begins with, or ends with. */
-static bool learn_blanks(char blanks[8], const char *text, size_t size, bool at_end)
+/* Copies the whitespace at the beginning, or the end, of a text. */
+static bool learn_whitespace(char blanks[8], const char *text, size_t size, bool at_end)
 {
     size_t n = at_end ? size - sp_trim_whitespace(text, size) : sp_whitespace_run(text, size);
 
@@ -311,27 +314,27 @@ static bool learn_blanks(char blanks[8], const char *text, size_t size, bool at_
 static bool learn_tagged(struct sp_tool_call_format *s, const struct rendering *r)
 {
     const struct call_place *c = &r->calls[0];
-    const char *text = r->text, *head = text + c->behind_name, *next = text + c->behind_value[0];
-    size_t n_head = c->key[0] - c->behind_name, n_next = c->key[1] - c->behind_value[0];
+    const char *text = r->text, *head = text + c->after_name, *next = text + c->after_value[0];
+    size_t n_head = c->key[0] - c->after_name, n_next = c->key[1] - c->after_value[0];
     size_t n_key = same_end(head, n_head, next, n_next), n_value = n_next - n_key, ends[2] = {0, 0};
 
     if (is_quoted(r)) return false;
     n_value = sp_trim_whitespace(next, n_value);
     for (unsigned i = 0; i < r->n_calls; i++) {
-        size_t last = r->calls[i].behind_value[SP_PROBE_ARGUMENTS - 1];
+        size_t last = r->calls[i].after_value[SP_PROBE_ARGUMENTS - 1];
 
         if (r->end - last < n_value || memcmp(text + last, next, n_value) != 0) return false;
         ends[i] = last + n_value;
     }
     s->form = SP_TOOL_CALL_TAGGED;
-    return sp_probe_tag(s->behind_name, head, n_head - n_key) &&
+    return sp_probe_tag(s->after_name, head, n_head - n_key) &&
            sp_probe_tag(s->before_key, head + n_head - n_key, n_key) &&
-           sp_probe_tag(s->behind_value, next, n_value) &&
-           sp_probe_tag(s->before_text, text + c->behind_key[0], c->value[0] - c->behind_key[0]) &&
-           sp_probe_tag(s->before_value, text + c->behind_key[2], c->value[2] - c->behind_key[2]) &&
-           learn_blanks(s->value_lead, text, c->value[0], true) &&
-           learn_blanks(s->value_tail, next, n_next, false) && *s->before_key && *s->before_text &&
-           *s->before_value && *s->behind_value && learn_tags(s, r, ends);
+           sp_probe_tag(s->after_value, next, n_value) &&
+           sp_probe_tag(s->before_text, text + c->after_key[0], c->value[0] - c->after_key[0]) &&
+           sp_probe_tag(s->before_value, text + c->after_key[2], c->value[2] - c->after_key[2]) &&
+           learn_whitespace(s->value_lead, text, c->value[0], true) &&
+           learn_whitespace(s->value_tail, next, n_next, false) && *s->before_key &&
+           *s->before_text && *s->before_value && *s->after_value && learn_tags(s, r, ends);
 }
 
 static bool learn_harmony(struct sp_tool_call_format *s, const struct rendering *r)
@@ -373,7 +376,7 @@ static void check_piece(void *context, const struct sp_chat_part *piece)
     sp_json_free(arguments);
 }
 
-/* Reads the rendering back. */
+/* Parses the rendering with the learned format and compares. */
 static enum sp_status check(bool *right, const struct sp_tool_call_format *s,
                             const struct rendering *r, struct sp_err *err)
 {
@@ -449,7 +452,7 @@ enum sp_status sp_chat_learn_calls(struct sp_chat_format *out, const struct sp_t
 {
     enum sp_status st;
 
-    /* Objects and an empty content first, as the servers of other programs give them. */
+    /* objects and empty content first, as the servers of other programs send them */
     for (unsigned i = 0; i < 8 && out->calls.form == SP_TOOL_CALL_UNKNOWN; i++) {
         const struct sp_probe probe = {
             .answer = SP_PROBE_CALLS,

@@ -1,17 +1,17 @@
-/* The marks of thoughts, from what a template writes around one; else from what it asks the model
- * to go on behind, or looks for in earlier answers. */
+/* Learns the tags of reasoning from the text that a template writes around it; otherwise from the
+ * prompt's end, or from what the template removes from earlier answers. */
 #include "runtime/chat/chat_learn_reasoning.h"
 #include "runtime/chat/chat_probe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The texts around a thought. */
+/* The renderings with and without reasoning. */
 struct around {
     char *thinking, *plain, *asked; /* renderings; plain and asked may be NULL */
 };
 
-/* Where the mark begins that ends the text, blanks behind it aside: <mark> or [mark]. */
+/* The beginning of the tag, <tag> or [tag], that ends the text, ignoring whitespace after it. */
 static size_t last_tag(const char *text, size_t size)
 {
     size_t end = sp_trim_whitespace(text, size), at = end;
@@ -23,7 +23,7 @@ static size_t last_tag(const char *text, size_t size)
     return at > 0 ? at - 1 : size;
 }
 
-/* The length of the mark that begins the text: <mark>, [mark], or all of it. */
+/* The length of the tag that begins the text: <tag>, [tag], or all of it. */
 static size_t first_tag(const char *text, size_t size)
 {
     char close = *text == '<' ? '>' : *text == '[' ? ']' : '\0';
@@ -32,8 +32,8 @@ static size_t first_tag(const char *text, size_t size)
     return end ? (size_t)(end - text) + 1 : size;
 }
 
-/* What opens the thought: all that the answer without one lacks. Where that has an empty thought
- * itself, or a mark of its content, the last mark. */
+/* Learns the opening tag: everything that the answer without reasoning lacks. If that answer has
+ * empty reasoning itself, or a tag around its content, the last tag. */
 static bool learn_open(struct sp_chat_format *out, const struct around *a, size_t reasoning)
 {
     size_t same = 0, n_plain = a->plain ? strlen(a->plain) : 0, from;
@@ -87,7 +87,7 @@ static enum sp_status try_one(struct sp_chat_format *out, const struct sp_templa
     probe.answer = SP_PROBE_NONE;
     if ((st = sp_probe_render(&around.asked, t, &probe, false, err))) goto done;
     if (!learn_from(out, &around)) forget(out);
-    /* Parts that a template knows nothing of may be printed as they are. */
+    /* a template may print content parts that it does not know as they are */
     end = strlen(out->reasoning_open);
     if (answer == SP_PROBE_REASONING_PARTS && end > 0 &&
         strchr(">]", out->reasoning_open[end - 1]) == NULL) {
@@ -100,7 +100,7 @@ done:
     return st;
 }
 
-/* Where the model is not to think, its turn may begin with an empty thought. */
+/* With reasoning switched off, the prompt may end with empty reasoning. */
 static enum sp_status learn_from_empty(struct sp_chat_format *out, const struct sp_template *t,
                                        struct sp_err *err)
 {
@@ -147,7 +147,7 @@ enum sp_status sp_chat_learn_reasoning(struct sp_chat_format *out, const struct 
     }
     if ((st = learn_from_empty(out, t, err)) || *out->reasoning_close) return st;
     text = sp_template_text(t, &size);
-    if (strstr(text, "</think>") != NULL) { /* it drops thoughts, or asks for one */
+    if (strstr(text, "</think>") != NULL) { /* the template removes reasoning or asks for it */
         strcpy(out->reasoning_open, "<think>");
         strcpy(out->reasoning_close, "</think>");
     }

@@ -1,4 +1,5 @@
-/* The parser of answers, a machine of four states; what it holds is what it cannot tell yet. */
+/* The parser of answers: a state machine with four states, which holds back text that is not
+ * decided yet. */
 #include "runtime/chat/chat_parser.h"
 #include "runtime/chat/chat_harmony.h"
 #include "runtime/chat/chat_pending.h"
@@ -6,26 +7,27 @@
 
 #include <stdio.h>
 
-enum state { CONTENT, THOUGHT, CALL, BEHIND_CALL };
+enum state { CONTENT, THOUGHT, CALL, AFTER_CALL };
 
 struct sp_chat_parser {
     struct sp_chat_parser_options reading;
     const struct sp_chat_format *format;
-    char first_open[2 * SP_TAG_SIZE]; /* of the first call, with the mark of all calls */
+    char
+        first_open[2 * SP_TAG_SIZE]; /* opening tag of the first call, after the tag of all calls */
     struct sp_chat_pending stream;
     struct sp_chat_harmony harmony;
     struct sp_tool_call call;
     enum state state;
-    size_t n_open; /* CALL: bytes of the open mark, and of blanks before it */
-    bool bare;     /* CALL: it has none, and an answer begins */
-    bool said;     /* content stands behind the last thought or call: no thought begins there */
+    size_t n_open; /* CALL: bytes of the opening tag and of whitespace before it */
+    bool bare;     /* CALL: there is no tag, at the beginning of an answer */
+    bool said;     /* content followed the last reasoning or call: no reasoning begins there */
     bool called;
-    bool closed; /* BEHIND_CALL: the close mark was there */
-    bool begun;  /* CALL: it was told to have, */
-    size_t told; /* and so many bytes of its arguments */
+    bool closed; /* AFTER_CALL: the closing tag was read */
+    bool begun;  /* CALL: its start was emitted */
+    size_t told; /* CALL: bytes of its arguments that were emitted */
 };
 
-/* What a step came to. */
+/* The result of a step. */
 enum step { WAIT, AGAIN };
 
 static bool reads_calls(const struct sp_chat_parser *p)
@@ -33,8 +35,8 @@ static bool reads_calls(const struct sp_chat_parser *p)
     return p->reading.tools != NULL && p->format->calls.form != SP_TOOL_CALL_UNKNOWN;
 }
 
-/* Objects may stand without a mark where an answer begins: some templates have none, and small
- * models forget theirs. */
+/* Returns true if objects count as calls without a tag at the beginning of an answer: some
+ * templates have no tag, and small models forget theirs. */
 static bool reads_bare(const struct sp_chat_parser *p)
 {
     return reads_calls(p) && p->format->calls.form == SP_TOOL_CALL_OBJECT && !p->said && !p->called;
@@ -76,8 +78,8 @@ void sp_chat_parser_close(struct sp_chat_parser *p)
 struct found {
     enum sp_tag_match match;
     size_t at, len;
-    enum state state; /* that begins there, or for content and thoughts behind it */
-    bool bare;        /* a call without a mark */
+    enum state state; /* state that begins there, or after content and reasoning */
+    bool bare;        /* a call without a tag */
 };
 
 static void look_for(struct found *found, const char *tag, enum state state,
@@ -91,8 +93,8 @@ static void look_for(struct found *found, const char *tag, enum state state,
     *found = f;
 }
 
-/* A thought begins an answer, or follows a call: elsewhere its marks are spoken of. The end of one
- * that never began is an empty one. */
+/* Looks for reasoning, which begins an answer or follows a call; elsewhere its tags are quoted
+ * text. A closing tag without an opening one ends empty reasoning. */
 static void look_for_reasoning(struct found *found, const struct sp_chat_parser *p)
 {
     const char *const tags[] = {p->format->reasoning_open, p->format->reasoning_close};
@@ -174,7 +176,7 @@ static enum step read_reasoning(struct sp_chat_parser *p, bool final)
 /* ---- calls ------------------------------------------------------------------------------------
  */
 
-/* What began like a call is content: its mark, which is not looked at again. */
+/* Text that began like a call is content; its tag is not examined again. */
 static enum step give_up_call(struct sp_chat_parser *p)
 {
     sp_chat_pending_emit(&p->stream, SP_CHAT_CONTENT, p->n_open);
@@ -183,8 +185,8 @@ static enum step give_up_call(struct sp_chat_parser *p)
     return AGAIN;
 }
 
-/* Tells what is new of a call that is sure to be one. */
-static enum sp_status tell_begun(struct sp_chat_parser *p, const struct sp_tool_call_source *source,
+/* Emits the new part of a call that is certain to be one. */
+static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_call_source *source,
                                  struct sp_err *err)
 {
     struct sp_chat_part piece = {.kind = SP_CHAT_TOOL_CALL_START, .text = ""};
@@ -225,13 +227,13 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
     enum sp_status st;
     size_t used;
 
-    if ((st = tell_begun(p, &source, err)) ||
+    if ((st = emit_start(p, &source, err)) ||
         (st = sp_tool_call_read(&read, &p->call, &used, &source, err))) {
         return st;
     }
     *step = read == SP_VALUE_MORE || p->begun ? WAIT : AGAIN;
     if (read == SP_VALUE_NONE && !p->begun) *step = give_up_call(p);
-    if (read != SP_VALUE_READ) return SP_OK; /* what has begun is cut by the answer's end */
+    if (read != SP_VALUE_READ) return SP_OK; /* the answer ended inside the call */
     *step = AGAIN;
     p->begun = false;
     p->told = 0;
@@ -239,12 +241,12 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
     sp_chat_pending_drop(&p->stream, p->n_open + used);
     p->called = true;
     p->said = p->closed = false;
-    p->state = BEHIND_CALL;
+    p->state = AFTER_CALL;
     return SP_OK;
 }
 
-/* Drops a mark that the text begins with. MAYBE: wait; an answer that ends within the mark behind
- * its last call has no more to say. */
+/* Drops a tag at the beginning of the text. MAYBE: wait for more text; an answer that ends inside
+ * the tag after its last call is complete. */
 static enum sp_tag_match drop_tag(struct sp_chat_parser *p, const char *tag)
 {
     size_t len = p->stream.text.len;
@@ -264,8 +266,8 @@ static bool begins_call(const struct sp_chat_parser *p)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* Another call, the end of a list or of all calls, or something else. */
-static enum step read_behind_call(struct sp_chat_parser *p, bool final)
+/* Reads another call, the end of a list or of all calls, or something else. */
+static enum step read_after_call(struct sp_chat_parser *p, bool final)
 {
     const struct sp_tool_call_format *s = &p->format->calls;
     const char *const closes[] = {p->closed ? "" : s->close, s->all_close};
@@ -315,8 +317,8 @@ static enum sp_status advance(struct sp_chat_parser *p, bool final, struct sp_er
         case CALL:
             st = read_call(&step, p, final, err);
             break;
-        case BEHIND_CALL:
-            step = read_behind_call(p, final);
+        case AFTER_CALL:
+            step = read_after_call(p, final);
             break;
         }
     }

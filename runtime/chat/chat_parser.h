@@ -1,10 +1,10 @@
-/* An answer, read as it comes: content, thoughts, calls of tools.
+/* Parses an answer as it comes into content, reasoning and tool calls.
  *
- * Text goes in by pieces, cut anywhere; what may still become a mark waits. Out come the same
- * texts in the same order, without the marks and the blanks next to them. A call comes out when it
- * is complete; what begins like one and is none comes out as content, mark and all, so that
- * nothing is lost. How the text was cut does not change what comes out, but for where content and
- * thoughts are cut. */
+ * Text arrives in parts that may be divided anywhere; text that may still become a tag is held
+ * back. The parser emits the same text in the same order, without the tags and the whitespace next
+ * to them. A tool call is emitted when it is complete; text that begins like a call but is none is
+ * emitted as content with its tag, so that nothing is lost. The division of the input only affects
+ * where content and reasoning are divided. */
 #ifndef SP_RUNTIME_CHAT_CHAT_PARSER_H
 #define SP_RUNTIME_CHAT_CHAT_PARSER_H
 
@@ -15,10 +15,11 @@ typedef void sp_chat_part_fn(void *context, const struct sp_chat_part *piece);
 
 struct sp_chat_parser_options {
     const struct sp_chat_format *format; /* borrowed while the parser lives */
-    const struct sp_json *tools; /* as an API has them, for the types of arguments; borrowed. NULL:
-                                  * calls are not looked for */
-    bool in_reasoning;           /* the prompt has opened one */
-    bool held; /* what begins like a call is one (answer_grammar.h): it is told as it comes */
+    const struct sp_json *tools; /* tools as in OpenAI's API, for the types of arguments; borrowed.
+                                    NULL: calls are not parsed */
+    bool in_reasoning;           /* the prompt opens the reasoning */
+    bool held; /* a grammar constrains the answer (chat_grammar.h): text that begins like a call is
+                  one, and is emitted as it comes */
     sp_chat_part_fn *piece;
     void *context;
 };
@@ -30,11 +31,11 @@ SP_MUST_CHECK enum sp_status sp_chat_parser_open(struct sp_chat_parser **out,
                                                  struct sp_err *err);
 void sp_chat_parser_close(struct sp_chat_parser *parser); /* NULL is fine */
 
-/* special: what a special token stands for, which counts in marks alone: no content, thought or
- * call shows it. Failures are of memory. */
+/* Feeds text. `special`: the text of a special token, which only counts in tags and is never
+ * emitted. SP_E_NOMEM. */
 SP_MUST_CHECK enum sp_status sp_chat_parser_feed(struct sp_chat_parser *parser, const char *text,
                                                  size_t size, bool special, struct sp_err *err);
-/* The answer ends here. A call that lacks only its closing mark is complete. */
+/* Ends the answer. A call that only lacks its closing tag is complete. */
 SP_MUST_CHECK enum sp_status sp_chat_parser_finish(struct sp_chat_parser *parser,
                                                    struct sp_err *err);
 

@@ -1,27 +1,27 @@
-/* What was read of an answer and not told yet, and the telling of it: for the parsers of answers
- * alone. */
+/* The text of an answer that was read but not emitted, and its emission; for the parsers of
+ * answers alone. */
 #ifndef SP_RUNTIME_CHAT_CHAT_PENDING_H
 #define SP_RUNTIME_CHAT_CHAT_PENDING_H
 
 #include "runtime/chat/tool_call.h"
 #include "runtime/chat/chat_parser.h"
 
-/* Begin with reading set, the rest zero. */
+/* Valid when zeroed except for `options`. */
 struct sp_chat_pending {
     const struct sp_chat_parser_options *reading; /* borrowed */
     struct sp_strbuf text;                        /* owned */
-    struct sp_strbuf special;                     /* parallel: of a special token? owned */
-    bool skip_whitespace;                         /* what comes next stands behind a mark */
+    struct sp_strbuf special; /* [text.len] nonzero: of a special token; owned */
+    bool skip_whitespace;     /* whitespace is skipped, since a tag came before */
 };
 void sp_chat_pending_release(struct sp_chat_pending *stream);
 
 SP_MUST_CHECK enum sp_status sp_chat_pending_add(struct sp_chat_pending *stream, const char *text,
                                                  size_t size, bool special, struct sp_err *err);
-/* Drops the first n bytes; tells them, but for special tokens, as content or a thought. */
+/* Drops the first n bytes, or emits them, special tokens excepted, as content or reasoning. */
 void sp_chat_pending_drop(struct sp_chat_pending *stream, size_t n);
 void sp_chat_pending_emit(struct sp_chat_pending *stream, enum sp_chat_part_kind kind, size_t n);
 void sp_chat_pending_emit_call(struct sp_chat_pending *stream, const struct sp_tool_call *call);
-/* Drops blanks behind a mark; false: there is nothing else yet. */
+/* Drops whitespace after a tag; returns false if there is nothing else yet. */
 bool sp_chat_pending_settle(struct sp_chat_pending *stream);
 
 #endif

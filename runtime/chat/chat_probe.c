@@ -87,7 +87,7 @@ static enum sp_status read_messages(struct sp_json **out, const struct sp_probe 
     return st;
 }
 
-/* Cuts the text down to what follows the last question. */
+/* Reduces the text to what follows the last question. */
 static bool cut_question(char *text)
 {
     char *at = text, *last = NULL;

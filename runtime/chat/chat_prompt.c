@@ -11,8 +11,8 @@
 /* ---- the grammar ------------------------------------------------------------------------------
  */
 
-/* Are tool calls constrained to the schemas of the tools? Where calls cannot be recognised, no
- * answer has several. */
+/* Returns true if tool calls are constrained to the tools' schemas. If calls cannot be recognised,
+ * an answer has at most one. */
 static bool constrains_calls(const struct sp_chat *chat, const struct sp_chat_request *request)
 {
     if (request->tools == NULL) return false;

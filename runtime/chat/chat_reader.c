@@ -15,7 +15,7 @@ struct sp_chat_reader {
     bool in_call;    /* a call was started that is not complete */
     bool is_stopped; /* the callback asked to stop */
     size_t n_tokens, n_placed;
-    struct sp_err failure; /* inside the callback of the parser */
+    struct sp_err failure; /* error inside the parser's callback */
 };
 
 /* The tokens that were counted since the last part belong to the segment of this one. */

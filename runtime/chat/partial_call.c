@@ -1,5 +1,5 @@
-/* The name and the arguments of a call that is still being written. What is held to be a call need
- * not be checked, only found. */
+/* The name and the arguments of a call that is still being written. A grammar guarantees that it
+ * is a call, so its parts are found, not checked. */
 #include "runtime/chat/partial_call.h"
 #include "runtime/chat/tool_call.h"
 
@@ -15,7 +15,7 @@ static void skip_whitespace(struct reading *r)
     r->at += sp_whitespace_run(r->text + r->at, r->size - r->at);
 }
 
-/* A byte behind blanks. */
+/* Skips a byte after whitespace. */
 static bool skip(struct reading *r, char c)
 {
     skip_whitespace(r);
@@ -24,7 +24,7 @@ static bool skip(struct reading *r, char c)
     return true;
 }
 
-/* A string without escapes, to its end: names have none. */
+/* Skips a string without escapes to its end: names have none. */
 static bool skip_string(struct reading *r, size_t *at, size_t *len)
 {
     const char *end;
@@ -38,7 +38,7 @@ static bool skip_string(struct reading *r, size_t *at, size_t *len)
     return memchr(r->text + *at, '\\', *len) == NULL;
 }
 
-/* {"name": "f", "arguments": or {"f": */
+/* Finds {"name": "f", "arguments": or {"f": */
 static bool find_in_object(struct reading *r, struct sp_partial_call *out,
                            const struct sp_tool_call_format *s)
 {
@@ -51,8 +51,8 @@ static bool find_in_object(struct reading *r, struct sp_partial_call *out,
            skip(r, ',') && skip_string(r, &at, &len) && skip(r, ':');
 }
 
-static bool find_behind_name(struct reading *r, struct sp_partial_call *out,
-                             const struct sp_tool_call_format *s)
+static bool find_after_name(struct reading *r, struct sp_partial_call *out,
+                            const struct sp_tool_call_format *s)
 {
     const char *brace = memchr(r->text, '{', r->size);
     size_t at = 0, len = 0;
@@ -77,7 +77,7 @@ bool sp_partial_call_read(struct sp_partial_call *out, const struct sp_tool_call
     size_t end;
 
     if (s->form == SP_TOOL_CALL_OBJECT) named = find_in_object(&r, out, s);
-    if (s->form == SP_TOOL_CALL_NAMED) named = find_behind_name(&r, out, s);
+    if (s->form == SP_TOOL_CALL_NAMED) named = find_after_name(&r, out, s);
     if (!named) return false;
     skip_whitespace(&r);
     if (r.at == r.size || r.text[r.at] != '{') return false;

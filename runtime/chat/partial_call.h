@@ -4,11 +4,11 @@
 
 #include "runtime/chat/tool_call.h"
 
-/* A call that is held to be one, as far as it is there: places in the source's text. Calls that are
- * JSON, the name first. */
+/* The known parts of a call that a grammar guarantees to be one: places in the source's text. Only
+ * for calls that are JSON with the name first. */
 struct sp_partial_call {
     size_t name, n_name;
-    size_t arguments, n_arguments; /* of which something is there; n_arguments: all that is sure */
+    size_t arguments, n_arguments; /* begin and known length of the arguments, if they have begun */
 };
 bool sp_partial_call_read(struct sp_partial_call *out, const struct sp_tool_call_source *source);
 

@@ -54,7 +54,7 @@ static const struct sp_json *member(const struct sp_json *object, const char *le
     return value;
 }
 
-/* Arguments are an object, or one in a string; none are an empty one. */
+/* Appends the arguments: an object, an object in a string, or an empty object if there are none. */
 static enum sp_status append_arguments(enum sp_value_read *read, struct sp_strbuf *out,
                                        const struct sp_json *value, struct sp_err *err)
 {
@@ -134,7 +134,8 @@ static enum sp_status read_object(enum sp_value_read *read, struct sp_tool_call 
 /* ---- a name and its arguments -----------------------------------------------------------------
  */
 
-/* The name up to `behind`, where that is a mark, else up to a bracket. *at: behind both. */
+/* Finds the name up to the tag `after` or, if that is empty, up to a bracket. *at: the place after
+ * both. */
 static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, const char *behind,
                                     const char *text, size_t size)
 {
@@ -197,7 +198,7 @@ static enum sp_status read_python(enum sp_value_read *read, struct sp_tool_call 
 
     if (skip < in->size && in->text[skip] == '[') skip++;
     skip += sp_whitespace_run(in->text + skip, in->size - skip);
-    /* As some write it by the same marks. */
+    /* Some models write a JSON object between the same tags. */
     if (skip < in->size && in->text[skip] == '{') return read_object(read, call, used, in, err);
     *read = find_name(&name, &n_name, &at, "", in->text + skip, in->size - skip);
     if (*read != SP_VALUE_READ) return SP_OK;
@@ -214,7 +215,7 @@ static enum sp_status read_python(enum sp_value_read *read, struct sp_tool_call 
 /* ---- arguments between marks ------------------------------------------------------------------
  */
 
-/* Takes off the blanks that the template writes around a value, a line's end mostly. */
+/* Removes the whitespace that the template writes around a value, usually a line break. */
 static void strip_value(const char **text, size_t *size, const struct sp_tool_call_format *s)
 {
     size_t lead = strlen(s->value_lead), tail = strlen(s->value_tail);
@@ -226,12 +227,12 @@ static void strip_value(const char **text, size_t *size, const struct sp_tool_ca
     if (*size >= tail && memcmp(*text + *size - tail, s->value_tail, tail) == 0) *size -= tail;
 }
 
-/* Where a value ends that begins at `at`: at the next mark, but for one inside of JSON. *len: of
- * the mark there. */
+/* Finds the end of a value that begins at `at`: the next tag that is not inside JSON. *len: the
+ * length of that tag. */
 static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
                                          const struct sp_tool_call_source *in, bool is_text)
 {
-    const char *tag = in->format->behind_value, *text = in->text;
+    const char *tag = in->format->after_value, *text = in->text;
     size_t from = at + sp_whitespace_run(text + at, in->size - at), n = 0;
     enum sp_value_read json = SP_VALUE_NONE;
     enum sp_tag_match match = SP_TAG_NO;
@@ -250,7 +251,7 @@ static enum sp_value_read find_value_end(size_t *end, size_t *len, size_t at,
     return match == SP_TAG_YES ? SP_VALUE_READ : SP_VALUE_MORE;
 }
 
-/* Appends the value between the blanks that the template writes around it. */
+/* Appends the value without the whitespace that the template writes around it. */
 static enum sp_status append_value(struct sp_tool_call *call, const struct sp_tool_call_source *in,
                                    const char *key, const char *value, size_t size, bool is_text,
                                    struct sp_err *err)
@@ -268,7 +269,7 @@ static enum sp_status append_value(struct sp_tool_call *call, const struct sp_to
     return sp_tool_value_typed(&call->arguments, in->tools, call->name.at, key, value, size, err);
 }
 
-/* The argument whose key begins at *at; *at moves behind it. */
+/* Reads the argument whose key begins at *at; *at moves after it. */
 static enum sp_status read_argument(enum sp_value_read *read, struct sp_tool_call *call, size_t *at,
                                     const struct sp_tool_call_source *in, struct sp_err *err)
 {
@@ -305,7 +306,7 @@ static enum sp_status read_argument(enum sp_value_read *read, struct sp_tool_cal
     return st;
 }
 
-/* All arguments, up to the close mark, which must be there unless the answer ends. */
+/* Reads all arguments up to the closing tag, which may only be missing at the end of the answer. */
 static enum sp_status read_arguments(enum sp_value_read *read, struct sp_tool_call *call,
                                      size_t *at, const struct sp_tool_call_source *in,
                                      struct sp_err *err)
@@ -342,7 +343,7 @@ static enum sp_status read_tagged(enum sp_value_read *read, struct sp_tool_call 
     size_t name, n_name, at;
     enum sp_status st;
 
-    *read = find_name(&name, &n_name, &at, in->format->behind_name, in->text, in->size);
+    *read = find_name(&name, &n_name, &at, in->format->after_name, in->text, in->size);
     if (*read != SP_VALUE_READ) return SP_OK;
     if ((st = set_name(call, in->text + name, n_name, err)) ||
         (st = sp_strbuf_append(&call->arguments, "{", 1, err)) ||
@@ -351,7 +352,7 @@ static enum sp_status read_tagged(enum sp_value_read *read, struct sp_tool_call 
         return st;
     }
     *used = at;
-    /* A key that comes twice is no object's. */
+    /* an object with a repeated key is refused */
     if ((st = parse_object(&object, call->arguments.at, call->arguments.len, err))) return st;
     if (object == NULL) *read = SP_VALUE_NONE;
     sp_json_free(object);

@@ -1,4 +1,4 @@
-/* One call of a tool out of an answer's text. */
+/* Parses one tool call of an answer's text. */
 #ifndef SP_RUNTIME_CHAT_TOOL_CALL_H
 #define SP_RUNTIME_CHAT_TOOL_CALL_H
 
@@ -7,32 +7,32 @@
 
 /* Valid when zeroed; both are owned. */
 struct sp_tool_call {
-    struct sp_strbuf name;      /* and a NUL */
+    struct sp_strbuf name;      /* the function's name and a NUL */
     struct sp_strbuf arguments; /* a JSON object */
 };
 void sp_tool_call_release(struct sp_tool_call *call);
 
-/* What a call is read from: the text behind its open mark. */
+/* The source of a call: the text after its opening tag. */
 struct sp_tool_call_source {
     const struct sp_tool_call_format *format;
     const struct sp_json *tools;
     const char *text;
     size_t size;
-    bool final; /* nothing follows */
-    bool bare;  /* nothing marks it: it must be of one of the tools, and have arguments */
+    bool final; /* the answer has ended */
+    bool bare;  /* there is no tag: the call must name one of the tools and have arguments */
 };
 
-/* *call is replaced; *used: bytes up to its close mark, not included. MORE: as the text stands, it
- * may become one. */
+/* Parses a call into *call, which is replaced. *used: the bytes up to its closing tag, not
+ * included. SP_VALUE_MORE: with more text it may become a call. */
 SP_MUST_CHECK enum sp_status sp_tool_call_read(enum sp_value_read *read, struct sp_tool_call *call,
                                                size_t *used,
                                                const struct sp_tool_call_source *source,
                                                struct sp_err *err);
 
-/* Can it be the name of a function? */
+/* Returns true if `name` can be the name of a function. */
 bool sp_tool_call_name_possible(const char *name, size_t size);
 
-/* May several calls stand between one pair of marks? */
+/* Returns true if several calls may stand between one pair of tags. */
 bool sp_tool_call_is_list(const struct sp_tool_call_format *format);
 
 #endif

@@ -67,8 +67,8 @@ struct reading {
     size_t size, at;
     const struct sp_value_notation *notation;
     struct sp_strbuf *out;
-    size_t begin;           /* of what is appended to `out` */
-    char opened[MAX_DEPTH]; /* brackets of the text; the first '(' has pairs */
+    size_t begin;           /* beginning of the value in `out` */
+    char opened[MAX_DEPTH]; /* open brackets of the text; the first '(' has pairs */
     size_t depth;
     struct sp_err *err;
 };
@@ -90,7 +90,7 @@ static bool wants_key(const struct reading *r)
     return (r->opened[r->depth - 1] == '{' || is_pairs(r)) && (last == '{' || last == ',');
 }
 
-/* A text between `quote`s, as it is. */
+/* A string between `quote`s, without escapes. */
 static enum sp_status read_quoted(enum sp_value_read *read, struct reading *r)
 {
     const char *quote = r->notation->quote;
@@ -106,8 +106,8 @@ static enum sp_status read_quoted(enum sp_value_read *read, struct reading *r)
     return SP_OK;
 }
 
-/* What a backslash and the text behind it stand for in Python and JSON, escaped for JSON; *n bytes
- * are used up. */
+/* Appends the character that a backslash and the text after it mean in Python and JSON, escaped
+ * for JSON; *n bytes are used. */
 static enum sp_status append_escape(struct sp_strbuf *out, const char *text, size_t *n,
                                     struct sp_err *err)
 {
@@ -126,7 +126,7 @@ static enum sp_status append_escape(struct sp_strbuf *out, const char *text, siz
     return sp_strbuf_append(out, "\\\\", 2, err) ? SP_E_NOMEM : sp_strbuf_append(out, text, 1, err);
 }
 
-/* A text between ' or ", with escapes. */
+/* A string between ' or ", with escapes. */
 static enum sp_status read_string(enum sp_value_read *read, struct reading *r)
 {
     char quote = r->text[r->at];
@@ -165,7 +165,7 @@ static size_t count_digits(const char *text, size_t size)
     return n;
 }
 
-/* One without an exponent whose whole part 64 bits hold for sure. */
+/* Returns true for a number without an exponent whose integer part 64 bits certainly hold. */
 static bool is_plain_number(const char *text, size_t size)
 {
     enum { SURE_SIZE = 18 };
@@ -177,7 +177,7 @@ static bool is_plain_number(const char *text, size_t size)
            count_digits(text + n + 1, size - n - 1) == size - n - 1;
 }
 
-/* The parser is for the odd ones: a list is read again with every token of it. */
+/* Only unusual numbers need the parser: a list is read again with every token of it. */
 static bool is_number(const char *text, size_t size)
 {
     struct sp_json *json = NULL;
@@ -191,7 +191,8 @@ static bool is_number(const char *text, size_t size)
     return kind == SP_JSON_INT || kind == SP_JSON_DOUBLE;
 }
 
-/* The JSON of a word that is a value, Python's too, as templates print it unawares; NULL: none. */
+/* Returns the JSON of a word that is a value, in Python's spelling too, which some templates
+ * print; NULL: none. */
 static const char *literal(const char *word, size_t size)
 {
     static const char *const words[] = {"true", "false", "null", "True", "False", "None"};
@@ -247,7 +248,7 @@ static enum sp_status close_bracket(enum sp_value_read *read, struct reading *r)
 
     *read = SP_VALUE_NONE;
     if (c != (opened == '{' ? '}' : opened == '[' ? ']' : ')')) return SP_OK;
-    if (last_written(r) == ',') r->out->len--; /* as Python has it */
+    if (last_written(r) == ',') r->out->len--; /* a trailing comma, as in Python */
     r->depth--;
     *read = SP_VALUE_READ;
     return sp_strbuf_append(r->out, object ? "}" : "]", 1, r->err);

@@ -63,11 +63,11 @@ static const struct sp_chat_format hermes = {THINK,
                                             {.form = SP_TOOL_CALL_TAGGED,
                                              .open = "<tool_call>\n<function=",
                                              .close = "</function>\n</tool_call>",
-                                             .behind_name = ">",
+                                             .after_name = ">",
                                              .before_key = "<parameter=",
                                              .before_text = ">",
                                              .before_value = ">",
-                                             .behind_value = "</parameter>",
+                                             .after_value = "</parameter>",
                                              .value_lead = "\n",
                                              .value_tail = "\n"}},
                                    glm = {THINK,
@@ -77,7 +77,7 @@ static const struct sp_chat_format hermes = {THINK,
                                            .before_key = "<arg_key>",
                                            .before_text = "</arg_key>\n<arg_value>",
                                            .before_value = "</arg_key>\n<arg_value>",
-                                           .behind_value = "</arg_value>"}},
+                                           .after_value = "</arg_value>"}},
                                    gemma = {"",
                                             "",
                                             {.form = SP_TOOL_CALL_BARE,
@@ -326,7 +326,7 @@ static void a_form_or_calls(void **state)
 /* Where a text or a string ends: chance would not find it. */
 static size_t find_ends(const char *ends[8], const struct sp_chat_format *s)
 {
-    const char *const all[] = {"\"",          s->reasoning_close, s->calls.behind_value,
+    const char *const all[] = {"\"",          s->reasoning_close, s->calls.after_value,
                                s->calls.open, s->calls.all_open,  s->calls.quote};
     size_t n = 0;
 
