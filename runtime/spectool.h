@@ -173,9 +173,7 @@ SP_API void sp_session_close(struct sp_session *session);
 
 /* The number of tokens in the caches. [session] */
 SP_API size_t sp_session_n_cached(const struct sp_session *session);
-/* The number of tokens at the beginning of a prompt that the target's caches hold already.
- * [session]
- */
+/* The number of tokens at the beginning of a prompt that the target's caches hold. [session] */
 SP_API size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt,
                                       size_t n);
 
@@ -302,7 +300,8 @@ struct sp_request {
     const uint32_t *special_ids; /* [n_special_ids] special tokens that `special` receives */
     size_t n_special_ids;
     /* The first argument of the callbacks, each of which may be NULL. A callback that returns a
-     * number other than 0 cancels the answer; no callback is called after it. */
+     * number other than 0 ends the answer with SP_STOP_CANCELLED, or with SP_E_CHECK "interrupted"
+     * while the prompt is read. No callback is called after it. */
     void *context;
     int (*prompt_progress)(void *context, size_t done, size_t total);
     /* The caches hold the prompt; n_reused of its tokens were in them before. The callback may save

@@ -9,9 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint32_t sp_byte_level_char(uint8_t byte); /* < 0x180 */
-int sp_byte_level_byte(uint32_t c);        /* -1: not in the alphabet */
-
 /* Writes the bytes that `text` spells to out[len] and their number to *n; false, with out
  * undefined, when a character is not in the alphabet. out may be text. */
 bool sp_byte_level_decode(char *out, size_t *n, const char *text, size_t len);

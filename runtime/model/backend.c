@@ -35,7 +35,8 @@ size_t sp_matrix_ld(size_t rows)
     return sp_round_up(rows, 64);
 }
 
-struct sp_matrix sp_matrix_at(const struct sp_matrix *stack, size_t i)
+/* Matrix i of a stack of matrices of one shape (experts), whose panels are contiguous. */
+static struct sp_matrix matrix_at(const struct sp_matrix *stack, size_t i)
 {
     struct sp_matrix w = *stack;
 
@@ -121,7 +122,7 @@ static size_t rows_of(const struct sp_matrix *w, size_t first, size_t n_panels)
 static void multiply_panels(const struct job *job, const struct sp_row_group *g,
                             const struct sp_product *p, size_t first, size_t n_panels)
 {
-    struct sp_matrix w = sp_matrix_at(p->w, g->matrix);
+    struct sp_matrix w = matrix_at(p->w, g->matrix);
     size_t begin = first * SP_PANEL_ROWS;
     size_t len = rows_of(&w, first, n_panels);
     float *y = p->y + g->to * p->ldy + begin;

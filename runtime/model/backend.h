@@ -45,9 +45,6 @@ struct sp_matrix {
     const uint8_t *panels; /* mapped, borrowed from the pack */
 };
 
-/* Matrix i of a stack of matrices of one shape (experts), whose panels are contiguous. */
-struct sp_matrix sp_matrix_at(const struct sp_matrix *stack, size_t i);
-
 /* Leading dimension of a buffer for a product with `rows` output rows. */
 size_t sp_matrix_ld(size_t rows);
 

@@ -98,11 +98,6 @@ static enum sp_status quote(struct sp_builder *b, struct sp_value text, bool asc
     return sp_build(b, &quotation, 1);
 }
 
-enum sp_status sp_go_quote(struct sp_builder *b, struct sp_value text, bool ascii)
-{
-    return quote(b, text, ascii, '"');
-}
-
 static enum sp_status print_hex(struct sp_builder *b, struct sp_value v, const struct verb *f)
 {
     static const char lower[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
@@ -159,7 +154,7 @@ static enum sp_status print_text(struct sp_builder *b, struct sp_value v, const 
             (st = sp_build(&quoted, "`", 1))) {
             return st;
         }
-    } else if ((st = sp_go_quote(&quoted, v, f->plus))) {
+    } else if ((st = quote(&quoted, v, f->plus, '"'))) {
         return st;
     }
     return pad(b, f, quoted.at, quoted.len);

@@ -15,6 +15,5 @@ SP_MUST_CHECK enum sp_status sp_go_print(struct sp_builder *b, const struct sp_v
 SP_MUST_CHECK enum sp_status sp_go_printf(struct sp_builder *b, struct sp_value format,
                                           const struct sp_value *arg, size_t n);
 SP_MUST_CHECK enum sp_status sp_go_build_json_float(struct sp_builder *b, double v);
-SP_MUST_CHECK enum sp_status sp_go_quote(struct sp_builder *b, struct sp_value text, bool ascii);
 
 #endif

@@ -1,5 +1,4 @@
 /* The parser of Jinja's statements, and the compilation of a template. */
-#include "runtime/template/jinja_parse.h"
 #include "runtime/template/jinja_lex.h"
 #include "runtime/template/jinja_parse_expr.h"
 #include "runtime/template/jinja_tree.h"
@@ -285,7 +284,7 @@ static enum sp_status parse_body(struct sp_jinja_parser *p, struct sp_jinja_node
     return SP_OK;
 }
 
-enum sp_status sp_jinja_parse(struct sp_jinja_node **body, struct sp_jinja_parser *p)
+static enum sp_status parse(struct sp_jinja_node **body, struct sp_jinja_parser *p)
 {
     enum sp_status st = parse_body(p, body);
 
@@ -341,7 +340,9 @@ static enum sp_status check_at(const struct sp_jinja_node *node, bool branch, un
     return st;
 }
 
-enum sp_status sp_jinja_check_names(const struct sp_jinja_node *body, struct sp_err *err)
+/* Refuses unknown filters and tests wherever they are certainly reached; like Jinja2, it accepts
+ * them in the branch of an if until that branch runs. */
+static enum sp_status check_names(const struct sp_jinja_node *body, struct sp_err *err)
 {
     return check_list(body, false, 0, err);
 }
@@ -364,8 +365,8 @@ enum sp_status sp_jinja_compile(struct sp_jinja **out, const char *text, size_t 
     if ((st = sp_jinja_lex(&tokens, &n, text, size, &jinja->heap))) goto done;
     parser.heap = &jinja->heap;
     parser.at = tokens;
-    if ((st = sp_jinja_parse(&jinja->body, &parser))) goto done;
-    if ((st = sp_jinja_check_names(jinja->body, err))) goto done;
+    if ((st = parse(&jinja->body, &parser))) goto done;
+    if ((st = check_names(jinja->body, err))) goto done;
     jinja->heap.err = NULL;
     *out = jinja;
     jinja = NULL; /* *out owns it now */

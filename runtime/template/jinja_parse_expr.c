@@ -50,14 +50,14 @@ enum sp_status sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token to
     return SP_OK;
 }
 
-bool sp_jinja_at_name(const struct sp_jinja_parser *p, const char *name)
+static bool is_at_name(const struct sp_jinja_parser *p, const char *name)
 {
     return p->at->token == SP_T_NAME && sp_text_is(p->at->value, name);
 }
 
 bool sp_jinja_skip_name(struct sp_jinja_parser *p, const char *name)
 {
-    if (!sp_jinja_at_name(p, name)) return false;
+    if (!is_at_name(p, name)) return false;
     p->at++;
     return true;
 }
@@ -171,8 +171,7 @@ static bool begins_operand(const struct sp_jinja_parser *p)
 {
     switch (p->at->token) {
     case SP_T_NAME:
-        return !sp_jinja_at_name(p, "else") && !sp_jinja_at_name(p, "or") &&
-               !sp_jinja_at_name(p, "and");
+        return !is_at_name(p, "else") && !is_at_name(p, "or") && !is_at_name(p, "and");
     case SP_T_STRING:
     case SP_T_INT:
     case SP_T_FLOAT:
@@ -188,6 +187,8 @@ static bool begins_operand(const struct sp_jinja_parser *p)
 static enum sp_status parse_primary(struct sp_jinja_parser *p, struct sp_jinja_node **out,
                                     bool with_fields);
 
+static enum sp_status parse_postfix(struct sp_jinja_parser *p, struct sp_jinja_node **at);
+
 static enum sp_status parse_test(struct sp_jinja_parser *p, struct sp_jinja_node **at)
 {
     enum sp_status st;
@@ -201,10 +202,10 @@ static enum sp_status parse_test(struct sp_jinja_parser *p, struct sp_jinja_node
     if (p->at->token == SP_T_LPAREN) {
         if ((st = parse_args(p, &node->list))) return st;
     } else if (begins_operand(p)) {
-        if (sp_jinja_at_name(p, "is")) return unexpected(p, "one test, not a chain of them");
+        if (is_at_name(p, "is")) return unexpected(p, "one test, not a chain of them");
         if ((st = sp_jinja_new_node(p, &arg, SP_J_ARG))) return st;
         if ((st = parse_primary(p, &arg->a, false))) return st;
-        if ((st = sp_jinja_parse_postfix(p, &arg->a))) return st;
+        if ((st = parse_postfix(p, &arg->a))) return st;
         node->list = arg;
     }
     *at = node;
@@ -257,7 +258,8 @@ static enum sp_status parse_subscript(struct sp_jinja_parser *p, struct sp_jinja
     return sp_jinja_expect(p, SP_T_RBRACKET);
 }
 
-enum sp_status sp_jinja_parse_postfix(struct sp_jinja_parser *p, struct sp_jinja_node **at)
+/* Parses the fields, subscripts and calls after an operand. */
+static enum sp_status parse_postfix(struct sp_jinja_parser *p, struct sp_jinja_node **at)
 {
     enum sp_status st = SP_OK;
     struct sp_jinja_node *index;
@@ -424,7 +426,7 @@ static enum sp_status parse_unary(struct sp_jinja_parser *p, struct sp_jinja_nod
     } else if ((st = parse_primary(p, out, false))) {
         return st;
     }
-    st = sp_jinja_parse_postfix(p, out);
+    st = parse_postfix(p, out);
     if (!st && with_filter) st = parse_filters_and_tests(p, out);
     p->depth--;
     return st;
@@ -492,8 +494,7 @@ static uint8_t take_comparison(struct sp_jinja_parser *p)
 {
     if (p->at->token >= SP_T_EQ && p->at->token <= SP_T_LE) return p->at++->token;
     if (sp_jinja_skip_name(p, "in")) return SP_T_IN;
-    if (sp_jinja_at_name(p, "not") && p->at[1].token == SP_T_NAME &&
-        sp_text_is(p->at[1].value, "in")) {
+    if (is_at_name(p, "not") && p->at[1].token == SP_T_NAME && sp_text_is(p->at[1].value, "in")) {
         p->at += 2;
         return SP_T_NOT_IN;
     }
@@ -547,7 +548,9 @@ static enum sp_status parse_and(struct sp_jinja_parser *p, struct sp_jinja_node 
     return st;
 }
 
-enum sp_status sp_jinja_parse_plain(struct sp_jinja_parser *p, struct sp_jinja_node **out)
+/* Parses an expression without `a if b else c`: the iterated value of a for, whose own `if`
+ * follows. */
+static enum sp_status parse_plain(struct sp_jinja_parser *p, struct sp_jinja_node **out)
 {
     enum sp_status st = sp_jinja_enter(p);
     struct sp_jinja_node *right;
@@ -567,11 +570,11 @@ enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p, struct sp_ji
     struct sp_jinja_node *node;
 
     if ((st = sp_jinja_enter(p))) return st;
-    st = sp_jinja_parse_plain(p, out);
+    st = parse_plain(p, out);
     while (!st && sp_jinja_skip_name(p, "if")) {
         if ((st = sp_jinja_new_node(p, &node, SP_J_COND))) return st;
         node->b = *out;
-        if ((st = sp_jinja_parse_plain(p, &node->a))) return st;
+        if ((st = parse_plain(p, &node->a))) return st;
         if (sp_jinja_skip_name(p, "else")) st = sp_jinja_parse_expression(p, &node->c);
         *out = node;
     }
@@ -589,7 +592,7 @@ static bool tuple_ends(const struct sp_jinja_parser *p, const char *stop)
     case SP_T_END:
         return true;
     default:
-        return stop != NULL && sp_jinja_at_name(p, stop);
+        return stop != NULL && is_at_name(p, stop);
     }
 }
 
@@ -599,13 +602,13 @@ enum sp_status sp_jinja_parse_tuple(struct sp_jinja_parser *p, struct sp_jinja_n
     enum sp_status st;
     struct sp_jinja_node *tuple, *item, **end;
 
-    st = with_if ? sp_jinja_parse_expression(p, out) : sp_jinja_parse_plain(p, out);
+    st = with_if ? sp_jinja_parse_expression(p, out) : parse_plain(p, out);
     if (st || p->at->token != SP_T_COMMA) return st;
     if ((st = sp_jinja_new_node(p, &tuple, SP_J_TUPLE))) return st;
     tuple->list = *out;
     end = &(*out)->next;
     while (sp_jinja_skip(p, SP_T_COMMA) && !tuple_ends(p, stop)) {
-        st = with_if ? sp_jinja_parse_expression(p, &item) : sp_jinja_parse_plain(p, &item);
+        st = with_if ? sp_jinja_parse_expression(p, &item) : parse_plain(p, &item);
         if (st) return st;
         *end = item;
         end = &item->next;

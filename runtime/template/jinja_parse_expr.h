@@ -17,17 +17,12 @@ struct sp_jinja_parser {
 SP_MUST_CHECK enum sp_status sp_jinja_new_node(struct sp_jinja_parser *p,
                                                struct sp_jinja_node **out, enum sp_jinja_kind kind);
 SP_MUST_CHECK enum sp_status sp_jinja_expect(struct sp_jinja_parser *p, enum sp_jinja_token token);
-bool sp_jinja_at_name(const struct sp_jinja_parser *p, const char *name);
 bool sp_jinja_skip_name(struct sp_jinja_parser *p, const char *name);
 bool sp_jinja_skip(struct sp_jinja_parser *p, enum sp_jinja_token token);
 SP_MUST_CHECK enum sp_status sp_jinja_enter(struct sp_jinja_parser *p);
 
 SP_MUST_CHECK enum sp_status sp_jinja_parse_expression(struct sp_jinja_parser *p,
                                                        struct sp_jinja_node **out);
-/* Parses an expression without `a if b else c`: the iterated value of a for, whose own `if`
- * follows. */
-SP_MUST_CHECK enum sp_status sp_jinja_parse_plain(struct sp_jinja_parser *p,
-                                                  struct sp_jinja_node **out);
 /* Parses one expression, or several separated by commas as a tuple. `stop`: a name that ends it,
  * or NULL. */
 SP_MUST_CHECK enum sp_status sp_jinja_parse_tuple(struct sp_jinja_parser *p,
@@ -41,8 +36,5 @@ SP_MUST_CHECK enum sp_status sp_jinja_parse_target(struct sp_jinja_parser *p,
 SP_MUST_CHECK enum sp_status sp_jinja_parse_filters(struct sp_jinja_parser *p,
                                                     struct sp_jinja_node **out,
                                                     struct sp_jinja_node *input, bool at_name);
-/* Parse `(a, b=1)`, the arguments of a call, as a list of SP_J_ARG; or a postfix of `callee`. */
-SP_MUST_CHECK enum sp_status sp_jinja_parse_postfix(struct sp_jinja_parser *p,
-                                                    struct sp_jinja_node **at);
 
 #endif
