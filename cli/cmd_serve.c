@@ -82,8 +82,8 @@ static const struct sp_opt opts[] = {
 struct guard {
     struct sp_serve_queue *queue;
     sigset_t signals;
-    atomic_bool serves; /* the server is running; before, a signal ends the program at once */
-    atomic_bool ended;  /* the server has ended: a signal only ends the waiting thread */
+    atomic_bool serving; /* the server is running; before, a signal ends the program at once */
+    atomic_bool ended;   /* the server has ended: a signal only ends the waiting thread */
     pthread_t thread;
     bool watches;
 };
@@ -110,7 +110,7 @@ static void *wait_for_signal(void *context)
     int number;
 
     if (sigwait(&g->signals, &number) || atomic_load(&g->ended)) return NULL;
-    if (atomic_load(&g->serves)) {
+    if (atomic_load(&g->serving)) {
         sp_serve_queue_stop(g->queue);
         if (sigwait(&g->signals, &number) || atomic_load(&g->ended)) return NULL;
     }
@@ -223,7 +223,7 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct options *o
     enum sp_status st;
 
     if ((st = sp_http_open(&http, &http_options, err))) return st;
-    atomic_store(&guard->serves, true);
+    atomic_store(&guard->serving, true);
     announce(s, o, http);
     while (n + 1 < (size_t)o->sessions && pthread_create(&threads[n], NULL, answer_jobs, s) == 0)
         n++;

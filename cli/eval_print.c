@@ -15,7 +15,7 @@ static double share(size_t part, size_t all)
     return all ? (double)part / (double)all : 0;
 }
 
-/* ---- for people -------------------------------------------------------------------------------
+/* ---- as text ----------------------------------------------------------------------------------
  */
 
 static void print_text(const struct sp_eval *e)
@@ -74,7 +74,7 @@ void sp_eval_print(const struct sp_eval *e)
     if (e->draft) print_trial(e);
 }
 
-/* ---- for programs -----------------------------------------------------------------------------
+/* ---- as JSON ----------------------------------------------------------------------------------
  */
 
 static void estimate(struct sp_json_out *out, const char *name, const char *error_name,

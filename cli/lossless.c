@@ -95,7 +95,7 @@ static enum sp_status compare(const struct sp_result *plain, const struct sp_res
     return SP_OK;
 }
 
-/* ---- several at the same time -----------------------------------------------------------------
+/* ---- concurrent sessions ----------------------------------------------------------------------
  */
 
 /* A session with a thread of its own; every second one, starting with the first, drafts. */

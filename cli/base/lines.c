@@ -12,7 +12,7 @@
 enum { CHUNK = 64 << 10, POLL_MS = 200 };
 
 struct lines {
-    bool (*enough)(void *context);
+    bool (*stop)(void *context);
     void *context;
     char *text;       /* [at..at + len] bytes that were read and not passed on yet; owned */
     size_t at, len;   /* bytes */
@@ -21,18 +21,18 @@ struct lines {
     bool ended;
 };
 
-static bool has_enough(const struct lines *l)
+static bool should_stop(const struct lines *l)
 {
-    return l->enough != NULL && l->enough(l->context);
+    return l->stop != NULL && l->stop(l->context);
 }
 
-/* Waits until there is input or enough() returns true. */
+/* Waits until there is input or stop() returns true. */
 static enum sp_status wait_for_input(struct lines *l, struct sp_err *err)
 {
     struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN}, {.fd = STDOUT_FILENO}};
 
-    while (!has_enough(l)) {
-        if (poll(fds, 2, l->enough ? POLL_MS : -1) < 0) {
+    while (!should_stop(l)) {
+        if (poll(fds, 2, l->stop ? POLL_MS : -1) < 0) {
             if (errno == EINTR) continue;
             return sp_fail(err, SP_E_IO, "standard input: %s", strerror(errno));
         }
@@ -54,7 +54,7 @@ static enum sp_status read_more(struct lines *l, struct sp_err *err)
     if (l->len) memmove(l->text, l->text + l->at, l->len);
     l->at = 0;
     if ((st = sp_grow(&l->text, &l->cap, l->len + CHUNK, 1, err))) return st;
-    if ((st = wait_for_input(l, err)) || has_enough(l)) return st;
+    if ((st = wait_for_input(l, err)) || should_stop(l)) return st;
     n = read(STDIN_FILENO, l->text + l->len, CHUNK);
     if (n < 0 && errno != EINTR && errno != EAGAIN) {
         return sp_fail(err, SP_E_IO, "standard input: %s", strerror(errno));
@@ -64,14 +64,14 @@ static enum sp_status read_more(struct lines *l, struct sp_err *err)
     return SP_OK;
 }
 
-/* *size = the length of the next line with its line end; 0: end of input, or enough() returned
+/* *size = the length of the next line with its line end; 0: end of input, or stop() returned
  * true. */
 static enum sp_status next_line(size_t *size, struct lines *l, struct sp_err *err)
 {
     enum sp_status st;
 
     *size = 0;
-    while (!has_enough(l)) {
+    while (!should_stop(l)) {
         size_t left = l->len - l->n_checked;
         const char *rest = left ? l->text + l->at + l->n_checked : NULL;
         const char *end = left ? memchr(rest, '\n', left) : NULL;
@@ -93,9 +93,9 @@ static bool is_whitespace(char c)
 
 enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *text, size_t size,
                                                    struct sp_err *err),
-                            bool (*enough)(void *context), void *context, struct sp_err *err)
+                            bool (*stop)(void *context), void *context, struct sp_err *err)
 {
-    struct lines l = {.enough = enough, .context = context};
+    struct lines l = {.stop = stop, .context = context};
     enum sp_status st;
     size_t number = 0, size, len;
 

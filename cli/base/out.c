@@ -56,9 +56,9 @@ void sp_progress_begin(struct sp_progress *progress, const char *label)
 static void append_rate(char *line, size_t cap, const struct sp_progress *p, uint64_t done,
                         uint64_t total, double elapsed)
 {
-    static const double enough = 0.1, most = 100 * 3600.0;
+    static const double min_elapsed = 0.1, most = 100 * 3600.0;
     char rate[SP_AMOUNT_TEXT];
-    double speed = elapsed >= enough ? (double)done / elapsed : 0;
+    double speed = elapsed >= min_elapsed ? (double)done / elapsed : 0;
     double left = speed > 0 ? (double)(total - done) / speed : most;
     size_t len = strlen(line);
 
@@ -243,7 +243,7 @@ void sp_signals_clear(void)
 }
 
 /* Ends the program after SIGBUS: returning would repeat the failed read. */
-static void give_up(int number)
+static void end_after_bus_error(int number)
 {
     static const char sentence[] =
         "spectool: a file in use was truncated or can no longer be read\n";
@@ -257,7 +257,7 @@ static void give_up(int number)
 void sp_signals_guard_files(void)
 {
     set_handler(SIGXFSZ, SIG_IGN);
-    set_handler(SIGBUS, give_up);
+    set_handler(SIGBUS, end_after_bus_error);
 }
 
 /* Opens each stream for the wrong direction, so that using it fails as before. */

@@ -24,7 +24,7 @@ static void count_tensors(struct sp_pack_facts *facts, const struct sp_pack *pac
         uint64_t n = 1;
         for (unsigned k = 0; k < t->rank; k++)
             n *= t->shape[k];
-        p->there = true;
+        p->present = true;
         p->n_tensors++;
         p->n_weights += n;
         p->size += t->size;
@@ -137,9 +137,9 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
 
     count_tensors(&facts, pack);
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT && st == SP_OK; part++) {
-        if (facts.parts[part].there) st = read_config(&facts.parts[part], pack, part, err);
+        if (facts.parts[part].present) st = read_config(&facts.parts[part], pack, part, err);
     }
-    if (st == SP_OK && facts.parts[SP_PART_TARGET].there && facts.parts[SP_PART_DRAFT].there) {
+    if (st == SP_OK && facts.parts[SP_PART_TARGET].present && facts.parts[SP_PART_DRAFT].present) {
         st = sp_config_fit_target(&facts.parts[SP_PART_DRAFT].config,
                                   &facts.parts[SP_PART_TARGET].config, err);
     }
@@ -318,7 +318,7 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
     printf("%s: %s, identity %016" PRIx64 "\n", sp_pack_path(pack),
            sp_out_size(size, sp_pack_size(pack)), sp_pack_identity(pack));
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
-        if (!facts->parts[part].there) continue;
+        if (!facts->parts[part].present) continue;
         add_part_rows(&rows, &facts->parts[part], part);
         if (part == SP_PART_TARGET) add_merged_rows(&rows, facts);
         print_rows(part == SP_PART_TARGET ? "Target" : "Draft", &rows);
@@ -326,9 +326,11 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
     add_record_rows(&rows, &facts->records);
     print_rows("Settings", &rows);
     if (template_language(facts) != NULL) {
-        bool own = sp_modelfile_find(&facts->records, SP_MODELFILE_TEMPLATE, NULL) != NULL;
+        bool from_modelfile =
+            sp_modelfile_find(&facts->records, SP_MODELFILE_TEMPLATE, NULL) != NULL;
         printf("\nTemplate\n  %s, of the %s, %s\n", template_language(facts),
-               own ? "Modelfile" : "checkpoint", sp_out_size(size, facts->template_size));
+               from_modelfile ? "Modelfile" : "checkpoint",
+               sp_out_size(size, facts->template_size));
         printf("  reasoning: %s\n", facts->reasoning);
         printf("  tool calls: %s\n", facts->tool_calls);
     } else if (facts->template_error.status) {
@@ -402,7 +404,7 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     sp_json_out_u64(out, "size", sp_pack_size(pack));
     sp_json_out_text(out, "identity", identity);
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
-        if (facts->parts[part].there) part_to_json(out, &facts->parts[part], part);
+        if (facts->parts[part].present) part_to_json(out, &facts->parts[part], part);
     }
     merged_to_json(out, facts);
     sp_json_out_begin(out, "records", '[');

@@ -12,7 +12,7 @@
 
 /* Facts of the target or of the draft. */
 struct sp_part_facts {
-    bool there;
+    bool present;
     struct sp_config config; /* configuration of the model; owned */
     uint64_t n_tensors, n_weights, size;
     uint64_t n_of_type[SP_N_PACKED_DTYPES], size_of_type[SP_N_PACKED_DTYPES];

@@ -61,7 +61,7 @@ static int stop_when_interrupted(void *context, const struct sp_token *token)
     return sp_signals_caught();
 }
 
-/* ---- what to measure ---- */
+/* ---- settings and prompts ---- */
 
 static int compare_depths(const void *left, const void *right)
 {

@@ -18,7 +18,7 @@ enum sp_thinking { SP_THINK_DEFAULT, SP_THINK_ON, SP_THINK_OFF };
 struct sp_turn {
     const char *role; /* static */
     char *content;    /* owned */
-    char *reasoning;  /* system message; owned; NULL: none */
+    char *reasoning;  /* owned; NULL: none */
 };
 
 struct sp_conversation {
@@ -26,7 +26,7 @@ struct sp_conversation {
     struct sp_template *template;     /* owned; NULL: raw */
     struct sp_chat *chat;             /* chat of the template; owned; NULL: raw */
     struct sp_chat_info chat_info;    /* description of the chat */
-    char *system;                     /* owned; NULL: none */
+    char *system;                     /* system message; owned; NULL: none */
     struct sp_turn *turns;
     size_t n_turns, cap_turns;
     size_t n_given; /* number of turns that are MESSAGE records of the file */

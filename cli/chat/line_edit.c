@@ -98,7 +98,7 @@ static int read_character(EditLine *editor, wchar_t *c)
     }
 }
 
-/* ---- what is pasted ---------------------------------------------------------------------------
+/* ---- pasted text -----------------------------------------------------------------------------
  */
 
 /* A terminal sends pasted text between these two sequences. */

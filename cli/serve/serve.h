@@ -33,7 +33,7 @@ struct sp_serve_response {
     const struct sp_serve_request *request;
     struct sp_json_out out;
     struct timespec began;     /* start of the request's first answer, wall clock */
-    uint64_t number;           /* number of the request, from 1 */
+    uint64_t number;           /* number of the request in the order of starting, from 1 */
     size_t answer;             /* index of this answer in its request, from 0 */
     double seconds;            /* time since the request arrived */
     double waited;             /* time from arrival to the start of generation */

@@ -164,27 +164,27 @@ static enum sp_status read_tools(struct sp_serve_request *request, struct sp_err
 
 static enum sp_status read_choice(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *choice = sp_json_get(request->body, "tool_choice");
-    const char *type = sp_json_get_text(choice, "type");
-    struct sp_serve_tool_choice wanted = {.none = false};
+    const struct sp_json *json = sp_json_get(request->body, "tool_choice");
+    const char *type = sp_json_get_text(json, "type");
+    struct sp_serve_tool_choice choice = {.none = false};
     enum sp_status st;
 
-    if ((st = sp_json_get_bool(choice, "disable_parallel_tool_use", &wanted.one, err))) {
+    if ((st = sp_json_get_bool(json, "disable_parallel_tool_use", &choice.one, err))) {
         sp_context(err, "tool_choice");
         return st;
     }
     if (type && strcmp(type, "none") == 0) {
-        wanted.none = true;
+        choice.none = true;
     } else if (type && strcmp(type, "any") == 0) {
-        wanted.must = true;
+        choice.must = true;
     } else if (type && strcmp(type, "tool") == 0) {
-        wanted.must = true;
-        wanted.function = sp_json_get_text(choice, "name");
-        if (wanted.function == NULL) return sp_fail(err, SP_E_INPUT, "tool_choice.name is missing");
-    } else if (choice != NULL && (type == NULL || strcmp(type, "auto") != 0)) {
+        choice.must = true;
+        choice.function = sp_json_get_text(json, "name");
+        if (choice.function == NULL) return sp_fail(err, SP_E_INPUT, "tool_choice.name is missing");
+    } else if (json != NULL && (type == NULL || strcmp(type, "auto") != 0)) {
         return sp_fail(err, SP_E_INPUT, "tool_choice.type: expected auto, any, tool or none");
     }
-    return sp_serve_apply_tool_choice(request, &wanted, err);
+    return sp_serve_apply_tool_choice(request, &choice, err);
 }
 
 /* ---- requests ---------------------------------------------------------------------------------

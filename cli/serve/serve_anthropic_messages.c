@@ -13,7 +13,7 @@ struct turn {
     /* [n_calls] tool_use blocks; the blocks are borrowed, the array is owned */
     const struct sp_json **calls;
     size_t n_calls, cap_calls;
-    bool has_results; /* tool results, which are already written as messages of their own */
+    bool has_results; /* the turn has tool results, which are messages of their own */
 };
 
 /* Appends a text. The assistant's texts are parts of one answer and are joined directly; texts of

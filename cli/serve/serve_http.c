@@ -100,8 +100,8 @@ static void take_body(struct sp_http_connection *c, const char *data, size_t siz
     }
 }
 
-/* Copies output of the handler's stream to libmicrohttpd. The idle timeout applies only while the
- * client receives, not while it waits for output. */
+/* Copies output of the handler's stream to libmicrohttpd. Afterwards the idle timeout starts anew,
+ * so that the time spent waiting for output does not count against the client. */
 static ssize_t read_stream(void *context, uint64_t pos, char *to, size_t size)
 {
     struct sp_http_connection *c = context;

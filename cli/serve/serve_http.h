@@ -64,7 +64,7 @@ sp_http_open(struct sp_http **out, const struct sp_http_options *options, struct
 unsigned sp_http_port(const struct sp_http *http);
 /* Accepts no more connections, gives pending responses a short time to be sent, and closes the
  * server. */
-void sp_http_close(struct sp_http *http); /* NULL is fine */
+void sp_http_close(struct sp_http *http); /* accepts NULL */
 
 /* Returns a header of the request; NULL: absent. Borrowed until the request ends. */
 const char *sp_http_header(const struct sp_http_connection *connection, const char *name);

@@ -340,7 +340,7 @@ static enum sp_status generate(struct answer_run *a, const struct sp_generation 
 
 /* Reports why there is no answer: the server stops, or `err` describes a failure. Nothing is
  * reported to a client that has gone. */
-static void give_up(struct answer_run *a, const struct sp_err *err)
+static void report_failure(struct answer_run *a, const struct sp_err *err)
 {
     if (sp_serve_queue_is_stopped(a->serve->queue)) {
         fail(a, 503, "the server is shutting down");
@@ -389,7 +389,7 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
         describe(&a, &usage);
     }
 done:
-    if (!a.sent) give_up(&a, &err);
+    if (!a.sent) report_failure(&a, &err);
     drop_tokens(&a);
     free(a.tokens);
     sp_chat_reader_close(a.reader);

@@ -113,9 +113,10 @@ static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_
 static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_call_ids *known,
                                     const struct sp_json *message, struct sp_err *err)
 {
-    static const char *const apart[] = {"role",      "content",  "images",     "reasoning_content",
-                                        "reasoning", "thinking", "tool_calls", NULL};
-    static const char *const whose[] = {"tool_call_id", "name", "tool_name", NULL};
+    static const char *const handled[] = {
+        "role",      "content",  "images",     "reasoning_content",
+        "reasoning", "thinking", "tool_calls", NULL};
+    static const char *const call_reference[] = {"tool_call_id", "name", "tool_name", NULL};
     const struct sp_json *reasoning = reasoning_of(message), *calls;
     const char *role = role_of(message);
     struct sp_json_iter it = {0};
@@ -140,7 +141,8 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
     }
     if (tool) sp_serve_write_call_reference(out, known, message);
     while (!st && sp_json_next(message, &it)) {
-        if (it.value == NULL || is_one_of(it.key, apart) || (tool && is_one_of(it.key, whose))) {
+        if (it.value == NULL || is_one_of(it.key, handled) ||
+            (tool && is_one_of(it.key, call_reference))) {
             continue;
         }
         st = sp_json_out_value(out, it.key, it.value, err);
@@ -158,7 +160,7 @@ static void write_turn(struct sp_json_out *out, const char *role, const char *te
 }
 
 /* Writes the file's system message and MESSAGE records. */
-static void write_given(struct sp_json_out *out, const struct sp_conversation *c)
+static void write_file_messages(struct sp_json_out *out, const struct sp_conversation *c)
 {
     for (size_t i = 0; i < c->n_given; i++)
         write_turn(out, c->turns[i].role, c->turns[i].content, strlen(c->turns[i].content));
@@ -176,7 +178,7 @@ static enum sp_status write_messages(struct sp_json_out *out, const struct sp_co
         write_turn(out, "system", c->system, strlen(c->system));
     }
     for (size_t i = 0; i < sp_json_len(from) && !st; i++) {
-        if (i == n_first) write_given(out, c);
+        if (i == n_first) write_file_messages(out, c);
         st = write_message(out, &known, sp_json_at(from, i), err);
         if (st) sp_context(err, "messages[%zu]", i);
     }
@@ -217,7 +219,7 @@ enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
     if ((st = sp_json_draft_begin(&draft, err))) return st;
     sp_json_out_begin(&draft.out, NULL, '[');
     if (n_generated > 0) write_turn(&draft.out, "system", message, n_generated);
-    write_given(&draft.out, conversation);
+    write_file_messages(&draft.out, conversation);
     write_turn(&draft.out, "user", text, size);
     sp_json_out_end(&draft.out, ']');
     return sp_json_draft_end(&request->messages, &draft, SP_OK, err);

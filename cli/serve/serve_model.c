@@ -43,7 +43,7 @@ static enum sp_status read_modelfile(struct sp_serve_model *m, const struct sp_p
     st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &records, &n, err);
     if (st) return st;
     st = sp_modelfile_recreate(&m->modelfile, &size, m->names[0],
-                               m->facts.parts[SP_PART_DRAFT].there ? m->names[0] : NULL,
+                               m->facts.parts[SP_PART_DRAFT].present ? m->names[0] : NULL,
                                records ? records : "", n, err);
     free(records);
     return st;

@@ -245,9 +245,9 @@ static void write_call(struct sp_json_out *out, size_t index, const char *id, co
 /* The contents of a chunk of a stream. */
 struct delta {
     bool first;
-    const struct sp_chat_part
-        *part;      /* part of the answer; NULL: none; for a call: its id and name */
-    bool arguments; /* write the call's arguments instead of its id and name */
+    /* part of the answer; of a call, its id and name; NULL: none */
+    const struct sp_chat_part *part;
+    bool arguments;                 /* write the call's arguments instead of its id and name */
     const struct sp_result *result; /* NULL: the answer has not ended */
 };
 

@@ -90,7 +90,7 @@ static bool has_ended(const struct sp_serve_job *job)
     return !job->is_queued && job->n_running == 0;
 }
 
-static void take_out(struct sp_serve_queue *q, struct sp_serve_job *job)
+static void dequeue(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     struct sp_serve_job **at = &q->first;
 
@@ -105,7 +105,7 @@ static void take_out(struct sp_serve_queue *q, struct sp_serve_job *job)
 
 /* Waits until something has changed or the interval has passed. Returns false if the client has
  * gone. */
-static bool wait_a_while(struct sp_serve_queue *q, struct sp_serve_job *job)
+static bool wait_and_poll(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     struct timespec until;
     double now;
@@ -130,7 +130,7 @@ int sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job)
 
     lock(q);
     while (connected && job->status == 0 && !has_ended(job))
-        connected = wait_a_while(q, job);
+        connected = wait_and_poll(q, job);
     status = job->status;
     unlock(q);
     return status;
@@ -142,7 +142,7 @@ bool sp_serve_queue_wait_end(struct sp_serve_queue *q, struct sp_serve_job *job)
 
     lock(q);
     while (connected && !has_ended(job))
-        connected = wait_a_while(q, job);
+        connected = wait_and_poll(q, job);
     unlock(q);
     return connected;
 }
@@ -154,7 +154,7 @@ long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, cha
 
     lock(q);
     while (connected && job->n_sent == job->out.len && !has_ended(job))
-        connected = wait_a_while(q, job);
+        connected = wait_and_poll(q, job);
     if (connected) {
         n = job->out.len - job->n_sent;
         if (n > size) n = size;
@@ -169,7 +169,7 @@ void sp_serve_queue_leave(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     lock(q);
     job->aborted = true;
-    take_out(q, job);
+    dequeue(q, job);
     while (!has_ended(job))
         pthread_cond_wait(&q->changed, &q->lock);
     unlock(q);
@@ -190,7 +190,7 @@ struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q, size_t *answe
         }
         *answer = job->n_taken++;
         job->n_running++;
-        if (job->n_taken == job->n_answers) take_out(q, job);
+        if (job->n_taken == job->n_answers) dequeue(q, job);
     }
     unlock(q);
     return job;
@@ -243,7 +243,7 @@ bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job 
     first = !job->failed;
     job->failed = true;
     *started = job->status == 200;
-    take_out(q, job);
+    dequeue(q, job);
     unlock_and_signal(q);
     return first;
 }

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* Sets the grammar of the request, which may have only one. */
-static enum sp_status take(struct sp_serve_request *request, struct sp_grammar *grammar,
-                           const char *key, struct sp_err *err)
+static enum sp_status set_grammar(struct sp_serve_request *request, struct sp_grammar *grammar,
+                                  const char *key, struct sp_err *err)
 {
     if (request->grammar == NULL) {
         request->grammar = grammar;
@@ -18,26 +18,26 @@ static enum sp_status take(struct sp_serve_request *request, struct sp_grammar *
     return sp_fail(err, SP_E_INPUT, "%s: the request has another response format already", key);
 }
 
-static enum sp_status take_json(struct sp_serve_request *request, const char *key,
-                                struct sp_err *err)
+static enum sp_status set_json(struct sp_serve_request *request, const char *key,
+                               struct sp_err *err)
 {
     struct sp_grammar *grammar = NULL;
     enum sp_status st = sp_grammar_of_json(&grammar, err);
 
-    return st ? st : take(request, grammar, key, err);
+    return st ? st : set_grammar(request, grammar, key, err);
 }
 
-static enum sp_status take_schema(struct sp_serve_request *request, const struct sp_json *schema,
-                                  const char *key, struct sp_err *err)
+static enum sp_status set_schema(struct sp_serve_request *request, const struct sp_json *schema,
+                                 const char *key, struct sp_err *err)
 {
     struct sp_grammar *grammar = NULL;
     enum sp_status st = sp_response_format_of_schema(&grammar, schema, key, err);
 
-    return st ? st : take(request, grammar, key, err);
+    return st ? st : set_grammar(request, grammar, key, err);
 }
 
-static enum sp_status take_gbnf(struct sp_serve_request *request, const struct sp_json *gbnf,
-                                const char *key, struct sp_err *err)
+static enum sp_status set_gbnf(struct sp_serve_request *request, const struct sp_json *gbnf,
+                               const char *key, struct sp_err *err)
 {
     struct sp_grammar *grammar = NULL;
     size_t len;
@@ -50,7 +50,7 @@ static enum sp_status take_gbnf(struct sp_serve_request *request, const struct s
         sp_context(err, "%s", key);
         return st;
     }
-    return take(request, grammar, key, err);
+    return set_grammar(request, grammar, key, err);
 }
 
 /* The names of a response format's members, for error messages. */
@@ -69,8 +69,8 @@ static enum sp_status read_format(struct sp_serve_request *request, const struct
     if (type && strcmp(type, "text") == 0) return SP_OK;
     if (type && strcmp(type, "json_object") == 0) {
         const struct sp_json *schema = sp_json_get(format, "schema");
-        return schema ? take_schema(request, schema, keys->schema, err)
-                      : take_json(request, keys->format, err);
+        return schema ? set_schema(request, schema, keys->schema, err)
+                      : set_json(request, keys->format, err);
     }
     if (type == NULL || strcmp(type, "json_schema") != 0) {
         return sp_fail(err, SP_E_INPUT, "%s.type: expected text, json_object or json_schema",
@@ -79,7 +79,7 @@ static enum sp_status read_format(struct sp_serve_request *request, const struct
     if (sp_json_get(inner, "schema") == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s is missing", keys->wrapped);
     }
-    return take_schema(request, sp_json_get(inner, "schema"), keys->wrapped, err);
+    return set_schema(request, sp_json_get(inner, "schema"), keys->wrapped, err);
 }
 
 enum sp_status sp_serve_responses_read_response_format(struct sp_serve_request *request,
@@ -106,10 +106,10 @@ enum sp_status sp_serve_openai_read_response_format(struct sp_serve_request *req
         (st = read_format(request, format, sp_json_get(format, "json_schema"), &keys, err))) {
         return st;
     }
-    if (gbnf && (st = take_gbnf(request, gbnf, "grammar", err))) return st;
+    if (gbnf && (st = set_gbnf(request, gbnf, "grammar", err))) return st;
     if (schema == NULL) return SP_OK;
     if (sp_json_kind(schema) == SP_JSON_OBJECT && sp_json_len(schema) == 0) return SP_OK;
-    return take_schema(request, schema, "json_schema", err);
+    return set_schema(request, schema, "json_schema", err);
 }
 
 enum sp_status sp_serve_ollama_read_response_format(struct sp_serve_request *request,
@@ -122,7 +122,7 @@ enum sp_status sp_serve_ollama_read_response_format(struct sp_serve_request *req
 
     if (format == NULL || (text && *text == '\0')) return SP_OK;
     if ((st = sp_response_format_of_json(&grammar, format, err))) return st;
-    return take(request, grammar, "format", err);
+    return set_grammar(request, grammar, "format", err);
 }
 
 /* Reads output_config.format, or output_format as the API's first releases name it. */

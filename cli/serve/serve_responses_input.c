@@ -27,16 +27,16 @@ static const char *type_of(const struct sp_json *item)
 
 static bool is_of(const struct sp_json *item, const char *type)
 {
-    const char *is = type_of(item);
+    const char *value = type_of(item);
 
-    return is && strcmp(is, type) == 0;
+    return value && strcmp(value, type) == 0;
 }
 
 static bool has_role(const struct sp_json *item, const char *role)
 {
-    const char *is = sp_serve_filled(item, "role");
+    const char *value = sp_serve_filled(item, "role");
 
-    return is_of(item, "message") && is && strcmp(is, role) == 0;
+    return is_of(item, "message") && value && strcmp(value, role) == 0;
 }
 
 /* Appends a string or text parts, separated by an empty line from existing text. */
@@ -137,13 +137,13 @@ static enum sp_status append_reasoning(struct sp_strbuf *to, const struct sp_jso
     static const size_t n_tag = sizeof SP_SERVE_REASONING_TAG - 1;
     const struct sp_json *content = sp_json_get(item, "content");
     size_t size = 0;
-    const char *own = sp_json_to_string(sp_json_get(item, "encrypted_content"), &size);
+    const char *encrypted = sp_json_to_string(sp_json_get(item, "encrypted_content"), &size);
     enum sp_status st;
 
     if (sp_json_len(content) > 0) return append(to, content, err);
-    if (own && size >= n_tag && memcmp(own, SP_SERVE_REASONING_TAG, n_tag) == 0) {
+    if (encrypted && size >= n_tag && memcmp(encrypted, SP_SERVE_REASONING_TAG, n_tag) == 0) {
         if (to->len > 0 && (st = sp_strbuf_append(to, "\n\n", 2, err))) return st;
-        return sp_strbuf_append(to, own + n_tag, size - n_tag, err);
+        return sp_strbuf_append(to, encrypted + n_tag, size - n_tag, err);
     }
     return append(to, sp_json_get(item, "summary"), err);
 }

@@ -22,10 +22,10 @@ const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE], const struct sp
                                   size_t part)
 {
     const char *type = type_of(&r->message->segments[part]);
-    char own[SP_SERVE_ID_SIZE];
+    char base[SP_SERVE_ID_SIZE];
 
-    sp_serve_id(own, *type == 'f' ? "fc_" : *type == 'r' ? "rs_" : "msg_", r);
-    snprintf(id, SP_RESPONSES_ID_SIZE, "%s_%zu", own, part);
+    sp_serve_id(base, *type == 'f' ? "fc_" : *type == 'r' ? "rs_" : "msg_", r);
+    snprintf(id, SP_RESPONSES_ID_SIZE, "%s_%zu", base, part);
     return id;
 }
 

@@ -23,8 +23,8 @@ static enum sp_status read_name(const char **name, const struct sp_json *tool, s
 static bool is_among(const struct sp_json *tools, const char *name)
 {
     for (size_t i = 0; i < sp_json_len(tools); i++) {
-        const char *is = sp_json_get_text(sp_json_at(tools, i), "name");
-        if (is && strcmp(is, name) == 0) return true;
+        const char *value = sp_json_get_text(sp_json_at(tools, i), "name");
+        if (value && strcmp(value, name) == 0) return true;
     }
     return false;
 }

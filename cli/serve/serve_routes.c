@@ -106,7 +106,7 @@ static struct sp_json *read_body(struct exchange *x)
         refuse(x, 400, err.text);
         goto refused;
     }
-    if (model == NULL) /* name of the member in earlier versions of the API */
+    if (model == NULL) /* "name" is the member's earlier name */
         (void)!sp_json_get_string(body, "name", &model, NULL);
     if (model != NULL && !sp_serve_model_is(&x->serve->model, model)) {
         snprintf(sentence, sizeof sentence, "model '%.200s' not found, this server has '%s'", model,
@@ -158,7 +158,7 @@ static void close_job(void *stream, struct sp_strbuf *log_line)
 }
 
 /* Waits until the job has started or, for a response that is not a stream, ended. */
-static void attend(struct exchange *x, struct client *c)
+static void wait_for_job(struct exchange *x, struct client *c)
 {
     struct sp_serve_queue *q = x->serve->queue;
     struct sp_http_response *a = x->answer;
@@ -182,7 +182,7 @@ static void attend(struct exchange *x, struct client *c)
 }
 
 /* Allocates the outputs of the answers if the API combines several. */
-static enum sp_status take_answers(struct sp_serve_job *job, struct sp_err *err)
+static enum sp_status allocate_answers(struct sp_serve_job *job, struct sp_err *err)
 {
     job->n_answers = sp_serve_request_n_answers(&job->request);
     if (job->api->close == NULL) return SP_OK;
@@ -208,14 +208,14 @@ static void generate(struct exchange *x, struct sp_json *body, const struct sp_s
     c->job.arrived_at = c->job.polled_at = sp_seconds();
     st = sp_settings_copy(&c->job.request.settings, x->serve->generation->settings, &err);
     if (!st) st = api->read(&c->job.request, x->serve, &err);
-    if (!st) st = take_answers(&c->job, &err);
+    if (!st) st = allocate_answers(&c->job, &err);
     if (st) {
         refuse(x, sp_serve_status_of(st), err.text);
         goto refused;
     }
     entry = sp_serve_queue_put(x->serve->queue, &c->job);
     if (entry == SP_SERVE_IN) {
-        attend(x, c);
+        wait_for_job(x, c);
         return;
     }
     refuse(x, 503,
@@ -296,7 +296,7 @@ static void ollama_text(struct exchange *x)
 /* ---- lists ------------------------------------------------------------------------------------
  */
 
-static void say(struct exchange *x, const char *text)
+static void write_plain_text(struct exchange *x, const char *text)
 {
     x->answer->status = 200;
     x->answer->type = "text/plain; charset=utf-8";
@@ -305,7 +305,7 @@ static void say(struct exchange *x, const char *text)
 
 static void root(struct exchange *x)
 {
-    say(x, "spectool is running");
+    write_plain_text(x, "spectool is running");
 }
 
 static bool open_object(struct exchange *x)

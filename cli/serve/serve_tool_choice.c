@@ -33,8 +33,8 @@ static enum sp_status find_function(struct sp_serve_request *request, const char
 {
     for (size_t i = 0; i < sp_json_len(request->tools); i++) {
         const struct sp_json *function = function_of(sp_json_at(request->tools, i));
-        const char *is = sp_json_to_string(sp_json_get(function, "name"), NULL);
-        if (is && strcmp(is, name) == 0) request->function = name;
+        const char *value = sp_json_to_string(sp_json_get(function, "name"), NULL);
+        if (value && strcmp(value, name) == 0) request->function = name;
     }
     if (request->function) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %s", name);

@@ -111,7 +111,7 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
 /* Finds the call with this id; without an id, the first call that has no result yet. */
 static const struct sp_serve_call_id *find(struct sp_serve_call_ids *known, const char *id)
 {
-    if (id == NULL) return known->n_answered < known->n ? &known->at[known->n_answered++] : NULL;
+    if (id == NULL) return known->n_matched < known->n ? &known->at[known->n_matched++] : NULL;
     for (size_t i = known->n; i-- > 0;) {
         if (strcmp(id_of(&known->at[i]), id) == 0) return &known->at[i];
     }

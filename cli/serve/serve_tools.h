@@ -20,7 +20,7 @@ struct sp_serve_call_ids {
     const struct sp_chat_info *chat; /* describes what the template expects; borrowed */
     struct sp_serve_call_id *at;     /* [n], owned */
     size_t n, cap;
-    size_t n_answered; /* calls matched so far by results that came without an id */
+    size_t n_matched; /* calls matched so far by results that came without an id */
 };
 
 /* Writes the member "tool_calls". Each call gets an id and a type; its arguments become an object

@@ -23,23 +23,24 @@ static double rate(const struct sp_result *r)
     return seconds > 0 && r->n_ids > 0 ? (double)(r->n_ids - 1) / seconds : 0;
 }
 
-/* Several answers have no common rate and stop reason, so that only one answer's are written. */
+/* Several answers have no common rate and stop reason, so these are written for a single answer
+ * only. */
 const char *sp_serve_usage_describe(char text[SP_SERVE_USAGE_TEXT], const struct sp_serve_usage *t,
                                     size_t n, const struct sp_result *last)
 {
-    char how[64], accepted[64] = "", stop[32] = "";
+    char details[64], accepted[64] = "", stop[32] = "";
 
     if (n == 1) {
-        snprintf(how, sizeof how, ", %.1f tokens/s", rate(last));
+        snprintf(details, sizeof details, ", %.1f tokens/s", rate(last));
         snprintf(stop, sizeof stop, ", %s", sp_stop_name(last->stop));
     } else {
-        snprintf(how, sizeof how, " in %zu answers", n);
+        snprintf(details, sizeof details, " in %zu answers", n);
     }
     if (t->drafted > 0) {
         snprintf(accepted, sizeof accepted, ", %zu of %zu draft tokens accepted", t->accepted,
                  t->drafted);
     }
     snprintf(text, SP_SERVE_USAGE_TEXT, "%zu (%zu cached) + %zu tokens%s%s%s", t->n_prompt,
-             t->n_reused, t->n_ids, how, accepted, stop);
+             t->n_reused, t->n_ids, details, accepted, stop);
     return text;
 }
