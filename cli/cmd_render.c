@@ -73,17 +73,17 @@ static enum sp_status own_template(struct sp_template **out, const struct job *j
     return sp_template_compile(out, text, size, job->language, err);
 }
 
-/* *text = the value of a member of the line, owned by the caller; NULL: the line has no such
- * member. */
-static enum sp_status print_member(const char **out, char **own, const struct sp_json *line,
+/* *out = *text = the value of a member of the line as JSON, owned by the caller; unchanged if the
+ * line has no such member. */
+static enum sp_status print_member(const char **out, char **text, const struct sp_json *line,
                                    const char *key, struct sp_err *err)
 {
     const struct sp_json *member = sp_json_get(line, key);
     enum sp_status st;
 
     if (member == NULL) return SP_OK;
-    st = sp_json_print(own, member, err);
-    *out = *own;
+    st = sp_json_print(text, member, err);
+    *out = *text;
     return st;
 }
 

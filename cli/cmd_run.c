@@ -188,7 +188,8 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     return SP_OK;
 }
 
-/* True if reasoning is hidden: with --format into a pipe only the formatted answer is printed. */
+/* True if reasoning is hidden: with --format and output to a file or pipe only the formatted
+ * answer is printed. */
 static bool hides_reasoning(const struct options *o)
 {
     return o->format && !o->json && !o->show_draft && !sp_out_is_terminal(stdout);

@@ -317,7 +317,7 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t w
     const struct sp_bench *b = r->bench;
     struct sp_simulation simulation = {r->options->acceptance, run};
     bool plain = which == SP_BENCH_PLAIN;
-    int depth = plain ? 0 : b->draft_lens[which];
+    int draft_len = plain ? 0 : b->draft_lens[which];
     struct sp_request request = {
         .size = sizeof request,
         .prompt = ids->at,
@@ -325,12 +325,12 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t w
         .max_tokens = r->options->n_predict,
         .ignore_eos = true,
         .plain = plain,
-        .draft_len = depth,
+        .draft_len = draft_len,
         .simulation = !plain && sp_bench_simulated(b) ? &simulation : NULL,
         .token = stop_when_interrupted,
     };
     struct sp_session *session =
-        depth == SP_DRAFT_LENGTH_AUTO && r->auto_session ? r->auto_session : r->session;
+        draft_len == SP_DRAFT_LENGTH_AUTO && r->auto_session ? r->auto_session : r->session;
     enum sp_status st;
 
     if ((st = sp_session_generate(session, &request, result, r->err))) return st;
@@ -412,8 +412,8 @@ static enum sp_status measure_prompt(struct run *r, size_t prompt)
     for (size_t run = 0; run < n_repeat && !st; run++) {
         r->samples[run] = sp_bandwidth_sample(r->bandwidth);
         for (size_t i = 0; i <= n && !st; i++) {
-            size_t way = (n + run + i) % (n + 1);
-            st = measure_run(r, prompt, way == n ? SP_BENCH_PLAIN : way, run, &first);
+            size_t which = (n + run + i) % (n + 1);
+            st = measure_run(r, prompt, which == n ? SP_BENCH_PLAIN : which, run, &first);
         }
     }
     p->n_generated = first.n_ids;

@@ -242,12 +242,12 @@ static void write_draft_depths(FILE *out, const struct sp_bench *b)
 
 /* The first line of a chart, by which an existing chart is recognised; other files are not
  * overwritten. */
-#define SVG_MARK "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
+#define SVG_START "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
 
 static void write_chart(FILE *out, const struct sp_bench *b)
 {
     fprintf(out,
-            SVG_MARK
+            SVG_START
             "xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\" fill=\"#222\">\n"
             "<title>spectool bench</title>\n"
@@ -272,7 +272,7 @@ static enum sp_status open_chart(struct sp_atomic_file **out, const char *path, 
 {
     enum sp_status st;
 
-    st = sp_atomic_file_check_replaced(path, SVG_MARK, sizeof SVG_MARK - 1, "chart", err);
+    st = sp_atomic_file_check_replaced(path, SVG_START, sizeof SVG_START - 1, "chart", err);
     return st ? st : sp_atomic_file_open(out, path, true, size, err);
 }
 

@@ -19,9 +19,9 @@ struct sp_line_edit {
     EditLine *editor;
     History *history;
     char *path; /* file of the history; owned; NULL: none */
-    char *line; /* an interrupt ended the last line */
+    char *line; /* the last line that was read; owned */
     size_t cap;
-    bool interrupted;  /* the last line */
+    bool interrupted;  /* an interrupt ended the last line */
     bool screen;       /* the terminal supports bracketed paste */
     mbstate_t partial; /* state of a character that is partly read */
     char prompt[16];
@@ -50,7 +50,7 @@ static void note_signal(int signal)
 
 /* Installs signal handlers of our own, since libedit's (EL_SIGNAL) would pass an interrupt on to
  * the whole process group. */
-static void watch_terminal(void)
+static void install_handlers(void)
 {
     struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
 
@@ -167,9 +167,9 @@ static void bracket_pastes(const struct sp_line_edit *edit, bool on)
     fflush(stdout);
 }
 
-/* Sets the character encoding of the environment, or UTF-8 if it is not UTF-8, since models use
- * UTF-8 only. Only LC_CTYPE is set, so that numbers keep the decimal point. */
-static void choose_characters(void)
+/* Uses the character encoding of the environment, or UTF-8 if that is another one, since models
+ * use UTF-8 only. Only LC_CTYPE is set, so that numbers keep the decimal point. */
+static void set_encoding(void)
 {
     setlocale(LC_CTYPE, "");
     if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
@@ -181,8 +181,8 @@ enum sp_status sp_line_edit_open(struct sp_line_edit **out, const char *path, st
     struct sp_line_edit *edit = NULL;
     HistEvent event;
 
-    choose_characters();
-    watch_terminal();
+    set_encoding();
+    install_handlers();
     if ((st = sp_new(&edit, 1, sizeof *edit, err))) return st;
     if (path && (st = sp_copy_text(&edit->path, path, strlen(path), err))) goto done;
     edit->editor = el_init("spectool", stdin, stdout, stderr);
