@@ -1,7 +1,7 @@
 /* A checkpoint in safetensors files: one file, or the shards that an index names.
  *
  * Opening reads and checks headers only, with the rules of the safetensors crate and a few stricter
- * ones: no repeated key, no aliasing, no gap, no byte before, between or behind the tensors that
+ * ones: no repeated key, no aliasing, no gap, no byte before, between or after the tensors that
  * the header does not account for. Later code may rely on every range. Data is read in bounded
  * pieces, so a file that shrinks is an error and not a crash. */
 #ifndef SP_FORMAT_SAFETENSORS_H

@@ -162,7 +162,7 @@ static enum sp_status read_entry(struct reader *r, struct sp_safetensor *t,
     return read_offsets(r, t, entry);
 }
 
-/* Room for all entries and their names. */
+/* Allocates all entries and their names. */
 static enum sp_status size_tables(struct reader *r)
 {
     enum sp_status st;

@@ -6,7 +6,7 @@
  *   sp_safetensors_writer_finish  the index: all is there
  *   sp_safetensors_writer_close   after finish frees; without finish removes what was begun
  *
- * The files are those that the safetensors crate and transformers write: header padded with blanks
+ * The files are those that the safetensors crate and transformers write: header padded with spaces
  * to 8 bytes; in a file the types with the widest elements first, so that everything is aligned. */
 #ifndef SP_FORMAT_SAFETENSORS_WRITE_H
 #define SP_FORMAT_SAFETENSORS_WRITE_H

@@ -5,7 +5,7 @@
  *            give single modules an r or alpha of their own
  *   mlx-lm   scale = lora_parameters.scale
  *
- * Which modules there are is told by the adapter's tensors. A key that changes the maths is read
+ * Which modules there are follows from the adapter's tensors. A key that changes the maths is read
  * here or refused by name, and so is every key that is not known, unless its value switches nothing
  * on (null, false, empty). */
 #ifndef SP_CONVERT_ADAPTER_ADAPTER_CONFIG_H

@@ -26,7 +26,7 @@ static enum sp_status grow(void *array, size_t *cap, size_t n, size_t size, stru
     return SP_OK;
 }
 
-/* room->numbers[0..n-1] = elements first.. of a tensor. */
+/* workspace->numbers[0..n-1] = elements first.. of a tensor. */
 static enum sp_status read_elements(struct sp_merge_workspace *workspace,
                                     const struct sp_merge *merge, const struct sp_safetensor *t,
                                     uint64_t first, size_t n, struct sp_err *err)
@@ -110,7 +110,7 @@ static enum sp_status hold(struct sp_merge_workspace *workspace, const struct sp
     return SP_OK;
 }
 
-/* room->rows = n rows of the left factor, row, row + step, ... */
+/* workspace->rows = n rows of the left factor, row, row + step, ... */
 static enum sp_status read_left(struct sp_merge_workspace *workspace, const struct sp_merge *merge,
                                 uint64_t row, uint64_t step, size_t n, struct sp_err *err)
 {

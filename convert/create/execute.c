@@ -7,7 +7,7 @@
  * whatever the threads.
  *
  * What a packed source maps counts as memory until it is given back: pages of a written chunk are.
- * A packed source's digests are checked along the way, by whoever writes. */
+ * A packed source's digests are checked by the thread that writes. */
 #include "convert/create/execute.h"
 
 #include "convert/source/source_read.h"
@@ -49,7 +49,7 @@ struct chunk {
     struct sp_err err;
 };
 
-/* One thread's room. */
+/* The buffers of one thread. */
 struct worker {
     struct sp_scratch scratch;
     float *floats;
@@ -380,7 +380,7 @@ static bool try_write(struct executor *x)
     return true;
 }
 
-/* Converts the next chunk; false: there is none, or no room. */
+/* Converts the next chunk; false: there is none, or no free buffer. */
 static bool try_convert(struct executor *x, struct worker *w)
 {
     struct chunk *c = &x->ring[x->n_taken % x->n_slots];
@@ -414,7 +414,7 @@ static bool at_end(const struct executor *x)
     return x->cursor.item == x->plan->n_items && x->n_written == x->n_taken;
 }
 
-/* One thread's share; worker 0 is the caller, who alone reports. */
+/* The work of one thread; worker 0 is the caller, which alone reports progress. */
 static void work(void *context, size_t item, unsigned worker)
 {
     struct executor *x = context;

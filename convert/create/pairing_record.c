@@ -1,4 +1,4 @@
-/* The pairing record, written in one fixed form: keys in this order, no blanks, so that equal
+/* The pairing record, written in one fixed form: keys in this order, no whitespace, so that equal
  * pairs give equal bytes. */
 #include "convert/create/pairing_record.h"
 

@@ -32,7 +32,7 @@ struct chunk {
     uint64_t row, n_rows;
 };
 
-/* One thread's room. */
+/* The buffers of one thread. */
 struct worker {
     struct sp_scratch scratch;
     float *rows; /* of a chunk */

@@ -32,27 +32,27 @@ static enum sp_status verify_marks(const struct sp_source *source, const float *
 {
     const char *what = sp_draft_name(source->config.draft.kind);
     const struct sp_safetensor *t = NULL;
-    size_t n_vocab = source->config.n_vocab, n_marked = 0, n_right = 0;
-    uint8_t *marks = NULL;
+    size_t n_vocab = source->config.n_vocab, n_mapped = 0, n_right = 0;
+    uint8_t *is_mapped = NULL;
     enum sp_status st = SP_OK;
 
     if (source->checkpoint) t = sp_safetensors_find(source->checkpoint, "t2d");
     if (t == NULL || (t->dtype != SP_BOOL && t->dtype != SP_U8)) return SP_OK;
-    if ((st = sp_new(&marks, n_vocab, 1, err))) return st;
+    if ((st = sp_new(&is_mapped, n_vocab, 1, err))) return st;
     if (t->rank != 1 || t->shape[0] != n_vocab) {
         st = sp_fail(err, SP_E_INPUT, "%s t2d has no entry for each of %zu tokens", what, n_vocab);
         goto done;
     }
-    if ((st = sp_safetensors_read(source->checkpoint, t, 0, n_vocab, marks, err))) goto done;
+    if ((st = sp_safetensors_read(source->checkpoint, t, 0, n_vocab, is_mapped, err))) goto done;
     for (size_t i = 0; i < n_vocab; i++)
-        n_marked += marks[i] != 0;
+        n_mapped += is_mapped[i] != 0;
     for (size_t i = 0; i < n; i++)
-        n_right += marks[i + (size_t)map[i]] != 0;
-    if (n_right != n || n_marked != n) {
+        n_right += is_mapped[i + (size_t)map[i]] != 0;
+    if (n_right != n || n_mapped != n) {
         st = sp_fail(err, SP_E_INPUT, "%s t2d disagrees with d2t", what);
     }
 done:
-    free(marks);
+    free(is_mapped);
     return st;
 }
 

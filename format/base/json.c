@@ -279,11 +279,11 @@ enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size
     struct survey survey = {0};
     struct feeder f = {.text = text, .size = size, .err = err};
     bool strict = strictness == SP_JSON_STRICT;
-    void *room;
+    void *reserved;
 
     if ((st = look_over(&survey, text, size, strict, max_bytes, err))) return st;
-    if ((st = sp_new_aligned(&room, 1, survey.tree_bytes, err))) return st;
-    free(room);
+    if ((st = sp_new_aligned(&reserved, 1, survey.tree_bytes, err))) return st;
+    free(reserved);
     if ((f.tokener = json_tokener_new_ex(SP_JSON_DEPTH + 2)) == NULL) {
         return sp_fail(err, SP_E_NOMEM, "no memory for a JSON parser");
     }

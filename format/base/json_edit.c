@@ -232,7 +232,7 @@ enum sp_status sp_json_remove(struct sp_strbuf *text, const char *key, struct sp
     return st;
 }
 
-/* Blanks in front of byte `at` on its line. */
+/* Spaces before byte `at` on its line. */
 static size_t indentation(const struct sp_strbuf *text, size_t at)
 {
     size_t first = at;

@@ -92,7 +92,7 @@ static uint32_t utf16_unit(const uint8_t *s, bool big)
     return big ? (uint32_t)s[0] << 8 | s[1] : (uint32_t)s[1] << 8 | s[0];
 }
 
-/* file->text = the UTF-16 text after the byte order mark. */
+/* file->text = the UTF-16 text after the byte order bom_size. */
 static enum sp_status read_utf16(struct sp_modelfile *file, const uint8_t *s, size_t size, bool big,
                                  struct sp_err *err)
 {
@@ -135,10 +135,10 @@ static enum sp_status read_text(struct sp_modelfile *file, const uint8_t *bytes,
     } else if (size >= 2 && bytes[0] == 0xFE && bytes[1] == 0xFF) {
         st = read_utf16(file, bytes + 2, size - 2, true, err);
     } else {
-        size_t mark = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+        size_t bom_size = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
 
-        st = sp_copy_text(&file->text, (const char *)bytes + mark, size - mark, err);
-        if (!st) file->size = size - mark;
+        st = sp_copy_text(&file->text, (const char *)bytes + bom_size, size - bom_size, err);
+        if (!st) file->size = size - bom_size;
     }
     if (st) return st;
     valid = sp_utf8_valid(file->text, file->size);
@@ -185,7 +185,7 @@ static size_t skip_to_command(const char *s, size_t i)
     }
 }
 
-/* Vertical tab and form feed count as blanks around values, as they do for ollama. */
+/* Vertical tab and form feed count as whitespace around values, as they do for ollama. */
 static size_t trim_end(const char *s, size_t first, size_t end)
 {
     while (end > first && (is_whitespace(s[end - 1]) || s[end - 1] == '\v' || s[end - 1] == '\f')) {
@@ -194,7 +194,7 @@ static size_t trim_end(const char *s, size_t first, size_t end)
     return end;
 }
 
-/* After closing quotes at `i` only blanks may follow; *next is the end of that line. */
+/* After closing quotes at `i` only whitespace may follow; *next is the end of that line. */
 static enum sp_status end_quoted(const struct sp_modelfile *file, size_t i, size_t *next,
                                  struct sp_err *err)
 {

@@ -1,11 +1,11 @@
 /* The Modelfile: what a packed file is made from, and the settings stored in it.
  *
- * The grammar is ollama's. A line is a command (letters, any case), blanks, and a value to the end
- * of the line; blank lines and lines beginning with # are skipped. A value that begins with a quote
- * is taken without its quotes and may span lines:
+ * The grammar is ollama's. A line is a command (letters, any case), whitespace, and a value to the
+ * end of the line; blank lines and lines beginning with # are skipped. A value that begins with a
+ * quote is taken without its quotes and may span lines:
  *
- *   """text"""  up to the next three quotes (of a longer run, the last three); blanks may follow
- *   "text"      when the line ends with a quote: everything between, inner quotes included;
+ *   """text"""  up to the next three quotes (of a longer run, the last three); whitespace may
+ * follow "text"      when the line ends with a quote: everything between, inner quotes included;
  *               otherwise up to the next quote, which must end its line
  *
  * Text after closing quotes and quotes that are never closed are errors, where ollama would take

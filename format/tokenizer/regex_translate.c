@@ -274,7 +274,7 @@ static enum sp_status bracket_members(struct translation *t, bool *not_word, str
     while (t->pos < t->len && (first || peek(t, 0) != ']')) {
         if (first && peek(t, 0) == ']') return refuse(t, "an empty class", err);
         if ((st = bracket_member(t, &set, not_word, err))) return st;
-        /* Behind a set, "-" stands for itself. */
+        /* After a set, "-" stands for itself. */
         if (set && peek(t, 0) == '-') {
             t->pos++;
             if ((st = put_text(t, "\\-", err))) return st;

@@ -98,11 +98,12 @@ static enum sp_status replace(struct sp_strbuf *out, bool *changed,
 static enum sp_status spell_bytes(struct sp_strbuf *out, const char *text, size_t len,
                                   struct sp_err *err)
 {
-    size_t room;
+    size_t capacity;
     enum sp_status st;
 
-    if (!sp_mul(&room, len, 2)) return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes", len);
-    if ((st = sp_strbuf_reserve(out, room, err))) return st;
+    if (!sp_mul(&capacity, len, 2))
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes", len);
+    if ((st = sp_strbuf_reserve(out, capacity, err))) return st;
     out->len += sp_byte_level_encode(out->at + out->len, text, len);
     return SP_OK;
 }

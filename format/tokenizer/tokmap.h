@@ -24,7 +24,7 @@
  *   steps      32 bytes each: kind, flags, a, b, text offset, text bytes, pattern offset, pattern
  *              bytes; normalizer, then splitter, then decoder
  *   strings    texts and patterns of the steps
- *   template   u32 ids: what goes before a text, then what goes behind it
+ *   template   u32 ids: what goes before a text, then what goes after it
  *
  * Nothing in the block is trusted: what open does not check is checked at each use, so that a
  * damaged block gives wrong ids at worst. */

@@ -1,5 +1,5 @@
 /* Compiles a vocabulary: every area of the block (format/tokenizer/tokmap.h) is made apart, then
- * all are laid one behind the other. Patterns are compiled once here so that a bad one is refused
+ * all are stored one after the other. Patterns are compiled once here so that a bad one is refused
  * at create. */
 #include "format/tokenizer/tokmap_write.h"
 #include "format/tokenizer/byte_level.h"

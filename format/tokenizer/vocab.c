@@ -44,7 +44,7 @@ uint32_t sp_vocab_find(const struct sp_vocab *vocab, const char *text, size_t le
     return SP_ID_NONE;
 }
 
-/* Room for every id that is named anywhere; ids far beyond the number of entries are refused. */
+/* Allocates every id that is named anywhere; ids far beyond the number of entries are refused. */
 static enum sp_status size_tokens(struct sp_vocab *vocab, const struct sp_json *words,
                                   const struct sp_json *added, struct sp_err *err)
 {

@@ -1,5 +1,5 @@
 /* tokenizer.json as checked data: tokens, merges, added tokens, and the chains of steps that stand
- * before and behind the model.
+ * before and after the model.
  *
  * The components of the file are reduced to a few primitive steps while they are read, so that
  * nobody after this knows the file's spelling: a Metaspace pre-tokenizer is a replacement, a prefix
@@ -24,7 +24,7 @@ enum sp_step_kind {
     SP_STEP_NFKC = 3,
     SP_STEP_NFKD = 4,
     SP_STEP_LOWERCASE = 5,
-    SP_STEP_STRIP_ACCENTS = 6, /* marks go */
+    SP_STEP_STRIP_ACCENTS = 6, /* combining marks are removed */
     SP_STEP_PREFIX = 7,        /* text, prepended to a part as `a` says */
     SP_STEP_REPLACE = 8,       /* every match of pattern by text */
     SP_STEP_SPLIT = 9,         /* at pattern; a: enum sp_split */

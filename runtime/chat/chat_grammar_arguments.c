@@ -97,7 +97,8 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
     const struct sp_free_text any = {
         .stops = {{n->after_text, next}}, .n_stops = 1, .end = SP_GRAMMAR_NEVER};
     const struct sp_json *values, *one;
-    uint32_t ways = SP_GRAMMAR_NEVER, behind = sp_chat_grammar_tag(w->b, n->after_text, next);
+    uint32_t alternatives = SP_GRAMMAR_NEVER,
+             after = sp_chat_grammar_tag(w->b, n->after_text, next);
     size_t n_given = 0;
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -109,15 +110,15 @@ static uint32_t text_value(struct writing *w, const char *key, const struct sp_s
     for (size_t i = 0; sp_schema_next(w->s, view, "enum", &i, &values); n_given++) {
         for (size_t k = 0; k < sp_json_len(values); k++) {
             one = sp_json_at(values, k);
-            ways = sp_grammar_either(w->b->g, ways, given_text(w, key, one, behind));
+            alternatives = sp_grammar_either(w->b->g, alternatives, given_text(w, key, one, after));
         }
     }
     for (size_t i = 0; sp_schema_next(w->s, view, "const", &i, &one); n_given++)
-        ways = sp_grammar_either(w->b->g, ways, given_text(w, key, one, behind));
-    if (n_given == 0) ways = sp_chat_grammar_free_text(w->b, &any);
+        alternatives = sp_grammar_either(w->b->g, alternatives, given_text(w, key, one, after));
+    if (n_given == 0) alternatives = sp_chat_grammar_free_text(w->b, &any);
     if (n_given > 1) refuse(w, key, "more than one enum or const is not supported");
-    if (ways == SP_GRAMMAR_NEVER) refuse(w, key, "nothing can match");
-    return sp_grammar_text(w->b->g, n->lead, strlen(n->lead), ways);
+    if (alternatives == SP_GRAMMAR_NEVER) refuse(w, key, "nothing can match");
+    return sp_grammar_text(w->b->g, n->lead, strlen(n->lead), alternatives);
 }
 
 /* ---- one by one -------------------------------------------------------------------------------
@@ -152,17 +153,18 @@ static uint32_t python_words(struct writing *w, const struct sp_schema_view *vie
         unsigned type;
     } words[] = {{"True", SP_TYPE_BOOLEAN}, {"False", SP_TYPE_BOOLEAN}, {"None", SP_TYPE_NULL}};
     unsigned types = sp_schema_types(w->s, view);
-    uint32_t ways = SP_GRAMMAR_NEVER;
+    uint32_t alternatives = SP_GRAMMAR_NEVER;
 
     for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
-        if (sp_schema_has(w->s, view, chosen[i])) return ways;
+        if (sp_schema_has(w->s, view, chosen[i])) return alternatives;
     }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (!(types & words[i].type)) continue;
-        ways = sp_grammar_either(
-            w->b->g, ways, sp_grammar_text(w->b->g, words[i].word, strlen(words[i].word), next));
+        alternatives =
+            sp_grammar_either(w->b->g, alternatives,
+                              sp_grammar_text(w->b->g, words[i].word, strlen(words[i].word), next));
     }
-    return ways;
+    return alternatives;
 }
 
 static uint32_t argument(struct writing *w, const char *key, const struct sp_schema_view *view,

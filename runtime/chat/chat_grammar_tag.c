@@ -21,7 +21,7 @@ struct parts {
     size_t n;
 };
 
-/* ---- the parts of a mark ----------------------------------------------------------------------
+/* ---- the parts of a tag ----------------------------------------------------------------------
  */
 
 static void add_text(struct parts *p, size_t at)
@@ -126,7 +126,7 @@ uint32_t sp_chat_grammar_close_tag(struct sp_chat_grammar_builder *b, const char
     return *tag ? sp_chat_grammar_whitespace(b, sp_chat_grammar_tag(b, tag, next)) : next;
 }
 
-/* ---- a text up to a mark ----------------------------------------------------------------------
+/* ---- a text up to a tag ----------------------------------------------------------------------
  */
 
 /* A stop is a tag, item by item, as text. If the tag has a token, the token is the stop: spelled
@@ -260,8 +260,8 @@ static uint32_t find_place(struct scan *scan, const struct place *place)
 
 /* Builds the transitions of a state. `whitespace`: the state that whitespace leads to unless
  * others do; `not`: bytes that are not allowed here. */
-static uint32_t ways_on(struct scan *scan, const struct place *from, uint32_t blank,
-                        const char * not )
+static uint32_t add_transitions(struct scan *scan, const struct place *from,
+                                uint32_t after_whitespace, const char * not )
 {
     enum { FIRST_OF_NO_TEXT = 0xF8 };
     struct sp_grammar *g = scan->b->g;
@@ -273,7 +273,7 @@ static uint32_t ways_on(struct scan *scan, const struct place *from, uint32_t bl
         struct place to;
         if (c && strchr(not, c)) continue;
         if (!step(scan, &to, &next, from, c)) next = find_place(scan, &to);
-        if (blank != SP_GRAMMAR_NEVER && sp_is_whitespace(c)) next = blank;
+        if (after_whitespace != SP_GRAMMAR_NEVER && sp_is_whitespace(c)) next = after_whitespace;
         if (next == none) {
             others.bits[byte / 64] |= (uint64_t)1 << byte % 64;
         } else if (next != SP_GRAMMAR_NEVER) {
@@ -306,11 +306,13 @@ uint32_t sp_chat_grammar_free_text(struct sp_chat_grammar_builder *b,
     start = find_place(scan, &first);
     for (size_t i = 0; i < scan->n_places && !g->err.status; i++) {
         const struct place from = scan->places[i]; /* a copy, since the list grows */
-        sp_grammar_join(g, from.fork, ways_on(scan, &from, SP_GRAMMAR_NEVER, ""), SP_GRAMMAR_NEVER);
+        sp_grammar_join(g, from.fork, add_transitions(scan, &from, SP_GRAMMAR_NEVER, ""),
+                        SP_GRAMMAR_NEVER);
     }
     if (text->not_first && !g->err.status) {
         start = sp_grammar_fork(g);
-        sp_grammar_join(g, start, ways_on(scan, &first, start, text->not_first), SP_GRAMMAR_NEVER);
+        sp_grammar_join(g, start, add_transitions(scan, &first, start, text->not_first),
+                        SP_GRAMMAR_NEVER);
     }
     free(scan->places);
     free(scan);

@@ -1,6 +1,6 @@
 /* OpenAI's harmony: an answer is messages, each with a header that says what it is.
  *
- *   <|channel|>analysis<|message|>THOUGHT<|end|>
+ *   <|channel|>analysis<|message|>REASONING<|end|>
  *   <|start|>assistant<|channel|>commentary to=functions.NAME
  * <|constrain|>json<|message|>{}<|call|>
  *   <|start|>assistant<|channel|>final<|message|>CONTENT<|return|>

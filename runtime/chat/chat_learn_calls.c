@@ -27,13 +27,13 @@ struct rendering {
 /* ---- places -----------------------------------------------------------------------------------
  */
 
-static bool find_word(size_t *at, size_t *behind, const char *text, size_t from, const char *word)
+static bool find_word(size_t *at, size_t *end, const char *text, size_t from, const char *word)
 {
     const char *found = strstr(text + from, word);
 
     if (found == NULL) return false;
     *at = (size_t)(found - text);
-    *behind = *at + strlen(word);
+    *end = *at + strlen(word);
     return true;
 }
 
@@ -91,7 +91,7 @@ static bool find_places(struct rendering *r, const char *asked)
     return r->begin <= r->calls[0].name && last <= r->end;
 }
 
-/* ---- marks between calls ----------------------------------------------------------------------
+/* ---- tags between calls ----------------------------------------------------------------------
  */
 
 /* The length of the common suffix of two texts, shortened so that it does not divide a <tag>. */
@@ -155,7 +155,7 @@ static bool learn_tags(struct sp_tool_call_format *s, const struct rendering *r,
     const char *text = r->text, *first = text + r->begin, *between = text + ends[0],
                *last = text + ends[r->n_calls - 1];
     size_t n_first = r->calls[0].name - r->begin, n_between, n_last = r->end - ends[r->n_calls - 1];
-    size_t n_open, n_close, blanks;
+    size_t n_open, n_close, n_whitespace;
 
     if (r->n_calls == 1) {
         return sp_probe_tag(s->open, first, n_first) && sp_probe_tag(s->close, last, n_last);
@@ -168,8 +168,8 @@ static bool learn_tags(struct sp_tool_call_format *s, const struct rendering *r,
         !sp_probe_tag(s->close, between, n_close)) {
         return false;
     }
-    blanks = sp_whitespace_run(last, n_last);
-    if (n_close > n_last || memcmp(last, between, n_close) != 0) return blanks == n_last;
+    n_whitespace = sp_whitespace_run(last, n_last);
+    if (n_close > n_last || memcmp(last, between, n_close) != 0) return n_whitespace == n_last;
     return sp_probe_tag(s->all_close, last + n_close, n_last - n_close);
 }
 
@@ -301,13 +301,13 @@ static bool learn_python(struct sp_tool_call_format *s, const struct rendering *
 }
 
 /* Copies the whitespace at the beginning, or the end, of a text. */
-static bool learn_whitespace(char blanks[8], const char *text, size_t size, bool at_end)
+static bool learn_whitespace(char n_whitespace[8], const char *text, size_t size, bool at_end)
 {
     size_t n = at_end ? size - sp_trim_whitespace(text, size) : sp_whitespace_run(text, size);
 
     if (n >= 8) return false;
-    memcpy(blanks, at_end ? text + size - n : text, n);
-    blanks[n] = '\0';
+    memcpy(n_whitespace, at_end ? text + size - n : text, n);
+    n_whitespace[n] = '\0';
     return true;
 }
 

@@ -52,17 +52,18 @@ static bool learn_open(struct sp_chat_format *out, const struct around *a, size_
 
 static bool learn_from(struct sp_chat_format *out, const struct around *a)
 {
-    const char *reasoning = strstr(a->thinking, SP_PROBE_REASONING), *behind, *content;
-    size_t blanks, len;
+    const char *reasoning = strstr(a->thinking, SP_PROBE_REASONING), *after, *content;
+    size_t n_whitespace, len;
 
     if (reasoning == NULL) return false;
-    behind = reasoning + strlen(SP_PROBE_REASONING);
-    content = strstr(behind, SP_PROBE_CONTENT);
+    after = reasoning + strlen(SP_PROBE_REASONING);
+    content = strstr(after, SP_PROBE_CONTENT);
     if (content == NULL || !learn_open(out, a, (size_t)(reasoning - a->thinking))) return false;
-    blanks = sp_whitespace_run(behind, (size_t)(content - behind));
-    len = (size_t)(content - behind) - blanks;
+    n_whitespace = sp_whitespace_run(after, (size_t)(content - after));
+    len = (size_t)(content - after) - n_whitespace;
     return len > 0 &&
-           sp_probe_tag(out->reasoning_close, behind + blanks, first_tag(behind + blanks, len)) &&
+           sp_probe_tag(out->reasoning_close, after + n_whitespace,
+                        first_tag(after + n_whitespace, len)) &&
            *out->reasoning_open != '\0';
 }
 

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum state { CONTENT, THOUGHT, CALL, AFTER_CALL };
+enum state { CONTENT, REASONING, CALL, AFTER_CALL };
 
 struct sp_chat_parser {
     struct sp_chat_parser_options reading;
@@ -18,13 +18,13 @@ struct sp_chat_parser {
     struct sp_chat_harmony harmony;
     struct sp_tool_call call;
     enum state state;
-    size_t n_open; /* CALL: bytes of the opening tag and of whitespace before it */
-    bool bare;     /* CALL: there is no tag, at the beginning of an answer */
-    bool said;     /* content followed the last reasoning or call: no reasoning begins there */
+    size_t n_open;    /* CALL: bytes of the opening tag and of whitespace before it */
+    bool bare;        /* CALL: there is no tag, at the beginning of an answer */
+    bool has_content; /* content followed the last reasoning or call: no reasoning begins there */
     bool called;
-    bool closed; /* AFTER_CALL: the closing tag was read */
-    bool begun;  /* CALL: its start was emitted */
-    size_t told; /* CALL: bytes of its arguments that were emitted */
+    bool closed;      /* AFTER_CALL: the closing tag was read */
+    bool begun;       /* CALL: its start was emitted */
+    size_t n_emitted; /* CALL: bytes of its arguments that were emitted */
 };
 
 /* The result of a step. */
@@ -39,7 +39,8 @@ static bool reads_calls(const struct sp_chat_parser *p)
  * templates have no tag, and small models forget theirs. */
 static bool reads_bare(const struct sp_chat_parser *p)
 {
-    return reads_calls(p) && p->format->calls.form == SP_TOOL_CALL_OBJECT && !p->said && !p->called;
+    return reads_calls(p) && p->format->calls.form == SP_TOOL_CALL_OBJECT && !p->has_content &&
+           !p->called;
 }
 
 enum sp_status sp_chat_parser_open(struct sp_chat_parser **out,
@@ -56,7 +57,7 @@ enum sp_status sp_chat_parser_open(struct sp_chat_parser **out,
     snprintf(p->first_open, sizeof p->first_open, "%s%s%s", calls->all_open,
              *calls->all_open && *calls->open ? " " : "", calls->open);
     if (reading->in_reasoning) {
-        p->state = THOUGHT;
+        p->state = REASONING;
         p->stream.skip_whitespace = true;
     }
     *out = p;
@@ -72,7 +73,7 @@ void sp_chat_parser_close(struct sp_chat_parser *p)
     free(p);
 }
 
-/* ---- content and thoughts ---------------------------------------------------------------------
+/* ---- content and reasoning ---------------------------------------------------------------------
  */
 
 struct found {
@@ -101,11 +102,11 @@ static void look_for_reasoning(struct found *found, const struct sp_chat_parser 
     const struct sp_strbuf *held = &p->stream.text;
     size_t at = sp_whitespace_run(held->at, held->len), len;
 
-    for (size_t i = 0; i < 2 && !p->said && *p->format->reasoning_close; i++) {
+    for (size_t i = 0; i < 2 && !p->has_content && *p->format->reasoning_close; i++) {
         enum sp_tag_match match = sp_tag_match(tags[i], held->at + at, held->len - at, &len);
 
         if (match <= found->match) continue;
-        *found = (struct found){match, at, len, i == 0 ? THOUGHT : CONTENT, false};
+        *found = (struct found){match, at, len, i == 0 ? REASONING : CONTENT, false};
     }
 }
 
@@ -129,7 +130,7 @@ static struct found find_tag(const struct sp_chat_parser *p)
 static enum step read_content(struct sp_chat_parser *p, bool final)
 {
     struct sp_strbuf *held = &p->stream.text;
-    bool watches = reads_calls(p) || (!p->said && *p->format->reasoning_close);
+    bool watches = reads_calls(p) || (!p->has_content && *p->format->reasoning_close);
     struct found found;
     size_t n;
 
@@ -141,7 +142,7 @@ static enum step read_content(struct sp_chat_parser *p, bool final)
     if (n > 0) {
         found.at -= found.match == SP_TAG_NO ? 0 : n;
         sp_chat_pending_emit(&p->stream, SP_CHAT_CONTENT, n);
-        p->said = true;
+        p->has_content = true;
     }
     if (found.match != SP_TAG_YES) return WAIT;
     if (found.state != CALL) {
@@ -180,7 +181,7 @@ static enum step read_reasoning(struct sp_chat_parser *p, bool final)
 static enum step give_up_call(struct sp_chat_parser *p)
 {
     sp_chat_pending_emit(&p->stream, SP_CHAT_CONTENT, p->n_open);
-    p->said = true;
+    p->has_content = true;
     p->state = CONTENT;
     return AGAIN;
 }
@@ -205,10 +206,10 @@ static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_
         p->begun = true;
     }
     piece = (struct sp_chat_part){.kind = SP_CHAT_TOOL_CALL_ARGUMENTS,
-                                  .text = source->text + begun.arguments + p->told,
-                                  .size = begun.n_arguments - p->told};
+                                  .text = source->text + begun.arguments + p->n_emitted,
+                                  .size = begun.n_arguments - p->n_emitted};
     if (piece.size > 0) p->reading.piece(p->reading.context, &piece);
-    p->told = begun.n_arguments;
+    p->n_emitted = begun.n_arguments;
     return SP_OK;
 }
 
@@ -236,11 +237,11 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
     if (read != SP_VALUE_READ) return SP_OK; /* the answer ended inside the call */
     *step = AGAIN;
     p->begun = false;
-    p->told = 0;
+    p->n_emitted = 0;
     sp_chat_pending_emit_call(&p->stream, &p->call);
     sp_chat_pending_drop(&p->stream, p->n_open + used);
     p->called = true;
-    p->said = p->closed = false;
+    p->has_content = p->closed = false;
     p->state = AFTER_CALL;
     return SP_OK;
 }
@@ -311,7 +312,7 @@ static enum sp_status advance(struct sp_chat_parser *p, bool final, struct sp_er
         case CONTENT:
             step = read_content(p, final);
             break;
-        case THOUGHT:
+        case REASONING:
             step = read_reasoning(p, final);
             break;
         case CALL:

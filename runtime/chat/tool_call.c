@@ -136,14 +136,14 @@ static enum sp_status read_object(enum sp_value_read *read, struct sp_tool_call 
 
 /* Finds the name up to the tag `after` or, if that is empty, up to a bracket. *at: the place after
  * both. */
-static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, const char *behind,
+static enum sp_value_read find_name(size_t *name, size_t *n_name, size_t *at, const char *after,
                                     const char *text, size_t size)
 {
     size_t from = sp_whitespace_run(text, size), i = from, len = 0;
     enum sp_tag_match match = SP_TAG_NO;
 
-    if (*behind) {
-        match = sp_tag_find(behind, text, size, &i, &len);
+    if (*after) {
+        match = sp_tag_find(after, text, size, &i, &len);
         if (match == SP_TAG_NO) i = size;
     } else {
         while (i < size && strchr("{[(<", text[i]) == NULL && text[i] != '\n')
@@ -212,7 +212,7 @@ static enum sp_status read_python(enum sp_value_read *read, struct sp_tool_call 
     return st;
 }
 
-/* ---- arguments between marks ------------------------------------------------------------------
+/* ---- arguments between tags ------------------------------------------------------------------
  */
 
 /* Removes the whitespace that the template writes around a value, usually a line break. */
