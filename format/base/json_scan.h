@@ -1,5 +1,5 @@
 /* JSON text, token by token: where strings, numbers, literals and brackets stand. Not its grammar:
- * a parser behind it decides what may follow what.
+ * a parser that uses it decides what may follow what.
  *
  * It exists for what json-c takes and a reader of foreign files must not: raw control characters,
  * unpaired surrogates, keys holding NUL, numbers such as 007 or 1., malformed UTF-8; and to say of

@@ -100,7 +100,7 @@ static void store_pairs(struct sp_feature_head *p, const uint32_t *ids, size_t n
     p->n_true = n_true;
 }
 
-float *sp_feature_head_behind(struct sp_feature_head *p)
+float *sp_feature_head_next_states(struct sp_feature_head *p)
 {
     return state_of(p, p->n_have);
 }

@@ -47,13 +47,13 @@ void sp_feature_head_release(struct sp_feature_head *pairs);
 float *sp_feature_head_commit(struct sp_feature_head *pairs, const struct sp_commit *commit);
 
 /* Runs the waiting pairs and, in the same pass, n_more slots, whose states are at
- * sp_feature_head_behind and whose tokens are ids[n_cached + 1].. The decoder then has the logits
- * of the last pair and of these slots. Returns the row of that pair. */
+ * sp_feature_head_next_states and whose tokens are ids[n_cached + 1].. The decoder then has the
+ * logits of the last pair and of these slots. Returns the row of that pair. */
 size_t sp_feature_head_begin(struct sp_feature_head *pairs, const uint32_t *ids, size_t n_cached,
                              size_t n_more);
 
 /* The states of draft_len slots after the committed ones; only for parallel heads. */
-float *sp_feature_head_behind(struct sp_feature_head *pairs);
+float *sp_feature_head_next_states(struct sp_feature_head *pairs);
 
 /* Members of struct sp_drafter_ops. */
 size_t sp_feature_head_max_draft_len(const struct sp_model *draft);

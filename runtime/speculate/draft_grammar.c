@@ -58,8 +58,8 @@ static size_t read_history(const struct grammar_draft *f, size_t *context, char 
 
 /* Of the tokens that spell `context` bytes and the certain text: the index of the first token
  * after the context, or SIZE_MAX if none begins there. */
-static size_t behind_context(const struct grammar_draft *f, const uint32_t *tokens, size_t n,
-                             size_t context, size_t len)
+static size_t after_context(const struct grammar_draft *f, const uint32_t *tokens, size_t n,
+                            size_t context, size_t len)
 {
     size_t total = 0, at = 0, size;
 
@@ -88,7 +88,7 @@ static enum sp_status spell(struct grammar_draft *f, bool *done, const char *tex
     enum sp_status st = sp_tokenizer_encode(f->tokenizer, text, len, 0, &tokens, &n, err);
 
     if (st) return st;
-    first = behind_context(f, tokens, n, context, len);
+    first = after_context(f, tokens, n, context, len);
     *done = first != SIZE_MAX;
     for (size_t i = first; *done && i < n && f->n < SP_DRAFT_GRAMMAR_MAX; i++)
         f->draft[f->n++] = tokens[i];

@@ -69,7 +69,7 @@ static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, siz
 {
     struct draft_peagle *d = (struct draft_peagle *)base;
     struct sp_feature_head *p = &d->eagle3.pairs;
-    float *states = sp_feature_head_behind(p);
+    float *states = sp_feature_head_next_states(p);
     enum sp_status st = SP_OK;
     bool more = true;
     size_t i;
