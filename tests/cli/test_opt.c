@@ -66,7 +66,7 @@ static enum sp_status parse(struct sp_args *args, struct sp_err *err, const char
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void values_land_in_the_options(void **state)
+static void values_are_stored(void **state)
 {
     struct sp_args args;
     struct sp_err err;
@@ -93,7 +93,7 @@ static void values_land_in_the_options(void **state)
     sp_args_release(&args);
 }
 
-static void what_is_not_given_keeps_its_default(void **state)
+static void omitted_options_keep_their_defaults(void **state)
 {
     struct sp_args args;
     struct sp_err err;
@@ -117,7 +117,7 @@ static void what_is_not_given_keeps_its_default(void **state)
     sp_args_release(&args);
 }
 
-static void help_ends_the_reading(void **state)
+static void help_stops_parsing(void **state)
 {
     struct sp_args args;
     struct sp_err err;
@@ -234,9 +234,9 @@ static void kernels_are_those_of_the_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_land_in_the_options),
-        cmocka_unit_test(what_is_not_given_keeps_its_default),
-        cmocka_unit_test(help_ends_the_reading),
+        cmocka_unit_test(values_are_stored),
+        cmocka_unit_test(omitted_options_keep_their_defaults),
+        cmocka_unit_test(help_stops_parsing),
         cmocka_unit_test(misuse_is_one_sentence),
         cmocka_unit_test(distances),
         cmocka_unit_test(every_command_is_well_formed),

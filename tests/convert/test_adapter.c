@@ -48,7 +48,7 @@ static const char *modelfile_of(const char *name, const char *from, bool with_ad
         size_t n = strlen(lines);
         snprintf(lines + n, sizeof lines - n, "ADAPTER %s/%s\n", ADAPTERS, name);
     }
-    return creating_modelfile(lines);
+    return create_modelfile(lines);
 }
 
 /* ---- logits ---- */
@@ -101,16 +101,16 @@ static double distance(const char *path, const char *name)
 
 static void test_logits_are_theirs(void **state)
 {
-    const char *path = creating_keep(creating_at("p.bin"));
+    const char *path = create_keep_path(create_path("p.bin"));
     (void)state;
 
     for (size_t i = 0; i < N_NAMES; i++) {
         double d;
 
-        creating_create(modelfile_of(names[i], NULL, true), path, SP_F32, SP_DTYPE_NONE, 2);
+        create_pack(modelfile_of(names[i], NULL, true), path, SP_F32, SP_DTYPE_NONE, 2);
         d = distance(path, names[i]);
         if (!(d < tolerance)) fail_msg("%s: relative error %g", names[i], d);
-        creating_create(modelfile_of(names[i], NULL, false), path, SP_F32, SP_DTYPE_NONE, 2);
+        create_pack(modelfile_of(names[i], NULL, false), path, SP_F32, SP_DTYPE_NONE, 2);
         assert_true(distance(path, names[i]) > 0.1);
     }
 }
@@ -119,49 +119,52 @@ static void test_logits_are_theirs(void **state)
 
 static void test_threads_change_nothing(void **state)
 {
-    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    const char *a = create_keep_path(create_path("a.bin")),
+               *b = create_keep_path(create_path("b.bin"));
     (void)state;
 
     for (size_t i = 0; i < N_NAMES; i++) {
-        creating_create(modelfile_of(names[i], NULL, true), a, SP_Q8, SP_DTYPE_NONE, 1);
-        creating_create(modelfile_of(names[i], NULL, true), b, SP_Q8, SP_DTYPE_NONE, 3);
-        creating_same_file(a, b);
+        create_pack(modelfile_of(names[i], NULL, true), a, SP_Q8, SP_DTYPE_NONE, 1);
+        create_pack(modelfile_of(names[i], NULL, true), b, SP_Q8, SP_DTYPE_NONE, 3);
+        create_assert_same_file(a, b);
     }
 }
 
 /* What create packs of a checkpoint can be merged into as well as the checkpoint. */
 static void test_packed_files_merge_alike(void **state)
 {
-    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
-    const char *plain = creating_keep(creating_at("plain.bin"));
+    const char *a = create_keep_path(create_path("a.bin")),
+               *b = create_keep_path(create_path("b.bin"));
+    const char *plain = create_keep_path(create_path("plain.bin"));
     (void)state;
 
     for (size_t i = 0; i < N_NAMES; i++) {
         if (strncmp(names[i], "tied", 4) == 0) continue;
-        creating_create(modelfile_of(names[i], NULL, false), plain, SP_DTYPE_NONE, SP_DTYPE_NONE,
-                        1);
-        creating_create(modelfile_of(names[i], NULL, true), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-        creating_create(modelfile_of(names[i], plain, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-        creating_same_file(a, b);
+        create_pack(modelfile_of(names[i], NULL, false), plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        create_pack(modelfile_of(names[i], NULL, true), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        create_pack(modelfile_of(names[i], plain, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        create_assert_same_file(a, b);
     }
 }
 
 /* As stored, a merged tensor is what it is in f32, rounded once. */
 static void test_types_stay(void **state)
 {
-    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    const char *a = create_keep_path(create_path("a.bin")),
+               *b = create_keep_path(create_path("b.bin"));
     struct sp_source exact, rounded;
     (void)state;
 
-    creating_create(modelfile_of("patterns", NULL, true), a, SP_F32, SP_DTYPE_NONE, 1);
-    creating_create(modelfile_of("patterns", NULL, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(modelfile_of("patterns", NULL, true), a, SP_F32, SP_DTYPE_NONE, 1);
+    create_pack(modelfile_of("patterns", NULL, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     assert_int_equal(sp_source_open(&exact, a, SP_PART_TARGET, NULL, NULL), SP_OK);
     assert_int_equal(sp_source_open(&rounded, b, SP_PART_TARGET, NULL, NULL), SP_OK);
     for (size_t i = 0; i < exact.specs.n_specs; i++) {
         const struct sp_tensor_spec *spec = &exact.specs.specs[i];
         size_t n = sp_spec_elements(spec);
         enum sp_dtype wide, type;
-        float *x = stored_floats(&exact, spec, &wide), *y = stored_floats(&rounded, spec, &type);
+        float *x = stored_tensor_floats(&exact, spec, &wide),
+              *y = stored_tensor_floats(&rounded, spec, &type);
         uint8_t *bytes = malloc(n * 2);
 
         assert_int_equal(type, SP_BF16);
@@ -180,7 +183,7 @@ static void test_types_stay(void **state)
 
 static char *read_adapters(const char *path)
 {
-    struct sp_pack *pack = creating_open(path);
+    struct sp_pack *pack = create_open(path);
     char *text;
     size_t size;
 
@@ -193,22 +196,23 @@ static char *read_adapters(const char *path)
 /* Merged twice, it tells of both; quantized, of the same. No path is in it. */
 static void test_files_tell(void **state)
 {
-    const char *a = creating_keep(creating_at("a.bin")), *b = creating_keep(creating_at("b.bin"));
+    const char *a = create_keep_path(create_path("a.bin")),
+               *b = create_keep_path(create_path("b.bin"));
     char *once, *twice, *again, want[600];
     (void)state;
 
-    creating_create(modelfile_of("dora", NULL, false), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(modelfile_of("dora", NULL, false), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     assert_null(read_adapters(a));
-    creating_create(modelfile_of("dora", NULL, true), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(modelfile_of("dora", NULL, true), a, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     once = read_adapters(a);
     assert_non_null(strstr(once, "\"products\":9,\"rank\":[4,4],\"scale\":[2,2],"
                                  "\"magnitudes\":true,\"tensors\":0}]"));
     assert_null(strstr(once, "dora"));
-    creating_create(modelfile_of("mlx_dora", a, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(modelfile_of("mlx_dora", a, true), b, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     twice = read_adapters(b);
     snprintf(want, sizeof want, "%.*s,{\"format\":\"mlx\",", (int)strlen(once) - 1, once);
     assert_memory_equal(twice, want, strlen(want));
-    creating_requantize(b, a, SP_Q8, SP_DTYPE_NONE);
+    create_requantize(b, a, SP_Q8, SP_DTYPE_NONE);
     again = read_adapters(a);
     assert_string_equal(again, twice);
     free(once);
@@ -246,19 +250,19 @@ static void write_embedding_of(const char *draft)
 
 static bool draft_has_embedding(const char *lines)
 {
-    const char *path = creating_at("p.bin");
+    const char *path = create_path("p.bin");
     struct sp_pack *pack;
     bool there;
 
-    creating_create(creating_modelfile(lines), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-    pack = creating_open(path);
+    create_pack(create_modelfile(lines), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack = create_open(path);
     there = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
     sp_pack_close(pack);
     return there;
 }
 
 /* A draft's embedding is stored once where it is the target's as merged. */
-static void test_drafts_see_what_is_merged(void **state)
+static void test_drafts_use_the_merged_target(void **state)
 {
 #define PAIR "FROM " TESTDATA "/speculators/target\nDRAFT " TESTDATA "/speculators/peagle\n"
     (void)state;
@@ -292,7 +296,7 @@ static void test_the_model_drafts_for_itself(void **state)
 
         snprintf(lines, sizeof lines, "FROM %s\nDRAFT %s\n%s", TESTDATA "/families/granite",
                  TESTDATA "/families/granite", adapters[i]);
-        o = creating_options(creating_modelfile(lines), creating_at("p.bin"));
+        o = create_options(create_modelfile(lines), create_path("p.bin"));
         o.force = true;
         o.callbacks.note = hear;
         assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
@@ -305,16 +309,16 @@ static void test_the_model_drafts_for_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_logits_are_theirs, creating_begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_threads_change_nothing, creating_begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_packed_files_merge_alike, creating_begin,
-                                        creating_end),
-        cmocka_unit_test_setup_teardown(test_types_stay, creating_begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_files_tell, creating_begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_drafts_see_what_is_merged, creating_begin,
-                                        creating_end),
-        cmocka_unit_test_setup_teardown(test_the_model_drafts_for_itself, creating_begin,
-                                        creating_end),
+        cmocka_unit_test_setup_teardown(test_logits_are_theirs, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_threads_change_nothing, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_packed_files_merge_alike, create_setup,
+                                        create_teardown),
+        cmocka_unit_test_setup_teardown(test_types_stay, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_files_tell, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_drafts_use_the_merged_target, create_setup,
+                                        create_teardown),
+        cmocka_unit_test_setup_teardown(test_the_model_drafts_for_itself, create_setup,
+                                        create_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

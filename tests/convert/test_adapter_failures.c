@@ -157,16 +157,15 @@ static void expect_of(const struct sp_create_options *o, enum sp_status status, 
 
 static void expect(const char *lines, enum sp_status status, const char *message)
 {
-    struct sp_create_options o =
-        creating_options(creating_modelfile(lines), creating_at("out.bin"));
+    struct sp_create_options o = create_options(create_modelfile(lines), create_path("out.bin"));
 
     expect_of(&o, status, message);
 }
 
 static void test_refusals_name_it(void **state)
 {
-    struct sp_create_options o = creating_options(
-        creating_modelfile("FROM @/target\nADAPTER a.safetensors"), creating_at("out.bin"));
+    struct sp_create_options o = create_options(
+        create_modelfile("FROM @/target\nADAPTER a.safetensors"), create_path("out.bin"));
     (void)state;
 
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
@@ -194,14 +193,14 @@ static void test_transposed_matrices_are_not_changed(void **state)
 
 /* The same tensors with a plain config are merged: what is refused above is what is meant. Those
  * for parts that are not packed are left out, as the parts are. */
-static void test_good_one_is_not(void **state)
+static void test_a_valid_adapter_is_accepted(void **state)
 {
     (void)state;
     scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
     write_tensors("a.safetensors",
                   GOOD "base_model.model.model.visual.blocks.0.attn.qkv.lora_A.weight F32 2,8\n");
-    creating_create(creating_modelfile("FROM @/target\nADAPTER a.safetensors"),
-                    creating_at("out.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile("FROM @/target\nADAPTER a.safetensors"), create_path("out.bin"),
+                SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
 }
 
 static void test_files_of_other_kinds(void **state)
@@ -217,7 +216,7 @@ static void test_files_of_other_kinds(void **state)
     expect("FROM @/target\nADAPTER x.txt", SP_E_INPUT, "expected an adapter's folder");
     write_tensors("a.safetensors", GOOD);
     expect("FROM @/target\nADAPTER a.safetensors", SP_E_INPUT, "no adapter_config.json beside it");
-    snprintf(folder, sizeof folder, "%s", creating_at("f"));
+    snprintf(folder, sizeof folder, "%s", create_path("f"));
     assert_int_equal(mkdir(folder, 0700), 0);
     expect("FROM @/target\nADAPTER f", SP_E_INPUT, "no adapter_model.safetensors (PEFT)");
     snprintf(lines, sizeof lines, "%s/adapter_model.bin", folder);
@@ -231,12 +230,12 @@ static void test_files_of_other_kinds(void **state)
  * not parted. */
 static void test_packed_files(void **state)
 {
-    const char *packed = creating_keep(creating_at("packed.bin"));
+    const char *packed = create_keep_path(create_path("packed.bin"));
     (void)state;
 
     scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
     write_tensors("a.safetensors", GOOD);
-    creating_create(creating_modelfile("FROM @/target"), packed, SP_Q8, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile("FROM @/target"), packed, SP_Q8, SP_DTYPE_NONE, 1);
     expect("FROM packed.bin\nADAPTER a.safetensors", SP_E_INPUT,
            "is q8 already, and with an adapter it would be rounded twice");
     write_tensors("a.safetensors", "base_model.model.lm_head.lora_A.weight F32 2,192\n"
@@ -248,12 +247,13 @@ static void test_packed_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_refusals_name_it, creating_begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_transposed_matrices_are_not_changed, creating_begin,
-                                        creating_end),
-        cmocka_unit_test_setup_teardown(test_good_one_is_not, creating_begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_files_of_other_kinds, creating_begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_packed_files, creating_begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_refusals_name_it, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_transposed_matrices_are_not_changed, create_setup,
+                                        create_teardown),
+        cmocka_unit_test_setup_teardown(test_a_valid_adapter_is_accepted, create_setup,
+                                        create_teardown),
+        cmocka_unit_test_setup_teardown(test_files_of_other_kinds, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_packed_files, create_setup, create_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,15 +43,15 @@ static void fill_ids(uint64_t seed)
 static int begin(void **state)
 {
     fill_ids(1);
-    return creating_begin(state);
+    return create_setup(state);
 }
 
 /* The tiny target as stored. */
 static const char *target_file(void)
 {
-    const char *path = creating_at("target.bin");
+    const char *path = create_path("target.bin");
 
-    creating_create(creating_modelfile("FROM @/target\n"), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_pack(create_modelfile("FROM @/target\n"), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     return path;
 }
 
@@ -77,7 +77,7 @@ static struct sp_calibration calibrate_with(const char *file, const char *out,
 
 static const char *calibrate(const char *file)
 {
-    const char *out = creating_at("calibration.bin");
+    const char *out = create_path("calibration.bin");
 
     calibrate_with(file, out, &(struct sp_calibration_text){ids, N_IDS}, 1, NULL, 2);
     return out;
@@ -128,7 +128,7 @@ static void test_numbers(void **state)
 {
     static double h[HIDDEN][HIDDEN], x[HIDDEN];
     const char *file = target_file();
-    struct sp_pack *model = creating_open(file), *pack = creating_open(calibrate(file));
+    struct sp_pack *model = create_open(file), *pack = create_open(calibrate(file));
     const struct sp_pack_tensor *t = sp_pack_find(pack, SP_PART_TARGET, qkv);
     const float *numbers;
 
@@ -163,8 +163,8 @@ static void test_numbers(void **state)
 
 static void test_what_does_not_matter(void **state)
 {
-    const char *file = target_file(), *first = creating_at("first.bin");
-    const char *other = creating_at("other.bin");
+    const char *file = target_file(), *first = create_path("first.bin");
+    const char *other = create_path("other.bin");
     const struct sp_calibration_text some = {ids, 140};
 
     (void)state;
@@ -172,15 +172,15 @@ static void test_what_does_not_matter(void **state)
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         calibrate_with(file, other, &some, 1, (*k)->name, k == sp_kernels_all() ? 3 : 1);
-        creating_same_file(first, other);
+        create_assert_same_file(first, other);
     }
 }
 
 /* A text of more than a window is read like two. */
 static void test_windows(void **state)
 {
-    const char *file = target_file(), *first = creating_at("first.bin");
-    const char *other = creating_at("other.bin");
+    const char *file = target_file(), *first = create_path("first.bin");
+    const char *other = create_path("other.bin");
     const struct sp_calibration_text halves[] = {{ids, 1024}, {ids + 1024, N_IDS - 1024}};
     struct sp_calibration made = SP_CALIBRATION_INIT;
 
@@ -190,7 +190,7 @@ static void test_windows(void **state)
     assert_int_equal(made.n_inputs, 6 * 4);
     assert_int_equal(made.n_matrices, 6 * 7);
     calibrate_with(file, other, halves, 2, NULL, 2);
-    creating_same_file(first, other);
+    create_assert_same_file(first, other);
 }
 
 static int stop(void *context, size_t done, size_t total)
@@ -206,27 +206,27 @@ static void test_interrupted(void **state)
     struct sp_calibration_request request = {.size = sizeof request,
                                              .texts = &text,
                                              .n_texts = 1,
-                                             .path = creating_at("none.bin"),
+                                             .path = create_path("none.bin"),
                                              .progress = stop};
     struct sp_package *package = NULL;
     struct sp_calibration made = SP_CALIBRATION_INIT;
     struct sp_err err = {0};
     const char *file = target_file();
-    size_t n_files = creating_n_files();
+    size_t n_files = create_count_files();
 
     (void)state;
     assert_int_equal(
         sp_package_open(&package, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
         SP_OK);
     assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_CHECK);
-    assert_int_equal(creating_n_files(), n_files);
+    assert_int_equal(create_count_files(), n_files);
     ids[3] = VOCAB;
     request.progress = NULL;
     assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_USAGE);
     ids[3] = 0;
     text.n = 0;
     assert_int_equal(sp_package_calibrate(package, &request, &made, &err), SP_E_USAGE);
-    assert_int_equal(creating_n_files(), n_files);
+    assert_int_equal(create_count_files(), n_files);
     sp_package_close(package);
 }
 
@@ -267,10 +267,9 @@ static double divergence(const char *file, const char *reference)
 static void test_quality(void **state)
 {
     const char *file = target_file(), *calibration = calibrate(file);
-    const char *plain = creating_at("plain.bin"), *better = creating_at("better.bin");
-    const char *created = creating_at("created.bin");
-    struct sp_create_options create =
-        creating_options(creating_modelfile("FROM @/target\n"), created);
+    const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
+    const char *created = create_path("created.bin");
+    struct sp_create_options create = create_options(create_modelfile("FROM @/target\n"), created);
     struct sp_err err = {0};
     double before, after;
 
@@ -281,7 +280,7 @@ static void test_quality(void **state)
     create.calibration = calibration;
     create.n_threads = 3;
     assert_int_equal(sp_create(NULL, &create, &err), SP_OK);
-    creating_same_file(created, better);
+    create_assert_same_file(created, better);
     fill_ids(2); /* others than those learned from */
     before = divergence(plain, file);
     after = divergence(better, file);
@@ -307,22 +306,22 @@ static void test_experts(void **state)
                    {"layers.2.mlp.experts.up_proj.weight", true},
                    {"layers.1.mlp.experts.down_proj.weight", false},
                    {"layers.1.self_attn.o_proj.weight", true}};
-    const char *file = creating_at("moe.bin"), *calibration = creating_at("moe.calibration");
-    const char *plain = creating_at("plain.bin"), *better = creating_at("better.bin");
-    const char *modelfile = creating_modelfile("FROM @/../families/mixtral\n");
+    const char *file = create_path("moe.bin"), *calibration = create_path("moe.calibration");
+    const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
+    const char *modelfile = create_modelfile("FROM @/../families/mixtral\n");
     struct sp_pack *a, *b, *pack;
     struct sp_err err = {0};
 
     (void)state;
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
-    creating_create(modelfile, file, SP_F32, SP_DTYPE_NONE, 2);
+    create_pack(modelfile, file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
     assert_int_equal(requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
     assert_int_equal(requantize(file, better, calibration, SP_Q4, 2, &err), SP_OK);
-    a = creating_open(plain);
-    b = creating_open(better);
-    pack = creating_open(calibration);
+    a = create_open(plain);
+    b = create_open(better);
+    pack = create_open(calibration);
     assert_non_null(sp_pack_find(pack, SP_PART_TARGET,
                                  "layers.2.mlp.experts.gate_proj.weight,"
                                  "layers.2.mlp.experts.up_proj.weight"));
@@ -363,15 +362,15 @@ static bool is_named(const struct sp_pack *calibration, const char *matrix)
 /* However a family's layers are wired, no matrix of theirs is passed over. */
 static void check_family(const char *name)
 {
-    const char *file = creating_at("family.bin"), *calibration = creating_at("family.calibration");
+    const char *file = create_path("family.bin"), *calibration = create_path("family.calibration");
     struct sp_pack *model, *pack;
     char lines[512];
 
     snprintf(lines, sizeof lines, "FROM @/../families/%s\n", name);
-    creating_create(creating_modelfile(lines), file, SP_F32, SP_DTYPE_NONE, 2);
+    create_pack(create_modelfile(lines), file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 300}, 1, NULL, 2);
-    model = creating_open(file);
-    pack = creating_open(calibration);
+    model = create_open(file);
+    pack = create_open(calibration);
     for (size_t i = 0; i < sp_pack_n_tensors(model); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(model, i);
         if (t->part == SP_PART_TARGET && is_named(pack, t->name) != is_learned(t)) {
@@ -388,9 +387,9 @@ static void test_families(void **state)
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
     for (const char *const *name = golden_families(); *name; name++) {
-        creating_begin(state);
+        create_setup(state);
         check_family(*name);
-        creating_end(state);
+        create_teardown(state);
     }
 }
 
@@ -401,25 +400,25 @@ static void refused(const char *model, const char *calibration, enum sp_dtype ty
                     enum sp_status expected, const char *part)
 {
     struct sp_err err = {0};
-    const char *out = creating_at("refused.bin");
-    size_t n_files = creating_n_files();
+    const char *out = create_path("refused.bin");
+    size_t n_files = create_count_files();
     enum sp_status st = requantize(model, out, calibration, type, 2, &err);
 
     if (st != expected || !strstr(err.text, part)) fail_msg("%d: %s", (int)st, err.text);
-    assert_int_equal(creating_n_files(), n_files);
+    assert_int_equal(create_count_files(), n_files);
 }
 
 static void test_refused(void **state)
 {
     const char *file = target_file(), *calibration = calibrate(file);
-    const char *other = creating_at("ar.bin");
+    const char *other = create_path("ar.bin");
     size_t size;
     char *bytes = scratch_read(calibration, &size);
 
     (void)state;
-    creating_create(creating_modelfile("FROM @/ar\n"), other, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_pack(create_modelfile("FROM @/ar\n"), other, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
-    refused(file, creating_at("missing"), SP_Q4, SP_E_IO, "missing");
+    refused(file, create_path("missing"), SP_Q4, SP_E_IO, "missing");
     refused(file, calibration, SP_Q8, SP_E_USAGE, "no matrix that it is about becomes q4");
     refused(other, calibration, SP_Q4, SP_E_INPUT, "made for another model");
     bytes[5000] = (char)(bytes[5000] ^ 1);
@@ -446,12 +445,12 @@ static void overwrite(char *bytes, const char *name, uint16_t value)
 /* A model that overflows is found out when it is calibrated, not when the calibration is used. */
 static void test_overflow(void **state)
 {
-    const char *file = creating_at("model.bin"), *modelfile;
+    const char *file = create_path("model.bin"), *modelfile;
     char *bytes, *config, lines[512];
     size_t size, config_size, n_files;
     struct sp_calibration_text text = {ids, 100};
     struct sp_calibration_request request = {
-        .size = sizeof request, .texts = &text, .n_texts = 1, .path = creating_at("none.bin")};
+        .size = sizeof request, .texts = &text, .n_texts = 1, .path = create_path("none.bin")};
     struct sp_package *package = NULL;
     struct sp_calibration made = SP_CALIBRATION_INIT;
     struct sp_err err = {0};
@@ -464,9 +463,9 @@ static void test_overflow(void **state)
     bytes = scratch_read(TESTDATA "/families/granite/model.safetensors", &size);
     overwrite(bytes, "model.layers.1.mlp.up_proj.weight", 0x7f7f); /* 3.4e38 */
     snprintf(lines, sizeof lines, "FROM %s\n", scratch_write("model.safetensors", bytes, size));
-    modelfile = creating_modelfile(lines);
-    creating_create(modelfile, file, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    n_files = creating_n_files();
+    modelfile = create_modelfile(lines);
+    create_pack(modelfile, file, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    n_files = create_count_files();
     assert_int_equal(
         sp_package_open(&package, file, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err),
         SP_OK);
@@ -474,7 +473,7 @@ static void test_overflow(void **state)
     assert_string_equal(err.text,
                         "tensor layers.1.mlp.down_proj.weight: what it reads of the texts is not "
                         "finite");
-    assert_int_equal(creating_n_files(), n_files);
+    assert_int_equal(create_count_files(), n_files);
     sp_package_close(package);
     free(config);
     free(bytes);
@@ -484,7 +483,7 @@ static void test_overflow(void **state)
 static const char *crafted(const char *record, const char *names, enum sp_part part, float number,
                            size_t n)
 {
-    const char *path = creating_at("crafted.bin");
+    const char *path = create_path("crafted.bin");
     struct sp_pack_tensor t = {
         .name = names, .part = part, .dtype = SP_F32, .layout = SP_PLAIN, .rank = 1, .shape = {n}};
     float *numbers = calloc(n, sizeof *numbers);
@@ -513,7 +512,7 @@ static void test_crafted(void **state)
     (void)state;
     crafted(record, name, SP_PART_TARGET, 1, N_NUMBERS);
     assert_int_equal(
-        requantize(file, creating_at("out.bin"), creating_at("crafted.bin"), SP_Q4, 1, &err),
+        requantize(file, create_path("out.bin"), create_path("crafted.bin"), SP_Q4, 1, &err),
         SP_OK);
     refused(file, crafted(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4, SP_E_INPUT,
             "q_proj.weight: a number in it is not finite, or too large");
@@ -538,16 +537,16 @@ static void test_crafted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_numbers, begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_what_does_not_matter, begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_windows, begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_interrupted, begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_quality, begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_experts, begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_numbers, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_what_does_not_matter, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_windows, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_interrupted, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_quality, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_experts, begin, create_teardown),
         cmocka_unit_test(test_families),
-        cmocka_unit_test_setup_teardown(test_overflow, begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_refused, begin, creating_end),
-        cmocka_unit_test_setup_teardown(test_crafted, begin, creating_end),
+        cmocka_unit_test_setup_teardown(test_overflow, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_refused, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_crafted, begin, create_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,12 +98,12 @@ static void test_weights_and_texts_are_kept(void **state)
 
     for (size_t d = 0; d < 2; d++) {
         char lines[64], path[256];
-        const char *out = creating_at("p.bin");
+        const char *out = create_path("p.bin");
         struct sp_pack *pack;
 
         snprintf(lines, sizeof lines, "FROM @/target\nDRAFT @/%s", drafts[d]);
-        creating_create(creating_modelfile(lines), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-        pack = creating_open(out);
+        create_pack(create_modelfile(lines), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+        pack = create_open(out);
         assert_part_is(pack, SP_PART_TARGET, TINY "/target");
         snprintf(path, sizeof path, "%s/%s", TINY, drafts[d]);
         assert_part_is(pack, SP_PART_DRAFT, path);
@@ -121,17 +121,16 @@ static void test_weights_and_texts_are_kept(void **state)
 
 static void test_records_are_kept(void **state)
 {
-    const char *out = creating_at("p.bin");
+    const char *out = create_path("p.bin");
     struct sp_pack *pack;
     char *text = NULL;
     size_t size;
     (void)state;
 
-    creating_create(
-        creating_modelfile(
-            "# a comment\nFROM @/target\nsystem  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7"),
-        out, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-    pack = creating_open(out);
+    create_pack(create_modelfile(
+                    "# a comment\nFROM @/target\nsystem  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7"),
+                out, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    pack = create_open(out);
     assert_int_equal(
         sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, &text, &size, NULL), SP_OK);
     assert_string_equal(text, "system  \"\"\"Be\nbrief\"\"\" \nPARAMETER seed 7\n");
@@ -146,15 +145,15 @@ static void test_pairing_is_recorded(void **state)
         "{\"kind\":\"dflash\",\"block_size\":16,\"mask_token_id\":1599,\"target_hidden_size\":192,"
         "\"num_target_layers\":6,\"target_layer_ids\":[0,2,4],\"rope\":[{\"type\":\"default\","
         "\"theta\":10000,\"factor\":1,\"rotated\":64}],\"target\":\"";
-    const char *out = creating_at("p.bin");
+    const char *out = create_path("p.bin");
     struct sp_pack *pack;
     char *text = NULL;
     size_t size;
     (void)state;
 
-    creating_create(creating_modelfile("FROM @/target\nDRAFT @/dflash"), out, SP_DTYPE_NONE,
-                    SP_DTYPE_NONE, 1);
-    pack = creating_open(out);
+    create_pack(create_modelfile("FROM @/target\nDRAFT @/dflash"), out, SP_DTYPE_NONE,
+                SP_DTYPE_NONE, 1);
+    pack = create_open(out);
     assert_int_equal(
         sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_PAIRING, &text, &size, NULL), SP_OK);
     assert_memory_equal(text, want, strlen(want));
@@ -165,23 +164,23 @@ static void test_pairing_is_recorded(void **state)
 static void test_threads_change_no_byte(void **state)
 {
     static const enum sp_dtype types[] = {SP_DTYPE_NONE, SP_F32, SP_Q8, SP_Q4};
-    const char *path = creating_modelfile("FROM @/target\nDRAFT @/dflash");
-    const char *one = creating_at("1.bin"), *many = creating_at("n.bin");
+    const char *path = create_modelfile("FROM @/target\nDRAFT @/dflash");
+    const char *one = create_path("1.bin"), *many = create_path("n.bin");
     (void)state;
 
     for (size_t i = 0; i < 4; i++) {
-        creating_create(path, one, types[i], types[3 - i], 1);
-        creating_create(path, many, types[i], types[3 - i], 2);
-        creating_same_file(one, many);
-        creating_create(path, many, types[i], types[3 - i], 7);
-        creating_same_file(one, many);
+        create_pack(path, one, types[i], types[3 - i], 1);
+        create_pack(path, many, types[i], types[3 - i], 2);
+        create_assert_same_file(one, many);
+        create_pack(path, many, types[i], types[3 - i], 7);
+        create_assert_same_file(one, many);
     }
 }
 
 /* `show --modelfile`, as a function. */
 static const char *recreate(const char *pack_path, const char *name)
 {
-    struct sp_pack *pack = creating_open(pack_path);
+    struct sp_pack *pack = create_open(pack_path);
     char *records = NULL, *text = NULL;
     size_t records_size, size;
     const char *path;
@@ -194,7 +193,7 @@ static const char *recreate(const char *pack_path, const char *name)
                          sp_pack_find_section(pack, SP_PART_DRAFT, SP_SECTION_CONFIG) ? name : NULL,
                          records, records_size, NULL),
                      SP_OK);
-    path = creating_keep(scratch_write("Modelfile.again", text, size));
+    path = create_keep_path(scratch_write("Modelfile.again", text, size));
     free(records);
     free(text);
     sp_pack_close(pack);
@@ -203,72 +202,71 @@ static const char *recreate(const char *pack_path, const char *name)
 
 static void test_a_packed_file_recreates_itself(void **state)
 {
-    const char *first = creating_at("first.bin"), *again = creating_at("again.bin");
+    const char *first = create_path("first.bin"), *again = create_path("again.bin");
     (void)state;
 
-    creating_create(
-        creating_modelfile("FROM @/target\nDRAFT @/ar\nPARAMETER stop \"x \"\nSYSTEM hi"), first,
-        SP_Q4, SP_Q8, 2);
-    creating_create(recreate(first, "first.bin"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    creating_same_file(first, again);
+    create_pack(create_modelfile("FROM @/target\nDRAFT @/ar\nPARAMETER stop \"x \"\nSYSTEM hi"),
+                first, SP_Q4, SP_Q8, 2);
+    create_pack(recreate(first, "first.bin"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_assert_same_file(first, again);
 }
 
 static void test_quantizing_later_is_the_same(void **state)
 {
-    const char *path = creating_modelfile("FROM @/target\nDRAFT @/dflash\nPARAMETER seed 1");
-    const char *plain = creating_at("plain.bin"), *direct = creating_at("direct.bin");
-    const char *later = creating_at("later.bin");
+    const char *path = create_modelfile("FROM @/target\nDRAFT @/dflash\nPARAMETER seed 1");
+    const char *plain = create_path("plain.bin"), *direct = create_path("direct.bin");
+    const char *later = create_path("later.bin");
     (void)state;
 
-    creating_create(path, plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    creating_create(path, direct, SP_Q4, SP_DTYPE_NONE, 2);
-    creating_requantize(plain, later, SP_Q4, SP_DTYPE_NONE);
-    creating_same_file(direct, later);
-    creating_create(path, direct, SP_Q4, SP_Q8, 2);
-    creating_requantize(later, NULL, SP_DTYPE_NONE, SP_Q8); /* in place */
-    creating_same_file(direct, later);
-    creating_create(path, direct, SP_Q8, SP_Q4, 2);
-    creating_create(recreate(plain, "plain.bin"), later, SP_Q8, SP_Q4, 2);
-    creating_same_file(direct, later);
+    create_pack(path, plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_pack(path, direct, SP_Q4, SP_DTYPE_NONE, 2);
+    create_requantize(plain, later, SP_Q4, SP_DTYPE_NONE);
+    create_assert_same_file(direct, later);
+    create_pack(path, direct, SP_Q4, SP_Q8, 2);
+    create_requantize(later, NULL, SP_DTYPE_NONE, SP_Q8); /* in place */
+    create_assert_same_file(direct, later);
+    create_pack(path, direct, SP_Q8, SP_Q4, 2);
+    create_pack(recreate(plain, "plain.bin"), later, SP_Q8, SP_Q4, 2);
+    create_assert_same_file(direct, later);
 }
 
 static void test_parts_of_packed_files(void **state)
 {
-    const char *ar = creating_at("ar.bin"), *alone = creating_at("alone.bin");
-    const char *out = creating_at("out.bin"), *want = creating_at("want.bin");
+    const char *ar = create_path("ar.bin"), *alone = create_path("alone.bin");
+    const char *out = create_path("out.bin"), *want = create_path("want.bin");
     (void)state;
 
-    creating_create(creating_modelfile("FROM @/target\nDRAFT @/ar"), ar, SP_Q8, SP_Q8, 2);
-    creating_create(creating_modelfile("FROM @/ar"), alone, SP_Q8, SP_DTYPE_NONE, 2);
-    creating_create(creating_modelfile("FROM @/target\nDRAFT @/ar"), want, SP_DTYPE_NONE, SP_Q8, 2);
-    creating_create(creating_modelfile("FROM @/target\nDRAFT ar.bin"), out, SP_DTYPE_NONE,
-                    SP_DTYPE_NONE, 2);
-    creating_same_file(out, want);
+    create_pack(create_modelfile("FROM @/target\nDRAFT @/ar"), ar, SP_Q8, SP_Q8, 2);
+    create_pack(create_modelfile("FROM @/ar"), alone, SP_Q8, SP_DTYPE_NONE, 2);
+    create_pack(create_modelfile("FROM @/target\nDRAFT @/ar"), want, SP_DTYPE_NONE, SP_Q8, 2);
+    create_pack(create_modelfile("FROM @/target\nDRAFT ar.bin"), out, SP_DTYPE_NONE, SP_DTYPE_NONE,
+                2);
+    create_assert_same_file(out, want);
     /* A file without a draft lends its target. */
-    creating_create(creating_modelfile("FROM @/target\nDRAFT alone.bin"), out, SP_DTYPE_NONE,
-                    SP_DTYPE_NONE, 2);
-    creating_same_file(out, want);
+    create_pack(create_modelfile("FROM @/target\nDRAFT alone.bin"), out, SP_DTYPE_NONE,
+                SP_DTYPE_NONE, 2);
+    create_assert_same_file(out, want);
     /* FROM of a pair takes the target alone. */
-    creating_create(creating_modelfile("FROM @/target"), want, SP_Q8, SP_DTYPE_NONE, 2);
-    creating_create(creating_modelfile("FROM ar.bin"), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    creating_same_file(out, want);
+    create_pack(create_modelfile("FROM @/target"), want, SP_Q8, SP_DTYPE_NONE, 2);
+    create_pack(create_modelfile("FROM ar.bin"), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_assert_same_file(out, want);
 }
 
 static void test_a_single_file_serves_as_checkpoint(void **state)
 {
-    const char *a = creating_at("a.bin"), *b = creating_at("b.bin");
-    struct sp_create_options o = creating_options(NULL, b);
+    const char *a = create_path("a.bin"), *b = create_path("b.bin");
+    struct sp_create_options o = create_options(NULL, b);
     (void)state;
 
-    creating_create(creating_modelfile("FROM @/ar"), a, SP_Q8, SP_DTYPE_NONE, 2);
-    creating_create(creating_modelfile("FROM @/ar/model.safetensors"), b, SP_Q8, SP_DTYPE_NONE, 2);
-    creating_same_file(a, b);
-    o.modelfile = creating_modelfile("FROM ~/ar");
+    create_pack(create_modelfile("FROM @/ar"), a, SP_Q8, SP_DTYPE_NONE, 2);
+    create_pack(create_modelfile("FROM @/ar/model.safetensors"), b, SP_Q8, SP_DTYPE_NONE, 2);
+    create_assert_same_file(a, b);
+    o.modelfile = create_modelfile("FROM ~/ar");
     o.home = TINY;
     o.target_type = SP_Q8;
     o.force = true;
     assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
-    creating_same_file(a, b);
+    create_assert_same_file(a, b);
 }
 
 /* ---- dry run, notes, report ---- */
@@ -301,7 +299,7 @@ static int count(void *context, uint64_t done, uint64_t total)
 static void test_dry_run_shows_the_plan(void **state)
 {
     struct sp_create_options o =
-        creating_options(creating_modelfile("FROM @/target\nDRAFT @/dflash"), creating_at("p.bin"));
+        create_options(create_modelfile("FROM @/target\nDRAFT @/dflash"), create_path("p.bin"));
     struct sp_create_report dry, wet;
     struct sp_pack *pack;
     struct heard *h = calloc(1, sizeof *h);
@@ -311,7 +309,7 @@ static void test_dry_run_shows_the_plan(void **state)
     o.dry_run = true;
     o.callbacks = (struct sp_create_callbacks){.context = h, .plan = hear};
     assert_int_equal(sp_create(&dry, &o, NULL), SP_OK);
-    assert_int_equal(creating_n_files(), 1);
+    assert_int_equal(create_count_files(), 1);
     assert_int_equal(h->n_lines, 1 + 68 + 14);
     assert_non_null(strstr(h->text, "layers.3.mlp.up_proj.weight               [512, 192]         "
                                     "bf16  q4           57344  requested\n"));
@@ -330,16 +328,16 @@ static void test_dry_run_shows_the_plan(void **state)
     assert_int_equal(h->total, dry.source_size[SP_PART_TARGET] + dry.source_size[SP_PART_DRAFT]);
     assert_int_equal(h->done, h->total);
     assert_int_equal(wet.size[SP_PART_TARGET], dry.size[SP_PART_TARGET]);
-    pack = creating_open(o.output);
+    pack = create_open(o.output);
     assert_int_equal(wet.file_size, sp_pack_size(pack));
     sp_pack_close(pack);
     free(h);
 }
 
-static void test_notes_are_told(void **state)
+static void test_notes_are_reported(void **state)
 {
-    struct sp_create_options o = creating_options(
-        creating_modelfile("FROM @/target\nPARAMETER num_gpu 1\nRENDERER x"), creating_at("p.bin"));
+    struct sp_create_options o = create_options(
+        create_modelfile("FROM @/target\nPARAMETER num_gpu 1\nRENDERER x"), create_path("p.bin"));
     struct heard *h = calloc(1, sizeof *h);
     (void)state;
 
@@ -429,19 +427,19 @@ static long peak_kib(void)
  * many chunks of a large tensor come in order, whoever converts them. */
 static void test_memory_is_bounded(void **state)
 {
-    const char *packed = creating_at("packed.bin"), *one = creating_at("one.bin"),
-               *two = creating_at("two.bin"), *path;
+    const char *packed = create_path("packed.bin"), *one = create_path("one.bin"),
+               *two = create_path("two.bin"), *path;
     int status;
     pid_t child;
     (void)state;
 
     make_large_checkpoint();
-    path = creating_modelfile("FROM ./large");
+    path = create_modelfile("FROM ./large");
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct sp_create_options as_it_is = creating_options(path, packed),
-                                 q4 = creating_options(path, one);
+        struct sp_create_options as_it_is = create_options(path, packed),
+                                 q4 = create_options(path, one);
         struct sp_requantize_options again = {
             .input = packed, .output = two, .target_type = SP_Q4, .n_threads = 2};
         long before = peak_kib();
@@ -453,14 +451,14 @@ static void test_memory_is_bounded(void **state)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    creating_same_file(one, two);
-    creating_create(path, two, SP_Q4, SP_DTYPE_NONE, 1);
-    creating_same_file(one, two);
+    create_assert_same_file(one, two);
+    create_pack(path, two, SP_Q4, SP_DTYPE_NONE, 1);
+    create_assert_same_file(one, two);
 }
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, creating_begin, creating_end)
+#define T(name) cmocka_unit_test_setup_teardown(name, create_setup, create_teardown)
     const struct CMUnitTest tests[] = {
         T(test_weights_and_texts_are_kept),
         T(test_records_are_kept),
@@ -471,7 +469,7 @@ int main(void)
         T(test_parts_of_packed_files),
         T(test_a_single_file_serves_as_checkpoint),
         T(test_dry_run_shows_the_plan),
-        T(test_notes_are_told),
+        T(test_notes_are_reported),
         T(test_memory_is_bounded),
     };
 #undef T

@@ -44,17 +44,16 @@ static const struct refusal refusals[] = {
 
 static void test_refusals_leave_nothing(void **state)
 {
-    const char *old = creating_keep(scratch_write("out.bin", "old", 3));
+    const char *old = create_keep_path(scratch_write("out.bin", "old", 3));
     size_t n;
     (void)state;
 
     scratch_write("x.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
-    creating_create(creating_modelfile("FROM @/ar"), creating_at("q4.bin"), SP_Q4, SP_DTYPE_NONE,
-                    1);
-    n = creating_n_files();
+    create_pack(create_modelfile("FROM @/ar"), create_path("q4.bin"), SP_Q4, SP_DTYPE_NONE, 1);
+    n = create_count_files();
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         const struct refusal *r = &refusals[i];
-        struct sp_create_options o = creating_options(creating_modelfile(r->lines), old);
+        struct sp_create_options o = create_options(create_modelfile(r->lines), old);
         struct sp_err err = {0};
         char *text;
         size_t size;
@@ -65,7 +64,7 @@ static void test_refusals_leave_nothing(void **state)
         if (sp_create(NULL, &o, &err) != r->status || strstr(err.text, r->message) == NULL) {
             fail_msg("refusal %zu: %d \"%s\"", i, (int)err.status, err.text);
         }
-        assert_int_equal(creating_n_files(), n);
+        assert_int_equal(create_count_files(), n);
         text = scratch_read(old, &size);
         assert_string_equal(text, "old");
         free(text);
@@ -81,7 +80,7 @@ static enum sp_status refuse_template(const char *text, size_t size, struct sp_e
 static void test_templates_are_checked(void **state)
 {
     struct sp_create_options o =
-        creating_options(creating_modelfile("FROM @/ar\nTEMPLATE {{"), creating_at("p.bin"));
+        create_options(create_modelfile("FROM @/ar\nTEMPLATE {{"), create_path("p.bin"));
     struct sp_err err = {0};
     (void)state;
 
@@ -92,23 +91,23 @@ static void test_templates_are_checked(void **state)
 
 static void test_existing_output_needs_force(void **state)
 {
-    struct sp_create_options o = creating_options(
-        creating_modelfile("FROM @/ar"), creating_keep(scratch_write("out.bin", "old", 3)));
-    struct sp_requantize_options q = {.input = creating_at("in.bin"), .target_type = SP_Q8};
+    struct sp_create_options o = create_options(
+        create_modelfile("FROM @/ar"), create_keep_path(scratch_write("out.bin", "old", 3)));
+    struct sp_requantize_options q = {.input = create_path("in.bin"), .target_type = SP_Q8};
     (void)state;
 
     assert_int_equal(sp_create(NULL, &o, NULL), SP_E_USAGE);
-    creating_create(o.modelfile, q.input, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(o.modelfile, q.input, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     q.output = o.output;
     assert_int_equal(sp_requantize(NULL, &q, NULL), SP_E_USAGE);
-    assert_int_equal(creating_n_files(), 3);
+    assert_int_equal(create_count_files(), 3);
 }
 
 /* Nor does force cost a file that is no packed one: a Modelfile, say, or the checkpoint itself. */
 static void test_force_replaces_packed_files_only(void **state)
 {
-    struct sp_create_options o = creating_options(
-        creating_modelfile("FROM @/ar"), creating_keep(scratch_write("out.bin", "my thesis", 9)));
+    struct sp_create_options o = create_options(
+        create_modelfile("FROM @/ar"), create_keep_path(scratch_write("out.bin", "my thesis", 9)));
     struct sp_err err = {0};
     char *text;
     size_t size;
@@ -122,19 +121,19 @@ static void test_force_replaces_packed_files_only(void **state)
     assert_int_equal(size, 9);
     assert_memory_equal(text, "my thesis", 9);
     free(text);
-    assert_int_equal(creating_n_files(), 2);
-    creating_keep(scratch_write("out.bin", "", 0));
+    assert_int_equal(create_count_files(), 2);
+    create_keep_path(scratch_write("out.bin", "", 0));
     assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
     assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
 }
 
 static void test_requantize_refusals(void **state)
 {
-    struct sp_requantize_options q = {.input = creating_at("q4.bin"), .n_threads = 1};
+    struct sp_requantize_options q = {.input = create_path("q4.bin"), .n_threads = 1};
     struct sp_err err = {0};
     (void)state;
 
-    creating_create(creating_modelfile("FROM @/ar"), q.input, SP_Q4, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile("FROM @/ar"), q.input, SP_Q4, SP_DTYPE_NONE, 1);
     assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_USAGE);
     assert_non_null(strstr(err.text, "expected a type for its target or draft"));
     q.draft_type = SP_Q8;
@@ -148,7 +147,7 @@ static void test_requantize_refusals(void **state)
     assert_non_null(strstr(err.text, "--requantize"));
     q.allow_lossy = true;
     assert_int_equal(sp_requantize(NULL, &q, NULL), SP_OK);
-    sp_pack_close(creating_open(q.input));
+    sp_pack_close(create_open(q.input));
     q.input = TINY "/ar/model.safetensors";
     err = (struct sp_err){0};
     assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
@@ -206,8 +205,7 @@ static const struct bad_weight bad_weights[] = {
 
 static void test_bad_weights_are_named(void **state)
 {
-    struct sp_create_options o =
-        creating_options(creating_modelfile("FROM bad"), creating_at("p.bin"));
+    struct sp_create_options o = create_options(create_modelfile("FROM bad"), create_path("p.bin"));
     (void)state;
 
     o.force = true;
@@ -227,15 +225,15 @@ static void test_bad_weights_are_named(void **state)
             }
             assert_false(sp_file_exists(o.output));
         }
-        assert_int_equal(creating_n_files(), b->place ? 2 : 3);
+        assert_int_equal(create_count_files(), b->place ? 2 : 3);
     }
 }
 
 static void test_damage_is_not_passed_on(void **state)
 {
-    const char *in = creating_at("in.bin");
+    const char *in = create_path("in.bin");
     struct sp_requantize_options q = {
-        .input = in, .output = creating_at("out.bin"), .target_type = SP_Q8, .n_threads = 2};
+        .input = in, .output = create_path("out.bin"), .target_type = SP_Q8, .n_threads = 2};
     static const char *const tensors[] = {"layers.0.mlp.up_proj.weight", "norm.weight"};
     static const char *const damage[] = {"abcd", "\xff\x7f\xff\x7f"}; /* NaN is not the fault */
     (void)state;
@@ -243,12 +241,12 @@ static void test_damage_is_not_passed_on(void **state)
     for (size_t i = 0; i < 4; i++) {
         struct sp_err err = {0};
 
-        creating_create(creating_modelfile("FROM @/ar"), in, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-        creating_damage(in, tensors[i % 2], damage[i / 2], 4);
+        create_pack(create_modelfile("FROM @/ar"), in, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        create_damage_tensor(in, tensors[i % 2], damage[i / 2], 4);
         assert_int_equal(sp_requantize(NULL, &q, &err), SP_E_INPUT);
         assert_non_null(strstr(err.text, tensors[i % 2]));
         assert_non_null(strstr(err.text, "digest"));
-        assert_int_equal(creating_n_files(), 2);
+        assert_int_equal(create_count_files(), 2);
     }
 }
 
@@ -264,7 +262,7 @@ static int cancel(void *context, uint64_t done, uint64_t total)
 static void test_cancelling_leaves_nothing(void **state)
 {
     struct sp_create_options o =
-        creating_options(creating_modelfile("FROM @/target"), creating_at("p.bin"));
+        create_options(create_modelfile("FROM @/target"), create_path("p.bin"));
     int calls = 0;
     struct sp_err err = {0};
     (void)state;
@@ -273,7 +271,7 @@ static void test_cancelling_leaves_nothing(void **state)
     assert_int_equal(sp_create(NULL, &o, &err), SP_E_CHECK);
     assert_string_equal(err.text, "cancelled");
     assert_int_equal(calls, 1);
-    assert_int_equal(creating_n_files(), 1);
+    assert_int_equal(create_count_files(), 1);
 }
 
 /* ---- failing and dying while writing ---- */
@@ -286,7 +284,7 @@ static int create_within(const char *path, const char *output, rlim_t limit)
 
     assert_true(child >= 0);
     if (child == 0) {
-        struct sp_create_options o = creating_options(path, output);
+        struct sp_create_options o = create_options(path, output);
         struct rlimit r = {limit, limit};
 
         o.force = true;
@@ -301,39 +299,39 @@ static int create_within(const char *path, const char *output, rlim_t limit)
 
 static void test_a_full_disk_leaves_the_old_file(void **state)
 {
-    const char *path = creating_modelfile("FROM @/ar"), *out = creating_at("out.bin");
-    const char *want = creating_at("want.bin"), *old = creating_at("old.bin");
+    const char *path = create_modelfile("FROM @/ar"), *out = create_path("out.bin");
+    const char *want = create_path("want.bin"), *old = create_path("old.bin");
     size_t size;
     (void)state;
 
-    creating_create(path, want, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_pack(path, want, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     free(scratch_read(want, &size));
-    creating_create(path, old, SP_Q4, SP_DTYPE_NONE, 2);
-    creating_create(path, out, SP_Q4, SP_DTYPE_NONE, 2);
+    create_pack(path, old, SP_Q4, SP_DTYPE_NONE, 2);
+    create_pack(path, out, SP_Q4, SP_DTYPE_NONE, 2);
     for (size_t limit = 0; limit < size; limit += 1 + size / 23) {
         assert_int_equal(create_within(path, out, limit), SP_E_IO);
-        creating_same_file(out, old);
-        assert_int_equal(creating_n_files(), 4);
+        create_assert_same_file(out, old);
+        assert_int_equal(create_count_files(), 4);
     }
     assert_int_equal(create_within(path, out, size - 1), SP_E_IO);
-    creating_same_file(out, old);
+    create_assert_same_file(out, old);
     assert_int_equal(create_within(path, out, size), SP_OK);
-    creating_same_file(out, want);
+    create_assert_same_file(out, want);
 }
 
 static void test_a_kill_leaves_old_or_new(void **state)
 {
-    const char *path = creating_modelfile("FROM @/target\nDRAFT @/dflash"),
-               *out = creating_at("out.bin");
-    const char *a = creating_at("a.bin"), *b = creating_at("b.bin");
+    const char *path = create_modelfile("FROM @/target\nDRAFT @/dflash"),
+               *out = create_path("out.bin");
+    const char *a = create_path("a.bin"), *b = create_path("b.bin");
     unsigned n_new = 0;
     struct timespec begin, end;
     long step;
     (void)state;
 
-    creating_create(path, a, SP_Q8, SP_Q8, 2);
+    create_pack(path, a, SP_Q8, SP_Q8, 2);
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    creating_create(path, b, SP_BF16, SP_DTYPE_NONE, 1);
+    create_pack(path, b, SP_BF16, SP_DTYPE_NONE, 1);
     clock_gettime(CLOCK_MONOTONIC, &end);
     step = ((end.tv_sec - begin.tv_sec) * 1000000000L + end.tv_nsec - begin.tv_nsec) / 16;
     for (int i = 0; i < 24; i++) {
@@ -348,18 +346,18 @@ static void test_a_kill_leaves_old_or_new(void **state)
         child = fork();
         assert_true(child >= 0);
         if (child == 0) {
-            creating_create(path, out, SP_BF16, SP_DTYPE_NONE, 1);
+            create_pack(path, out, SP_BF16, SP_DTYPE_NONE, 1);
             _exit(0);
         }
         nanosleep(&nap, NULL);
         kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);
-        pack = creating_open(out);
+        pack = create_open(out);
         if (sp_pack_tensor(pack, 0)->dtype == SP_BF16) {
-            creating_same_file(out, b);
+            create_assert_same_file(out, b);
             n_new++;
         } else {
-            creating_same_file(out, a);
+            create_assert_same_file(out, a);
         }
         sp_pack_close(pack);
     }
@@ -368,7 +366,7 @@ static void test_a_kill_leaves_old_or_new(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, creating_begin, creating_end)
+#define T(name) cmocka_unit_test_setup_teardown(name, create_setup, create_teardown)
     const struct CMUnitTest tests[] = {
         T(test_refusals_leave_nothing),
         T(test_templates_are_checked),

@@ -43,7 +43,7 @@ static const char *join(const char *folder, const char *name)
     char path[700];
 
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return creating_keep(path);
+    return create_keep_path(path);
 }
 
 static struct sp_safetensors *open_weights(const char *folder)
@@ -123,7 +123,7 @@ static bool same_text(const char *a, const char *b)
 
 static void same_parts(const char *a, const char *b)
 {
-    struct sp_pack *x = creating_open(a), *y = creating_open(b);
+    struct sp_pack *x = create_open(a), *y = create_open(b);
 
     for (int part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         uint64_t one, other;
@@ -138,21 +138,21 @@ static void same_parts(const char *a, const char *b)
 /* Packs, exports, compares with the checkpoints, packs again. draft: NULL, or its folder. */
 static void round_trip(const char *target, const char *draft, const char *lines)
 {
-    const char *packed = creating_at("packed.bin"), *again = creating_at("again.bin");
-    const char *export = creating_at("export"), *made = join(export, "target");
+    const char *packed = create_path("packed.bin"), *again = create_path("again.bin");
+    const char *export = create_path("export"), *made = join(export, "target");
 
-    creating_create(creating_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     export_to(packed, export, SP_DTYPE_NONE);
     same_weights(target, made);
     if (draft) same_weights(draft, join(export, "draft"));
-    creating_create(join(export, "Modelfile"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_pack(join(export, "Modelfile"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     same_parts(packed, again);
     /* A config that need not change has not changed, and so nothing has. */
     if (same_text(join(target, "config.json"), join(made, "config.json"))) {
-        creating_same_file(packed, again);
+        create_assert_same_file(packed, again);
     }
-    creating_end(NULL);
-    creating_begin(NULL);
+    create_teardown(NULL);
+    create_setup(NULL);
 }
 
 static void families(void **state)
@@ -245,7 +245,7 @@ static void copy_text(const char *from, const char *to)
 static void tied_is_stated(void **state)
 {
     static const char *const stated[] = {"\"tie_word_embeddings\": false,", ""};
-    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    const char *packed = create_path("packed.bin"), *export = create_path("export");
     (void)state;
 
     for (size_t i = 0; i < 2; i++) {
@@ -262,7 +262,7 @@ static void tied_is_stated(void **state)
         mkdir(scratch_path("model"), 0777);
         scratch_write("model/config.json", changed, strlen(changed));
         copy_text(TINY "/ar/model.safetensors", "model/model.safetensors");
-        creating_create(creating_modelfile("FROM model"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        create_pack(create_modelfile("FROM model"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
         export_to(packed, export, SP_DTYPE_NONE);
         json = config_of(export);
         assert_int_equal(sp_json_get_bool(json, "tie_word_embeddings", &tied, NULL), SP_OK);
@@ -273,14 +273,14 @@ static void tied_is_stated(void **state)
 
 static void wrapper_is_left_out(void **state)
 {
-    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    const char *packed = create_path("packed.bin"), *export = create_path("export");
     char lines[450];
     struct sp_json *json;
     (void)state;
 
     if (!golden_exists(SHARED "/oracle/targets/qwen3_5_moe")) skip();
     snprintf(lines, sizeof lines, "FROM %s", SHARED "/oracle/targets/qwen3_5_moe");
-    creating_create(creating_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
     json = config_of(export);
     expect_member(json, "model_type", "qwen3_5_moe_text");
@@ -388,7 +388,7 @@ static void check_quantized(const char *packed, const char *export, enum sp_dtyp
     size_t n_quantized = 0;
 
     export_to(packed, export, type);
-    pack = creating_open(packed);
+    pack = create_open(packed);
     made = open_weights(join(export, "target"));
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
@@ -406,53 +406,52 @@ static void check_quantized(const char *packed, const char *export, enum sp_dtyp
 
 static void quantized(void **state)
 {
-    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    const char *packed = create_path("packed.bin"), *export = create_path("export");
     (void)state;
 
     for (size_t i = 0; i < 2; i++) {
-        creating_create(creating_modelfile("FROM @/ar"), packed, i ? SP_Q4 : SP_Q8, SP_DTYPE_NONE,
-                        2);
+        create_pack(create_modelfile("FROM @/ar"), packed, i ? SP_Q4 : SP_Q8, SP_DTYPE_NONE, 2);
         check_quantized(packed, export, SP_F32, "float32");
         check_quantized(packed, export, SP_DTYPE_NONE, "bfloat16");
         /* What was not quantized is as it was. */
-        creating_create(join(export, "Modelfile"), creating_at("again.bin"), SP_DTYPE_NONE,
-                        SP_DTYPE_NONE, 1);
+        create_pack(join(export, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE,
+                    SP_DTYPE_NONE, 1);
     }
 }
 
 /* A checkpoint that was quantized leaves without saying so. */
 static void dequantized(void **state)
 {
-    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    const char *packed = create_path("packed.bin"), *export = create_path("export");
     char lines[450];
     struct sp_json *json;
     (void)state;
 
     if (!golden_exists(SHARED "/oracle/prequantized/fp8_blocks")) skip();
     snprintf(lines, sizeof lines, "FROM %s", SHARED "/oracle/prequantized/fp8_blocks");
-    creating_create(creating_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
     json = config_of(export);
     assert_false(sp_json_has(json, "quantization_config"));
     expect_member(json, "torch_dtype", "float32");
     sp_json_free(json);
-    creating_create(join(export, "Modelfile"), creating_at("again.bin"), SP_DTYPE_NONE,
-                    SP_DTYPE_NONE, 1);
-    same_parts(packed, creating_at("again.bin"));
+    create_pack(join(export, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
+                1);
+    same_parts(packed, create_path("again.bin"));
 }
 
 /* ---- files ---- */
 
 static void shards(void **state)
 {
-    const char *packed = creating_at("packed.bin"), *whole = creating_at("whole");
-    const char *cut = creating_at("cut");
+    const char *packed = create_path("packed.bin"), *whole = create_path("whole");
+    const char *cut = create_path("cut");
     struct sp_export_options o = options_of(packed, cut);
     struct sp_safetensors *c;
     size_t n;
     (void)state;
 
-    creating_create(creating_modelfile("FROM @/target"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_pack(create_modelfile("FROM @/target"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     export_to(packed, whole, SP_DTYPE_NONE);
     o.shard_size = 700000; /* the embedding alone is larger; then some, and one last */
     o.n_threads = 1;
@@ -464,18 +463,17 @@ static void shards(void **state)
     assert_true(strstr(sp_safetensors_shard_path(c, 0), "/model-00001-of-000") != NULL);
     sp_safetensors_close(c);
     assert_false(sp_file_exists(join(cut, "target/model.safetensors")));
-    creating_create(join(cut, "Modelfile"), creating_at("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
-                    1);
-    creating_same_file(packed, creating_at("again.bin"));
+    create_pack(join(cut, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_assert_same_file(packed, create_path("again.bin"));
     /* Replaced by one file: no shard stays. */
     o.shard_size = 0;
     o.n_threads = 3;
     o.force = true;
     assert_int_equal(sp_export(NULL, &o, NULL), SP_OK);
-    creating_same_file(join(cut, "target/model.safetensors"),
-                       join(whole, "target/model.safetensors"));
+    create_assert_same_file(join(cut, "target/model.safetensors"),
+                            join(whole, "target/model.safetensors"));
     assert_false(sp_file_exists(join(cut, "target/model.safetensors.index.json")));
-    assert_int_equal(creating_n_files(), 5);
+    assert_int_equal(create_count_files(), 5);
 }
 
 /* ---- refusals and failures ---- */
@@ -484,21 +482,21 @@ static void expect_refusal(const struct sp_export_options *o, enum sp_status sta
                            const char *message)
 {
     struct sp_err err = {0};
-    size_t n = creating_n_files();
+    size_t n = create_count_files();
 
     if (sp_export(NULL, o, &err) != status || strstr(err.text, message) == NULL) {
         fail_msg("%d \"%s\", expected %d \"%s\"", (int)err.status, err.text, (int)status, message);
     }
-    assert_int_equal(creating_n_files(), n);
+    assert_int_equal(create_count_files(), n);
 }
 
 static void refusals(void **state)
 {
-    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    const char *packed = create_path("packed.bin"), *export = create_path("export");
     struct sp_export_options o = options_of(packed, export);
     (void)state;
 
-    creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
     expect_refusal(&o, SP_E_USAGE, "export exists already, --force replaces it");
     o.force = true;
@@ -507,20 +505,21 @@ static void refusals(void **state)
                    "export contains target/notes.txt, which is not part of an export");
     o.output = packed;
     expect_refusal(&o, SP_E_USAGE, "packed.bin exists and is not a folder");
-    o.output = creating_at("no/where");
+    o.output = create_path("no/where");
     expect_refusal(&o, SP_E_IO, "no/where: its folder: No such file");
     o.output = "/";
     expect_refusal(&o, SP_E_USAGE, "/ is not a name for a new folder");
-    o.output = creating_at("new");
+    o.output = create_path("new");
     o.input = TINY "/ar";
     expect_refusal(&o, SP_E_INPUT, "ar is a folder, expected a packed file");
     o.input = TINY "/ar/model.safetensors";
     expect_refusal(&o, SP_E_INPUT, "not a packed file");
     mkdir(scratch_path("mlx"), 0777);
-    crafted_qwen3_5(scratch_path("mlx"), &(struct crafted){.mixing = 0.1F, .converted = true});
-    creating_create(creating_modelfile("FROM mlx"), creating_at("mlx.bin"), SP_DTYPE_NONE,
-                    SP_DTYPE_NONE, 1);
-    o.input = creating_at("mlx.bin");
+    handmade_qwen3_5(scratch_path("mlx"),
+                     &(struct handmade_options){.mixing = 0.1F, .converted = true});
+    create_pack(create_modelfile("FROM mlx"), create_path("mlx.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
+                1);
+    o.input = create_path("mlx.bin");
     expect_refusal(&o, SP_E_UNSUPPORTED, "conv1d.weight is stored as mlx converts it");
 }
 
@@ -528,13 +527,13 @@ static void damage(void **state)
 {
     static const char *const tensors[] = {"layers.0.mlp.up_proj.weight", "norm.weight"};
     static const char *const damages[] = {"abcd", "\xff\x7f\xff\x7f"}; /* NaN is not the fault */
-    const char *packed = creating_at("packed.bin");
-    struct sp_export_options o = options_of(packed, creating_at("export"));
+    const char *packed = create_path("packed.bin");
+    struct sp_export_options o = options_of(packed, create_path("export"));
     (void)state;
 
     for (size_t i = 0; i < 4; i++) {
-        creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-        creating_damage(packed, tensors[i % 2], damages[i / 2], 4);
+        create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+        create_damage_tensor(packed, tensors[i % 2], damages[i / 2], 4);
         expect_refusal(&o, SP_E_INPUT, tensors[i % 2]);
         expect_refusal(&o, SP_E_INPUT, "digest");
     }
@@ -548,12 +547,12 @@ static int cancel(void *context, uint64_t done, uint64_t total)
 
 static void cancelled(void **state)
 {
-    const char *packed = creating_at("packed.bin");
-    struct sp_export_options o = options_of(packed, creating_at("export"));
+    const char *packed = create_path("packed.bin");
+    struct sp_export_options o = options_of(packed, create_path("export"));
     int calls = 0;
     (void)state;
 
-    creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     o.n_threads = 1;
     o.callbacks = (struct sp_create_callbacks){.context = &calls, .progress = cancel};
     expect_refusal(&o, SP_E_CHECK, "cancelled");
@@ -604,11 +603,11 @@ static void export_killed(struct sp_export_options o)
 
 static void killed(void **state)
 {
-    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
+    const char *packed = create_path("packed.bin"), *export = create_path("export");
     struct sp_export_options o = options_of(packed, export);
     (void)state;
 
-    creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     o.force = true;
     export_killed(o);
     assert_false(sp_file_exists(export));
@@ -622,21 +621,21 @@ static void killed(void **state)
 
 static void full_disk(void **state)
 {
-    const char *packed = creating_at("packed.bin"), *export = creating_at("export");
-    const char *want = creating_at("want"), *weights = "target/model.safetensors";
+    const char *packed = create_path("packed.bin"), *export = create_path("export");
+    const char *want = create_path("want"), *weights = "target/model.safetensors";
     struct sp_export_options o = options_of(packed, export);
     size_t size;
     (void)state;
 
-    creating_create(creating_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, want, SP_DTYPE_NONE);
     free(scratch_read(join(want, weights), &size));
     assert_int_equal(export_within(&o, size), SP_OK);
     o.force = true;
     for (size_t limit = 0; limit < size; limit += 1 + size / 11) {
         assert_int_equal(export_within(&o, limit), SP_E_IO);
-        creating_same_file(join(export, weights), join(want, weights));
-        assert_int_equal(creating_n_files(), 4);
+        create_assert_same_file(join(export, weights), join(want, weights));
+        assert_int_equal(create_count_files(), 4);
     }
 }
 
@@ -645,7 +644,7 @@ static void full_disk(void **state)
 
 int main(void)
 {
-#define FILES(fn) cmocka_unit_test_setup_teardown(fn, creating_begin, creating_end)
+#define FILES(fn) cmocka_unit_test_setup_teardown(fn, create_setup, create_teardown)
     const struct CMUnitTest tests[] = {
         FILES(families),
         FILES(pairs),
@@ -688,5 +687,5 @@ int main(void)
         PAIR("llama_linear_rope", "eagle3_midlayer"),
     };
 
-    return cmocka_run_group_tests(tests, creating_begin, creating_end);
+    return cmocka_run_group_tests(tests, create_setup, create_teardown);
 }

@@ -273,7 +273,7 @@ static void test_a_line_of_a_plan(void **state)
     sp_source_release(&source);
 }
 
-static void test_what_is_no_source(void **state)
+static void test_non_sources_are_refused(void **state)
 {
     struct sp_source source;
     struct sp_err err = {0};
@@ -300,7 +300,7 @@ int main(void)
         T(test_stored_types),
         T(test_plans),
         T(test_a_line_of_a_plan),
-        T(test_what_is_no_source),
+        T(test_non_sources_are_refused),
     };
 #undef T
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -440,7 +440,7 @@ static void refusals(void **state)
 }
 
 /* What a text model does not need may be stored in any way. */
-static void others_are_left_alone(void **state)
+static void other_tensors_are_unchanged(void **state)
 {
     struct made m = {0};
     struct opened o;
@@ -479,7 +479,7 @@ int main(void)
         cmocka_unit_test(int8_groups),  cmocka_unit_test(packed_words),
         cmocka_unit_test(packed_bytes), cmocka_unit_test(nvfp4),
         cmocka_unit_test(mxfp4),        cmocka_unit_test(scales_that_are_no_numbers),
-        cmocka_unit_test(refusals),     cmocka_unit_test(others_are_left_alone),
+        cmocka_unit_test(refusals),     cmocka_unit_test(other_tensors_are_unchanged),
     };
 
     return cmocka_run_group_tests(tests, begin, finish);

@@ -243,5 +243,5 @@ int main(void)
         cmocka_unit_test(test_names), cmocka_unit_test(test_coin),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

@@ -72,7 +72,7 @@ static void check_golden(const struct golden *g)
 
     print_message("%s\n", g->name);
     snprintf(path, sizeof path, SHARED "/oracle/%s/config.json", g->name);
-    configs_read(&c, path, NULL);
+    config_read(&c, path, NULL);
     assert_string_equal(c.family, g->family);
     assert_string_equal(c.architecture, g->architecture);
     assert_int_equal(c.n_vocab, 512);
@@ -80,16 +80,16 @@ static void check_golden(const struct golden *g)
     assert_int_equal(c.n_layers, g->n_layers);
     assert_int_equal(c.max_positions, g->max_positions);
     assert_shape(&c, g->n_heads, g->n_kv_heads, g->head_dim, g->n_ffn);
-    configs_assert_windows(&c, g->windows);
+    config_assert_windows(&c, g->windows);
     assert_ropes(&c, g->ropes);
     assert_true((size_t)r->kind < sizeof kinds / sizeof kinds[0]);
     assert_string_equal(kinds[r->kind], g->kind);
     assert_int_equal(r->n_rot, g->n_rot);
-    configs_assert_near(r->theta, g->theta);
-    configs_assert_near(r->factor, g->factor);
-    configs_assert_near(r->original_positions, g->original);
-    configs_assert_near(r->amplitude, g->amplitude);
-    configs_assert_near(c.norm_eps, g->eps);
+    config_assert_near(r->theta, g->theta);
+    config_assert_near(r->factor, g->factor);
+    config_assert_near(r->original_positions, g->original);
+    config_assert_near(r->amplitude, g->amplitude);
+    config_assert_near(c.norm_eps, g->eps);
     assert_int_equal(c.tied, has_trait(g, "tied"));
     assert_int_equal(c.qk_norm, has_trait(g, "qk_norm"));
     assert_int_equal(c.qkv_bias, has_trait(g, "qkv_bias"));
@@ -97,7 +97,7 @@ static void check_golden(const struct golden *g)
     assert_int_equal(c.mlp_bias, has_trait(g, "mlp_bias"));
     assert_int_equal(c.norm_shifted, gemma);
     assert_int_equal(c.norms, gemma ? SP_NORM_SANDWICH : SP_NORM_PRE);
-    configs_assert_near(c.embedding_scale, gemma ? 8 : 1); /* sqrt(64) */
+    config_assert_near(c.embedding_scale, gemma ? 8 : 1); /* sqrt(64) */
     sp_config_release(&c);
 }
 
@@ -127,31 +127,31 @@ static void golden_particulars(void **state)
 
     (void)state;
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    configs_read(&c, SHARED "/oracle/targets/gemma2/config.json", NULL);
-    configs_assert_near(c.attention_cap, 50);
-    configs_assert_near(c.logit_cap, 30);
-    configs_assert_near(c.attention_scale, 0.204124145232); /* 24^-1/2 */
+    config_read(&c, SHARED "/oracle/targets/gemma2/config.json", NULL);
+    config_assert_near(c.attention_cap, 50);
+    config_assert_near(c.logit_cap, 30);
+    config_assert_near(c.attention_scale, 0.204124145232); /* 24^-1/2 */
     assert_int_equal(c.activation, SP_GELU_TANH);
     sp_config_release(&c);
 
-    configs_read(&c, SHARED "/oracle/targets/gemma3/config.json", NULL);
+    config_read(&c, SHARED "/oracle/targets/gemma3/config.json", NULL);
     assert_int_equal(c.n_ropes, 2);
-    configs_assert_near(c.ropes[1].theta, 10000);
-    configs_assert_near(c.attention_cap, 0);
-    configs_assert_near(c.logit_cap, 0);
-    configs_assert_near(c.attention_scale, 0.158113883008); /* 40^-1/2 */
+    config_assert_near(c.ropes[1].theta, 10000);
+    config_assert_near(c.attention_cap, 0);
+    config_assert_near(c.logit_cap, 0);
+    config_assert_near(c.attention_scale, 0.158113883008); /* 40^-1/2 */
     sp_config_release(&c);
 
-    configs_read(&c, SHARED "/oracle/targets/gpt_oss/config.json", NULL);
+    config_read(&c, SHARED "/oracle/targets/gpt_oss/config.json", NULL);
     assert_int_equal(c.activation, SP_SWIGLU_CLAMPED);
-    configs_assert_near(c.swiglu_limit, 7);
+    config_assert_near(c.swiglu_limit, 7);
     assert_true(c.attention_sinks && c.routing.biased && !c.routing.norm);
     assert_false(c.ropes[0].truncate);
     assert_int_equal(c.layers[3].n_experts, 4);
     assert_int_equal(c.layers[3].n_experts_used, 2);
     sp_config_release(&c);
 
-    configs_read(&c, SHARED "/oracle/targets/qwen3_moe/config.json", NULL);
+    config_read(&c, SHARED "/oracle/targets/qwen3_moe/config.json", NULL);
     assert_true(c.routing.norm);
     assert_int_equal(c.layers[0].n_experts, 6);
     assert_int_equal(c.layers[1].n_experts, 0); /* mlp_only_layers */
@@ -159,9 +159,9 @@ static void golden_particulars(void **state)
     assert_int_equal(c.layers[2].n_experts_used, 2);
     sp_config_release(&c);
 
-    configs_read(&c, SHARED "/oracle/targets/ministral3/config.json", NULL);
-    configs_assert_near(c.query_growth, 0.5);
-    configs_assert_near(c.query_growth_from, 64);
+    config_read(&c, SHARED "/oracle/targets/ministral3/config.json", NULL);
+    config_assert_near(c.query_growth, 0.5);
+    config_assert_near(c.query_growth_from, 64);
     sp_config_release(&c);
 }
 
@@ -172,11 +172,11 @@ static void golden_gemma4(void **state)
 
     (void)state;
     if (access(SHARED "/oracle/targets", R_OK) != 0) skip();
-    configs_read(&c, SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
+    config_read(&c, SHARED "/oracle/targets/gemma4_e2b/config.json", NULL);
     assert_int_equal(c.n_per_layer, 32);
     assert_int_equal(c.n_per_layer_vocab, 512);
-    configs_assert_near(c.attention_scale, 1);
-    configs_assert_near(c.logit_cap, 3);
+    config_assert_near(c.attention_scale, 1);
+    config_assert_near(c.logit_cap, 3);
     assert_true(c.v_norm && c.norms == SP_NORM_SANDWICH && c.qk_norm && !c.norm_shifted);
     assert_int_equal(c.layers[0].head_dim, 16);
     assert_int_equal(c.layers[0].window, 5);
@@ -192,8 +192,8 @@ static void golden_gemma4(void **state)
     assert_int_equal(c.ropes[1].n_rot, 16);
     sp_config_release(&c);
 
-    configs_read(&c, SHARED "/oracle/targets/gemma4_moe/config.json", NULL);
-    configs_assert_near(c.logit_cap, 0);
+    config_read(&c, SHARED "/oracle/targets/gemma4_moe/config.json", NULL);
+    config_assert_near(c.logit_cap, 0);
     assert_int_equal(c.layers[0].n_experts, 6);
     assert_int_equal(c.layers[0].n_experts_used, 2);
     assert_int_equal(c.layers[0].n_ffn, 32);
@@ -210,33 +210,33 @@ static void llama(void **state)
     char *warnings = NULL;
 
     (void)state;
-    configs_own(&c, "llama_bias", NULL);
+    config_read_testdata(&c, "llama_bias", NULL);
     assert_true(c.qkv_bias && c.o_bias && c.mlp_bias && !c.tied && c.tied_stated);
     assert_int_equal(c.activation, SP_SILU); /* "swish" */
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
-    configs_assert_near(c.ropes[0].factor, 2);
+    config_assert_near(c.ropes[0].factor, 2);
     assert_shape(&c, 6, 2, 8, 88);
-    configs_assert_near(c.attention_scale, 0.353553390593); /* 8^-1/2 */
+    config_assert_near(c.attention_scale, 0.353553390593); /* 8^-1/2 */
     sp_config_release(&c);
 
-    configs_own(&c, "llama3_tied", NULL);
+    config_read_testdata(&c, "llama3_tied", NULL);
     assert_true(c.tied && c.tied_stated);
-    configs_assert_near(c.ropes[0].theta, 10001); /* nested, not the class default */
-    configs_assert_near(c.ropes[0].low_freq_factor, 1);
-    configs_assert_near(c.ropes[0].high_freq_factor, 4);
-    configs_assert_near(c.ropes[0].original_positions, 32);
+    config_assert_near(c.ropes[0].theta, 10001); /* nested, not the class default */
+    config_assert_near(c.ropes[0].low_freq_factor, 1);
+    config_assert_near(c.ropes[0].high_freq_factor, 4);
+    config_assert_near(c.ropes[0].original_positions, 32);
     assert_int_equal(c.max_positions, 256); /* written as 256.0 */
     sp_config_release(&c);
 
     /* Class defaults; a window, which transformers' Llama does not know, is mentioned. */
-    configs_own(&c, "llama_sparse", &warnings);
+    config_read_testdata(&c, "llama_sparse", &warnings);
     assert_int_equal(c.n_vocab, 32000);
     assert_int_equal(c.n_hidden, 4096);
     assert_int_equal(c.n_layers, 32);
     assert_int_equal(c.max_positions, 2048);
     assert_shape(&c, 32, 32, 128, 11008);
-    configs_assert_near(c.norm_eps, 1e-6);
-    configs_assert_near(c.ropes[0].theta, 500000);
+    config_assert_near(c.norm_eps, 1e-6);
+    config_assert_near(c.ropes[0].theta, 500000);
     assert_false(c.tied || c.tied_stated || c.qkv_bias || c.mlp_bias);
     assert_int_equal(c.layers[0].window, 0);
     assert_string_equal(warnings, "sliding_window has no effect in family llama");
@@ -244,7 +244,7 @@ static void llama(void **state)
     sp_config_release(&c);
 
     /* Null is absence, NaN is legal in files of Python, a repeated key's last value counts. */
-    configs_own(&c, "null_and_nan", NULL);
+    config_read_testdata(&c, "null_and_nan", NULL);
     assert_int_equal(c.n_layers, 2);
     assert_shape(&c, 4, 4, 16, 11008);
     sp_config_release(&c);
@@ -255,47 +255,47 @@ static void mistral(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "mistral_nemo", NULL);
+    config_read_testdata(&c, "mistral_nemo", NULL);
     assert_shape(&c, 4, 1, 16, 56);
     assert_int_equal(c.n_hidden, 40);
-    configs_assert_windows(&c, "5,5,5");
-    configs_assert_near(c.ropes[0].theta, 1e6);
+    config_assert_windows(&c, "5,5,5");
+    config_assert_near(c.ropes[0].theta, 1e6);
     sp_config_release(&c);
 
-    configs_own(&c, "mistral_default_window", NULL);
-    configs_assert_windows(&c, "4096,4096");
+    config_read_testdata(&c, "mistral_default_window", NULL);
+    config_assert_windows(&c, "4096,4096");
     assert_shape(&c, 32, 8, 128, 14336);
     sp_config_release(&c);
 
-    configs_own(&c, "ministral_mix", NULL);
+    config_read_testdata(&c, "ministral_mix", NULL);
     assert_string_equal(c.family, "ministral");
-    configs_assert_windows(&c, "0,4,4");
+    config_assert_windows(&c, "0,4,4");
     sp_config_release(&c);
 
-    configs_own(&c, "ministral3_wrap", NULL);
+    config_read_testdata(&c, "ministral3_wrap", NULL);
     assert_string_equal(c.family, "ministral3");
-    configs_assert_near(c.ropes[0].theta, 1e4); /* of a dict that does not say */
+    config_assert_near(c.ropes[0].theta, 1e4); /* of a dict that does not say */
     assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
-    configs_assert_near(c.ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
-    configs_assert_near(c.query_growth, 0.5);
-    configs_assert_near(c.query_growth_from, 64);
+    config_assert_near(c.ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
+    config_assert_near(c.query_growth, 0.5);
+    config_assert_near(c.query_growth_from, 64);
     assert_false(c.tied_stated);
     sp_config_release(&c);
 
     /* Everything from the class, rotation included; text_config's tie counts before the root's. */
-    configs_own(&c, "ministral3_sparse", NULL);
+    config_read_testdata(&c, "ministral3_sparse", NULL);
     assert_int_equal(c.n_vocab, 131072);
     assert_shape(&c, 32, 8, 128, 14336);
-    configs_assert_windows(&c, "0,0");
-    configs_assert_near(c.norm_eps, 1e-5);
-    configs_assert_near(c.ropes[0].theta, 1e6); /* the default dict before what stands beside */
-    configs_assert_near(c.ropes[0].factor, 16);
-    configs_assert_near(c.ropes[0].original_positions, 16384);
-    configs_assert_near(c.ropes[0].beta_fast, 32);
-    configs_assert_near(c.ropes[0].beta_slow, 1);
+    config_assert_windows(&c, "0,0");
+    config_assert_near(c.norm_eps, 1e-5);
+    config_assert_near(c.ropes[0].theta, 1e6); /* the default dict before what stands beside */
+    config_assert_near(c.ropes[0].factor, 16);
+    config_assert_near(c.ropes[0].original_positions, 16384);
+    config_assert_near(c.ropes[0].beta_fast, 32);
+    config_assert_near(c.ropes[0].beta_slow, 1);
     assert_true(c.ropes[0].truncate);
-    configs_assert_near(c.query_growth, 0.1);
-    configs_assert_near(c.query_growth_from, 16384);
+    config_assert_near(c.query_growth, 0.1);
+    config_assert_near(c.query_growth_from, 16384);
     assert_true(c.tied_stated && !c.tied);
     sp_config_release(&c);
 }
@@ -306,8 +306,8 @@ static void mixtral(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "mixtral", NULL);
-    configs_assert_windows(&c, "0,0");
+    config_read_testdata(&c, "mixtral", NULL);
+    config_assert_windows(&c, "0,0");
     assert_shape(&c, 5, 1, 8, 56);
     assert_int_equal(c.layers[1].n_experts, 6);
     assert_int_equal(c.layers[1].n_experts_used, 2); /* by class */
@@ -321,42 +321,42 @@ static void qwen(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "qwen2_swa", NULL);
-    configs_assert_windows(&c, "0,0,4,4");
+    config_read_testdata(&c, "qwen2_swa", NULL);
+    config_assert_windows(&c, "0,0,4,4");
     assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.qk_norm && c.tied);
     sp_config_release(&c);
 
-    configs_own(&c, "qwen2_window_off", NULL);
-    configs_assert_windows(&c, "0,0,0,0");
+    config_read_testdata(&c, "qwen2_window_off", NULL);
+    config_assert_windows(&c, "0,0,0,0");
     assert_shape(&c, 32, 32, 128, 22016);
     sp_config_release(&c);
 
     /* beta_fast null and beta_slow 0 mean the defaults. */
-    configs_own(&c, "qwen3_yarn", NULL);
-    configs_assert_near(c.ropes[0].theta, 1e6);
-    configs_assert_near(c.ropes[0].factor, 4);
-    configs_assert_near(c.ropes[0].beta_fast, 32);
-    configs_assert_near(c.ropes[0].beta_slow, 1);
-    configs_assert_near(c.ropes[0].amplitude, 1.138629436112); /* 0.1 ln 4 + 1 */
+    config_read_testdata(&c, "qwen3_yarn", NULL);
+    config_assert_near(c.ropes[0].theta, 1e6);
+    config_assert_near(c.ropes[0].factor, 4);
+    config_assert_near(c.ropes[0].beta_fast, 32);
+    config_assert_near(c.ropes[0].beta_slow, 1);
+    config_assert_near(c.ropes[0].amplitude, 1.138629436112); /* 0.1 ln 4 + 1 */
     assert_int_equal(c.ropes[0].n_rot, 16);
     assert_true(c.qk_norm && !c.qkv_bias);
     sp_config_release(&c);
 
     /* factor from the lengths, A as given. */
-    configs_own(&c, "qwen3_yarn_lengths", NULL);
-    configs_assert_near(c.ropes[0].theta, 5e6);
-    configs_assert_near(c.ropes[0].factor, 4);
-    configs_assert_near(c.ropes[0].amplitude, 1.5);
+    config_read_testdata(&c, "qwen3_yarn_lengths", NULL);
+    config_assert_near(c.ropes[0].theta, 5e6);
+    config_assert_near(c.ropes[0].factor, 4);
+    config_assert_near(c.ropes[0].amplitude, 1.5);
     assert_shape(&c, 32, 32, 128, 22016);
     sp_config_release(&c);
 
     /* rope_scaling counts, but the dict that does not knows theta. */
-    configs_own(&c, "unused_dict_theta", NULL);
+    config_read_testdata(&c, "unused_dict_theta", NULL);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
-    configs_assert_near(c.ropes[0].theta, 123456);
+    config_assert_near(c.ropes[0].theta, 123456);
     sp_config_release(&c);
 
-    configs_own(&c, "qwen3_moe", NULL);
+    config_read_testdata(&c, "qwen3_moe", NULL);
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(c.layers[i].n_experts, i == 1 ? 6 : 0);
         assert_int_equal(c.layers[i].n_experts_used, i == 1 ? 2 : 0);
@@ -366,11 +366,11 @@ static void qwen(void **state)
     sp_config_release(&c);
 
     /* Both have a window for all layers or for none, and layer_types is not read. */
-    configs_own(&c, "qwen3_moe_listed", NULL);
-    configs_assert_windows(&c, "7,7");
+    config_read_testdata(&c, "qwen3_moe_listed", NULL);
+    config_assert_windows(&c, "7,7");
     sp_config_release(&c);
-    configs_own(&c, "mixtral_listed", NULL);
-    configs_assert_windows(&c, "7,7");
+    config_read_testdata(&c, "mixtral_listed", NULL);
+    config_assert_windows(&c, "7,7");
     sp_config_release(&c);
 }
 
@@ -394,14 +394,14 @@ static void lfm2(void **state)
 
     (void)state;
     /* Spelled as released: block_ff_dim and tie_embedding count. */
-    configs_own(&c, "lfm2_released", NULL);
+    config_read_testdata(&c, "lfm2_released", NULL);
     assert_mixers(&c, "CCACAC");
     assert_true(sp_config_is_recurrent(&c));
     assert_int_equal(c.short_conv.kernel, 4);
     assert_false(c.short_conv.bias || c.qkv_bias || c.o_bias);
     assert_true(c.tied && c.tied_stated && c.qk_norm && !c.norm_shifted);
-    configs_assert_near(c.norm_eps, 1e-5);
-    configs_assert_near(c.ropes[0].theta, 1e6);
+    config_assert_near(c.norm_eps, 1e-5);
+    config_assert_near(c.ropes[0].theta, 1e6);
     assert_int_equal(c.ropes[0].n_rot, 12);
     for (unsigned i = 0; i < 6; i++)
         assert_int_equal(c.layers[i].n_ffn, 208); /* 200 * 2 / 3 = 133, * 1.5 = 199, in sixteens */
@@ -411,7 +411,7 @@ static void lfm2(void **state)
     sp_config_release(&c);
 
     /* The list of types counts; without a factor nothing is rounded. */
-    configs_own(&c, "lfm2_sparse", NULL);
+    config_read_testdata(&c, "lfm2_sparse", NULL);
     assert_mixers(&c, "CAC");
     assert_int_equal(c.n_hidden, 2560);
     assert_int_equal(c.short_conv.kernel, 3);
@@ -426,7 +426,7 @@ static void qwen3_5(void **state)
 
     (void)state;
     /* Text model at the root, layers by list, sizes all given. */
-    configs_own(&c, "qwen3_5_text", NULL);
+    config_read_testdata(&c, "qwen3_5_text", NULL);
     assert_mixers(&c, "DDAD");
     assert_int_equal(c.delta.n_key_heads, 2);
     assert_int_equal(c.delta.n_value_heads, 4);
@@ -442,7 +442,7 @@ static void qwen3_5(void **state)
     sp_config_release(&c);
 
     /* Wrapped, experts, layers by interval, sizes of delta heads by default. */
-    configs_own(&c, "qwen3_5_moe", NULL);
+    config_read_testdata(&c, "qwen3_5_moe", NULL);
     assert_mixers(&c, "DADADA");
     assert_int_equal(c.delta.n_value_heads, 32);
     assert_int_equal(c.delta.kernel, 4);
@@ -461,7 +461,7 @@ static void qwen3_next(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "qwen3_next", NULL);
+    config_read_testdata(&c, "qwen3_next", NULL);
     assert_mixers(&c, "DDADDA");
     assert_int_equal(c.delta.n_key_heads, 3);
     assert_int_equal(c.delta.n_value_heads, 6);
@@ -485,33 +485,33 @@ static void routing(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "lfm2_moe", NULL);
+    config_read_testdata(&c, "lfm2_moe", NULL);
     assert_mixers(&c, "CCAC");
     assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
     assert_true(c.routing.corrected && c.routing.norm && !c.routing.biased && !c.tied);
-    configs_assert_near(c.routing.norm_eps, 1e-6);
-    configs_assert_near(c.routing.scale, 1.5);
+    config_assert_near(c.routing.norm_eps, 1e-6);
+    config_assert_near(c.routing.scale, 1.5);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(c.layers[i].n_experts, i < 3 ? 0 : 6);
         assert_int_equal(c.layers[i].n_ffn, i < 3 ? 72 : 24); /* not adjusted */
     }
     sp_config_release(&c);
 
-    configs_own(&c, "olmoe", NULL);
+    config_read_testdata(&c, "olmoe", NULL);
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
     assert_true(!c.routing.corrected && !c.routing.norm);
     assert_int_equal(c.qk_norm, SP_QK_WHOLE);
-    configs_assert_near(c.routing.scale, 1);
+    config_assert_near(c.routing.scale, 1);
     assert_int_equal(c.layers[0].n_experts, 6);
     assert_int_equal(c.layers[0].n_ffn, 24);
     assert_int_equal(c.layers[0].n_shared_ffn, 0);
     sp_config_release(&c);
 
-    configs_own(&c, "glm4_moe", NULL);
+    config_read_testdata(&c, "glm4_moe", NULL);
     assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
     assert_true(c.routing.corrected && c.routing.norm && !c.shared_gate);
-    configs_assert_near(c.routing.norm_eps, 1e-20);
-    configs_assert_near(c.routing.scale, 2.5);
+    config_assert_near(c.routing.norm_eps, 1e-20);
+    config_assert_near(c.routing.scale, 2.5);
     assert_int_equal(c.n_mtp_layers, 1);
     assert_int_equal(c.routing.n_groups, 4);
     assert_int_equal(c.routing.n_groups_used, 2);
@@ -532,16 +532,16 @@ static void routing_elsewhere(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "granitemoe", NULL);
+    config_read_testdata(&c, "granitemoe", NULL);
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
     assert_true(!c.routing.biased && !c.routing.corrected && !c.routing.norm && c.tied);
     assert_int_equal(c.layers[0].n_experts, 6);
     assert_int_equal(c.layers[0].n_experts_used, 3);
     assert_int_equal(c.layers[0].n_ffn, 24);
-    configs_assert_near(c.attention_scale, 0.015625);
+    config_assert_near(c.attention_scale, 0.015625);
     sp_config_release(&c);
 
-    configs_own(&c, "ernie4_5_moe", NULL);
+    config_read_testdata(&c, "ernie4_5_moe", NULL);
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
     assert_true(c.routing.corrected && c.routing.norm && c.tied && !c.shared_gate);
     for (unsigned i = 0; i < 8; i++) {
@@ -559,38 +559,38 @@ static void gemma(void **state)
     struct sp_config c, d;
 
     (void)state;
-    configs_own(&c, "gemma2_caps", NULL);
-    configs_assert_near(c.attention_cap, 2);
-    configs_assert_near(c.logit_cap, 3);
-    configs_assert_near(c.attention_scale, 0.223606797750); /* 20^-1/2 */
-    configs_assert_near(c.embedding_scale, 6.9375);         /* sqrt(48) in bfloat16 */
-    assert_int_equal(c.activation, SP_GELU_TANH);           /* hidden_act is not read */
-    configs_assert_windows(&c, "4,0,4,0");
+    config_read_testdata(&c, "gemma2_caps", NULL);
+    config_assert_near(c.attention_cap, 2);
+    config_assert_near(c.logit_cap, 3);
+    config_assert_near(c.attention_scale, 0.223606797750); /* 20^-1/2 */
+    config_assert_near(c.embedding_scale, 6.9375);         /* sqrt(48) in bfloat16 */
+    assert_int_equal(c.activation, SP_GELU_TANH);          /* hidden_act is not read */
+    config_assert_windows(&c, "4,0,4,0");
     assert_true(c.tied && !c.tied_stated);
     sp_config_release(&c);
 
-    configs_own(&c, "gemma2_no_caps", NULL);
-    configs_assert_near(c.attention_cap, 0);
-    configs_assert_near(c.logit_cap, 0);
-    configs_assert_near(c.embedding_scale, 48); /* sqrt(2304) */
+    config_read_testdata(&c, "gemma2_no_caps", NULL);
+    config_assert_near(c.attention_cap, 0);
+    config_assert_near(c.logit_cap, 0);
+    config_assert_near(c.embedding_scale, 48); /* sqrt(2304) */
     assert_shape(&c, 8, 4, 256, 9216);
-    configs_assert_windows(&c, "4096");
+    config_assert_windows(&c, "4096");
     sp_config_release(&c);
 
     /* A diff against the class, and the same model spelled out in the new way. */
-    configs_own(&c, "gemma3_sparse", NULL);
-    configs_own(&d, "gemma3_nested", NULL);
-    configs_assert_windows(&c, "4,4,4,4,4,0,4");
+    config_read_testdata(&c, "gemma3_sparse", NULL);
+    config_read_testdata(&d, "gemma3_nested", NULL);
+    config_assert_windows(&c, "4,4,4,4,4,0,4");
     assert_ropes(&c, "1,1,1,1,1,0,1");
     assert_shape(&c, 8, 4, 256, 96);
     assert_int_equal(c.max_positions, 131072);
-    configs_assert_near(c.ropes[0].theta, 1e6);
-    configs_assert_near(c.ropes[0].factor, 8);
+    config_assert_near(c.ropes[0].theta, 1e6);
+    config_assert_near(c.ropes[0].factor, 8);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
-    configs_assert_near(c.ropes[1].theta, 1e4);
+    config_assert_near(c.ropes[1].theta, 1e4);
     assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
-    configs_assert_near(c.attention_scale, 0.0625); /* 256^-1/2 */
-    configs_assert_near(c.embedding_scale, 8);
+    config_assert_near(c.attention_scale, 0.0625); /* 256^-1/2 */
+    config_assert_near(c.embedding_scale, 8);
     assert_memory_equal(c.layers, d.layers, 7 * sizeof *c.layers);
     free(d.layers);
     d.layers = c.layers;
@@ -603,29 +603,29 @@ static void gemma4(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "gemma4_sparse", NULL);
-    configs_assert_windows(&c,
-                           "4,0,4,0"); /* the last layer sees everything, whatever the list says */
+    config_read_testdata(&c, "gemma4_sparse", NULL);
+    config_assert_windows(&c,
+                          "4,0,4,0"); /* the last layer sees everything, whatever the list says */
     assert_ropes(&c, "1,0,1,0");
     assert_int_equal(c.layers[0].head_dim, 256);
     assert_int_equal(c.layers[1].head_dim, 512);
     assert_int_equal(c.n_per_layer, 256);
     assert_int_equal(c.n_per_layer_vocab, 262144);
-    configs_assert_near(c.logit_cap, 0);
+    config_assert_near(c.logit_cap, 0);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
     assert_int_equal(c.ropes[0].n_rotated, 64); /* a quarter: inside the dict before beside it */
-    configs_assert_near(c.ropes[0].theta, 1e6);
+    config_assert_near(c.ropes[0].theta, 1e6);
     assert_int_equal(c.ropes[1].n_rot, 256);
-    configs_assert_near(c.ropes[1].theta, 1e4);
+    config_assert_near(c.ropes[1].theta, 1e4);
     sp_config_release(&c);
 
-    configs_own(&c, "gemma4_ropes", NULL);
-    configs_assert_windows(&c, "4,0");
+    config_read_testdata(&c, "gemma4_ropes", NULL);
+    config_assert_windows(&c, "4,0");
     assert_int_equal(c.n_per_layer, 0);
     assert_int_equal(c.layers[1].head_dim, 32);
     assert_int_equal(c.ropes[0].n_rot, 32);
     assert_int_equal(c.ropes[0].n_rotated, 16); /* without partial_rotary_factor all pairs turn */
-    configs_assert_near(c.ropes[0].theta, 5e5);
+    config_assert_near(c.ropes[0].theta, 5e5);
     sp_config_release(&c);
 }
 
@@ -635,64 +635,64 @@ static void smollm_phi_oss(void **state)
     char *warnings = NULL;
 
     (void)state;
-    configs_own(&c, "smollm3", NULL);
+    config_read_testdata(&c, "smollm3", NULL);
     assert_ropes(&c, "0,0,0,-1,0");
-    configs_assert_windows(&c, "0,0,0,0,0");
-    configs_assert_near(c.ropes[0].theta, 2e6);
+    config_assert_windows(&c, "0,0,0,0,0");
+    config_assert_near(c.ropes[0].theta, 2e6);
     assert_true(c.tied);
     sp_config_release(&c);
 
-    configs_own(&c, "smollm3_window", NULL);
+    config_read_testdata(&c, "smollm3_window", NULL);
     assert_ropes(&c, "0,-1,0,0,-1");
-    configs_assert_windows(&c, "0,3,0,0,3");
+    config_assert_windows(&c, "0,3,0,0,3");
     sp_config_release(&c);
 
-    configs_own(&c, "phi3_long", &warnings);
+    config_read_testdata(&c, "phi3_long", &warnings);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
     assert_int_equal(c.ropes[0].n_rot, 12);
-    configs_assert_near(c.ropes[0].short_factors[5], 2.25);
-    configs_assert_near(c.ropes[0].long_factors[0], 2);
-    configs_assert_near(c.ropes[0].factor, 4);
-    configs_assert_near(c.ropes[0].original_positions, 16);
-    configs_assert_near(c.ropes[0].amplitude,
-                        1.224744871392); /* sqrt(1 + ln 4 / ln 16) = sqrt(1.5) */
-    configs_assert_windows(&c, "7,7");
+    config_assert_near(c.ropes[0].short_factors[5], 2.25);
+    config_assert_near(c.ropes[0].long_factors[0], 2);
+    config_assert_near(c.ropes[0].factor, 4);
+    config_assert_near(c.ropes[0].original_positions, 16);
+    config_assert_near(c.ropes[0].amplitude,
+                       1.224744871392); /* sqrt(1 + ln 4 / ln 16) = sqrt(1.5) */
+    config_assert_windows(&c, "7,7");
     assert_string_equal(warnings, "auto_map: custom code is not run, the model is taken as phi3");
     free(warnings);
     sp_config_release(&c);
 
     /* The class's original length counts before the dict's; layer_types is not read. */
-    configs_own(&c, "phi3_class_original", NULL);
-    configs_assert_near(c.ropes[0].original_positions, 4096);
-    configs_assert_near(c.ropes[0].factor, 16);
-    configs_assert_near(c.ropes[0].amplitude, 1.154700538379); /* sqrt(1 + ln 16 / ln 4096) */
-    configs_assert_windows(&c, "7,7");
+    config_read_testdata(&c, "phi3_class_original", NULL);
+    config_assert_near(c.ropes[0].original_positions, 4096);
+    config_assert_near(c.ropes[0].factor, 16);
+    config_assert_near(c.ropes[0].amplitude, 1.154700538379); /* sqrt(1 + ln 16 / ln 4096) */
+    config_assert_windows(&c, "7,7");
     sp_config_release(&c);
 
-    configs_own(&c, "phi3_yarn_means_longrope", NULL);
+    config_read_testdata(&c, "phi3_yarn_means_longrope", NULL);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LONGROPE);
-    configs_assert_near(c.ropes[0].factor, 32);
-    configs_assert_near(c.ropes[0].amplitude,
-                        1.190238071238); /* sqrt(1 + ln 32 / ln 4096) = sqrt(17/12) */
+    config_assert_near(c.ropes[0].factor, 32);
+    config_assert_near(c.ropes[0].amplitude,
+                       1.190238071238); /* sqrt(1 + ln 32 / ln 4096) = sqrt(17/12) */
     sp_config_release(&c);
 
-    configs_own(&c, "gpt_oss_sparse", NULL);
-    configs_assert_windows(&c, "128,0,128");
+    config_read_testdata(&c, "gpt_oss_sparse", NULL);
+    config_assert_windows(&c, "128,0,128");
     assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
-    configs_assert_near(c.ropes[0].theta, 150000);
-    configs_assert_near(c.ropes[0].factor, 32);
-    configs_assert_near(c.ropes[0].original_positions, 4096);
+    config_assert_near(c.ropes[0].theta, 150000);
+    config_assert_near(c.ropes[0].factor, 32);
+    config_assert_near(c.ropes[0].original_positions, 4096);
     assert_false(c.ropes[0].truncate);
-    configs_assert_near(c.ropes[0].amplitude, 1.346573590280); /* 0.1 ln 32 + 1 */
+    config_assert_near(c.ropes[0].amplitude, 1.346573590280); /* 0.1 ln 32 + 1 */
     assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
     assert_int_equal(c.layers[2].n_experts, 4);
     assert_int_equal(c.layers[2].n_experts_used, 2);
     assert_shape(&c, 4, 2, 64, 32);
     sp_config_release(&c);
 
-    configs_own(&c, "gpt_oss_unscaled", NULL);
+    config_read_testdata(&c, "gpt_oss_unscaled", NULL);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
-    configs_assert_near(c.ropes[0].theta, 150000);
+    config_assert_near(c.ropes[0].theta, 150000);
     sp_config_release(&c);
 }
 
@@ -712,7 +712,7 @@ static void refusals(void **state)
         enum sp_status st;
         *code++ = *sentence++ = '\0';
         snprintf(path, sizeof path, "%s%s.json", folder, line);
-        st = configs_parse(&c, path, NULL, &err);
+        st = config_parse_file(&c, path, NULL, &err);
         if ((int)st != atoi(code) || (strcmp(sentence, "*") && strcmp(err.text, sentence))) {
             fail_msg("%s: %d \"%s\", expected %s \"%s\"", line, (int)st, err.text, code, sentence);
         }

@@ -49,8 +49,8 @@ static void check_class(const char *line)
     assert_int_equal(l->n_kv_heads, kv);
     assert_int_equal(l->head_dim, dim);
     assert_int_equal(c.max_positions, positions);
-    configs_assert_near(c.norm_eps, eps);
-    configs_assert_near(c.ropes[0].theta, theta);
+    config_assert_near(c.norm_eps, eps);
+    config_assert_near(c.ropes[0].theta, theta);
     assert_int_equal(c.tied, tied);
     sp_config_release(&c);
 }
@@ -81,33 +81,33 @@ static void windows(void **state)
     (void)state;
     parse(&c,
           "{\"model_type\": \"cwm\", " SMALL "\"num_hidden_layers\": 6, \"sliding_window\": 7}");
-    configs_assert_windows(&c, "0,7,7,7,0,7");
+    config_assert_windows(&c, "0,7,7,7,0,7");
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LLAMA3);
-    configs_assert_near(c.ropes[0].factor, 16);
+    config_assert_near(c.ropes[0].factor, 16);
     sp_config_release(&c);
 
     parse(&c, "{\"model_type\": \"qwen2_moe\", " SMALL "\"num_hidden_layers\": 6, "
               "\"use_sliding_window\": true, \"sliding_window\": 7, \"max_window_layers\": 4}");
-    configs_assert_windows(&c, "7,0,7,0,0,0");
+    config_assert_windows(&c, "7,0,7,0,0,0");
     assert_true(c.qkv_bias && !c.o_bias && c.shared_gate && !c.routing.norm);
     assert_int_equal(c.layers[0].n_shared_ffn, 5632);
     sp_config_release(&c);
 
     parse(&c, "{\"model_type\": \"mellum\", " SMALL "\"num_hidden_layers\": 2}");
-    configs_assert_windows(&c, "0,0");
+    config_assert_windows(&c, "0,0");
     assert_int_equal(c.n_ropes, 2);
-    configs_assert_near(c.ropes[1].theta, 1e4);
+    config_assert_near(c.ropes[1].theta, 1e4);
     sp_config_release(&c);
 
     parse(&c, "{\"model_type\": \"afmoe\", " SMALL "\"num_hidden_layers\": 4, "
               "\"global_attn_every_n_layers\": 2, \"mup_enabled\": true, \"route_scale\": 2.5}");
-    configs_assert_windows(&c, "1024,0,1024,0");
+    config_assert_windows(&c, "1024,0,1024,0");
     assert_int_equal(c.layers[1].rope, -1); /* what sees everything does not rotate */
     assert_int_equal(c.layers[2].rope, 0);
     assert_int_equal(c.layers[0].n_experts, 0);
     assert_int_equal(c.layers[1].n_shared_ffn, 2 * 1408);
-    configs_assert_near(c.embedding_scale, sqrt(48));
-    configs_assert_near(c.routing.scale, 2.5);
+    config_assert_near(c.embedding_scale, sqrt(48));
+    config_assert_near(c.routing.scale, 2.5);
     sp_config_release(&c);
 }
 
@@ -128,7 +128,7 @@ static void spellings(void **state)
           "\"factor\": 6.0}}");
     assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_DYNAMIC);
-    configs_assert_near(c.ropes[0].original_positions, 32768);
+    config_assert_near(c.ropes[0].original_positions, 32768);
     sp_config_release(&c);
     parse(&c, "{\"model_type\": \"internlm3\", \"architectures\": [\"LlamaForCausalLM\"], " SMALL
               "\"attention_bias\": true}");
@@ -142,8 +142,8 @@ static void spellings(void **state)
     sp_config_release(&c);
 
     parse(&c, "{\"model_type\": \"hyperclovax\", " SMALL "\"logits_scaling\": 0.125}");
-    configs_assert_near(c.logit_scale, 0.125); /* multiplies here */
-    configs_assert_near(c.attention_scale, 1 / sqrt(12));
+    config_assert_near(c.logit_scale, 0.125); /* multiplies here */
+    config_assert_near(c.attention_scale, 1 / sqrt(12));
     assert_int_equal(c.norms, SP_NORM_SANDWICH);
     sp_config_release(&c);
 
@@ -157,7 +157,7 @@ static void spellings(void **state)
               "\"mlp_layer_types\": [\"sparse\", \"dense\", \"sparse\"]}");
     assert_int_equal(c.layers[0].n_experts, 64);
     assert_int_equal(c.layers[1].n_experts, 0);
-    configs_assert_near(c.routing.scale, 2.5);
+    config_assert_near(c.routing.scale, 2.5);
     sp_config_release(&c);
 }
 
@@ -168,8 +168,8 @@ static void norms(void **state)
     (void)state;
     parse(&c, "{\"model_type\": \"olmo\", " SMALL "\"clip_qkv\": 8, \"rms_norm_eps\": 0.5}");
     assert_true(c.norm_weightless && c.norm_centered && !c.norm_bias);
-    configs_assert_near(c.qkv_limit, 8);
-    configs_assert_near(c.norm_eps, 1e-5); /* it cannot be another */
+    config_assert_near(c.qkv_limit, 8);
+    config_assert_near(c.norm_eps, 1e-5); /* it cannot be another */
     sp_config_release(&c);
 
     parse(&c, "{\"model_type\": \"nanochat\", " SMALL "\"final_logit_softcapping\": null}");
@@ -199,10 +199,10 @@ static void thetas(void **state)
     (void)state;
     parse(&c, "{\"model_type\": \"granite_swa\", " SMALL "\"num_hidden_layers\": 5, "
               "\"layer_rope_theta\": [0, 500, 10000, 500, 0]}");
-    configs_assert_windows(&c, "0,128,128,128,0");
+    config_assert_windows(&c, "0,128,128,128,0");
     assert_int_equal(c.n_ropes, 2);
-    configs_assert_near(c.ropes[0].theta, 500);
-    configs_assert_near(c.ropes[1].theta, 10000);
+    config_assert_near(c.ropes[0].theta, 500);
+    config_assert_near(c.ropes[1].theta, 10000);
     assert_int_equal(c.layers[0].rope, -1);
     assert_int_equal(c.layers[1].rope, 0);
     assert_int_equal(c.layers[2].rope, 1);
@@ -214,7 +214,7 @@ static void thetas(void **state)
               "\"rope_parameters\": {\"rope_theta\": 700}}");
     assert_int_equal(c.n_ropes, 1);
     assert_int_equal(c.layers[1].rope, 0);
-    configs_assert_near(c.ropes[0].theta, 700);
+    config_assert_near(c.ropes[0].theta, 700);
     sp_config_release(&c);
 }
 
@@ -225,7 +225,7 @@ static void lfm3(void **state)
 
     (void)state;
     parse(&c, "{\"model_type\": \"lfm3\", \"num_hidden_layers\": 8}");
-    configs_assert_windows(&c, "0,0,0,0,256,0,0,0");
+    config_assert_windows(&c, "0,0,0,0,256,0,0,0");
     for (unsigned i = 0; i < 8; i++) {
         bool conv = i != 2 && i != 4 && i != 6;
         assert_int_equal(c.layers[i].mixers, conv ? SP_MIXER_SHORT_CONV : SP_MIXER_ATTENTION);
@@ -233,7 +233,7 @@ static void lfm3(void **state)
     }
     assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
     assert_int_equal(c.ropes[0].n_rotated, 32);
-    configs_assert_near(c.ropes[1].theta, 1e4);
+    config_assert_near(c.ropes[1].theta, 1e4);
     assert_int_equal(c.short_conv.kernel, 7);
     assert_true(c.layers[2].head_gate && !c.layers[2].output_gate && c.tied);
     assert_int_equal(c.norms, SP_NORM_SANDWICH);

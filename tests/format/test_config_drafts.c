@@ -21,7 +21,7 @@ static void qwen3_5_settled(void **state)
     struct sp_err err = {0};
 
     (void)state;
-    configs_own(&c, "qwen3_5_text", NULL);
+    config_read_testdata(&c, "qwen3_5_text", NULL);
     assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
     assert_true(c.norm_shifted && !c.delta.converted);
     found.conv_taps = 1;
@@ -29,7 +29,7 @@ static void qwen3_5_settled(void **state)
     assert_true(!c.norm_shifted && c.delta.converted);
     sp_config_release(&c);
 
-    configs_own(&c, "qwen3_5_text", NULL);
+    config_read_testdata(&c, "qwen3_5_text", NULL);
     found = (struct sp_tables){.fc_cols = 64, .mtp = true, .mtp_ffn = true};
     assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
     assert_int_equal(c.draft.kind, SP_DRAFT_MTP);
@@ -40,13 +40,13 @@ static void qwen3_5_settled(void **state)
     assert_true(c.draft.borrows_tables && c.layers[0].output_gate);
     sp_config_release(&c);
 
-    configs_own(&c, "qwen3_5_text", NULL);
+    config_read_testdata(&c, "qwen3_5_text", NULL);
     found.mtp_ffn = false;
     assert_int_equal(sp_config_settle(&c, &found, &err), SP_OK);
     assert_int_equal(c.layers[0].n_ffn, 0);
     sp_config_release(&c);
 
-    configs_own(&c, "qwen3_5_text", NULL);
+    config_read_testdata(&c, "qwen3_5_text", NULL);
     found.fc_cols = 96;
     assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
     assert_string_equal(err.text, "mtp: fc is [.., 96], expected [32,64]");
@@ -58,7 +58,7 @@ static void qwen3_5_settled(void **state)
     sp_config_release(&c);
 
     /* The tensor of a head in a family that has none. */
-    configs_own(&c, "qwen3_moe", NULL);
+    config_read_testdata(&c, "qwen3_moe", NULL);
     found.embedding = false;
     err = (struct sp_err){0};
     assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
@@ -71,7 +71,7 @@ static void dflash(void **state)
     char *warnings = NULL;
 
     (void)state;
-    configs_own(&c, "dflash_root", NULL);
+    config_read_testdata(&c, "dflash_root", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
     assert_int_equal(c.draft.block_size, 8);
     assert_int_equal(c.draft.mask_token, 96);
@@ -84,21 +84,21 @@ static void dflash(void **state)
     sp_config_release(&c);
 
     /* The nested value counts; what is unknown and set is mentioned. */
-    configs_own(&c, "dflash_nested", &warnings);
+    config_read_testdata(&c, "dflash_nested", &warnings);
     assert_int_equal(c.draft.block_size, 16);
     assert_int_equal(c.draft.n_target_layers, 6);
-    configs_assert_near(c.logit_cap, 20);
+    config_assert_near(c.logit_cap, 20);
     assert_true(c.layers[0].causal && c.layers[1].causal);
     assert_string_equal(warnings, "dflash_config.something_new has no effect");
     free(warnings);
     sp_config_release(&c);
 
-    configs_own(&c, "dflash_sliding", NULL);
-    configs_assert_windows(&c, "6,0");
+    config_read_testdata(&c, "dflash_sliding", NULL);
+    config_assert_windows(&c, "6,0");
     assert_true(c.layers[0].causal && !c.layers[1].causal);
     sp_config_release(&c);
 
-    configs_own(&c, "dflash_is_causal", NULL);
+    config_read_testdata(&c, "dflash_is_causal", NULL);
     assert_false(c.layers[0].causal || c.layers[1].causal);
     sp_config_release(&c);
 }
@@ -110,7 +110,7 @@ static void dflash_of_speculators(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "dflash_speculators", NULL);
+    config_read_testdata(&c, "dflash_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH);
     assert_string_equal(c.family, "qwen3");
     assert_int_equal(c.n_vocab, 97);
@@ -125,30 +125,30 @@ static void dflash_of_speculators(void **state)
     assert_int_equal(c.draft.target_hidden, 32);
     assert_true(c.qk_norm && c.draft.borrows_tables && c.draft.raw_embeddings);
     assert_int_equal(c.layers[0].head_dim, 128);
-    configs_assert_near(c.ropes[0].theta, 10000);
-    configs_assert_windows(&c, "6,0");
+    config_assert_near(c.ropes[0].theta, 10000);
+    config_assert_windows(&c, "6,0");
     assert_true(c.layers[0].window_before && c.layers[0].causal);
     assert_false(c.layers[1].window_before || c.layers[1].causal);
     sp_config_release(&c);
 
     /* One rotation for all layers: that of sliding ones. */
-    configs_own(&c, "dflash_speculators_anchored", NULL);
+    config_read_testdata(&c, "dflash_speculators_anchored", NULL);
     assert_int_equal(c.draft.block_size, 1);
     assert_int_equal(c.draft.first_row, 0);
     assert_int_equal(c.draft.n_head_rows, 0);
     assert_int_equal(c.draft.target_hidden, 24);
     assert_false(c.layers[0].causal || c.layers[1].causal);
     assert_int_equal(c.n_ropes, 1);
-    configs_assert_near(c.ropes[0].theta, 5000);
+    config_assert_near(c.ropes[0].theta, 5000);
     sp_config_release(&c);
 
-    configs_own(&c, "dflash_speculators_older", NULL);
+    config_read_testdata(&c, "dflash_speculators_older", NULL);
     assert_int_equal(c.draft.first_row, 1);
     assert_true(c.layers[0].causal && !c.layers[1].causal);
     sp_config_release(&c);
 
     /* z-lab's dialect has none of this. */
-    configs_own(&c, "dflash_sliding", NULL);
+    config_read_testdata(&c, "dflash_sliding", NULL);
     assert_false(c.draft.raw_embeddings || c.layers[0].window_before);
     sp_config_release(&c);
 }
@@ -160,7 +160,7 @@ static void dflash2_of_speculators(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "dflash2_speculators", NULL);
+    config_read_testdata(&c, "dflash2_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DFLASH2);
     assert_int_equal(c.draft.block_size, 8);
     assert_int_equal(c.draft.first_row, 1);
@@ -172,11 +172,11 @@ static void dflash2_of_speculators(void **state)
     assert_int_equal(c.draft.selector_rank, 256);
     assert_int_equal(c.draft.selector_top_k, 16);
     assert_true(c.draft.raw_embeddings && c.layers[0].window_before);
-    configs_assert_windows(&c, "6,0");
+    config_assert_windows(&c, "6,0");
     assert_false(c.layers[0].causal || c.layers[1].causal);
     sp_config_release(&c);
 
-    configs_own(&c, "dflash2_speculators_anchored", NULL);
+    config_read_testdata(&c, "dflash2_speculators_anchored", NULL);
     assert_int_equal(c.draft.first_row, 0);
     assert_int_equal(c.n_conv_taps, 3);
     assert_int_equal(c.conv_group, 8);
@@ -193,7 +193,7 @@ static void dspark(void **state)
     char *warnings = NULL;
 
     (void)state;
-    configs_own(&c, "dspark_gated", NULL);
+    config_read_testdata(&c, "dspark_gated", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.block_size, 7);
     assert_int_equal(c.draft.first_row, 0);
@@ -209,7 +209,7 @@ static void dspark(void **state)
     sp_config_release(&c);
 
     /* As Liquid AI releases them. */
-    configs_own(&c, "lfm2_dspark", NULL);
+    config_read_testdata(&c, "lfm2_dspark", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.block_size, 9);
     assert_int_equal(c.draft.first_row, 0);
@@ -223,7 +223,7 @@ static void dspark(void **state)
     sp_config_release(&c);
 
     /* What DeepSpec calls dflash_*_block7. */
-    configs_own(&c, "dspark_no_heads", NULL);
+    config_read_testdata(&c, "dspark_no_heads", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.block_size, 1);
     assert_int_equal(c.draft.dspark.rank, 0);
@@ -232,7 +232,7 @@ static void dspark(void **state)
     sp_config_release(&c);
 
     /* As SpecForge writes it. */
-    configs_own(&c, "dspark_nested", &warnings);
+    config_read_testdata(&c, "dspark_nested", &warnings);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.mask_token, 95);
     assert_int_equal(c.draft.taps[1], 5);
@@ -252,7 +252,7 @@ static void dspark_of_speculators(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "dspark_speculators", NULL);
+    config_read_testdata(&c, "dspark_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.n_head_rows, 40);
     assert_int_equal(c.draft.first_row, 0);
@@ -264,7 +264,7 @@ static void dspark_of_speculators(void **state)
     assert_true(c.layers[0].causal && c.layers[0].window_before && !c.layers[1].causal);
     sp_config_release(&c);
 
-    configs_own(&c, "dspark_speculators_unanchored", NULL);
+    config_read_testdata(&c, "dspark_speculators_unanchored", NULL);
     assert_int_equal(c.draft.first_row, 1);
     assert_int_equal(c.draft.dspark.rank, 12);
     assert_int_equal(c.draft.dspark.markov, SP_MARKOV_RNN);
@@ -297,7 +297,7 @@ static void default_taps(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[64] = "";
-        configs_own(&c, "dflash_default_taps", NULL);
+        config_read_testdata(&c, "dflash_default_taps", NULL);
         assert_int_equal(c.draft.n_taps, 0);
         c.draft.n_target_layers = cases[i].n_layers;
         assert_int_equal(
@@ -309,7 +309,7 @@ static void default_taps(void **state)
         assert_string_equal(text, cases[i].taps);
         sp_config_release(&c);
     }
-    configs_own(&c, "dflash_default_taps", NULL);
+    config_read_testdata(&c, "dflash_default_taps", NULL);
     assert_int_equal(sp_config_settle(&c, &(struct sp_tables){.fc_cols = 32 * 12}, &err),
                      SP_E_INPUT);
     assert_string_equal(err.text,
@@ -326,7 +326,7 @@ static void eagle3(void **state)
 
     (void)state;
     /* Input of layer 0: the embeddings; of layer j: what layer j - 1 makes. */
-    configs_own(&c, "eagle3_speculators", NULL);
+    config_read_testdata(&c, "eagle3_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_EAGLE3);
     assert_string_equal(c.family, "qwen3");
     assert_true(c.qk_norm && c.layers[0].reads_pair);
@@ -341,7 +341,7 @@ static void eagle3(void **state)
     assert_false(c.draft.features_normed);
     sp_config_release(&c);
 
-    configs_own(&c, "eagle3_outputs", NULL);
+    config_read_testdata(&c, "eagle3_outputs", NULL);
     assert_int_equal(c.draft.n_taps, 5);
     assert_int_equal(c.draft.taps[0], 1);
     assert_int_equal(c.draft.taps[4], 9);
@@ -354,12 +354,12 @@ static void peagle(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "peagle_speculators", NULL);
+    config_read_testdata(&c, "peagle_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_PEAGLE);
     assert_string_equal(c.family, "qwen3");
     assert_int_equal(c.n_layers, 3);
     assert_true(c.layers[0].reads_pair && !c.layers[1].reads_pair && !c.layers[2].reads_pair);
-    configs_assert_windows(&c, "0,6,0");
+    config_assert_windows(&c, "0,6,0");
     assert_true(c.layers[0].causal && c.layers[1].causal && !c.layers[1].window_before);
     assert_int_equal(c.draft.block_size, 6);
     assert_int_equal(c.draft.first_row, 0);
@@ -385,7 +385,7 @@ static void eagle3_default_taps(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        configs_own(&c, "eagle3_root", NULL);
+        config_read_testdata(&c, "eagle3_root", NULL);
         assert_int_equal(c.draft.n_taps, 0);
         assert_int_equal(sp_config_settle(&c, &found, NULL), SP_OK);
         assert_int_equal(c.draft.n_taps, 3);
@@ -395,7 +395,7 @@ static void eagle3_default_taps(void **state)
         assert_memory_equal(c.draft.taps, cases[i].taps, sizeof cases[i].taps);
         sp_config_release(&c);
     }
-    configs_own(&c, "eagle3_root", NULL);
+    config_read_testdata(&c, "eagle3_root", NULL);
     assert_int_equal(sp_config_settle(&c, &found, NULL), SP_OK);
     target.n_layers = 5;
     assert_int_equal(sp_config_fit_target(&c, &target, &err), SP_E_INPUT);
@@ -404,7 +404,7 @@ static void eagle3_default_taps(void **state)
     sp_config_release(&c);
 
     memset(&err, 0, sizeof err);
-    configs_own(&c, "eagle3_root", NULL);
+    config_read_testdata(&c, "eagle3_root", NULL);
     found.d2t = false;
     assert_int_equal(sp_config_settle(&c, &found, &err), SP_E_INPUT);
     assert_string_equal(err.text, "eagle3 draft vocab 40 != target vocab 97 and no d2t");

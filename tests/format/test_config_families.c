@@ -18,23 +18,23 @@ static void granite(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "granite_3_1", NULL);
-    configs_assert_near(c.attention_scale, 0.015625); /* in place of 16^-1/2 */
-    configs_assert_near(c.embedding_scale, 12);
-    configs_assert_near(c.residual_scale, 0.22);
-    configs_assert_near(c.logit_scale, 0.125); /* logits_scaling divides */
-    configs_assert_near(c.ropes[0].theta, 5e6);
+    config_read_testdata(&c, "granite_3_1", NULL);
+    config_assert_near(c.attention_scale, 0.015625); /* in place of 16^-1/2 */
+    config_assert_near(c.embedding_scale, 12);
+    config_assert_near(c.residual_scale, 0.22);
+    config_assert_near(c.logit_scale, 0.125); /* logits_scaling divides */
+    config_assert_near(c.ropes[0].theta, 5e6);
     assert_true(c.tied && !c.qkv_bias && !c.o_bias && !c.mlp_bias);
     assert_int_equal(c.norms, SP_NORM_PRE);
     sp_config_release(&c);
 
-    configs_own(&c, "granite_sparse", NULL);
-    configs_assert_near(c.attention_scale, 1);
-    configs_assert_near(c.embedding_scale, 1);
-    configs_assert_near(c.residual_scale, 1);
-    configs_assert_near(c.logit_scale, 1);
-    configs_assert_near(c.norm_eps, 1e-6);
-    configs_assert_near(c.ropes[0].theta, 1e4);
+    config_read_testdata(&c, "granite_sparse", NULL);
+    config_assert_near(c.attention_scale, 1);
+    config_assert_near(c.embedding_scale, 1);
+    config_assert_near(c.residual_scale, 1);
+    config_assert_near(c.logit_scale, 1);
+    config_assert_near(c.norm_eps, 1e-6);
+    config_assert_near(c.ropes[0].theta, 1e4);
     assert_int_equal(c.layers[0].n_kv_heads, 32);
     assert_false(c.tied);
     sp_config_release(&c);
@@ -56,42 +56,42 @@ static void olmo(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "olmo2_sparse", NULL);
+    config_read_testdata(&c, "olmo2_sparse", NULL);
     assert_int_equal(c.norms, SP_NORM_POST);
     assert_int_equal(c.qk_norm, SP_QK_WHOLE);
-    configs_assert_near(c.ropes[0].theta, 1e4);
-    configs_assert_near(c.norm_eps, 1e-5);
-    configs_assert_windows(&c, "0,0");
+    config_assert_near(c.ropes[0].theta, 1e4);
+    config_assert_near(c.norm_eps, 1e-5);
+    config_assert_windows(&c, "0,0");
     assert_int_equal(c.layers[0].n_kv_heads, 32);
     sp_config_release(&c);
 
     /* Only full layers are scaled, whichever way that is written. */
-    configs_own(&c, "olmo3_7b", NULL);
+    config_read_testdata(&c, "olmo3_7b", NULL);
     assert_int_equal(c.norms, SP_NORM_POST);
     assert_int_equal(c.qk_norm, SP_QK_WHOLE);
-    configs_assert_windows(&c, "4096,4096,4096,0,4096");
+    config_assert_windows(&c, "4096,4096,4096,0,4096");
     assert_rotations(&c, "1,1,1,0,1");
     assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
-    configs_assert_near(c.ropes[0].factor, 8);
-    configs_assert_near(c.ropes[0].theta, 5e5);
-    configs_assert_near(c.ropes[0].amplitude, 1.2079441541679836);
+    config_assert_near(c.ropes[0].factor, 8);
+    config_assert_near(c.ropes[0].theta, 5e5);
+    config_assert_near(c.ropes[0].amplitude, 1.2079441541679836);
     assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
-    configs_assert_near(c.ropes[1].theta, 5e5);
-    configs_assert_near(c.ropes[1].amplitude, 1);
+    config_assert_near(c.ropes[1].theta, 5e5);
+    config_assert_near(c.ropes[1].amplitude, 1);
     sp_config_release(&c);
 
-    configs_own(&c, "olmo3_sparse", NULL);
-    configs_assert_windows(&c, "4096,4096,4096,0,4096,4096");
-    configs_assert_near(c.ropes[0].theta, 5e5);
-    configs_assert_near(c.ropes[1].theta, 5e5);
+    config_read_testdata(&c, "olmo3_sparse", NULL);
+    config_assert_windows(&c, "4096,4096,4096,0,4096,4096");
+    config_assert_near(c.ropes[0].theta, 5e5);
+    config_assert_near(c.ropes[1].theta, 5e5);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
     sp_config_release(&c);
 
     /* A dict of full layers says nothing about sliding ones. */
-    configs_own(&c, "olmo3_full_only", NULL);
-    configs_assert_near(c.ropes[0].theta, 700);
+    config_read_testdata(&c, "olmo3_full_only", NULL);
+    config_assert_near(c.ropes[0].theta, 700);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
-    configs_assert_near(c.ropes[1].theta, 5e5);
+    config_assert_near(c.ropes[1].theta, 5e5);
     assert_int_equal(c.ropes[1].kind, SP_ROPE_DEFAULT);
     sp_config_release(&c);
 }
@@ -102,27 +102,27 @@ static void exaone4(void **state)
 
     (void)state;
     /* Layers that see everything do not rotate; the pattern beside layer_types is text. */
-    configs_own(&c, "exaone4_32b", NULL);
-    configs_assert_windows(&c, "4096,4096,4096,0");
+    config_read_testdata(&c, "exaone4_32b", NULL);
+    config_assert_windows(&c, "4096,4096,4096,0");
     assert_rotations(&c, "0,0,0,-1");
     assert_int_equal(c.n_ropes, 1);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LLAMA3);
-    configs_assert_near(c.ropes[0].factor, 16);
-    configs_assert_near(c.ropes[0].theta, 1e6);
+    config_assert_near(c.ropes[0].factor, 16);
+    config_assert_near(c.ropes[0].theta, 1e6);
     assert_int_equal(c.norms, SP_NORM_POST);
     assert_int_equal(c.qk_norm, SP_QK_HEADS);
     assert_false(c.qkv_bias || c.tied);
     sp_config_release(&c);
 
     /* Without a window all do. */
-    configs_own(&c, "exaone4_1_2b", NULL);
-    configs_assert_windows(&c, "0,0");
+    config_read_testdata(&c, "exaone4_1_2b", NULL);
+    config_assert_windows(&c, "0,0");
     assert_rotations(&c, "0,0");
     assert_true(c.tied);
     sp_config_release(&c);
 
-    configs_own(&c, "exaone4_sparse", NULL);
-    configs_assert_windows(&c, "4096,4096,4096,0,4096");
+    config_read_testdata(&c, "exaone4_sparse", NULL);
+    config_assert_windows(&c, "4096,4096,4096,0,4096");
     assert_rotations(&c, "0,0,0,-1,0");
     sp_config_release(&c);
 }
@@ -132,18 +132,18 @@ static void glm(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "glm4_0414", NULL);
+    config_read_testdata(&c, "glm4_0414", NULL);
     assert_int_equal(c.norms, SP_NORM_SANDWICH);
     assert_int_equal(c.ropes[0].n_rot, 64);
-    configs_assert_near(c.ropes[0].theta, 1e4);
+    config_assert_near(c.ropes[0].theta, 1e4);
     assert_true(!c.qkv_bias && !c.o_bias && !c.tied);
     sp_config_release(&c);
 
-    configs_own(&c, "glm_sparse", NULL);
+    config_read_testdata(&c, "glm_sparse", NULL);
     assert_int_equal(c.norms, SP_NORM_PRE);
     assert_int_equal(c.ropes[0].n_rot, 64); /* half of 128 without being asked */
     assert_int_equal(c.layers[0].n_kv_heads, 2);
-    configs_assert_near(c.norm_eps, 1.5625e-7);
+    config_assert_near(c.norm_eps, 1.5625e-7);
     assert_true(c.qkv_bias && !c.o_bias);
     sp_config_release(&c);
 }
@@ -153,9 +153,9 @@ static void helium(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "helium_sparse", NULL);
-    configs_assert_near(c.ropes[0].theta, 1e5);
-    configs_assert_near(c.norm_eps, 1e-8);
+    config_read_testdata(&c, "helium_sparse", NULL);
+    config_assert_near(c.ropes[0].theta, 1e5);
+    config_assert_near(c.norm_eps, 1e-8);
     assert_int_equal(c.layers[0].head_dim, 128);
     assert_int_equal(c.layers[0].n_kv_heads, 20);
     assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias);
@@ -168,27 +168,27 @@ static void biases(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "ernie4_5_0_3b", NULL);
+    config_read_testdata(&c, "ernie4_5_0_3b", NULL);
     assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias && c.tied);
-    configs_assert_near(c.ropes[0].theta, 5e5);
+    config_assert_near(c.ropes[0].theta, 5e5);
     assert_int_equal(c.ropes[0].n_rot, 128);
     sp_config_release(&c);
 
-    configs_own(&c, "ernie4_5_sparse", NULL);
+    config_read_testdata(&c, "ernie4_5_sparse", NULL);
     assert_true(c.qkv_bias && c.o_bias && c.mlp_bias && c.tied);
-    configs_assert_near(c.ropes[0].theta, 5e5);
+    config_assert_near(c.ropes[0].theta, 5e5);
     assert_int_equal(c.layers[0].n_kv_heads, 2);
     sp_config_release(&c);
 
-    configs_own(&c, "seed_oss_36b", NULL);
+    config_read_testdata(&c, "seed_oss_36b", NULL);
     assert_true(c.qkv_bias && !c.o_bias && !c.mlp_bias && !c.tied);
-    configs_assert_near(c.ropes[0].theta, 1e7);
+    config_assert_near(c.ropes[0].theta, 1e7);
     assert_int_equal(c.layers[0].head_dim, 128);
     sp_config_release(&c);
 
-    configs_own(&c, "seed_oss_sparse", NULL);
+    config_read_testdata(&c, "seed_oss_sparse", NULL);
     assert_true(!c.qkv_bias && c.o_bias && !c.mlp_bias);
-    configs_assert_near(c.ropes[0].theta, 1e4);
+    config_assert_near(c.ropes[0].theta, 1e4);
     assert_int_equal(c.layers[0].n_heads, 80);
     sp_config_release(&c);
 }
@@ -198,35 +198,35 @@ static void cohere(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "cohere2_7b", NULL);
+    config_read_testdata(&c, "cohere2_7b", NULL);
     assert_int_equal(c.norms, SP_NORM_PARALLEL);
     assert_true(c.norm_centered && c.tied && !c.qkv_bias && !c.o_bias);
-    configs_assert_near(c.norm_eps, 1e-5);
-    configs_assert_near(c.logit_scale, 0.25);
-    configs_assert_near(c.ropes[0].theta, 5e4);
-    configs_assert_windows(&c, "4096,4096,4096,0,4096");
+    config_assert_near(c.norm_eps, 1e-5);
+    config_assert_near(c.logit_scale, 0.25);
+    config_assert_near(c.ropes[0].theta, 5e4);
+    config_assert_windows(&c, "4096,4096,4096,0,4096");
     assert_rotations(&c, "0,0,0,-1,0");
     sp_config_release(&c);
 
-    configs_own(&c, "cohere_plus", NULL);
+    config_read_testdata(&c, "cohere_plus", NULL);
     assert_int_equal(c.qk_norm, SP_QK_OWN);
     sp_config_release(&c);
 
-    configs_own(&c, "cohere_sparse", NULL);
+    config_read_testdata(&c, "cohere_sparse", NULL);
     assert_int_equal(c.qk_norm, SP_QK_PLAIN);
     assert_int_equal(c.norms, SP_NORM_PARALLEL);
-    configs_assert_near(c.norm_eps, 1e-5);
-    configs_assert_near(c.logit_scale, 0.0625);
-    configs_assert_near(c.ropes[0].theta, 5e5);
-    configs_assert_windows(&c, "0,0");
+    config_assert_near(c.norm_eps, 1e-5);
+    config_assert_near(c.logit_scale, 0.0625);
+    config_assert_near(c.ropes[0].theta, 5e5);
+    config_assert_windows(&c, "0,0");
     assert_rotations(&c, "0,0");
     assert_true(c.norm_centered && c.tied);
     sp_config_release(&c);
 
-    configs_own(&c, "cohere2_sparse", NULL);
-    configs_assert_near(c.logit_scale, 0.0625);
-    configs_assert_near(c.ropes[0].theta, 1e4);
-    configs_assert_windows(&c, "4096,4096,0,4096");
+    config_read_testdata(&c, "cohere2_sparse", NULL);
+    config_assert_near(c.logit_scale, 0.0625);
+    config_assert_near(c.ropes[0].theta, 1e4);
+    config_assert_windows(&c, "4096,4096,0,4096");
     assert_rotations(&c, "0,0,-1,0");
     sp_config_release(&c);
 }
@@ -236,16 +236,16 @@ static void hunyuan(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "hunyuan_7b", NULL);
+    config_read_testdata(&c, "hunyuan_7b", NULL);
     assert_int_equal(c.qk_norm, SP_QK_ROTATED);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_STRETCHED);
-    configs_assert_near(c.ropes[0].theta, 1e4);
-    configs_assert_near(c.ropes[0].factor, 1000); /* alpha; the dict's own factor is not used */
-    configs_assert_near(c.ropes[0].amplitude, 1);
+    config_assert_near(c.ropes[0].theta, 1e4);
+    config_assert_near(c.ropes[0].factor, 1000); /* alpha; the dict's own factor is not used */
+    config_assert_near(c.ropes[0].amplitude, 1);
     assert_true(!c.qkv_bias && !c.o_bias && !c.mlp_bias);
     sp_config_release(&c);
 
-    configs_own(&c, "hunyuan_sparse", NULL);
+    config_read_testdata(&c, "hunyuan_sparse", NULL);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
     assert_int_equal(c.layers[0].n_kv_heads, 32);
     assert_int_equal(c.layers[0].head_dim, 128);
@@ -257,18 +257,18 @@ static void starcoder2(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "starcoder2_3b", NULL);
-    configs_assert_windows(&c, "4096,4096");
-    configs_assert_near(c.norm_eps, 1e-5);
-    configs_assert_near(c.ropes[0].theta, 999999.4420358813);
+    config_read_testdata(&c, "starcoder2_3b", NULL);
+    config_assert_windows(&c, "4096,4096");
+    config_assert_near(c.norm_eps, 1e-5);
+    config_assert_near(c.ropes[0].theta, 999999.4420358813);
     assert_int_equal(c.activation, SP_GELU_TANH);
     assert_true(c.norm_centered && c.norm_bias && c.plain_mlp && c.tied);
     assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
     sp_config_release(&c);
 
     /* The norms have their biases whatever use_bias says. */
-    configs_own(&c, "starcoder2_sparse", NULL);
-    configs_assert_windows(&c, "0,0");
+    config_read_testdata(&c, "starcoder2_sparse", NULL);
+    config_assert_windows(&c, "0,0");
     assert_true(c.norm_bias && !c.qkv_bias && !c.o_bias && !c.mlp_bias);
     assert_int_equal(c.layers[0].n_kv_heads, 2);
     sp_config_release(&c);
@@ -279,20 +279,20 @@ static void granite4(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "granite4_micro", NULL);
+    config_read_testdata(&c, "granite4_micro", NULL);
     assert_int_equal(c.layers[0].n_ffn, 1024); /* of the MLP beside experts that are not there */
     assert_int_equal(c.layers[0].n_experts, 0);
     assert_rotations(&c, "0,0,0");
-    configs_assert_near(c.ropes[0].theta, 1e7);
-    configs_assert_near(c.attention_scale, 0.015625);
-    configs_assert_near(c.embedding_scale, 12);
-    configs_assert_near(c.residual_scale, 0.22);
-    configs_assert_near(c.logit_scale, 0.1);
+    config_assert_near(c.ropes[0].theta, 1e7);
+    config_assert_near(c.attention_scale, 0.015625);
+    config_assert_near(c.embedding_scale, 12);
+    config_assert_near(c.residual_scale, 0.22);
+    config_assert_near(c.logit_scale, 0.1);
     assert_true(c.tied);
     sp_config_release(&c);
 
     /* Spelled as released. */
-    configs_own(&c, "granite4_h_tiny", NULL);
+    config_read_testdata(&c, "granite4_h_tiny", NULL);
     assert_true(sp_config_is_recurrent(&c) && !c.shared_gate && !c.routing.norm);
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
     for (unsigned i = 0; i < 4; i++) {
@@ -314,20 +314,20 @@ static void granite4(void **state)
     sp_config_release(&c);
 
     /* Without a list all layers are Mamba-2's; sizes by default. */
-    configs_own(&c, "granite4_h_sparse", NULL);
+    config_read_testdata(&c, "granite4_h_sparse", NULL);
     assert_int_equal(c.layers[1].mixers, SP_MIXER_MAMBA);
     assert_int_equal(c.layers[1].n_ffn, 1024);
     assert_int_equal(c.mamba.n_heads, 128);
     assert_int_equal(c.mamba.head_dim, 64); /* 2 * 4096 / 128 */
     assert_int_equal(c.mamba.state_dim, 256);
-    configs_assert_near(c.mamba.min_step, 0.001);
+    config_assert_near(c.mamba.min_step, 0.001);
     assert_true(c.mamba.max_step == INFINITY);
     sp_config_release(&c);
 
-    configs_own(&c, "granite4_sparse", NULL);
+    config_read_testdata(&c, "granite4_sparse", NULL);
     assert_int_equal(c.layers[0].n_ffn, 1024);
     assert_rotations(&c, "-1,-1");
-    configs_assert_near(c.attention_scale, 1);
+    config_assert_near(c.attention_scale, 1);
     sp_config_release(&c);
 }
 
@@ -336,23 +336,23 @@ static void bamba(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "bamba_released", NULL);
+    config_read_testdata(&c, "bamba_released", NULL);
     for (unsigned i = 0; i < 5; i++) {
         assert_int_equal(c.layers[i].mixers, i % 2 ? SP_MIXER_ATTENTION : SP_MIXER_MAMBA);
         assert_int_equal(c.layers[i].n_ffn, 448);
     }
     assert_rotations(&c, "-1,0,-1,0,-1");
     assert_int_equal(c.ropes[0].n_rot, 64); /* half of 128 */
-    configs_assert_near(c.ropes[0].theta, 1e4);
+    config_assert_near(c.ropes[0].theta, 1e4);
     assert_int_equal(c.mamba.n_heads, 8);
     assert_int_equal(c.mamba.state_dim, 128);
     sp_config_release(&c);
 
     /* The class puts its own half in place of what stands beside the dict. */
-    configs_own(&c, "bamba_partial_beside", NULL);
+    config_read_testdata(&c, "bamba_partial_beside", NULL);
     assert_int_equal(c.ropes[0].n_rot, 64);
     sp_config_release(&c);
-    configs_own(&c, "bamba_partial_inside", NULL);
+    config_read_testdata(&c, "bamba_partial_inside", NULL);
     assert_int_equal(c.ropes[0].n_rot, 32);
     sp_config_release(&c);
 }
@@ -362,7 +362,7 @@ static void falcon_h1(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "falcon_h1_released", NULL);
+    config_read_testdata(&c, "falcon_h1_released", NULL);
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(c.layers[i].mixers, SP_MIXER_ATTENTION | SP_MIXER_MAMBA);
         assert_int_equal(c.layers[i].n_heads, 4);
@@ -372,33 +372,33 @@ static void falcon_h1(void **state)
     assert_int_equal(c.mamba.n_heads, 6);
     assert_int_equal(c.mamba.head_dim, 64);
     assert_int_equal(c.mamba.norm, SP_MAMBA_GATED);
-    configs_assert_near(c.ropes[0].theta, 1e11);
-    configs_assert_near(c.embedding_scale, 5.656854249492381);
-    configs_assert_near(c.logit_scale, 0.0390625);
-    configs_assert_near(c.attention_scale, 0.125 * 0.25 * 0.25); /* of 64; keys; its input twice */
-    configs_assert_near(c.attention_out_scale, 0.375);
-    configs_assert_near(c.mamba_out_scale, 0.3);
-    configs_assert_near(c.ffn_in_scale, 0.8);
-    configs_assert_near(c.ffn_out_scale, 0.25);
-    configs_assert_near(c.residual_scale, 1);
-    configs_assert_near(c.mamba.z_scale, 1);
-    configs_assert_near(c.mamba.x_scale, 0.5);
-    configs_assert_near(c.mamba.key_scale, 0.25);
-    configs_assert_near(c.mamba.query_scale, 1.5);
-    configs_assert_near(c.mamba.step_scale, 0.75);
+    config_assert_near(c.ropes[0].theta, 1e11);
+    config_assert_near(c.embedding_scale, 5.656854249492381);
+    config_assert_near(c.logit_scale, 0.0390625);
+    config_assert_near(c.attention_scale, 0.125 * 0.25 * 0.25); /* of 64; keys; its input twice */
+    config_assert_near(c.attention_out_scale, 0.375);
+    config_assert_near(c.mamba_out_scale, 0.3);
+    config_assert_near(c.ffn_in_scale, 0.8);
+    config_assert_near(c.ffn_out_scale, 0.25);
+    config_assert_near(c.residual_scale, 1);
+    config_assert_near(c.mamba.z_scale, 1);
+    config_assert_near(c.mamba.x_scale, 0.5);
+    config_assert_near(c.mamba.key_scale, 0.25);
+    config_assert_near(c.mamba.query_scale, 1.5);
+    config_assert_near(c.mamba.step_scale, 0.75);
     sp_config_release(&c);
 
     /* Without a width of its own, twice the model's; a norm, in front of the gate by default. */
-    configs_own(&c, "falcon_h1_sparse", NULL);
+    config_read_testdata(&c, "falcon_h1_sparse", NULL);
     assert_int_equal(c.mamba.head_dim, 64); /* 2 * 256 / 8 */
     assert_int_equal(c.mamba.norm, SP_MAMBA_NORM_GATED);
-    configs_assert_near(c.attention_scale, 0.125);
-    configs_assert_near(c.attention_out_scale, 1);
-    configs_assert_near(c.ffn_out_scale, 1);
-    configs_assert_near(c.mamba.step_scale, 1);
+    config_assert_near(c.attention_scale, 0.125);
+    config_assert_near(c.attention_out_scale, 1);
+    config_assert_near(c.ffn_out_scale, 1);
+    config_assert_near(c.mamba.step_scale, 1);
     sp_config_release(&c);
 
-    configs_own(&c, "falcon_h1_null_order", NULL);
+    config_read_testdata(&c, "falcon_h1_null_order", NULL);
     assert_int_equal(c.mamba.norm, SP_MAMBA_GATED_NORM);
     sp_config_release(&c);
 }
@@ -408,7 +408,7 @@ static void mamba2(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "mamba2_sparse", NULL);
+    config_read_testdata(&c, "mamba2_sparse", NULL);
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(c.layers[i].mixers, SP_MIXER_MAMBA);
         assert_int_equal(c.layers[i].n_ffn, 0);
@@ -421,7 +421,7 @@ static void mamba2(void **state)
     assert_int_equal(c.mamba.state_dim, 128);
     assert_int_equal(c.mamba.norm, SP_MAMBA_GATED_NORM);
     assert_true(c.mamba.conv_bias && !c.mamba.proj_bias && !c.tied);
-    configs_assert_near(c.norm_eps, 1e-5);
+    config_assert_near(c.norm_eps, 1e-5);
     sp_config_release(&c);
 }
 
@@ -431,7 +431,7 @@ static void nemotron_h(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "nemotron_3_nano", NULL);
+    config_read_testdata(&c, "nemotron_3_nano", NULL);
     assert_int_equal(c.n_layers, 5);
     for (unsigned i = 0; i < 5; i++) {
         const struct sp_layer_config *l = &c.layers[i];
@@ -446,22 +446,22 @@ static void nemotron_h(void **state)
     assert_true(c.plain_mlp && !c.mlp_bias && !c.qkv_bias);
     assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
     assert_true(c.routing.corrected && c.routing.norm && !c.shared_gate);
-    configs_assert_near(c.routing.scale, 2.5);
+    config_assert_near(c.routing.scale, 2.5);
     assert_int_equal(c.mamba.n_heads, 16);
     assert_int_equal(c.mamba.head_dim, 64);
     assert_int_equal(c.mamba.n_groups, 8);
-    configs_assert_near(c.mamba.min_step, 0.001);
+    config_assert_near(c.mamba.min_step, 0.001);
     assert_true(c.mamba.max_step == INFINITY);
     sp_config_release(&c);
 
     /* The older name counts before time_step_min; time_step_limit is not read. */
-    configs_own(&c, "nemotron_steps", NULL);
-    configs_assert_near(c.mamba.min_step, 0.5);
+    config_read_testdata(&c, "nemotron_steps", NULL);
+    config_assert_near(c.mamba.min_step, 0.5);
     assert_true(c.mamba.max_step == INFINITY);
     sp_config_release(&c);
 
-    configs_own(&c, "nemotron_default_steps", NULL);
-    configs_assert_near(c.mamba.min_step, 0.001);
+    config_read_testdata(&c, "nemotron_default_steps", NULL);
+    config_assert_near(c.mamba.min_step, 0.001);
     sp_config_release(&c);
 }
 
@@ -470,7 +470,7 @@ static void latent(void **state)
     struct sp_config c;
 
     (void)state;
-    configs_own(&c, "glm_4_7_flash", NULL);
+    config_read_testdata(&c, "glm_4_7_flash", NULL);
     assert_int_equal(c.latent.kv_rank, 512);
     assert_int_equal(c.latent.q_rank, 768);
     assert_int_equal(c.latent.nope_dim, 192);
@@ -478,12 +478,12 @@ static void latent(void **state)
     assert_int_equal(c.latent.value_dim, 256);
     assert_true(c.latent.rows_paired && !c.qkv_bias);
     assert_int_equal(c.ropes[0].n_rot, 64);
-    configs_assert_near(c.ropes[0].theta, 1e6);
-    configs_assert_near(c.attention_scale, 0.0625);
+    config_assert_near(c.ropes[0].theta, 1e6);
+    config_assert_near(c.attention_scale, 0.0625);
     assert_int_equal(c.n_mtp_layers, 1);
     assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID);
     assert_true(c.routing.corrected && c.routing.norm && !c.routing.groups_by_best);
-    configs_assert_near(c.routing.scale, 1.8);
+    config_assert_near(c.routing.scale, 1.8);
     for (unsigned i = 0; i < 4; i++) {
         const struct sp_layer_config *l = &c.layers[i];
         assert_int_equal(l->n_heads, 20);
@@ -496,11 +496,11 @@ static void latent(void **state)
     }
     sp_config_release(&c);
 
-    configs_own(&c, "deepseek_v2_lite", NULL);
+    config_read_testdata(&c, "deepseek_v2_lite", NULL);
     assert_int_equal(c.latent.q_rank, 0);
     assert_true(c.latent.rows_paired);
-    configs_assert_near(c.ropes[0].amplitude, 1);           /* mscale is mscale_all_dim, */
-    configs_assert_near(c.attention_scale, 0.114721386793); /* and scales scores by its square */
+    config_assert_near(c.ropes[0].amplitude, 1);           /* mscale is mscale_all_dim, */
+    config_assert_near(c.attention_scale, 0.114721386793); /* and scales scores by its square */
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
     assert_true(!c.routing.norm && !c.routing.corrected);
     assert_int_equal(c.routing.n_groups, 0); /* greedy: groups do not count */
@@ -508,21 +508,21 @@ static void latent(void **state)
     assert_int_equal(c.layers[1].n_shared_ffn, 2 * 1408);
     sp_config_release(&c);
 
-    configs_own(&c, "deepseek_v2_grouped", NULL);
+    config_read_testdata(&c, "deepseek_v2_grouped", NULL);
     assert_int_equal(c.latent.q_rank, 1536);
     assert_true(c.routing.groups_by_best);
     assert_int_equal(c.routing.n_groups, 8);
     assert_int_equal(c.routing.n_groups_used, 3);
-    configs_assert_near(c.routing.scale, 16);
+    config_assert_near(c.routing.scale, 16);
     sp_config_release(&c);
 
-    configs_own(&c, "deepseek_v3_sparse", NULL);
+    config_read_testdata(&c, "deepseek_v3_sparse", NULL);
     assert_int_equal(c.latent.q_rank, 1536);
     assert_int_equal(c.latent.value_dim, 128);
     assert_int_equal(c.routing.n_groups, 8);
     assert_int_equal(c.routing.n_groups_used, 4);
-    configs_assert_near(c.routing.scale, 2.5);
-    configs_assert_near(c.norm_eps, 1e-6);
+    config_assert_near(c.routing.scale, 2.5);
+    config_assert_near(c.norm_eps, 1e-6);
     assert_int_equal(c.layers[2].n_experts, 0);
     assert_int_equal(c.layers[3].n_experts, 256);
     assert_int_equal(c.layers[3].n_experts_used, 8);

@@ -21,12 +21,12 @@
 
 static void plain_model(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, LLAMA, WHOLE);
-    matching_run(&o, &c);
+    match_open(&c, LLAMA, WHOLE);
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 12);
     assert_int_equal(o.n_skipped, 0);
@@ -35,15 +35,15 @@ static void plain_model(void **state)
     for (size_t i = 1; i < o.specs.n_specs; i++) {
         assert_true(strcmp(o.specs.specs[i - 1].name, o.specs.specs[i].name) < 0);
     }
-    matching_assert_spans(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
-    matching_assert_spans(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
-    matching_assert_spans(&o, "norm.weight", "model.norm.weight 0:1:1x4");
-    matching_assert_spans(&o, "layers.0.mlp.down_proj.weight",
-                          "model.layers.0.mlp.down_proj.weight 0:1:4x6");
+    match_assert_spans(&o, "embed_tokens.weight", "model.embed_tokens.weight 0:1:8x4");
+    match_assert_spans(&o, "lm_head.weight", "lm_head.weight 0:1:8x4");
+    match_assert_spans(&o, "norm.weight", "model.norm.weight 0:1:1x4");
+    match_assert_spans(&o, "layers.0.mlp.down_proj.weight",
+                       "model.layers.0.mlp.down_proj.weight 0:1:4x6");
     assert_int_equal(sp_specs_find(&o.specs, "embed_tokens.weight")->role, SP_ROLE_EMBEDDING);
     assert_int_equal(sp_specs_find(&o.specs, "lm_head.weight")->role, SP_ROLE_HEAD);
     assert_null(sp_specs_find(&o.specs, "layers.1.mlp.down_proj.weight"));
-    matching_close(&o, &c);
+    match_close(&o, &c);
 }
 
 static void prefixes(void **state)
@@ -56,29 +56,28 @@ static void prefixes(void **state)
         "model.language_model.model.embed_tokens.weight 8 4, model.lm_head.weight 8 4, " BODY(
             "model.language_model.model."),
     };
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        matching_open(&c, LLAMA, lists[i]);
-        matching_add_tensors(
+        match_open(&c, LLAMA, lists[i]);
+        match_add_tensors(
             &c, "vision_tower.layers.0.self_attn.q_proj.weight 9 9, "
                 "model.visual.patch_embed.weight 3, multi_modal_projector.linear 2 2, "
                 "model.vision_tower.std 8, model.layers.0.self_attn.rotary_emb.inv_freq 8");
-        matching_run(&o, &c);
+        match_run(&o, &c);
         assert_string_equal(o.err.text, "");
         assert_int_equal(o.specs.n_specs, 12);
         assert_int_equal(o.n_skipped, 5);
-        matching_close(&o, &c);
+        match_close(&o, &c);
     }
-    matching_assert_refused(LLAMA, WHOLE ", norm.weight 4", SP_E_INPUT,
-                            "two text models, with tensors under \"\" and under \"model.\"");
-    matching_assert_refused(LLAMA, "bert.norm.weight 4", SP_E_INPUT,
-                            "no text model: no tensor \"norm.weight\" under any known prefix");
-    matching_assert_refused(
-        LLAMA, "embed_tokens.weight 8 4, " BODY(""), SP_E_INPUT,
-        "missing tensor \"lm_head.weight\": this is the export of a base model");
+    match_assert_refused(LLAMA, WHOLE ", norm.weight 4", SP_E_INPUT,
+                         "two text models, with tensors under \"\" and under \"model.\"");
+    match_assert_refused(LLAMA, "bert.norm.weight 4", SP_E_INPUT,
+                         "no text model: no tensor \"norm.weight\" under any known prefix");
+    match_assert_refused(LLAMA, "embed_tokens.weight 8 4, " BODY(""), SP_E_INPUT,
+                         "missing tensor \"lm_head.weight\": this is the export of a base model");
 }
 
 /* Head and embedding in the file against what the config says. */
@@ -90,8 +89,8 @@ static void tie_cases(void **state)
      * t: tied, u: untied, h: tied, and the embedding is read from the head, c: the bytes decide,
      * e: an error */
     static const char *const expected[] = {"thu", "teu", "thc"};
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
     for (int flag = 0; flag < 3; flag++) {
@@ -99,14 +98,14 @@ static void tie_cases(void **state)
             char config[512], wanted = expected[flag][what];
             snprintf(config, sizeof config, "{\"model_type\": \"llama\", " SIZES "%s}",
                      flags[flag]);
-            matching_open(&c, config, BODY("model."));
-            if (what != 1) matching_add_tensors(&c, EMBED);
-            if (what != 0) matching_add_tensors(&c, HEAD);
-            matching_run(&o, &c);
+            match_open(&c, config, BODY("model."));
+            if (what != 1) match_add_tensors(&c, EMBED);
+            if (what != 0) match_add_tensors(&c, HEAD);
+            match_run(&o, &c);
             if (wanted == 'e') {
                 assert_string_equal(o.err.text, "missing tensor \"model.embed_tokens.weight\", and "
                                                 "tie_word_embeddings is false");
-                matching_close(&o, &c);
+                match_close(&o, &c);
                 continue;
             }
             assert_string_equal(o.err.text, "");
@@ -114,7 +113,7 @@ static void tie_cases(void **state)
             assert_int_equal(o.compare_equal, wanted == 'c');
             assert_int_equal(o.specs.n_specs, c.config.tied ? 11 : 12);
             if (wanted == 'h') {
-                matching_assert_spans(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
+                match_assert_spans(&o, "embed_tokens.weight", "lm_head.weight 0:1:8x4");
             }
             if (wanted == 'c') {
                 sp_specs_share_head(&o.specs, &c.config);
@@ -123,71 +122,71 @@ static void tie_cases(void **state)
                 assert_null(sp_specs_find(&o.specs, "lm_head.weight"));
                 assert_non_null(sp_specs_find(&o.specs, "norm.weight"));
             }
-            matching_close(&o, &c);
+            match_close(&o, &c);
         }
     }
 }
 
-static void what_is_wrong(void **state)
+static void mismatches_are_reported(void **state)
 {
     (void)state;
-    matching_assert_refused(LLAMA, EMBED ", " HEAD ", model.norm.weight 5, " LAYER("model."),
-                            SP_E_INPUT, "tensor \"model.norm.weight\" has shape [5], expected [4]");
-    matching_assert_refused(
-        LLAMA, "model.embed_tokens.weight 9 4, " HEAD ", " BODY("model."), SP_E_INPUT,
-        "tensor \"model.embed_tokens.weight\" has shape [9, 4], expected [8, 4]");
-    matching_assert_refused(
+    match_assert_refused(LLAMA, EMBED ", " HEAD ", model.norm.weight 5, " LAYER("model."),
+                         SP_E_INPUT, "tensor \"model.norm.weight\" has shape [5], expected [4]");
+    match_assert_refused(LLAMA, "model.embed_tokens.weight 9 4, " HEAD ", " BODY("model."),
+                         SP_E_INPUT,
+                         "tensor \"model.embed_tokens.weight\" has shape [9, 4], expected [8, 4]");
+    match_assert_refused(
         LLAMA, WHOLE ", model.layers.1.mlp.up_proj.weight 6 4", SP_E_INPUT,
         "unexpected tensor \"model.layers.1.mlp.up_proj.weight\": the config has 1 "
         "layers");
-    matching_assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_norm.weight 2", SP_E_INPUT,
-                            "unexpected tensor \"model.layers.0.self_attn.q_norm.weight\"");
-    matching_assert_refused(LLAMA, WHOLE ", lm_head.bias 8", SP_E_INPUT,
-                            "unexpected tensor \"lm_head.bias\": the config has no such bias");
-    matching_assert_refused(
+    match_assert_refused(LLAMA, WHOLE ", model.layers.0.self_attn.q_norm.weight 2", SP_E_INPUT,
+                         "unexpected tensor \"model.layers.0.self_attn.q_norm.weight\"");
+    match_assert_refused(LLAMA, WHOLE ", lm_head.bias 8", SP_E_INPUT,
+                         "unexpected tensor \"lm_head.bias\": the config has no such bias");
+    match_assert_refused(
         LLAMA, WHOLE ", model.layers.0.self_attn.q_proj.bias 4", SP_E_INPUT,
         "unexpected tensor \"model.layers.0.self_attn.q_proj.bias\": the config has no "
         "such bias");
-    matching_assert_refused(BIASED, WHOLE, SP_E_INPUT,
-                            "missing tensor \"model.layers.0.self_attn.k_proj.bias\" [2]; "
-                            "missing tensor \"model.layers.0.self_attn.o_proj.bias\" [4]; "
-                            "missing tensor \"model.layers.0.self_attn.q_proj.bias\" [4]; "
-                            "missing tensor \"model.layers.0.self_attn.v_proj.bias\" [2]");
-    matching_assert_refused(
+    match_assert_refused(BIASED, WHOLE, SP_E_INPUT,
+                         "missing tensor \"model.layers.0.self_attn.k_proj.bias\" [2]; "
+                         "missing tensor \"model.layers.0.self_attn.o_proj.bias\" [4]; "
+                         "missing tensor \"model.layers.0.self_attn.q_proj.bias\" [4]; "
+                         "missing tensor \"model.layers.0.self_attn.v_proj.bias\" [2]");
+    match_assert_refused(
         LLAMA, WHOLE ", model.layers.0.mlp.up_proj.qweight 1 1", SP_E_UNSUPPORTED,
         "tensor \"model.layers.0.mlp.up_proj.qweight\": GPTQ or AWQ weights, which is "
         "not supported");
-    matching_assert_refused(LLAMA, WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
-                            "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not "
-                            "supported");
-    matching_assert_refused(LLAMA, WHOLE ", model.fc.weight 4 8", SP_E_INPUT,
-                            "tensor \"fc.weight\" belongs to a draft, but architecture is \"\"");
+    match_assert_refused(LLAMA, WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
+                         "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not "
+                         "supported");
+    match_assert_refused(LLAMA, WHOLE ", model.fc.weight 4 8", SP_E_INPUT,
+                         "tensor \"fc.weight\" belongs to a draft, but architecture is \"\"");
 }
 
 /* Many findings: the first few by name, the rest as a number. */
 static void many_findings(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, "{\"model_type\": \"llama\"}", "model.norm.weight 4096, " EMBED);
-    matching_run(&o, &c);
+    match_open(&c, "{\"model_type\": \"llama\"}", "model.norm.weight 4096, " EMBED);
+    match_run(&o, &c);
     assert_int_equal(o.status, SP_E_INPUT);
     assert_memory_equal(o.err.text, "tensor \"model.embed_tokens.weight\" has shape [8, 4], ", 52);
     assert_non_null(strstr(o.err.text, "missing tensor \"model.layers.0.input_layernorm.weight\" "
                                        "[4096]; "));
     assert_non_null(strstr(o.err.text, "; and 279 more")); /* 1 + 32 * 9, ten are named */
-    matching_close(&o, &c);
+    match_close(&o, &c);
 
-    matching_open(&c,
-                  "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, "
-                  "\"num_experts\": 16384}",
-                  "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
-    matching_run(&o, &c);
+    match_open(&c,
+               "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4096, "
+               "\"num_experts\": 16384}",
+               "model.norm.weight 2048, model.embed_tokens.weight 151936 2048");
+    match_run(&o, &c);
     assert_int_equal(o.status, SP_E_INPUT);
     assert_non_null(strstr(o.err.text, " at least"));
-    matching_close(&o, &c);
+    match_close(&o, &c);
 }
 
 static void scalar(void **state)
@@ -196,25 +195,25 @@ static void scalar(void **state)
         "{\"model_type\": \"llama\", \"vocab_size\": 3, \"hidden_size\": 1, \"head_dim\": 2, "
         "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"intermediate_size\": 1, "
         "\"tie_word_embeddings\": true}";
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, config,
-                  "model.embed_tokens.weight 3 1, model.norm.weight, "
-                  "model.layers.0.input_layernorm.weight 1, "
-                  "model.layers.0.post_attention_layernorm.weight, "
-                  "model.layers.0.self_attn.q_proj.weight 2 1, "
-                  "model.layers.0.self_attn.k_proj.weight 2 1, "
-                  "model.layers.0.self_attn.v_proj.weight 2 1, "
-                  "model.layers.0.self_attn.o_proj.weight 1 2, "
-                  "model.layers.0.mlp.gate_proj.weight 1 1, "
-                  "model.layers.0.mlp.up_proj.weight 1 1, "
-                  "model.layers.0.mlp.down_proj.weight 1 1");
-    matching_run(&o, &c);
+    match_open(&c, config,
+               "model.embed_tokens.weight 3 1, model.norm.weight, "
+               "model.layers.0.input_layernorm.weight 1, "
+               "model.layers.0.post_attention_layernorm.weight, "
+               "model.layers.0.self_attn.q_proj.weight 2 1, "
+               "model.layers.0.self_attn.k_proj.weight 2 1, "
+               "model.layers.0.self_attn.v_proj.weight 2 1, "
+               "model.layers.0.self_attn.o_proj.weight 1 2, "
+               "model.layers.0.mlp.gate_proj.weight 1 1, "
+               "model.layers.0.mlp.up_proj.weight 1 1, "
+               "model.layers.0.mlp.down_proj.weight 1 1");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_spans(&o, "norm.weight", "model.norm.weight 0:1:1x1");
-    matching_close(&o, &c);
+    match_assert_spans(&o, "norm.weight", "model.norm.weight 0:1:1x1");
+    match_close(&o, &c);
 }
 
 #define ATTENTION(p)                                                                               \
@@ -224,31 +223,31 @@ static void scalar(void **state)
 
 static void fused_rows(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, "{\"model_type\": \"phi3\", " SIZES "}",
-                  EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
-                        "model.layers.0.post_attention_layernorm.weight 4, "
-                        "model.layers.0.self_attn.qkv_proj.weight 8 4, "
-                        "model.layers.0.self_attn.o_proj.weight 4 4, "
-                        "model.layers.0.mlp.gate_up_proj.weight 12 4, "
-                        "model.layers.0.mlp.down_proj.weight 4 6");
-    matching_run(&o, &c);
+    match_open(&c, "{\"model_type\": \"phi3\", " SIZES "}",
+               EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+                     "model.layers.0.post_attention_layernorm.weight 4, "
+                     "model.layers.0.self_attn.qkv_proj.weight 8 4, "
+                     "model.layers.0.self_attn.o_proj.weight 4 4, "
+                     "model.layers.0.mlp.gate_up_proj.weight 12 4, "
+                     "model.layers.0.mlp.down_proj.weight 4 6");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 12);
-    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
-                          "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
-    matching_assert_spans(&o, "layers.0.self_attn.k_proj.weight",
-                          "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
-    matching_assert_spans(&o, "layers.0.self_attn.v_proj.weight",
-                          "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
-    matching_assert_spans(&o, "layers.0.mlp.gate_proj.weight",
-                          "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
-    matching_assert_spans(&o, "layers.0.mlp.up_proj.weight",
-                          "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
-    matching_close(&o, &c);
+    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                       "model.layers.0.self_attn.qkv_proj.weight 0:1:4x4");
+    match_assert_spans(&o, "layers.0.self_attn.k_proj.weight",
+                       "model.layers.0.self_attn.qkv_proj.weight 4:1:2x4");
+    match_assert_spans(&o, "layers.0.self_attn.v_proj.weight",
+                       "model.layers.0.self_attn.qkv_proj.weight 6:1:2x4");
+    match_assert_spans(&o, "layers.0.mlp.gate_proj.weight",
+                       "model.layers.0.mlp.gate_up_proj.weight 0:1:6x4");
+    match_assert_spans(&o, "layers.0.mlp.up_proj.weight",
+                       "model.layers.0.mlp.gate_up_proj.weight 6:1:6x4");
+    match_close(&o, &c);
 }
 
 /* Two heads of 8 on one K/V head, of which half rotates. */
@@ -259,38 +258,38 @@ static void fused_rows(void **state)
 
 static void paired_rows(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, PAIRED,
-                  EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
-                        "model.layers.0.post_attention_layernorm.weight 4, "
-                        "model.layers.0.self_attn.q_proj.weight 16 4, "
-                        "model.layers.0.self_attn.k_proj.weight 8 4, "
-                        "model.layers.0.self_attn.v_proj.weight 8 4, "
-                        "model.layers.0.self_attn.q_proj.bias 16, "
-                        "model.layers.0.self_attn.k_proj.bias 8, "
-                        "model.layers.0.self_attn.v_proj.bias 8, "
-                        "model.layers.0.self_attn.o_proj.weight 4 16, "
-                        "model.layers.0.mlp.gate_up_proj.weight 12 4, "
-                        "model.layers.0.mlp.down_proj.weight 4 6");
-    matching_run(&o, &c);
+    match_open(&c, PAIRED,
+               EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+                     "model.layers.0.post_attention_layernorm.weight 4, "
+                     "model.layers.0.self_attn.q_proj.weight 16 4, "
+                     "model.layers.0.self_attn.k_proj.weight 8 4, "
+                     "model.layers.0.self_attn.v_proj.weight 8 4, "
+                     "model.layers.0.self_attn.q_proj.bias 16, "
+                     "model.layers.0.self_attn.k_proj.bias 8, "
+                     "model.layers.0.self_attn.v_proj.bias 8, "
+                     "model.layers.0.self_attn.o_proj.weight 4 16, "
+                     "model.layers.0.mlp.gate_up_proj.weight 12 4, "
+                     "model.layers.0.mlp.down_proj.weight 4 6");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
-                          "model.layers.0.self_attn.q_proj.weight 0:2:2x4, "
-                          "model.layers.0.self_attn.q_proj.weight 1:2:2x4, "
-                          "model.layers.0.self_attn.q_proj.weight 4:1:4x4, "
-                          "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
-                          "model.layers.0.self_attn.q_proj.weight 9:2:2x4, "
-                          "model.layers.0.self_attn.q_proj.weight 12:1:4x4");
-    matching_assert_spans(&o, "layers.0.self_attn.k_proj.bias",
-                          "model.layers.0.self_attn.k_proj.bias 0:2:2x1, "
-                          "model.layers.0.self_attn.k_proj.bias 1:2:2x1, "
-                          "model.layers.0.self_attn.k_proj.bias 4:1:4x1");
-    matching_assert_spans(&o, "layers.0.self_attn.v_proj.weight",
-                          "model.layers.0.self_attn.v_proj.weight 0:1:8x4");
-    matching_close(&o, &c);
+    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                       "model.layers.0.self_attn.q_proj.weight 0:2:2x4, "
+                       "model.layers.0.self_attn.q_proj.weight 1:2:2x4, "
+                       "model.layers.0.self_attn.q_proj.weight 4:1:4x4, "
+                       "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
+                       "model.layers.0.self_attn.q_proj.weight 9:2:2x4, "
+                       "model.layers.0.self_attn.q_proj.weight 12:1:4x4");
+    match_assert_spans(&o, "layers.0.self_attn.k_proj.bias",
+                       "model.layers.0.self_attn.k_proj.bias 0:2:2x1, "
+                       "model.layers.0.self_attn.k_proj.bias 1:2:2x1, "
+                       "model.layers.0.self_attn.k_proj.bias 4:1:4x1");
+    match_assert_spans(&o, "layers.0.self_attn.v_proj.weight",
+                       "model.layers.0.self_attn.v_proj.weight 0:1:8x4");
+    match_close(&o, &c);
 }
 
 #define MOE                                                                                        \
@@ -305,29 +304,28 @@ static void paired_rows(void **state)
 
 static void experts_apart(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, MOE,
-                  MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
-                           "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
-                           "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
-                           "model.layers.0.mlp.experts.1.gate_proj.weight 3 4, "
-                           "model.layers.0.mlp.experts.1.up_proj.weight 3 4, "
-                           "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
-    matching_run(&o, &c);
+    match_open(&c, MOE,
+               MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
+                        "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
+                        "model.layers.0.mlp.experts.0.down_proj.weight 4 3, "
+                        "model.layers.0.mlp.experts.1.gate_proj.weight 3 4, "
+                        "model.layers.0.mlp.experts.1.up_proj.weight 3 4, "
+                        "model.layers.0.mlp.experts.1.down_proj.weight 4 3");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_spans(&o, "layers.0.mlp.router.weight",
-                          "model.layers.0.mlp.gate.weight 0:1:2x4");
-    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
-                          "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
-                          "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
+    match_assert_spans(&o, "layers.0.mlp.router.weight", "model.layers.0.mlp.gate.weight 0:1:2x4");
+    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+                       "model.layers.0.mlp.experts.0.up_proj.weight 0:1:3x4, "
+                       "model.layers.0.mlp.experts.1.up_proj.weight 0:1:3x4");
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.experts.down_proj.weight")->rank, 3);
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.mlp.router.weight")->role, SP_ROLE_ROUTER);
-    matching_close(&o, &c);
+    match_close(&o, &c);
 
-    matching_assert_refused(
+    match_assert_refused(
         MOE,
         MOE_REST "model.layers.0.mlp.experts.0.gate_proj.weight 3 4, "
                  "model.layers.0.mlp.experts.0.up_proj.weight 3 4, "
@@ -342,24 +340,24 @@ static void experts_apart(void **state)
 
 static void experts_fused(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, MOE,
-                  MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
-                           "model.layers.0.mlp.experts.down_proj 2 4 3");
-    matching_run(&o, &c);
+    match_open(&c, MOE,
+               MOE_REST "model.layers.0.mlp.experts.gate_up_proj 2 6 4, "
+                        "model.layers.0.mlp.experts.down_proj 2 4 3");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
-                          "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4, "
-                          "model.layers.0.mlp.experts.gate_up_proj 6:1:3x4");
-    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
-                          "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4, "
-                          "model.layers.0.mlp.experts.gate_up_proj 9:1:3x4");
-    matching_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
-                          "model.layers.0.mlp.experts.down_proj 0:1:8x3");
-    matching_close(&o, &c);
+    match_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
+                       "model.layers.0.mlp.experts.gate_up_proj 0:1:3x4, "
+                       "model.layers.0.mlp.experts.gate_up_proj 6:1:3x4");
+    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+                       "model.layers.0.mlp.experts.gate_up_proj 3:1:3x4, "
+                       "model.layers.0.mlp.experts.gate_up_proj 9:1:3x4");
+    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+                       "model.layers.0.mlp.experts.down_proj 0:1:8x3");
+    match_close(&o, &c);
 }
 
 #define OSS                                                                                        \
@@ -409,40 +407,40 @@ static void experts_fused(void **state)
 /* Queries and gates, head by head; the head's tensors are nobody's business here. */
 static void hybrid(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, HYBRID, HYBRID_TENSORS("10 1 2") ", " MTP ", model.visual.x 3");
-    matching_run(&o, &c);
+    match_open(&c, HYBRID, HYBRID_TENSORS("10 1 2") ", " MTP ", model.visual.x 3");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.n_skipped, 1);
     assert_true(c.config.norm_shifted);
-    matching_assert_spans(&o, "layers.1.self_attn.q_proj.weight",
-                          "model.layers.1.self_attn.q_proj.weight 0:1:8x4, "
-                          "model.layers.1.self_attn.q_proj.weight 16:1:8x4");
-    matching_assert_spans(&o, "layers.1.self_attn.gate_proj.weight",
-                          "model.layers.1.self_attn.q_proj.weight 8:1:8x4, "
-                          "model.layers.1.self_attn.q_proj.weight 24:1:8x4");
-    matching_assert_spans(&o, "layers.0.linear_attn.A_log",
-                          "model.layers.0.linear_attn.A_log 0:1:1x2");
+    match_assert_spans(&o, "layers.1.self_attn.q_proj.weight",
+                       "model.layers.1.self_attn.q_proj.weight 0:1:8x4, "
+                       "model.layers.1.self_attn.q_proj.weight 16:1:8x4");
+    match_assert_spans(&o, "layers.1.self_attn.gate_proj.weight",
+                       "model.layers.1.self_attn.q_proj.weight 8:1:8x4, "
+                       "model.layers.1.self_attn.q_proj.weight 24:1:8x4");
+    match_assert_spans(&o, "layers.0.linear_attn.A_log",
+                       "model.layers.0.linear_attn.A_log 0:1:1x2");
     assert_null(sp_specs_find(&o.specs, "layers.0.self_attn.q_proj.weight"));
     assert_null(sp_specs_find(&o.specs, "layers.1.linear_attn.A_log"));
     assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
-    matching_close(&o, &c);
+    match_close(&o, &c);
 
-    matching_open(&c, HYBRID, HYBRID_TENSORS("10 2 1"));
-    matching_run(&o, &c);
+    match_open(&c, HYBRID, HYBRID_TENSORS("10 2 1"));
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_false(c.config.norm_shifted);
     assert_false(sp_source_has_mtp(&c.config, c.tensors, c.n));
-    matching_close(&o, &c);
+    match_close(&o, &c);
 
-    matching_assert_refused(
+    match_assert_refused(
         HYBRID, HYBRID_TENSORS("10 1 3"), SP_E_INPUT,
         "tensor \"model.layers.0.linear_attn.conv1d.weight\" has shape [10, 1, 3], "
         "expected [10, 1, 2]");
-    matching_assert_refused(
+    match_assert_refused(
         LLAMA, EMBED ", " HEAD ", " BODY("model.") ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
         "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not supported");
 }
@@ -467,31 +465,31 @@ static void grouped_by_key_head(void **state)
                                "model.layers.0.linear_attn.dt_bias 4, "                            \
                                "model.layers.0.linear_attn.norm.weight 3, "                        \
                                "model.layers.0.linear_attn.out_proj.weight 4 12"
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, config, GROUPED("32"));
-    matching_run(&o, &c);
+    match_open(&c, config, GROUPED("32"));
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_spans(&o, "layers.0.linear_attn.in_proj_qkv.weight",
-                          "model.layers.0.linear_attn.in_proj_qkvz.weight 0:1:2x4, "
-                          "model.layers.0.linear_attn.in_proj_qkvz.weight 16:1:2x4, "
-                          "model.layers.0.linear_attn.in_proj_qkvz.weight 2:1:2x4, "
-                          "model.layers.0.linear_attn.in_proj_qkvz.weight 18:1:2x4, "
-                          "model.layers.0.linear_attn.in_proj_qkvz.weight 4:1:6x4, "
-                          "model.layers.0.linear_attn.in_proj_qkvz.weight 20:1:6x4");
-    matching_assert_spans(&o, "layers.0.linear_attn.in_proj_z.weight",
-                          "model.layers.0.linear_attn.in_proj_qkvz.weight 10:1:6x4, "
-                          "model.layers.0.linear_attn.in_proj_qkvz.weight 26:1:6x4");
-    matching_assert_spans(&o, "layers.0.linear_attn.in_proj_b.weight",
-                          "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4, "
-                          "model.layers.0.linear_attn.in_proj_ba.weight 4:1:2x4");
-    matching_assert_spans(&o, "layers.0.linear_attn.in_proj_a.weight",
-                          "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4, "
-                          "model.layers.0.linear_attn.in_proj_ba.weight 6:1:2x4");
-    matching_close(&o, &c);
-    matching_assert_refused(
+    match_assert_spans(&o, "layers.0.linear_attn.in_proj_qkv.weight",
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 0:1:2x4, "
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 16:1:2x4, "
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 2:1:2x4, "
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 18:1:2x4, "
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 4:1:6x4, "
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 20:1:6x4");
+    match_assert_spans(&o, "layers.0.linear_attn.in_proj_z.weight",
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 10:1:6x4, "
+                       "model.layers.0.linear_attn.in_proj_qkvz.weight 26:1:6x4");
+    match_assert_spans(&o, "layers.0.linear_attn.in_proj_b.weight",
+                       "model.layers.0.linear_attn.in_proj_ba.weight 0:1:2x4, "
+                       "model.layers.0.linear_attn.in_proj_ba.weight 4:1:2x4");
+    match_assert_spans(&o, "layers.0.linear_attn.in_proj_a.weight",
+                       "model.layers.0.linear_attn.in_proj_ba.weight 2:1:2x4, "
+                       "model.layers.0.linear_attn.in_proj_ba.weight 6:1:2x4");
+    match_close(&o, &c);
+    match_assert_refused(
         config, GROUPED("28"), SP_E_INPUT,
         "tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape [28, 4], "
         "expected [32, 4]; tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape "
@@ -506,36 +504,36 @@ static void other_heads(void **state)
     "\"first_k_dense_replace\": 1, \"use_qk_norm\": false, " more SIZES "}"
     static const char ernie[] =
         "{\"model_type\": \"ernie4_5_moe\", \"tie_word_embeddings\": false, " SIZES "}";
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, GLM(""), WHOLE);
-    matching_add_tensors(&c, "model.layers.1.eh_proj.weight 4 8, "
-                             "model.layers.1.self_attn.q_proj.weight 9 9");
-    matching_run(&o, &c);
+    match_open(&c, GLM(""), WHOLE);
+    match_add_tensors(&c, "model.layers.1.eh_proj.weight 4 8, "
+                          "model.layers.1.self_attn.q_proj.weight 9 9");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.n_skipped, 0);
     assert_true(sp_source_has_mtp(&c.config, c.tensors, c.n));
-    matching_close(&o, &c);
-    matching_assert_refused(GLM(""), WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
-                            "tensor \"mtp.fc.weight\": a multi-token prediction head, which is "
-                            "not supported");
-    matching_assert_refused(GLM("\"num_nextn_predict_layers\": 0, "),
-                            WHOLE ", model.layers.1.eh_proj.weight 4 8", SP_E_INPUT,
-                            "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has "
-                            "1 layers");
-    matching_assert_refused(GLM(""), WHOLE ", model.layers.2.eh_proj.weight 4 8", SP_E_INPUT,
-                            "unexpected tensor \"model.layers.2.eh_proj.weight\": the config has "
-                            "1 layers");
+    match_close(&o, &c);
+    match_assert_refused(GLM(""), WHOLE ", mtp.fc.weight 4 8", SP_E_UNSUPPORTED,
+                         "tensor \"mtp.fc.weight\": a multi-token prediction head, which is "
+                         "not supported");
+    match_assert_refused(GLM("\"num_nextn_predict_layers\": 0, "),
+                         WHOLE ", model.layers.1.eh_proj.weight 4 8", SP_E_INPUT,
+                         "unexpected tensor \"model.layers.1.eh_proj.weight\": the config has "
+                         "1 layers");
+    match_assert_refused(GLM(""), WHOLE ", model.layers.2.eh_proj.weight 4 8", SP_E_INPUT,
+                         "unexpected tensor \"model.layers.2.eh_proj.weight\": the config has "
+                         "1 layers");
 
-    matching_open(&c, ernie, WHOLE ", model.mtp_linear_proj.0.weight 4 8");
-    matching_run(&o, &c);
+    match_open(&c, ernie, WHOLE ", model.mtp_linear_proj.0.weight 4 8");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.n_skipped, 1);
-    matching_close(&o, &c);
-    matching_assert_refused(LLAMA, WHOLE ", model.mtp_linear_proj.0.weight 4 8", SP_E_INPUT,
-                            "unexpected tensor \"model.mtp_linear_proj.0.weight\"");
+    match_close(&o, &c);
+    match_assert_refused(LLAMA, WHOLE ", model.mtp_linear_proj.0.weight 4 8", SP_E_INPUT,
+                         "unexpected tensor \"model.mtp_linear_proj.0.weight\"");
 }
 
 static void prediction_head(void **state)
@@ -565,66 +563,66 @@ static void prediction_head(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct matching_checkpoint c;
-        struct matching_outcome o = {0};
-        matching_open(&c, HYBRID, cases[i].tensors);
+        struct match_checkpoint c;
+        struct match_outcome o = {0};
+        match_open(&c, HYBRID, cases[i].tensors);
         o.status = sp_specs_of_mtp(&o.specs, &c.config, c.tensors, c.n, &o.err);
         assert_string_equal(o.err.text, cases[i].error ? cases[i].error : "");
         assert_int_equal(o.specs.n_specs, cases[i].n_specs);
         if (o.status == SP_OK) {
             assert_int_equal(c.config.draft.kind, SP_DRAFT_MTP);
-            matching_assert_spans(&o, "fc.weight", "mtp.fc.weight 0:1:4x8");
-            matching_assert_spans(&o, "layers.0.self_attn.gate_proj.weight",
-                                  "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4, "
-                                  "mtp.layers.0.self_attn.q_proj.weight 24:1:8x4");
+            match_assert_spans(&o, "fc.weight", "mtp.fc.weight 0:1:4x8");
+            match_assert_spans(&o, "layers.0.self_attn.gate_proj.weight",
+                               "mtp.layers.0.self_attn.q_proj.weight 8:1:8x4, "
+                               "mtp.layers.0.self_attn.q_proj.weight 24:1:8x4");
         }
-        matching_close(&o, &c);
+        match_close(&o, &c);
     }
 }
 
 static void experts_interleaved(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, OSS,
-                  OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
-                           "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
-                           "model.layers.0.mlp.experts.down_proj 2 6 4, "
-                           "model.layers.0.mlp.experts.down_proj_bias 2 4");
-    matching_run(&o, &c);
+    match_open(&c, OSS,
+               OSS_REST "model.layers.0.mlp.experts.gate_up_proj 2 4 12, "
+                        "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                        "model.layers.0.mlp.experts.down_proj 2 6 4, "
+                        "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
-                          "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
-    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
-                          "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
-    matching_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
-                          "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
-    matching_assert_spans(&o, "layers.0.mlp.experts.gate_proj.bias",
-                          "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
-    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.bias",
-                          "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
-    matching_assert_spans(&o, "layers.0.mlp.experts.down_proj.bias",
-                          "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
+    match_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
+                       "model.layers.0.mlp.experts.gate_up_proj 0:2:12x4T");
+    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+                       "model.layers.0.mlp.experts.gate_up_proj 1:2:12x4T");
+    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+                       "model.layers.0.mlp.experts.down_proj 0:1:8x6T");
+    match_assert_spans(&o, "layers.0.mlp.experts.gate_proj.bias",
+                       "model.layers.0.mlp.experts.gate_up_proj_bias 0:2:12x1");
+    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.bias",
+                       "model.layers.0.mlp.experts.gate_up_proj_bias 1:2:12x1");
+    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.bias",
+                       "model.layers.0.mlp.experts.down_proj_bias 0:1:2x4");
     assert_int_equal(sp_specs_find(&o.specs, "layers.0.self_attn.sinks")->role, SP_ROLE_SMALL);
-    matching_close(&o, &c);
+    match_close(&o, &c);
 
     /* Dequantized blocks are not transposed. */
-    matching_open(&c, OSS,
-                  OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 4, "
-                           "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
-                           "model.layers.0.mlp.experts.down_proj_blocks 2 4 6, "
-                           "model.layers.0.mlp.experts.down_proj_bias 2 4");
-    matching_run(&o, &c);
+    match_open(&c, OSS,
+               OSS_REST "model.layers.0.mlp.experts.gate_up_proj_blocks 2 12 4, "
+                        "model.layers.0.mlp.experts.gate_up_proj_bias 2 12, "
+                        "model.layers.0.mlp.experts.down_proj_blocks 2 4 6, "
+                        "model.layers.0.mlp.experts.down_proj_bias 2 4");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
-                          "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
-    matching_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
-                          "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
-    matching_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
-                          "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
-    matching_close(&o, &c);
+    match_assert_spans(&o, "layers.0.mlp.experts.gate_proj.weight",
+                       "model.layers.0.mlp.experts.gate_up_proj_blocks 0:2:12x4");
+    match_assert_spans(&o, "layers.0.mlp.experts.up_proj.weight",
+                       "model.layers.0.mlp.experts.gate_up_proj_blocks 1:2:12x4");
+    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+                       "model.layers.0.mlp.experts.down_proj_blocks 0:1:8x6");
+    match_close(&o, &c);
 }
 
 #define LATENT(more)                                                                               \
@@ -647,45 +645,45 @@ static void experts_interleaved(void **state)
 static void latents(void **state)
 {
     static const char all[] = LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 14 3";
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, LATENT(""), all);
-    matching_run(&o, &c);
+    match_open(&c, LATENT(""), all);
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
-                          "model.layers.0.self_attn.q_proj.weight 0:1:2x4, "
-                          "model.layers.0.self_attn.q_proj.weight 2:2:2x4, "
-                          "model.layers.0.self_attn.q_proj.weight 3:2:2x4, "
-                          "model.layers.0.self_attn.q_proj.weight 6:1:2x4, "
-                          "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
-                          "model.layers.0.self_attn.q_proj.weight 9:2:2x4");
-    matching_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
-                          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:3x4, "
-                          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 3:2:2x4, "
-                          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 4:2:2x4");
-    matching_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.bias",
-                          "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 0:1:3x1, "
-                          "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 3:2:2x1, "
-                          "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 4:2:2x1");
-    matching_assert_spans(&o, "layers.0.self_attn.k_b_proj.weight",
-                          "model.layers.0.self_attn.kv_b_proj.weight 0:1:6x2T/7");
-    matching_assert_spans(&o, "layers.0.self_attn.v_b_proj.weight",
-                          "model.layers.0.self_attn.kv_b_proj.weight 2:1:5x3, "
-                          "model.layers.0.self_attn.kv_b_proj.weight 9:1:5x3");
-    matching_close(&o, &c);
+    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                       "model.layers.0.self_attn.q_proj.weight 0:1:2x4, "
+                       "model.layers.0.self_attn.q_proj.weight 2:2:2x4, "
+                       "model.layers.0.self_attn.q_proj.weight 3:2:2x4, "
+                       "model.layers.0.self_attn.q_proj.weight 6:1:2x4, "
+                       "model.layers.0.self_attn.q_proj.weight 8:2:2x4, "
+                       "model.layers.0.self_attn.q_proj.weight 9:2:2x4");
+    match_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+                       "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:3x4, "
+                       "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 3:2:2x4, "
+                       "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 4:2:2x4");
+    match_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.bias",
+                       "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 0:1:3x1, "
+                       "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 3:2:2x1, "
+                       "model.layers.0.self_attn.kv_a_proj_with_mqa.bias 4:2:2x1");
+    match_assert_spans(&o, "layers.0.self_attn.k_b_proj.weight",
+                       "model.layers.0.self_attn.kv_b_proj.weight 0:1:6x2T/7");
+    match_assert_spans(&o, "layers.0.self_attn.v_b_proj.weight",
+                       "model.layers.0.self_attn.kv_b_proj.weight 2:1:5x3, "
+                       "model.layers.0.self_attn.kv_b_proj.weight 9:1:5x3");
+    match_close(&o, &c);
 
     /* Rows that rotate together are where they are everywhere else. */
-    matching_open(&c, LATENT(", \"rope_interleave\": false"), all);
-    matching_run(&o, &c);
+    match_open(&c, LATENT(", \"rope_interleave\": false"), all);
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
-    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
-                          "model.layers.0.self_attn.q_proj.weight 0:1:12x4");
-    matching_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
-                          "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
-    matching_close(&o, &c);
-    matching_assert_refused(
+    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                       "model.layers.0.self_attn.q_proj.weight 0:1:12x4");
+    match_assert_spans(&o, "layers.0.self_attn.kv_a_proj_with_mqa.weight",
+                       "model.layers.0.self_attn.kv_a_proj_with_mqa.weight 0:1:7x4");
+    match_close(&o, &c);
+    match_assert_refused(
         LATENT(""), LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 10 3", SP_E_INPUT,
         "tensor \"model.layers.0.self_attn.kv_b_proj.weight\" has shape "
         "[10, 3], expected [14, 3]; tensor "
@@ -871,7 +869,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_model),         cmocka_unit_test(prefixes),
-        cmocka_unit_test(tie_cases),           cmocka_unit_test(what_is_wrong),
+        cmocka_unit_test(tie_cases),           cmocka_unit_test(mismatches_are_reported),
         cmocka_unit_test(many_findings),       cmocka_unit_test(scalar),
         cmocka_unit_test(fused_rows),          cmocka_unit_test(paired_rows),
         cmocka_unit_test(experts_apart),       cmocka_unit_test(experts_fused),

@@ -24,33 +24,33 @@
 static void dflash(void **state)
 {
     static const char *const lists[] = {DFLASH_BODY(""), DFLASH_BODY("model.")};
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        matching_open(&c, DFLASH(""), lists[i]);
-        matching_run(&o, &c);
+        match_open(&c, DFLASH(""), lists[i]);
+        match_run(&o, &c);
         assert_string_equal(o.err.text, "");
         assert_int_equal(o.specs.n_specs, 14);
         assert_true(c.config.draft.borrows_tables);
         assert_int_equal(sp_specs_find(&o.specs, "fc.weight")->role, SP_ROLE_FEATURE);
-        matching_close(&o, &c);
+        match_close(&o, &c);
     }
     /* Tables of its own: two, or one for both where the config ties them. */
-    matching_open(&c, DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 8 4");
-    matching_run(&o, &c);
+    match_open(&c, DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 8 4");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 16);
     assert_false(c.config.draft.borrows_tables || c.config.tied);
-    matching_close(&o, &c);
-    matching_open(&c, DFLASH(", \"tie_word_embeddings\": true"),
-                  DFLASH_BODY("") ", embed_tokens.weight 8 4");
-    matching_run(&o, &c);
+    match_close(&o, &c);
+    match_open(&c, DFLASH(", \"tie_word_embeddings\": true"),
+               DFLASH_BODY("") ", embed_tokens.weight 8 4");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 15);
     assert_true(c.config.tied && !c.config.draft.borrows_tables);
-    matching_close(&o, &c);
+    match_close(&o, &c);
 }
 
 #define SPECULATORS_DFLASH                                                                         \
@@ -61,12 +61,12 @@ static void dflash(void **state)
 /* A vocabulary of its own, without and with an embedding of its own. */
 static void dflash_of_speculators(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8");
-    matching_run(&o, &c);
+    match_open(&c, SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 16);
     assert_int_equal(o.n_skipped, 1);
@@ -74,46 +74,44 @@ static void dflash_of_speculators(void **state)
     assert_true(c.config.draft.maps_tokens && !c.config.tied);
     assert_int_equal(sp_specs_find(&o.specs, "lm_head.weight")->shape[0], 5);
     assert_int_equal(sp_specs_find(&o.specs, "d2t")->role, SP_ROLE_INDEX);
-    matching_close(&o, &c);
-    matching_open(&c, SPECULATORS_DFLASH,
-                  DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 5 4, d2t 5");
-    matching_run(&o, &c);
+    match_close(&o, &c);
+    match_open(&c, SPECULATORS_DFLASH,
+               DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 5 4, d2t 5");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 17);
     assert_false(c.config.draft.borrows_tables);
-    matching_close(&o, &c);
+    match_close(&o, &c);
 
-    matching_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4", SP_E_INPUT,
-                            "dflash draft vocab 5 != target vocab 8 and no d2t");
-    matching_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
-                            "missing tensor \"lm_head.weight\", which goes with d2t");
-    matching_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 8 4, d2t 5",
-                            SP_E_INPUT,
-                            "tensor \"lm_head.weight\" has shape [8, 4], expected [5, 4]");
-    matching_assert_refused(SPECULATORS_DFLASH,
-                            DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, verifier 4", SP_E_INPUT,
-                            "unexpected tensor \"verifier\"");
+    match_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 5 4", SP_E_INPUT,
+                         "dflash draft vocab 5 != target vocab 8 and no d2t");
+    match_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
+                         "missing tensor \"lm_head.weight\", which goes with d2t");
+    match_assert_refused(SPECULATORS_DFLASH, DFLASH_BODY("") ", lm_head.weight 8 4, d2t 5",
+                         SP_E_INPUT, "tensor \"lm_head.weight\" has shape [8, 4], expected [5, 4]");
+    match_assert_refused(SPECULATORS_DFLASH,
+                         DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, verifier 4", SP_E_INPUT,
+                         "unexpected tensor \"verifier\"");
 }
 
 static void dflash_refusals(void **state)
 {
     (void)state;
-    matching_assert_refused(DFLASH(""), BODY(""), SP_E_INPUT, "missing tensor \"fc.weight\"");
-    matching_assert_refused(DFLASH(""), BODY("") ", fc.weight 4 12", SP_E_INPUT,
-                            "dflash fc input 12 != 2 ids * target hidden 4");
-    matching_assert_refused(DFLASH(""), BODY("") ", fc.weight 4 9", SP_E_INPUT,
-                            "dflash fc input 9 != 2 ids * target hidden 4");
-    matching_assert_refused(DFLASH(""), BODY("") ", fc.weight 8", SP_E_INPUT,
-                            "tensor \"fc.weight\" is not a matrix");
-    matching_assert_refused(DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4",
-                            SP_E_UNSUPPORTED,
-                            "dflash: embed_tokens.weight without lm_head.weight is not supported");
-    matching_assert_refused(
-        DFLASH(""), DFLASH_BODY("") ", markov_head.markov_w1.weight 8 2", SP_E_INPUT,
-        "tensor \"markov_head.markov_w1.weight\" belongs to a DSpark draft, but "
-        "architecture is \"DFlashDraftModel\"");
-    matching_assert_refused(DFLASH(""), DFLASH_BODY("") ", mask_embedding 4", SP_E_INPUT,
-                            "unexpected tensor \"mask_embedding\"");
+    match_assert_refused(DFLASH(""), BODY(""), SP_E_INPUT, "missing tensor \"fc.weight\"");
+    match_assert_refused(DFLASH(""), BODY("") ", fc.weight 4 12", SP_E_INPUT,
+                         "dflash fc input 12 != 2 ids * target hidden 4");
+    match_assert_refused(DFLASH(""), BODY("") ", fc.weight 4 9", SP_E_INPUT,
+                         "dflash fc input 9 != 2 ids * target hidden 4");
+    match_assert_refused(DFLASH(""), BODY("") ", fc.weight 8", SP_E_INPUT,
+                         "tensor \"fc.weight\" is not a matrix");
+    match_assert_refused(DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4", SP_E_UNSUPPORTED,
+                         "dflash: embed_tokens.weight without lm_head.weight is not supported");
+    match_assert_refused(DFLASH(""), DFLASH_BODY("") ", markov_head.markov_w1.weight 8 2",
+                         SP_E_INPUT,
+                         "tensor \"markov_head.markov_w1.weight\" belongs to a DSpark draft, but "
+                         "architecture is \"DFlashDraftModel\"");
+    match_assert_refused(DFLASH(""), DFLASH_BODY("") ", mask_embedding 4", SP_E_INPUT,
+                         "unexpected tensor \"mask_embedding\"");
 }
 
 #define DSPARK(more)                                                                               \
@@ -156,13 +154,13 @@ static void dspark(void **state)
         {DSPARK("\"enable_confidence_head\": true, "),
          DSPARK_BODY("") ", confidence_head.proj.weight 1 4, confidence_head.proj.bias 1", 18},
     };
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        matching_open(&c, cases[i].config, cases[i].tensors);
-        matching_run(&o, &c);
+        match_open(&c, cases[i].config, cases[i].tensors);
+        match_run(&o, &c);
         assert_string_equal(o.err.text, "");
         assert_int_equal(o.specs.n_specs, cases[i].n_specs);
         assert_false(c.config.draft.borrows_tables || c.config.tied);
@@ -173,7 +171,7 @@ static void dspark(void **state)
             assert_shape_of(&o.specs, "confidence_head.proj.weight", SP_ROLE_GATE, 1, 7);
             assert_shape_of(&o.specs, "confidence_head.proj.bias", SP_ROLE_BIAS, 1, 0);
         }
-        matching_close(&o, &c);
+        match_close(&o, &c);
     }
 }
 
@@ -186,43 +184,41 @@ static void dspark(void **state)
 /* The markov head reads the target's vocabulary and writes the draft's. */
 static void dspark_of_speculators(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, SPECULATORS_DSPARK,
-                  DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8, "
-                                  "markov_head.markov_w1.weight 8 3, "
-                                  "markov_head.markov_w2.weight 5 3, "
-                                  "confidence_head.proj.weight 1 7, confidence_head.proj.bias 1");
-    matching_run(&o, &c);
+    match_open(&c, SPECULATORS_DSPARK,
+               DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5, t2d 8, "
+                               "markov_head.markov_w1.weight 8 3, "
+                               "markov_head.markov_w2.weight 5 3, "
+                               "confidence_head.proj.weight 1 7, confidence_head.proj.bias 1");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 20);
     assert_true(c.config.draft.borrows_tables && c.config.draft.maps_tokens);
-    matching_close(&o, &c);
-    matching_assert_refused(
-        SPECULATORS_DSPARK,
-        DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5" MARKOV(
-            "") ", confidence_head.proj.weight 1 7, confidence_head.proj.bias 1",
-        SP_E_INPUT,
-        "tensor \"markov_head.markov_w2.weight\" has shape [8, 3], "
-        "expected [5, 3]");
+    match_close(&o, &c);
+    match_assert_refused(SPECULATORS_DSPARK,
+                         DFLASH_BODY("") ", lm_head.weight 5 4, d2t 5" MARKOV(
+                             "") ", confidence_head.proj.weight 1 7, confidence_head.proj.bias 1",
+                         SP_E_INPUT,
+                         "tensor \"markov_head.markov_w2.weight\" has shape [8, 3], "
+                         "expected [5, 3]");
 }
 
 static void dspark_refusals(void **state)
 {
     (void)state;
-    matching_assert_refused(
-        DSPARK("\"markov_rank\": 3, "), DSPARK_BODY(""), SP_E_INPUT,
-        "missing tensor \"markov_head.markov_w1.weight\" [8, 3]; missing tensor "
-        "\"markov_head.markov_w2.weight\" [8, 3]");
-    matching_assert_refused(
+    match_assert_refused(DSPARK("\"markov_rank\": 3, "), DSPARK_BODY(""), SP_E_INPUT,
+                         "missing tensor \"markov_head.markov_w1.weight\" [8, 3]; missing tensor "
+                         "\"markov_head.markov_w2.weight\" [8, 3]");
+    match_assert_refused(
         DSPARK("\"markov_rank\": 2, "), DSPARK_BODY("") MARKOV(""), SP_E_INPUT,
         "tensor \"markov_head.markov_w1.weight\" has shape [8, 3], expected [8, 2]; "
         "tensor \"markov_head.markov_w2.weight\" has shape [8, 3], expected [8, 2]");
-    matching_assert_refused(DSPARK(""), DSPARK_BODY("") ", markov_head.markov_w1.weight 8 3",
-                            SP_E_INPUT, "unexpected tensor \"markov_head.markov_w1.weight\"");
-    matching_assert_refused(
+    match_assert_refused(DSPARK(""), DSPARK_BODY("") ", markov_head.markov_w1.weight 8 3",
+                         SP_E_INPUT, "unexpected tensor \"markov_head.markov_w1.weight\"");
+    match_assert_refused(
         DSPARK("\"markov_rank\": 3, \"enable_confidence_head\": true, "),
         DSPARK_BODY("") MARKOV("") ", confidence_head.proj.weight 1 4, "
                                    "confidence_head.proj.bias 1",
@@ -243,48 +239,47 @@ static void dspark_refusals(void **state)
 
 static void eagle3(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
     /* A layer by its old name, a vocabulary of its own, tap norms apart. */
-    matching_open(&c, EAGLE3(", \"fc_norm\": true"),
-                  EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST ", d2t 5, t2d 8, fc_norm.0.weight 4, "
-                                            "fc_norm.1.weight 4");
-    matching_run(&o, &c);
+    match_open(&c, EAGLE3(", \"fc_norm\": true"),
+               EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST ", d2t 5, t2d 8, fc_norm.0.weight 4, "
+                                         "fc_norm.1.weight 4");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 15);
     assert_int_equal(o.n_skipped, 1);
     assert_true(c.config.draft.borrows_tables && c.config.draft.maps_tokens);
-    matching_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
-                          "midlayer.self_attn.q_proj.weight 0:1:4x8");
-    matching_assert_spans(&o, "fc_norm.weight",
-                          "fc_norm.0.weight 0:1:1x4, fc_norm.1.weight 0:1:1x4");
+    match_assert_spans(&o, "layers.0.self_attn.q_proj.weight",
+                       "midlayer.self_attn.q_proj.weight 0:1:4x8");
+    match_assert_spans(&o, "fc_norm.weight", "fc_norm.0.weight 0:1:1x4, fc_norm.1.weight 0:1:1x4");
     assert_int_equal(sp_specs_find(&o.specs, "d2t")->role, SP_ROLE_INDEX);
-    matching_close(&o, &c);
+    match_close(&o, &c);
 
-    matching_open(&c, EAGLE3(""),
-                  EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 5, embed_tokens.weight 8 4");
-    matching_run(&o, &c);
+    match_open(&c, EAGLE3(""),
+               EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 5, embed_tokens.weight 8 4");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 15);
     assert_false(c.config.draft.borrows_tables);
-    matching_close(&o, &c);
+    match_close(&o, &c);
 
-    matching_assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST, SP_E_INPUT,
-                            "eagle3 draft vocab 5 != target vocab 8 and no d2t");
-    matching_assert_refused(EAGLE3(""),
-                            EAGLE3_LAYER("layers.0.") ", norm.weight 4, lm_head.weight 5 4, d2t 5",
-                            SP_E_INPUT, "missing tensor \"fc.weight\"");
-    matching_assert_refused(EAGLE3(""),
-                            EAGLE3_LAYER("layers.0.") ", d2t 5, fc.weight 4 12, norm.weight 4, "
-                                                      "lm_head.weight 5 4",
-                            SP_E_INPUT, "eagle3 fc input 12 != 2 ids * target hidden 4");
-    matching_assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 6",
-                            SP_E_INPUT, "tensor \"d2t\" has shape [6], expected [5]");
-    matching_assert_refused(DFLASH2, DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
-                            "tensor \"d2t\" belongs to an EAGLE-3, P-EAGLE, DFlash or DSpark "
-                            "draft, but architecture is \"DFlash2DraftModel\"");
+    match_assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST, SP_E_INPUT,
+                         "eagle3 draft vocab 5 != target vocab 8 and no d2t");
+    match_assert_refused(EAGLE3(""),
+                         EAGLE3_LAYER("layers.0.") ", norm.weight 4, lm_head.weight 5 4, d2t 5",
+                         SP_E_INPUT, "missing tensor \"fc.weight\"");
+    match_assert_refused(EAGLE3(""),
+                         EAGLE3_LAYER("layers.0.") ", d2t 5, fc.weight 4 12, norm.weight 4, "
+                                                   "lm_head.weight 5 4",
+                         SP_E_INPUT, "eagle3 fc input 12 != 2 ids * target hidden 4");
+    match_assert_refused(EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 6",
+                         SP_E_INPUT, "tensor \"d2t\" has shape [6], expected [5]");
+    match_assert_refused(DFLASH2, DFLASH_BODY("") ", d2t 5", SP_E_INPUT,
+                         "tensor \"d2t\" belongs to an EAGLE-3, P-EAGLE, DFlash or DSpark "
+                         "draft, but architecture is \"DFlash2DraftModel\"");
 }
 
 #define PEAGLE                                                                                     \
@@ -305,29 +300,29 @@ static void eagle3(void **state)
 
 static void peagle(void **state)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
     (void)state;
-    matching_open(&c, PEAGLE, PEAGLE_BODY ", t2d 8, mask_hidden 1 1 8, embed_tokens.weight 8 4");
-    matching_run(&o, &c);
+    match_open(&c, PEAGLE, PEAGLE_BODY ", t2d 8, mask_hidden 1 1 8, embed_tokens.weight 8 4");
+    match_run(&o, &c);
     assert_string_equal(o.err.text, "");
     assert_int_equal(o.specs.n_specs, 10 + 9 + 6);
     assert_int_equal(o.n_skipped, 1);
     assert_false(c.config.draft.borrows_tables);
     assert_int_equal(sp_specs_find(&o.specs, "mask_hidden")->role, SP_ROLE_SMALL);
-    matching_assert_spans(&o, "mask_hidden", "mask_hidden 0:1:1x8");
-    matching_close(&o, &c);
+    match_assert_spans(&o, "mask_hidden", "mask_hidden 0:1:1x8");
+    match_close(&o, &c);
 
-    matching_assert_refused(PEAGLE, PEAGLE_BODY, SP_E_INPUT,
-                            "missing tensor \"mask_hidden\" [1, 1, 8]");
-    matching_assert_refused(PEAGLE, PEAGLE_BODY ", mask_hidden 1 1 12", SP_E_INPUT,
-                            "tensor \"mask_hidden\" has shape [1, 1, 12], expected [1, 1, 8]");
-    matching_assert_refused(
-        EAGLE3(""), EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 5, mask_hidden 1 8",
-        SP_E_INPUT,
-        "tensor \"mask_hidden\" belongs to a P-EAGLE draft, but architecture is "
-        "\"LlamaForCausalLMEagle3\"");
+    match_assert_refused(PEAGLE, PEAGLE_BODY, SP_E_INPUT,
+                         "missing tensor \"mask_hidden\" [1, 1, 8]");
+    match_assert_refused(PEAGLE, PEAGLE_BODY ", mask_hidden 1 1 12", SP_E_INPUT,
+                         "tensor \"mask_hidden\" has shape [1, 1, 12], expected [1, 1, 8]");
+    match_assert_refused(EAGLE3(""),
+                         EAGLE3_LAYER("layers.0.") ", " EAGLE3_REST ", d2t 5, mask_hidden 1 8",
+                         SP_E_INPUT,
+                         "tensor \"mask_hidden\" belongs to a P-EAGLE draft, but architecture is "
+                         "\"LlamaForCausalLMEagle3\"");
 }
 
 int main(void)

@@ -111,7 +111,7 @@ static void mapping_without_addresses(void **state)
     assert_null(m.data);
 }
 
-static void what_is_no_file_is_refused(void **state)
+static void non_files_are_refused(void **state)
 {
     struct sp_mapping m = {0};
     struct sp_file *f = NULL;
@@ -277,7 +277,7 @@ static void existing_files_are_kept_without_force(void **state)
     assert_int_equal(n_entries(), 1);
 }
 
-static void targets_that_cannot_be(void **state)
+static void impossible_targets_are_refused(void **state)
 {
     struct sp_atomic_file *o = NULL;
     struct sp_err err = {0};
@@ -342,14 +342,14 @@ int main(void)
         cmocka_unit_test_teardown(what_is_there, teardown),
         cmocka_unit_test_teardown(mapping, teardown),
         cmocka_unit_test_teardown(mapping_without_addresses, teardown),
-        cmocka_unit_test_teardown(what_is_no_file_is_refused, teardown),
+        cmocka_unit_test_teardown(non_files_are_refused, teardown),
         cmocka_unit_test_teardown(reading_ranges, teardown),
         cmocka_unit_test_teardown(small_texts, teardown),
         cmocka_unit_test_teardown(outputs_appear_whole, teardown),
         cmocka_unit_test_teardown(outputs_that_end_early_leave_nothing, teardown),
         cmocka_unit_test_teardown(killed_writers_leave_nothing, teardown),
         cmocka_unit_test_teardown(existing_files_are_kept_without_force, teardown),
-        cmocka_unit_test_teardown(targets_that_cannot_be, teardown),
+        cmocka_unit_test_teardown(impossible_targets_are_refused, teardown),
         cmocka_unit_test_teardown(symbolic_links_are_followed, teardown),
         cmocka_unit_test_teardown(replaced_files_keep_their_permissions, teardown),
     };

@@ -264,7 +264,7 @@ static void tell(uint8_t *bytes, const struct lie *lie)
     sp_put64(bytes + 120, sp_hash64(bytes, SP_PACK_HEADER_DIGESTED));
 }
 
-static void test_lies_are_named(void **state)
+static void test_inconsistent_fields_are_named(void **state)
 {
     (void)state;
 
@@ -573,7 +573,7 @@ int main(void)
         cmocka_unit_test(test_hand_made_file_is_read),
         cmocka_unit_test(test_every_flipped_byte_is_noticed),
         cmocka_unit_test(test_every_other_length_is_refused),
-        cmocka_unit_test(test_lies_are_named),
+        cmocka_unit_test(test_inconsistent_fields_are_named),
         cmocka_unit_test(test_names_are_utf8),
         cmocka_unit_test_setup_teardown(test_writer_makes_the_hand_made_file, make_folder,
                                         remove_folder),

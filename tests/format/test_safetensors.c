@@ -209,7 +209,7 @@ static void indexes_that_are_wrong(void **state)
     }
 }
 
-static void what_is_no_checkpoint(void **state)
+static void non_checkpoints_are_refused(void **state)
 {
     struct sp_safetensors *c = NULL;
     struct sp_err err = {0};
@@ -284,7 +284,7 @@ int main(void)
         cmocka_unit_test_teardown(tensors_are_found_and_read, teardown),
         cmocka_unit_test_teardown(shards_and_their_index, teardown),
         cmocka_unit_test_teardown(indexes_that_are_wrong, teardown),
-        cmocka_unit_test_teardown(what_is_no_checkpoint, teardown),
+        cmocka_unit_test_teardown(non_checkpoints_are_refused, teardown),
         cmocka_unit_test_teardown(a_file_that_shrinks_is_an_error, teardown),
         cmocka_unit_test_teardown(many_entries, teardown),
     };

@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if ((copy = aligned_alloc(64, (size / 64 + 1) * 64)) == NULL) abort();
     memcpy(copy, data, size);
     open_one(copy, size);
-    mend_pack(copy, size);
+    repair_digests(copy, size);
     open_one(copy, size);
     free(copy);
     return 0;

@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0) return 0;
     if ((copy = malloc(size)) == NULL) abort();
     memcpy(copy, data, size);
-    mend_pack(copy, size);
+    repair_digests(copy, size);
     open_one(copy, size);
     free(copy);
     return 0;

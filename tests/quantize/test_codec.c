@@ -33,7 +33,7 @@ static float noise(void)
 static void test_casts(void **context)
 {
     size_t n;
-    uint64_t *lines = vectors_read("casts.txt", 3, &n);
+    uint64_t *lines = vector_file_read("casts.txt", 3, &n);
 
     (void)context;
     for (size_t i = 0; i < n; i++) {
@@ -43,7 +43,7 @@ static void test_casts(void **context)
         assert_int_equal(sp_bf16_of_f32(f), lines[3 * i + 2]);
     }
     free(lines);
-    lines = vectors_read("f64.txt", 2, &n);
+    lines = vector_file_read("f64.txt", 2, &n);
     for (size_t i = 0; i < n; i++)
         assert_int_equal(sp_bits_of_float(sp_f32_of_f64(lines[2 * i])), lines[2 * i + 1]);
     free(lines);
@@ -109,7 +109,7 @@ static void test_unaligned_sources(void **context)
 static void test_q8(void **context)
 {
     size_t n;
-    uint64_t *lines = vectors_read("q8.txt", 65, &n);
+    uint64_t *lines = vector_file_read("q8.txt", 65, &n);
 
     (void)context;
     for (size_t i = 0; i < n; i++) {

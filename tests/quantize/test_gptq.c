@@ -102,7 +102,7 @@ static void test_solve(void **context)
     enum { N = 768 };
     static double room[BLOCK * BLOCK];
     size_t n_lines;
-    uint64_t *lines = vectors_read("feedback_solve.txt", 2 * N, &n_lines);
+    uint64_t *lines = vector_file_read("feedback_solve.txt", 2 * N, &n_lines);
 
     (void)context;
     for (size_t i = 0; i < n_lines; i++) {
@@ -182,7 +182,7 @@ static void test_encode(void **context)
 {
     enum { N = 768, PER_LINE = N + 1 + 32 + 2 + 32, ROW = 3 };
     size_t n_lines;
-    uint64_t *lines = vectors_read("feedback_encode.txt", PER_LINE, &n_lines);
+    uint64_t *lines = vector_file_read("feedback_encode.txt", PER_LINE, &n_lines);
     struct sp_q4_tables tables;
 
     (void)context;

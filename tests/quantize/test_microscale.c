@@ -58,7 +58,7 @@ static void put_half(uint8_t *block, size_t h, size_t row, uint8_t byte, const u
 static void test_decode(void **context)
 {
     size_t n_lines;
-    uint64_t *lines = vectors_read("q4_decode.txt", 34, &n_lines);
+    uint64_t *lines = vector_file_read("q4_decode.txt", 34, &n_lines);
 
     (void)context;
     for (size_t i = 0; i < n_lines; i++) {
@@ -82,7 +82,7 @@ static void test_decode(void **context)
 static void test_fit(void **context)
 {
     size_t n_lines;
-    uint64_t *lines = vectors_read("q4_fit.txt", 33, &n_lines);
+    uint64_t *lines = vector_file_read("q4_fit.txt", 33, &n_lines);
     struct sp_q4_tables tables;
 
     (void)context;

@@ -289,7 +289,7 @@ static void test_sink_example(void **state)
 }
 
 /* Tables, threads, and every row by itself: always the same bits. */
-static void test_bits_do_not_depend_on_company(void **state)
+static void test_bits_do_not_depend_on_other_rows(void **state)
 {
     uint64_t seed = 8;
 
@@ -499,7 +499,7 @@ int main(void)
         cmocka_unit_test(test_error_of_narrow_caches),
         cmocka_unit_test(test_cap_and_sinks),
         cmocka_unit_test(test_sink_example),
-        cmocka_unit_test(test_bits_do_not_depend_on_company),
+        cmocka_unit_test(test_bits_do_not_depend_on_other_rows),
         cmocka_unit_test(test_narrow_values_and_heads_apart),
         cmocka_unit_test(test_window_of_exactly_w_keys),
         cmocka_unit_test(test_ring_gives_the_same_bits),

@@ -137,7 +137,7 @@ static void converse_together(struct client *clients, size_t n, struct sp_schedu
 /* What was guessed too, where it does not hang on the time that it took. */
 static void same(const struct sp_result *a, const struct sp_result *b, int draft_len)
 {
-    generating_same(a, b);
+    generate_assert_same(a, b);
     if (draft_len == SP_DRAFT_LENGTH_AUTO) return;
     assert_int_equal(a->drafted, b->drafted);
     assert_int_equal(a->accepted, b->accepted);
@@ -153,7 +153,7 @@ static void grow_queries(struct sp_package *package)
 static void check_with(const char *path, const char *kernels, unsigned n_threads,
                        const struct sp_session_options *options, bool grows)
 {
-    struct generating g = generating_open(path, kernels, n_threads, options);
+    struct generate_fixture g = generate_open(path, kernels, n_threads, options);
     struct client clients[N_CLIENTS], alone;
     size_t n_shared = 0;
 
@@ -166,7 +166,7 @@ static void check_with(const char *path, const char *kernels, unsigned n_threads
     }
     converse_together(clients, N_CLIENTS, g.package->scheduler);
     for (size_t i = 0; i < N_CLIENTS; i++) {
-        struct generating own = generating_open(path, NULL, 1, options);
+        struct generate_fixture own = generate_open(path, NULL, 1, options);
         if (grows) grow_queries(own.package);
         begin(&alone, i, own.session);
         converse(&alone);
@@ -181,12 +181,12 @@ static void check_with(const char *path, const char *kernels, unsigned n_threads
                               clients[i].session->speculator->n_cached),
             sp_decoder_digest(own.session->speculator->decoder, own.session->speculator->n_cached));
         end(&alone);
-        generating_close(&own);
+        generate_close(&own);
         end(&clients[i]);
         if (i > 0) sp_session_close(clients[i].session);
     }
     assert_true(n_shared > 0);
-    generating_close(&g);
+    generate_close(&g);
 }
 
 static void check(const char *path, const char *kernels, unsigned n_threads,
@@ -284,14 +284,14 @@ static void small_models(void **state)
 static const char *eagle3(float mixing, bool copies)
 {
     static const char text[] = "FROM .\nDRAFT ./draft\n";
-    struct crafted how = {.mixing = mixing, .copies = copies};
+    struct handmade_options how = {.mixing = mixing, .copies = copies};
     const char *root = scratch_folder(), *path;
     char folder[512];
 
-    crafted_qwen3_5(root, &how);
+    handmade_qwen3_5(root, &how);
     snprintf(folder, sizeof folder, "%s/draft", root);
     assert_int_equal(mkdir(folder, 0777), 0);
-    crafted_eagle3(folder, &how);
+    handmade_eagle3(folder, &how);
     path = packed_file(scratch_write("Modelfile", text, strlen(text)), SP_Q8, SP_Q8);
     scratch_remove();
     return path;
@@ -324,7 +324,7 @@ static void in_step(void **state)
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
-    struct generating g = generating_open(path, NULL, 2, &options);
+    struct generate_fixture g = generate_open(path, NULL, 2, &options);
     struct sp_session *like;
     struct client clients[2];
 
@@ -342,7 +342,7 @@ static void in_step(void **state)
         end(&clients[i]);
     }
     sp_session_close(like);
-    generating_close(&g);
+    generate_close(&g);
 }
 
 /* ---- a draft that fails ---- */
@@ -369,8 +369,8 @@ static void failing_draft(void **state)
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
-    struct generating g = generating_open(path, NULL, 2, &options);
-    struct generating own = generating_open(path, NULL, 1, &options);
+    struct generate_fixture g = generate_open(path, NULL, 2, &options);
+    struct generate_fixture own = generate_open(path, NULL, 1, &options);
     struct client clients[2], alone;
     struct sp_session *like;
     struct sp_drafter_ops failing;
@@ -404,8 +404,8 @@ static void failing_draft(void **state)
         end(&clients[i]);
     }
     sp_session_close(like);
-    generating_close(&own);
-    generating_close(&g);
+    generate_close(&own);
+    generate_close(&g);
 }
 
 /* ---- whose pass comes next ---- */
@@ -414,7 +414,7 @@ enum { N_ASKING = 4 };
 
 /* One row of a draft's pass, where it has a draft, and then one of the target's. */
 struct row_of {
-    struct generating *g;
+    struct generate_fixture *g;
     struct sp_decoder *draft, *target;
     enum sp_priority precedence; /* of the target's pass */
     size_t *clock, at[2];        /* when the passes were done */
@@ -449,8 +449,8 @@ static void *run_rows(void *context)
     return NULL;
 }
 
-static struct sp_decoder *open_decoder(const struct generating *g, const struct sp_model *model,
-                                       const struct sp_decoder *like)
+static struct sp_decoder *open_decoder(const struct generate_fixture *g,
+                                       const struct sp_model *model, const struct sp_decoder *like)
 {
     struct sp_decoder *decoder = NULL;
     struct sp_decoder_options options = {.n_positions = 16,
@@ -465,12 +465,12 @@ static struct sp_decoder *open_decoder(const struct generating *g, const struct 
 
 /* The first two, who are older, ask the target at once, one of them alone; the others guess before
  * that, and are in time for the target's pass. */
-static void guesses_first(void **state)
+static void draft_passes_run_first(void **state)
 {
-    struct generating g =
-        generating_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
-                        &(struct sp_session_options){.size = sizeof(struct sp_session_options),
-                                                     .n_context = N_CONTEXT});
+    struct generate_fixture g =
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
+                      &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                   .n_context = N_CONTEXT});
     struct sp_scheduler *scheduler = g.package->scheduler;
     struct row_of rows[N_ASKING] = {{0}};
     pthread_t threads[N_ASKING];
@@ -505,14 +505,14 @@ static void guesses_first(void **state)
         sp_decoder_close(rows[i].draft);
         sp_decoder_close(rows[i].target);
     }
-    generating_close(&g);
+    generate_close(&g);
 }
 
 /* ---- little room, and others that take their turn ---- */
 
 /* The logits of all do not fit in one pass, nor, where prompts are read in smaller steps, their
  * rows. */
-static void little_room(void **state)
+static void small_batches_change_nothing(void **state)
 {
     struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 1};
@@ -559,7 +559,7 @@ static void logits_between(void **state)
     struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct generating g = generating_open(path, NULL, 2, &options);
+    struct generate_fixture g = generate_open(path, NULL, 2, &options);
     struct asking alone = {.session = g.session}, beside = {0};
     struct client client, wanted;
     pthread_t thread;
@@ -576,24 +576,31 @@ static void logits_between(void **state)
     assert_false(alone.failed || beside.failed || client.failed || wanted.failed);
     assert_int_equal(alone.sum, beside.sum);
     for (size_t turn = 0; turn < N_TURNS; turn++)
-        generating_same(&client.results[turn], &wanted.results[turn]);
+        generate_assert_same(&client.results[turn], &wanted.results[turn]);
     end(&client);
     end(&wanted);
     sp_session_close(beside.session);
-    generating_close(&g);
+    generate_close(&g);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention),     cmocka_unit_test(growing_queries),
-        cmocka_unit_test(experts),       cmocka_unit_test(latents),
-        cmocka_unit_test(states),        cmocka_unit_test(drafts),
-        cmocka_unit_test(small_models),  cmocka_unit_test(pairs),
-        cmocka_unit_test(assistants),    cmocka_unit_test(in_step),
-        cmocka_unit_test(failing_draft), cmocka_unit_test(guesses_first),
-        cmocka_unit_test(little_room),   cmocka_unit_test(logits_between),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(growing_queries),
+        cmocka_unit_test(experts),
+        cmocka_unit_test(latents),
+        cmocka_unit_test(states),
+        cmocka_unit_test(drafts),
+        cmocka_unit_test(small_models),
+        cmocka_unit_test(pairs),
+        cmocka_unit_test(assistants),
+        cmocka_unit_test(in_step),
+        cmocka_unit_test(failing_draft),
+        cmocka_unit_test(draft_passes_run_first),
+        cmocka_unit_test(small_batches_change_nothing),
+        cmocka_unit_test(logits_between),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

@@ -32,8 +32,8 @@ static const char tools_text[] =
     "{\"type\": \"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": [\"colour\", "
     "\"coats\"]}}}]";
 
-static struct sp_result ask(const struct generating *o, const struct sp_grammar *g, int draft_len,
-                            const struct sp_sampling *sampling)
+static struct sp_result ask(const struct generate_fixture *o, const struct sp_grammar *g,
+                            int draft_len, const struct sp_sampling *sampling)
 {
     static const uint32_t prompt[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
     const struct sp_request request = {
@@ -54,7 +54,7 @@ static struct sp_result ask(const struct generating *o, const struct sp_grammar 
     return result;
 }
 
-static struct sp_grammar *make(const struct generating *o, enum sp_reasoning_mode thinking)
+static struct sp_grammar *make(const struct generate_fixture *o, enum sp_reasoning_mode thinking)
 {
     static const uint32_t ends[] = {END_OF_TEXT};
     struct sp_chat_grammar_options form = {
@@ -92,7 +92,7 @@ static size_t count(const struct sp_result *r, uint32_t id)
 static size_t check_call(const char *path, const struct sp_sampling *sampling)
 {
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
-    struct generating plain_one = generating_open(path, "scalar", 1, &options), o;
+    struct generate_fixture plain_one = generate_open(path, "scalar", 1, &options), o;
     struct sp_grammar *g = make(&plain_one, SP_REASONING_NONE);
     struct sp_result plain = ask(&plain_one, g, PLAIN, sampling);
     size_t n_right = 0;
@@ -104,15 +104,15 @@ static size_t check_call(const char *path, const struct sp_sampling *sampling)
     assert_non_null(strstr(plain.text, "\"paint\""));
     options = (struct sp_session_options){.size = sizeof(struct sp_session_options),
                                           .draft_by = SP_DRAFT_BY_BOTH};
-    o = generating_open(path, NULL, 2, &options);
+    o = generate_open(path, NULL, 2, &options);
     for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) {
         struct sp_result r = ask(&o, g, draft_len, sampling);
-        generating_same(&r, &plain);
+        generate_assert_same(&r, &plain);
         n_right += r.grammar_accepted;
         sp_result_release(&r);
     }
-    generating_close(&o);
-    generating_close(&plain_one);
+    generate_close(&o);
+    generate_close(&plain_one);
     sp_result_release(&plain);
     sp_grammar_close(g);
     return n_right;
@@ -132,11 +132,11 @@ static void calls_between_special_tokens(void **state)
 
 /* In a thought everything may come but the end of the answer and other special tokens; its mark may
  * come at any place, and is what a call follows. */
-static void a_thought_up_to_a_special_token(void **state)
+static void reasoning_ends_at_a_special_token(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
-    struct generating o = generating_open(path, NULL, 1, &options);
+    struct generate_fixture o = generate_open(path, NULL, 1, &options);
     struct sp_grammar *g = make(&o, SP_REASONING_OPEN);
     struct sp_token_trie *trie = NULL;
     struct sp_constraint *c = NULL;
@@ -169,15 +169,15 @@ static void a_thought_up_to_a_special_token(void **state)
     sp_constraint_close(c);
     sp_token_trie_close(trie);
     sp_grammar_close(g);
-    generating_close(&o);
+    generate_close(&o);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_between_special_tokens),
-        cmocka_unit_test(a_thought_up_to_a_special_token),
+        cmocka_unit_test(reasoning_ends_at_a_special_token),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

@@ -143,7 +143,7 @@ static void check_samples(const struct sample *samples, size_t n,
 }
 
 /* A call of get_weather, whose city is required, and of now. */
-static void calls_are_held_to_schemas(void **state)
+static void calls_follow_schemas(void **state)
 {
     static const struct sample samples[] = {
         {&hermes, true,
@@ -202,7 +202,7 @@ static void calls_are_held_to_schemas(void **state)
         {&lfm, true, "<|tool_call_start|>[now(), now()]<|tool_call_end|>"},
         {&lfm, false, "<|tool_call_start|>[get_weather(days=2)]<|tool_call_end|>"},
     };
-    const struct sp_chat_grammar_options form = {.tools = answering_tools, .must_call = true};
+    const struct sp_chat_grammar_options form = {.tools = transcript_tools, .must_call = true};
 
     (void)state;
     check_samples(samples, sizeof samples / sizeof *samples, form);
@@ -225,7 +225,7 @@ static void one_call_of_one_function(void **state)
         {&lfm, false, "<|tool_call_start|>[now(), now()]<|tool_call_end|>"},
     };
     const struct sp_chat_grammar_options form = {
-        .tools = answering_tools, .must_call = true, .one_call = true, .function = "now"};
+        .tools = transcript_tools, .must_call = true, .one_call = true, .function = "now"};
 
     (void)state;
     check_samples(samples, sizeof samples / sizeof *samples, form);
@@ -253,13 +253,13 @@ static void content_or_calls(void **state)
         {&coder, true, "The mark <tool_call> is spoken of."},
         {&coder, false, "The mark <tool_call> \n<function= is not."},
     };
-    const struct sp_chat_grammar_options form = {.tools = answering_tools};
+    const struct sp_chat_grammar_options form = {.tools = transcript_tools};
 
     (void)state;
     check_samples(samples, sizeof samples / sizeof *samples, form);
 }
 
-static void forms_stand_behind_thoughts(void **state)
+static void schemas_follow_reasoning(void **state)
 {
     static const char gbnf[] = "root ::= \"yes\" | \"no\"";
     static const struct sample opened[] =
@@ -297,7 +297,7 @@ static void forms_stand_behind_thoughts(void **state)
 }
 
 /* A form, or calls instead. */
-static void a_form_or_calls(void **state)
+static void schema_or_calls(void **state)
 {
     static const char gbnf[] = "root ::= \"yes\" | \"no\"";
     static const struct sample samples[] = {
@@ -309,7 +309,7 @@ static void a_form_or_calls(void **state)
          "Hm.</think>yes<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"},
     };
     struct sp_grammar *content = NULL;
-    struct sp_chat_grammar_options form = {.tools = answering_tools};
+    struct sp_chat_grammar_options form = {.tools = transcript_tools};
 
     (void)state;
     assert_int_equal(sp_grammar_of_gbnf(&content, gbnf, strlen(gbnf), NULL), SP_OK);
@@ -478,13 +478,13 @@ static unsigned check_texts(const struct sp_chat_grammar_options *form, unsigned
     return n_whole;
 }
 
-static void what_is_allowed_is_read(void **state)
+static void allowed_outputs_are_parsed(void **state)
 {
     enum { N = 60 };
 
     (void)state;
     for (size_t i = 0; i < N_CALLERS; i++) {
-        struct sp_chat_grammar_options form = {.format = callers[i], .tools = answering_tools};
+        struct sp_chat_grammar_options form = {.format = callers[i], .tools = transcript_tools};
 
         for (unsigned k = 0; k < 4; k++) {
             form.must_call = k & 1;
@@ -507,13 +507,13 @@ static void note_parts(void *context, const struct sp_chat_part *piece)
     struct sp_strbuf *text = context;
 
     if (piece->kind == SP_CHAT_TOOL_CALL_START) {
-        answering_append(text, piece->name, strlen(piece->name));
-        answering_append(text, "(", 1);
+        transcript_append(text, piece->name, strlen(piece->name));
+        transcript_append(text, "(", 1);
     }
     if (piece->kind == SP_CHAT_TOOL_CALL_ARGUMENTS)
-        answering_append(text, piece->text, piece->size);
-    if (piece->kind == SP_CHAT_TOOL_CALL) answering_append(text, ")", 1);
-    if (piece->kind == SP_CHAT_CONTENT) answering_append(text, "!", 1);
+        transcript_append(text, piece->text, piece->size);
+    if (piece->kind == SP_CHAT_TOOL_CALL) transcript_append(text, ")", 1);
+    if (piece->kind == SP_CHAT_CONTENT) transcript_append(text, "!", 1);
 }
 
 static char *read_parts(const struct sp_chat_format *format, const char *text, size_t size,
@@ -521,7 +521,7 @@ static char *read_parts(const struct sp_chat_format *format, const char *text, s
 {
     struct sp_strbuf told = {0};
     const struct sp_chat_parser_options reading = {.format = format,
-                                                   .tools = answering_tools,
+                                                   .tools = transcript_tools,
                                                    .held = true,
                                                    .piece = note_parts,
                                                    .context = &told};
@@ -534,12 +534,12 @@ static char *read_parts(const struct sp_chat_format *format, const char *text, s
     }
     assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
     sp_chat_parser_close(parser);
-    answering_append(&told, "", 1);
+    transcript_append(&told, "", 1);
     return told.at;
 }
 
 /* However it is cut, name and arguments are told, and no more when the answer ends within. */
-static void calls_are_told_as_they_come(void **state)
+static void calls_are_reported_as_they_arrive(void **state)
 {
     static const struct {
         const struct sp_chat_format *format;
@@ -579,7 +579,7 @@ static void calls_are_told_as_they_come(void **state)
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
-static void what_cannot_be_held_is_refused(void **state)
+static void unsupported_constraints_are_refused(void **state)
 {
     static const struct {
         const struct sp_chat_format *format;
@@ -637,15 +637,15 @@ static void what_cannot_be_held_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_are_held_to_schemas),
+        cmocka_unit_test(calls_follow_schemas),
         cmocka_unit_test(one_call_of_one_function),
         cmocka_unit_test(content_or_calls),
-        cmocka_unit_test(forms_stand_behind_thoughts),
-        cmocka_unit_test(a_form_or_calls),
-        cmocka_unit_test(what_is_allowed_is_read),
-        cmocka_unit_test(calls_are_told_as_they_come),
-        cmocka_unit_test(what_cannot_be_held_is_refused),
+        cmocka_unit_test(schemas_follow_reasoning),
+        cmocka_unit_test(schema_or_calls),
+        cmocka_unit_test(allowed_outputs_are_parsed),
+        cmocka_unit_test(calls_are_reported_as_they_arrive),
+        cmocka_unit_test(unsupported_constraints_are_refused),
     };
 
-    return cmocka_run_group_tests(tests, answering_begin, answering_end);
+    return cmocka_run_group_tests(tests, transcript_setup, transcript_teardown);
 }

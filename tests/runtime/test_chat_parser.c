@@ -134,7 +134,7 @@ static struct sp_chat_format learn(enum form form)
     return format;
 }
 
-static void forms_are_learned(void **state)
+static void formats_are_detected(void **state)
 {
     char text[SP_CHAT_FORMAT_TEXT];
 
@@ -164,7 +164,7 @@ static void check(const struct output *outputs, size_t n)
         const struct output *o = &outputs[i];
         struct sp_chat_format s = learn(o->form);
         const struct answer a = {&s, o->no_tools, o->in_reasoning, o->text, strlen(o->text)};
-        char *read = answering_read(&a);
+        char *read = transcript_read(&a);
 
         assert_string_equal(read, o->read);
         free(read);
@@ -307,7 +307,7 @@ static void outputs_are_read(void **state)
 }
 
 /* What is no call is content, every byte of it. */
-static void nothing_is_lost(void **state)
+static void no_byte_is_lost(void **state)
 {
     static const struct output outputs[] = {
         {HERMES, "<tool_call>\n{\"name\": 3}\n</tool_call>\n",
@@ -364,7 +364,7 @@ static void nothing_is_lost(void **state)
 static struct sp_chat_parser *open_noting(const struct sp_chat_format *format, struct transcript *t)
 {
     const struct sp_chat_parser_options reading = {
-        .format = format, .tools = answering_tools, .piece = answering_note, .context = t};
+        .format = format, .tools = transcript_tools, .piece = transcript_record, .context = t};
     struct sp_chat_parser *parser = NULL;
 
     *t = (struct transcript){.last = -1};
@@ -393,13 +393,13 @@ static void special_tokens_are_not_shown(void **state)
     }
     assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
     sp_chat_parser_close(parser);
-    answering_append(&t.text, "", 1);
+    transcript_append(&t.text, "", 1);
     assert_string_equal(t.text.at, "C(Hi)F(now {})C(no call");
     sp_strbuf_release(&t.text);
 }
 
 /* Content is told as soon as it can be no mark. */
-static void content_does_not_wait(void **state)
+static void content_is_not_delayed(void **state)
 {
     static const struct {
         const char *text, *told;
@@ -427,7 +427,7 @@ static void content_does_not_wait(void **state)
 /* ---- prompts ----------------------------------------------------------------------------------
  */
 
-static void prompts_open_thoughts(void **state)
+static void prompts_open_reasoning(void **state)
 {
     static const struct {
         const char *prompt;
@@ -451,10 +451,10 @@ static void prompts_open_thoughts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms_are_learned),     cmocka_unit_test(outputs_are_read),
-        cmocka_unit_test(nothing_is_lost),       cmocka_unit_test(special_tokens_are_not_shown),
-        cmocka_unit_test(content_does_not_wait), cmocka_unit_test(prompts_open_thoughts),
+        cmocka_unit_test(formats_are_detected),   cmocka_unit_test(outputs_are_read),
+        cmocka_unit_test(no_byte_is_lost),        cmocka_unit_test(special_tokens_are_not_shown),
+        cmocka_unit_test(content_is_not_delayed), cmocka_unit_test(prompts_open_reasoning),
     };
 
-    return cmocka_run_group_tests(tests, answering_begin, answering_end);
+    return cmocka_run_group_tests(tests, transcript_setup, transcript_teardown);
 }

@@ -29,13 +29,13 @@ static char *print_escaped(const char *text)
     struct sp_strbuf out = {0};
 
     assert_int_equal(sp_tool_value_string(&out, text, strlen(text), NULL), SP_OK);
-    answering_append(&out, "", 1);
+    transcript_append(&out, "", 1);
     return out.at;
 }
 
 static char *render(const struct sp_template *t, const struct sp_chat_format *s, unsigned n_calls)
 {
-    struct sp_template_input in = {.tools = answering_tools,
+    struct sp_template_input in = {.tools = transcript_tools,
                                    .generation_prompt = n_calls == 0,
                                    .now = {2025, 6, 15, 12, 0, 0}};
     char *escaped = print_escaped(arguments), *text = NULL, json[4096];
@@ -96,7 +96,7 @@ static struct calls read_calls(const struct answer *a, size_t cut)
     struct sp_json *wanted = NULL;
     struct calls calls = {0, 0, NULL};
     const struct sp_chat_parser_options reading = {.format = a->format,
-                                                   .tools = answering_tools,
+                                                   .tools = transcript_tools,
                                                    .in_reasoning = a->in_reasoning,
                                                    .piece = count_call,
                                                    .context = &calls};
@@ -106,8 +106,8 @@ static struct calls read_calls(const struct answer *a, size_t cut)
                      SP_OK);
     calls.wanted = wanted;
     assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
-    answering_feed(parser, a, 0, cut);
-    answering_feed(parser, a, cut, a->size);
+    transcript_feed(parser, a, 0, cut);
+    transcript_feed(parser, a, cut, a->size);
     assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
     sp_chat_parser_close(parser);
     sp_json_free(wanted);
@@ -120,7 +120,7 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
 {
     const struct sp_chat_grammar_options form = {
         .format = a->format,
-        .tools = answering_tools,
+        .tools = transcript_tools,
         .must_call = true,
         .thinking =
             a->in_reasoning ? SP_REASONING_OPEN : sp_reasoning_mode_of(a->format, "", 0, true),
@@ -249,5 +249,5 @@ int main(void)
         cmocka_unit_test(published_templates),
     };
 
-    return cmocka_run_group_tests(tests, answering_begin, answering_end);
+    return cmocka_run_group_tests(tests, transcript_setup, transcript_teardown);
 }

@@ -37,15 +37,15 @@ static void part_from(uint32_t *ids, const uint32_t *other, size_t common, size_
     ids[common] = (other[common] + 1) % (uint32_t)n_vocab;
 }
 
-static struct generating open_generating(const char *path)
+static struct generate_fixture open_generating(const char *path)
 {
-    return generating_open(path, NULL, 1,
-                           &(struct sp_session_options){.size = sizeof(struct sp_session_options),
-                                                        .n_context = N_CONTEXT});
+    return generate_open(path, NULL, 1,
+                         &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                      .n_context = N_CONTEXT});
 }
 
 /* Behind a prompt and its answer the draft proposes what a fresh session's does. */
-static void check_proposal(struct generating *used, struct generating *fresh,
+static void check_proposal(struct generate_fixture *used, struct generate_fixture *fresh,
                            const uint32_t *prompt, size_t n, const struct sp_result *r)
 {
     const struct sp_model *draft = used->package->draft, *target = used->package->target;
@@ -53,22 +53,22 @@ static void check_proposal(struct generating *used, struct generating *fresh,
 
     memcpy(ids, prompt, n * sizeof *ids);
     memcpy(ids + n, r->ids, N_TOKENS * sizeof *ids);
-    generating_same_proposal(used->session, fresh->session, ids, n + N_TOKENS - 1, N_STEPS,
-                             draft->head.rows ? draft->head.rows : target->head.rows);
+    generate_assert_same_proposal(used->session, fresh->session, ids, n + N_TOKENS - 1, N_STEPS,
+                                  draft->head.rows ? draft->head.rows : target->head.rows);
 }
 
 /* The session finds n_reused tokens of the prompt in its caches, and answers as a fresh one does.
  * To look at the caches changes them: guesses that became true late are made so. */
-static void check_prompt(struct generating *used, const char *path, const uint32_t *prompt,
+static void check_prompt(struct generate_fixture *used, const char *path, const uint32_t *prompt,
                          size_t n, int draft_len, bool look, size_t n_reused)
 {
-    struct generating fresh = open_generating(path);
-    struct sp_result r = generating_run(used->session, prompt, n, N_TOKENS, draft_len, true);
-    struct sp_result want = generating_run(fresh.session, prompt, n, N_TOKENS, PLAIN, true);
+    struct generate_fixture fresh = open_generating(path);
+    struct sp_result r = generate_run(used->session, prompt, n, N_TOKENS, draft_len, true);
+    struct sp_result want = generate_run(fresh.session, prompt, n, N_TOKENS, PLAIN, true);
     size_t len = n + N_TOKENS - 1;
 
     assert_int_equal(r.n_reused, n_reused);
-    generating_same(&r, &want);
+    generate_assert_same(&r, &want);
     if (look) {
         assert_int_equal(sp_decoder_digest(used->session->speculator->decoder, len),
                          sp_decoder_digest(fresh.session->speculator->decoder, len));
@@ -76,14 +76,14 @@ static void check_prompt(struct generating *used, const char *path, const uint32
     if (look && used->package->draft) check_proposal(used, &fresh, prompt, n, &r);
     sp_result_release(&r);
     sp_result_release(&want);
-    generating_close(&fresh);
+    generate_close(&fresh);
 }
 
 /* Prompts that part from one another, and how much of each is found in the caches. */
 static void check_conversation(const char *path, int draft_len, bool look,
                                const size_t n_reused[N_PROMPTS])
 {
-    struct generating g = open_generating(path);
+    struct generate_fixture g = open_generating(path);
     size_t n_vocab = g.package->target->config.n_vocab;
     uint32_t first[100], second[220], third[140], early[90], late[240], last[235];
 
@@ -108,7 +108,7 @@ static void check_conversation(const char *path, int draft_len, bool look,
 
     for (size_t i = 0; i < N_PROMPTS; i++)
         check_prompt(&g, path, prompts[i].ids, prompts[i].n, draft_len, look, n_reused[i]);
-    generating_close(&g);
+    generate_close(&g);
 }
 
 /* Recurrent layers: from marks, 16 tokens before the end of a prompt that was long. */
@@ -116,10 +116,10 @@ static const size_t from_marks[N_PROMPTS] = {0, 84, 204, 84, 0, 74, 74, 0};
 
 static bool is_recurrent(const char *path)
 {
-    struct generating g = open_generating(path);
+    struct generate_fixture g = open_generating(path);
     bool recurrent = sp_config_is_recurrent(&g.package->target->config);
 
-    generating_close(&g);
+    generate_close(&g);
     return recurrent;
 }
 
@@ -144,12 +144,13 @@ static void conversations(void **state)
 /* With the draft that is built into the model, seldom right and always. */
 static void drafted(void **state)
 {
-    static const struct crafted ways[] = {{.mixing = 0.4f}, {.mixing = 0.01f, .copies = true}};
+    static const struct handmade_options ways[] = {{.mixing = 0.4f},
+                                                   {.mixing = 0.01f, .copies = true}};
 
     (void)state;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         const char *path;
-        crafted_qwen3_5(scratch_folder(), &ways[i]);
+        handmade_qwen3_5(scratch_folder(), &ways[i]);
         path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
         scratch_remove();
         check_conversation(path, 4, false, from_marks);
@@ -203,7 +204,7 @@ static int keep_id(void *context, uint32_t id, const struct sp_logits *logits, b
 static void check_failure(const char *path, size_t draft_len, size_t n_right)
 {
     enum { N_PROMPT = 100, N_MORE = 5 };
-    struct generating g = open_generating(path);
+    struct generate_fixture g = open_generating(path);
     struct sp_speculator *s = g.session->speculator;
     struct failing failing = {sp_greedy_chooser(g.package->backend.vector), n_right};
     const struct sp_chooser chooser = {.propose = propose, .choose = choose, .state = &failing};
@@ -215,7 +216,7 @@ static void check_failure(const char *path, size_t draft_len, size_t n_right)
     struct sp_result r = SP_RESULT_INIT;
 
     ids_of(ids, 0, N_PROMPT, 1, n_vocab);
-    r = generating_run(g.session, ids, N_PROMPT, N_TOKENS, (int)draft_len, true);
+    r = generate_run(g.session, ids, N_PROMPT, N_TOKENS, (int)draft_len, true);
     for (size_t i = 0; i < r.n_ids; i++)
         ids[emitted.n++] = r.ids[i];
     sp_result_release(&r);
@@ -226,19 +227,19 @@ static void check_failure(const char *path, size_t draft_len, size_t n_right)
     assert_int_equal(emitted.n, N_PROMPT + N_TOKENS + n_right);
     ids_of(ids, emitted.n, emitted.n + N_MORE, 2, n_vocab);
     check_prompt(&g, path, ids, emitted.n + N_MORE, (int)draft_len, true, emitted.n);
-    generating_close(&g);
+    generate_close(&g);
 }
 
 static void failures(void **state)
 {
-    const struct crafted copies = {.mixing = 0.01f, .copies = true};
+    const struct handmade_options copies = {.mixing = 0.01f, .copies = true};
     const char *path;
 
     (void)state;
     check_failure(
         packed_file(packed_modelfile(TESTDATA "/families/qwen3_next", NULL), SP_Q8, SP_DTYPE_NONE),
         0, 0);
-    crafted_qwen3_5(scratch_folder(), &copies);
+    handmade_qwen3_5(scratch_folder(), &copies);
     path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
     scratch_remove();
     check_failure(path, 4, 0);
@@ -279,5 +280,5 @@ int main(void)
         cmocka_unit_test(block_draft),   cmocka_unit_test(pairs_draft),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

@@ -124,9 +124,9 @@ static void masks(void **state)
         const struct vocabulary *v = &vocabularies[i];
         struct sp_token_trie *trie = NULL;
         struct sp_constraint *c = NULL;
-        struct tokenizing t;
+        struct tokenizer_case t;
         uint32_t ids[16] = {7, 7}, ends[] = {N_VOCAB - 1, 1000};
-        tokenizing_open(&t, v->json, strlen(v->json), NULL);
+        tokenizer_case_open(&t, v->json, strlen(v->json), NULL);
         assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
         assert_int_equal(trie->drops_space, i == 1);
         struct sp_constraint_options options = {
@@ -135,7 +135,7 @@ static void masks(void **state)
         assert_int_equal(compare_masks(c, v, ids, 0, ""), wanted[i]);
         sp_constraint_close(c);
         sp_token_trie_close(trie);
-        tokenizing_close(&t);
+        tokenizer_case_close(&t);
     }
     sp_grammar_close(g);
 }
@@ -194,7 +194,7 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
 
 /* The first vocabulary, and a grammar. */
 struct small {
-    struct tokenizing t;
+    struct tokenizer_case t;
     struct sp_token_trie *trie;
     struct sp_grammar *g;
 };
@@ -203,7 +203,7 @@ static void small_open(struct small *s, const char *text)
 {
     const struct vocabulary *v = &vocabularies[0];
 
-    tokenizing_open(&s->t, v->json, strlen(v->json), NULL);
+    tokenizer_case_open(&s->t, v->json, strlen(v->json), NULL);
     assert_int_equal(sp_token_trie_open(&s->trie, s->t.tok, NULL), SP_OK);
     assert_int_equal(sp_grammar_of_gbnf(&s->g, text, strlen(text), NULL), SP_OK);
 }
@@ -212,7 +212,7 @@ static void small_close(struct small *s)
 {
     sp_grammar_close(s->g);
     sp_token_trie_close(s->trie);
-    tokenizing_close(&s->t);
+    tokenizer_case_close(&s->t);
 }
 
 /* Whether memory is enough does not depend on what was asked before; too little fails no guess. */
@@ -254,7 +254,7 @@ static void work_is_for_one_question(void **state)
 
 /* Where blanks may come or not, they come as they did the last time behind the same byte, as deep
  * in brackets, outside of strings. */
-static void blanks_come_as_before(void **state)
+static void whitespace_keeps_its_style(void **state)
 {
     static const uint32_t ids[] = {0}; /* "a" */
     static const struct {
@@ -311,10 +311,10 @@ static void the_best_token_is_checked(void **state)
     const struct vocabulary *v = &vocabularies[0];
     struct sp_token_trie *trie = NULL;
     struct sp_grammar *g = NULL;
-    struct tokenizing t;
+    struct tokenizer_case t;
 
     (void)state;
-    tokenizing_open(&t, v->json, strlen(v->json), NULL);
+    tokenizer_case_open(&t, v->json, strlen(v->json), NULL);
     assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
     assert_int_equal(sp_grammar_of_gbnf(&g, text, strlen(text), NULL), SP_OK);
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
@@ -342,7 +342,7 @@ static void the_best_token_is_checked(void **state)
     }
     sp_grammar_close(g);
     sp_token_trie_close(trie);
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
 }
 
 /* ---- the masks of another implementation ------------------------------------------------------
@@ -406,12 +406,12 @@ static void golden_masks(void **state)
     char *json = read_file(TESTDATA "/tiny/target/tokenizer.json", &size);
     char *text = read_file(TESTDATA "/grammars/masks.jsonl", &size), *next = text, *line;
     struct sp_token_trie *trie = NULL;
-    struct tokenizing t;
+    struct tokenizer_case t;
 
     (void)state;
     assert_non_null(json);
     assert_non_null(text);
-    tokenizing_open(&t, json, strlen(json), NULL);
+    tokenizer_case_open(&t, json, strlen(json), NULL);
     assert_int_equal(sp_token_trie_open(&trie, t.tok, NULL), SP_OK);
     while ((line = next_line(&next))) {
         struct sp_json *parsed = NULL;
@@ -421,7 +421,7 @@ static void golden_masks(void **state)
     }
     assert_true(n_compared >= 80);
     sp_token_trie_close(trie);
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
     free(json);
     free(text);
 }
@@ -484,25 +484,25 @@ static size_t check_answers(const char *path, enum sp_draft_by by, const struct 
                             const struct sp_sampling *sampling)
 {
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
-    struct generating o = generating_open(path, "scalar", 1, &options);
+    struct generate_fixture o = generate_open(path, "scalar", 1, &options);
     struct sp_result plain = ask(o.session, &(struct asked){g, PLAIN, sampling});
     size_t n_right = 0;
 
     assert_holds(g, &plain);
-    generating_close(&o);
+    generate_close(&o);
     options =
         (struct sp_session_options){.size = sizeof(struct sp_session_options), .draft_by = by};
-    o = generating_open(path, NULL, 2, &options);
+    o = generate_open(path, NULL, 2, &options);
     for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) { /* auto, 3, 7 */
         struct sp_result r = ask(o.session, &(struct asked){g, draft_len, sampling});
         if (sampling && sampling->accept == SP_ACCEPT_REJECTION)
             assert_holds(g, &r);
         else
-            generating_same(&r, &plain);
+            generate_assert_same(&r, &plain);
         n_right += r.accepted;
         sp_result_release(&r);
     }
-    generating_close(&o);
+    generate_close(&o);
     sp_result_release(&plain);
     return n_right;
 }
@@ -550,7 +550,7 @@ static void guesses(void **state)
     static const char schema[] = "{\"const\":\"Once upon a time there was an owl\"}";
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .draft_by = SP_DRAFT_BY_NGRAM};
-    struct generating o = generating_open(path, NULL, 1, &options);
+    struct generate_fixture o = generate_open(path, NULL, 1, &options);
     struct sp_grammar *g = NULL;
 
     (void)state;
@@ -565,7 +565,7 @@ static void guesses(void **state)
         sp_result_release(&r);
     }
     sp_grammar_close(g);
-    generating_close(&o);
+    generate_close(&o);
 }
 
 /* What cannot be asked for together, and a grammar of what no token spells. */
@@ -573,7 +573,7 @@ static void refusals(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generating o = generating_open(path, NULL, 1, &options);
+    struct generate_fixture o = generate_open(path, NULL, 1, &options);
     struct sp_simulation simulation = {.acceptance = .5};
     struct sp_grammar *g = NULL;
     uint32_t prompt[] = {402};
@@ -593,7 +593,7 @@ static void refusals(void **state)
     assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
     assert_string_equal(err.text, "acceptance is not simulated in a grammar");
     sp_grammar_close(g);
-    generating_close(&o);
+    generate_close(&o);
 }
 
 int main(void)
@@ -602,7 +602,7 @@ int main(void)
         cmocka_unit_test(masks),
         cmocka_unit_test(memory_is_for_one_question),
         cmocka_unit_test(work_is_for_one_question),
-        cmocka_unit_test(blanks_come_as_before),
+        cmocka_unit_test(whitespace_keeps_its_style),
         cmocka_unit_test(the_best_token_is_checked),
         cmocka_unit_test(golden_masks),
         cmocka_unit_test(answers),
@@ -610,5 +610,5 @@ int main(void)
         cmocka_unit_test(refusals),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

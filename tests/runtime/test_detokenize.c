@@ -46,11 +46,11 @@ static void expect_parts(const char *json, bool skip_special, const uint32_t *id
                          const char *const *parts)
 {
     struct sp_detokenizer *detok = NULL;
-    struct tokenizing t;
+    struct tokenizer_case t;
     const char *text;
     size_t size;
 
-    tokenizing_open(&t, json, strlen(json), NULL);
+    tokenizer_case_open(&t, json, strlen(json), NULL);
     assert_int_equal(sp_detokenizer_open(&detok, t.tok, skip_special, NULL), SP_OK);
     for (int round = 0; round < 2; round++) { /* flush begins a new stream */
         for (size_t i = 0; i <= n; i++) {
@@ -62,7 +62,7 @@ static void expect_parts(const char *json, bool skip_special, const uint32_t *id
         }
     }
     sp_detokenizer_close(detok);
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
 }
 
 #define EXPECT(json, skip, ids, ...)                                                               \
@@ -134,12 +134,12 @@ static void waiting(void **state)
 static void at_once(void **state)
 {
     static const uint32_t ids[] = {S_41, S_41, S_FF, S_A};
-    struct tokenizing t;
+    struct tokenizer_case t;
 
     (void)state;
-    tokenizing_open(&t, llama, strlen(llama), NULL);
+    tokenizer_case_open(&t, llama, strlen(llama), NULL);
     expect_text(&t, "a broken run", ids, 4, false, BAD BAD BAD "a", 10, false);
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
     EXPECT(llama, false, ids, "A", "A", BAD, "a", "");
 }
 

@@ -148,7 +148,7 @@ static void regimes(void **state)
 
 /* A proposal keeps the others waiting, and its rows are dear where theirs fill a pass: what counts
  * is what all of them get. */
-static void beside_others(void **state)
+static void near_best_when_batched(void **state)
 {
     static const struct regime all[] = {
         {"beside others, good", .05, .2, .005, .85, .97, -1, 0},
@@ -240,7 +240,7 @@ static double simulate_company(const struct regime *r, int draft_len)
 
 /* Nobody sees what the others choose, only what the passes cost: the depth that all of them come to
  * is not far from the best that they could agree on. */
-static void in_company(void **state)
+static void near_best_when_all_sessions_draft(void **state)
 {
     static const struct regime all[] = {
         {"in company, good block", .02, .5, 0, .85, .97, -1, 0},
@@ -298,7 +298,7 @@ static double short_answers(const struct regime *r, int draft_len)
 }
 
 /* Where guesses are dear, a run of wrong ones, sure to come, must not end the drafting. */
-static void bad_luck(void **state)
+static void recovers_from_early_rejections(void **state)
 {
     static const struct regime all[] = {
         {"dear block", .107, .6, .035, .8, 1, -1, 0},
@@ -377,7 +377,7 @@ static void curves(void **state)
 
 /* Where drafting does not pay it is tried ever more rarely, and a stall changes nothing; when it
  * pays again, that is found out. */
-static void pauses(void **state)
+static void pauses_a_costly_draft(void **state)
 {
     static const struct curve dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
                               cheap = {15.5, .5, 2, {.95, .95, .95, .95, .95, .95}};
@@ -440,7 +440,7 @@ static void cost_steps(void **state)
 
 /* The promise of a proposal is its tokens over its time, whatever is paid for time elsewhere: with
  * costs and confidences not yet learned, 1 + c1 + c1 c2 .. over 1 + .08 n plain steps. */
-static void promise(void **state)
+static void expected_tokens_match_confidences(void **state)
 {
     static const double confidence[] = {.9, .8, .85, .1};
     struct sp_draft_length d;
@@ -495,7 +495,7 @@ static double seldom(double chance, double accept)
     return tokens / seconds;
 }
 
-static void seldom_asked(void **state)
+static void rare_proposals_still_pay(void **state)
 {
     (void)state;
     assert_true(seldom(.3, .02) > .98);
@@ -529,17 +529,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(regimes),
-        cmocka_unit_test(beside_others),
-        cmocka_unit_test(in_company),
+        cmocka_unit_test(near_best_when_batched),
+        cmocka_unit_test(near_best_when_all_sessions_draft),
         cmocka_unit_test(confidence_pays),
         cmocka_unit_test(notices_easy_text),
-        cmocka_unit_test(bad_luck),
+        cmocka_unit_test(recovers_from_early_rejections),
         cmocka_unit_test(curves),
-        cmocka_unit_test(pauses),
+        cmocka_unit_test(pauses_a_costly_draft),
         cmocka_unit_test(costs),
         cmocka_unit_test(cost_steps),
-        cmocka_unit_test(promise),
-        cmocka_unit_test(seldom_asked),
+        cmocka_unit_test(expected_tokens_match_confidences),
+        cmocka_unit_test(rare_proposals_still_pay),
         cmocka_unit_test(limits),
     };
 

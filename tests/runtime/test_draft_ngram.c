@@ -195,7 +195,7 @@ static void nothing_found(void **state)
 }
 
 /* The longer the match, the surer: how many guesses are judged says so. */
-static void surer_when_longer(void **state)
+static void confidence_grows_with_match_length(void **state)
 {
     struct sp_drafter *l = open_lookup(TEXT);
     uint32_t ids[ROOM] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1, 2};
@@ -272,9 +272,12 @@ static void rejection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(longest_match),     cmocka_unit_test(single_tokens),
-        cmocka_unit_test(repetition),        cmocka_unit_test(nothing_found),
-        cmocka_unit_test(surer_when_longer), cmocka_unit_test(rejection),
+        cmocka_unit_test(longest_match),
+        cmocka_unit_test(single_tokens),
+        cmocka_unit_test(repetition),
+        cmocka_unit_test(nothing_found),
+        cmocka_unit_test(confidence_grows_with_match_length),
+        cmocka_unit_test(rejection),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,32 +24,34 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { V = CRAFTED_TOKENS, H = CRAFTED_WIDTH, MAX_BLOCK = 16, MAX_RANK = 64 };
+enum { V = HANDMADE_TOKENS, H = HANDMADE_WIDTH, MAX_BLOCK = 16, MAX_RANK = 64 };
 
 static const uint32_t prompt[] = {12, 40, 7, 99, 3, 58, 121, 76, 20, 33, 91, 150, 2};
 enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 
-static const struct crafted varied = {.mixing = 0.4f};
-static const struct crafted sometimes = {.mixing = 0.25f};
-static const struct crafted steady = {.mixing = 0.01f};
+static const struct handmade_options varied = {.mixing = 0.4f};
+static const struct handmade_options sometimes = {.mixing = 0.25f};
+static const struct handmade_options steady = {.mixing = 0.01f};
 
 /* ---- files ---- */
 
 /* Checkpoints side by side in the scratch folder, which stays until scratch_remove. */
-static const char *checkpoints(const struct crafted *target, const struct crafted_dspark *draft)
+static const char *checkpoints(const struct handmade_options *target,
+                               const struct handmade_dspark *draft)
 {
     static const char records[] = "FROM ./target\nDRAFT ./draft\n";
 
     scratch_folder();
     assert_int_equal(mkdir(scratch_path("target"), 0777), 0);
     assert_int_equal(mkdir(scratch_path("draft"), 0777), 0);
-    crafted_qwen3_5(scratch_path("target"), target);
-    crafted_dspark(scratch_path("draft"), draft);
+    handmade_qwen3_5(scratch_path("target"), target);
+    handmade_dspark(scratch_path("draft"), draft);
     return scratch_write("Modelfile", records, sizeof records - 1);
 }
 
-static const char *crafted_file(const struct crafted *target, const struct crafted_dspark *draft,
-                                enum sp_dtype target_type, enum sp_dtype draft_type)
+static const char *handmade_file(const struct handmade_options *target,
+                                 const struct handmade_dspark *draft, enum sp_dtype target_type,
+                                 enum sp_dtype draft_type)
 {
     const char *path = packed_file(checkpoints(target, draft), target_type, draft_type);
 
@@ -57,12 +59,12 @@ static const char *crafted_file(const struct crafted *target, const struct craft
     return path;
 }
 
-static struct generating open_f32(const char *path)
+static struct generate_fixture open_f32(const char *path)
 {
     struct sp_session_options options = {
         .size = sizeof options, .cache = SP_CACHE_F32, .n_context = 200};
 
-    return generating_open(path, NULL, 1, &options);
+    return generate_open(path, NULL, 1, &options);
 }
 
 /* ---- the rows of a block ---- */
@@ -145,7 +147,7 @@ struct heads {
     struct table w1, w2, gate, gate_bias, confidence, confidence_bias;
 };
 
-static void read_heads(struct heads *h, const struct crafted_dspark *how)
+static void read_heads(struct heads *h, const struct handmade_dspark *how)
 {
     bool rnn = strcmp(how->markov, "rnn") == 0;
 
@@ -186,7 +188,7 @@ static double product(const struct table *w, size_t row, const double *a, size_t
 
 /* What is multiplied by W2 for one row; the state walks on. */
 static void corrector(double *out, double *state, const struct heads *heads,
-                      const struct crafted_dspark *how, const double *e, const double *h)
+                      const struct handmade_dspark *how, const double *e, const double *h)
 {
     size_t r = how->rank;
     double next[MAX_RANK];
@@ -221,12 +223,13 @@ static uint32_t largest(const float *row)
 }
 
 /* Rows with heads against rows without, whose first logits are the hidden state. */
-static void check_formula(const struct crafted_dspark *how)
+static void check_formula(const struct handmade_dspark *how)
 {
     static struct heads heads;
-    struct crafted_dspark bare = {.block_size = how->block_size};
-    struct generating plain = open_f32(crafted_file(&varied, &bare, SP_DTYPE_NONE, SP_DTYPE_NONE));
-    struct generating o =
+    struct handmade_dspark bare = {.block_size = how->block_size};
+    struct generate_fixture plain =
+        open_f32(handmade_file(&varied, &bare, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct generate_fixture o =
         open_f32(packed_file(checkpoints(&varied, how), SP_DTYPE_NONE, SP_DTYPE_NONE));
     size_t n = how->block_size;
     uint32_t ignored[MAX_BLOCK], chosen[MAX_BLOCK];
@@ -260,39 +263,39 @@ static void check_formula(const struct crafted_dspark *how)
     if (!(worst < 2e-5)) fail_msg("%s: off by %g", how->markov, worst);
     free(base);
     free(rows);
-    generating_close(&plain);
-    generating_close(&o);
+    generate_close(&plain);
+    generate_close(&o);
     scratch_remove();
 }
 
 static void vanilla_formula(void **state)
 {
     (void)state;
-    check_formula(&(struct crafted_dspark){
+    check_formula(&(struct handmade_dspark){
         .markov = "vanilla", .rank = 6, .block_size = 5, .confidence = true});
-    check_formula(&(struct crafted_dspark){.markov = "vanilla", .rank = 32, .block_size = 1});
+    check_formula(&(struct handmade_dspark){.markov = "vanilla", .rank = 32, .block_size = 1});
 }
 
 static void gated_formula(void **state)
 {
     (void)state;
-    check_formula(&(struct crafted_dspark){.markov = "gated",
-                                           .rank = 7,
-                                           .block_size = 6,
-                                           .confidence = true,
-                                           .confidence_markov = true});
+    check_formula(&(struct handmade_dspark){.markov = "gated",
+                                            .rank = 7,
+                                            .block_size = 6,
+                                            .confidence = true,
+                                            .confidence_markov = true});
 }
 
 static void rnn_formula(void **state)
 {
     (void)state;
-    check_formula(&(struct crafted_dspark){.markov = "rnn",
-                                           .rank = 10,
-                                           .block_size = 9,
-                                           .confidence = true,
-                                           .confidence_markov = true});
+    check_formula(&(struct handmade_dspark){.markov = "rnn",
+                                            .rank = 10,
+                                            .block_size = 9,
+                                            .confidence = true,
+                                            .confidence_markov = true});
     check_formula(
-        &(struct crafted_dspark){.markov = "rnn", .rank = 5, .block_size = 4, .confidence = true});
+        &(struct handmade_dspark){.markov = "rnn", .rank = 5, .block_size = 4, .confidence = true});
 }
 
 /* A trained DFlash draft taken for a DSpark one without heads: the same rows, and the anchor's. */
@@ -305,9 +308,9 @@ static void rows_of_dflash(void **state)
         "\"intermediate_size\": 512, \"rope_theta\": 10000, \"max_position_embeddings\": 2048, "
         "\"tie_word_embeddings\": true, \"num_target_layers\": 6, \"block_size\": 16, "
         "\"target_layer_ids\": [0, 2, 4], \"mask_token_id\": 1599, \"markov_rank\": 0}";
-    struct generating dflash =
+    struct generate_fixture dflash =
         open_f32(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE));
-    struct generating o;
+    struct generate_fixture o;
     uint32_t chosen[16];
     float *want, *rows;
     size_t size;
@@ -327,14 +330,14 @@ static void rows_of_dflash(void **state)
     assert_memory_equal(rows + 1600, want, 15 * 1600 * sizeof *want);
     free(want);
     free(rows);
-    generating_close(&dflash);
-    generating_close(&o);
+    generate_close(&dflash);
+    generate_close(&o);
 }
 
 static void golden_confidences(void **state)
 {
     char folder[400], path[512];
-    struct generating o;
+    struct generate_fixture o;
     struct sp_json *root;
     const struct sp_json *cases;
 
@@ -360,7 +363,7 @@ static void golden_confidences(void **state)
         free(ids);
     }
     sp_json_free(root);
-    generating_close(&o);
+    generate_close(&o);
 }
 
 /* ---- the target's embeddings as a tap ---- */
@@ -368,9 +371,10 @@ static void golden_confidences(void **state)
 static void embedding_tap(void **state)
 {
     static const unsigned taps[] = {SP_TAP_EMBEDDING, 0, SP_TAP_FINAL};
-    struct crafted_dspark draft = {.block_size = 2};
-    struct generating o = generating_open(crafted_file(&varied, &draft, SP_Q8, SP_DTYPE_NONE), NULL,
-                                          2, &(struct sp_session_options)SP_SESSION_OPTIONS_INIT);
+    struct handmade_dspark draft = {.block_size = 2};
+    struct generate_fixture o =
+        generate_open(handmade_file(&varied, &draft, SP_Q8, SP_DTYPE_NONE), NULL, 2,
+                      &(struct sp_session_options)SP_SESSION_OPTIONS_INIT);
     struct sp_decoder_options options = {.n_positions = 64,
                                          .max_rows = 16,
                                          .max_logit_rows = 1,
@@ -395,7 +399,7 @@ static void embedding_tap(void **state)
         assert_memory_not_equal(features + H, row, sizeof row);
     }
     sp_decoder_close(decoder);
-    generating_close(&o);
+    generate_close(&o);
 }
 
 /* ---- drafting ---- */
@@ -410,35 +414,35 @@ static void same_rounds(const struct sp_result *a, const struct sp_result *b)
 }
 
 /* Every depth, threads, kernels, cuts of the prompt: one text, and at one depth the same rounds.
- * Tells how many guesses were right. place: of the file among others, for generating_threads. */
+ * Tells how many guesses were right. place: of the file among others, for generate_threads. */
 static size_t check_lossless(const char *path, int block, size_t place)
 {
     struct sp_session_options options = {.size = sizeof options, .n_context = 200};
-    struct generating o = generating_open(path, "scalar", 1, &options);
-    struct sp_result plain = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
-    struct sp_result deep = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, block, true);
+    struct generate_fixture o = generate_open(path, "scalar", 1, &options);
+    struct sp_result plain = generate_run(o.session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    struct sp_result deep = generate_run(o.session, prompt, N_GIVEN, N_TOKENS, block, true);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     size_t accepted = deep.accepted;
 
     sp_package_describe(o.package, &info);
     assert_string_equal(info.draft, "dspark");
     assert_int_equal(info.max_draft_len, block);
-    generating_same(&deep, &plain);
-    generating_close(&o);
+    generate_assert_same(&deep, &plain);
+    generate_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k) || *k == &sp_kernels_ref) continue;
         for (unsigned n_threads = 1; n_threads <= 2; n_threads++) {
             options.rows_per_pass = n_threads == 1 ? 0 : 3;
-            o = generating_open(path, (*k)->name, n_threads, &options);
+            o = generate_open(path, (*k)->name, n_threads, &options);
             for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= block; draft_len++) {
                 struct sp_result r = SP_RESULT_INIT;
-                if (generating_threads(place + (size_t)(draft_len + 1)) != n_threads) continue;
-                r = generating_run(o.session, prompt, N_GIVEN, N_TOKENS, draft_len, true);
-                generating_same(&r, &plain);
+                if (generate_threads(place + (size_t)(draft_len + 1)) != n_threads) continue;
+                r = generate_run(o.session, prompt, N_GIVEN, N_TOKENS, draft_len, true);
+                generate_assert_same(&r, &plain);
                 if (draft_len == block) same_rounds(&r, &deep);
                 sp_result_release(&r);
             }
-            generating_close(&o);
+            generate_close(&o);
         }
         place++;
     }
@@ -447,9 +451,9 @@ static size_t check_lossless(const char *path, int block, size_t place)
     return accepted;
 }
 
-static void lossless_crafted(void **state)
+static void lossless_handmade(void **state)
 {
-    static const struct crafted_dspark drafts[] = {
+    static const struct handmade_dspark drafts[] = {
         {.block_size = 1},
         {.markov = "vanilla", .rank = 64, .block_size = 7, .confidence = true, .repeats = true},
         {.markov = "gated", .rank = 32, .block_size = 5, .confidence = true, .repeats = true},
@@ -459,17 +463,17 @@ static void lossless_crafted(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof drafts / sizeof *drafts; i++) {
         int block = (int)drafts[i].block_size;
-        check_lossless(crafted_file(&varied, &drafts[i], SP_Q8, SP_Q4), block, i);
+        check_lossless(handmade_file(&varied, &drafts[i], SP_Q8, SP_Q4), block, i);
     }
     /* Some right, some wrong. */
-    size_t n = check_lossless(crafted_file(&sometimes, &drafts[1], SP_DTYPE_NONE, SP_Q8), 7, 0);
+    size_t n = check_lossless(handmade_file(&sometimes, &drafts[1], SP_DTYPE_NONE, SP_Q8), 7, 0);
     assert_true(n > 0 && n < N_TOKENS - N_TOKENS / 8 - 1);
 }
 
 static void lossless_oracle(void **state)
 {
     char path[400];
-    struct generating o;
+    struct generate_fixture o;
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
 
     snprintf(path, sizeof path, SHARED "/oracle/drafts/%s/Modelfile", (const char *)*state);
@@ -478,7 +482,7 @@ static void lossless_oracle(void **state)
         const char *file = packed_file(path, i ? SP_Q4 : SP_DTYPE_NONE, i ? SP_Q8 : SP_DTYPE_NONE);
         o = open_f32(file);
         sp_package_describe(o.package, &info);
-        generating_close(&o);
+        generate_close(&o);
         check_lossless(file, (int)info.max_draft_len, i);
     }
 }
@@ -486,13 +490,13 @@ static void lossless_oracle(void **state)
 /* A seed is a text: coupled sampling with this draft gives what undrafted sampling gives. */
 static void sampled(void **state)
 {
-    struct crafted_dspark draft = {.markov = "vanilla",
-                                   .rank = 64,
-                                   .block_size = 5,
-                                   .confidence = true,
-                                   .confidence_markov = true,
-                                   .repeats = true};
-    const char *path = crafted_file(&sometimes, &draft, SP_Q8, SP_Q8);
+    struct handmade_dspark draft = {.markov = "vanilla",
+                                    .rank = 64,
+                                    .block_size = 5,
+                                    .confidence = true,
+                                    .confidence_markov = true,
+                                    .repeats = true};
+    const char *path = handmade_file(&sometimes, &draft, SP_Q8, SP_Q8);
     struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct sp_request request = {.size = sizeof request,
                                  .prompt = prompt,
@@ -506,7 +510,7 @@ static void sampled(void **state)
     (void)state;
     for (sampling.seed = 1; sampling.seed <= 3; sampling.seed++) {
         struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
-        struct generating o = open_f32(path);
+        struct generate_fixture o = open_f32(path);
         size_t accepted = 0;
         sampling.temperature = 0.4f + 0.4f * (float)sampling.seed;
         sampling.accept = SP_ACCEPT_COUPLED;
@@ -516,7 +520,7 @@ static void sampled(void **state)
         for (request.draft_len = SP_DRAFT_LENGTH_AUTO; request.draft_len <= 5;
              request.draft_len++) {
             assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
-            generating_same(&r, &plain);
+            generate_assert_same(&r, &plain);
             accepted += r.accepted;
             sp_result_release(&r);
         }
@@ -528,39 +532,41 @@ static void sampled(void **state)
         assert_int_equal(r.n_ids, 100);
         sp_result_release(&r);
         sp_result_release(&plain);
-        generating_close(&o);
+        generate_close(&o);
     }
 }
 
 /* A head that repeats the token before, and a target that does: a block is B right guesses. */
 static void always_right(void **state)
 {
-    struct crafted_dspark draft = {
+    struct handmade_dspark draft = {
         .markov = "vanilla", .rank = 64, .block_size = 7, .repeats = true};
-    struct generating o = open_f32(crafted_file(&steady, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct generate_fixture o =
+        open_f32(handmade_file(&steady, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
 
     (void)state;
     for (int draft_len = 1; draft_len <= 7; draft_len++) {
         size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(draft_len + 1);
-        struct sp_result plain = generating_run(o.session, prompt, N_GIVEN, n, PLAIN, true);
-        struct sp_result r = generating_run(o.session, prompt, N_GIVEN, n, draft_len, true);
-        generating_same(&r, &plain);
+        struct sp_result plain = generate_run(o.session, prompt, N_GIVEN, n, PLAIN, true);
+        struct sp_result r = generate_run(o.session, prompt, N_GIVEN, n, draft_len, true);
+        generate_assert_same(&r, &plain);
         assert_int_equal(r.n_rounds, n_rounds);
         assert_int_equal(r.drafted, n_rounds * (size_t)draft_len);
         assert_int_equal(r.accepted, r.drafted);
         sp_result_release(&plain);
         sp_result_release(&r);
     }
-    generating_close(&o);
+    generate_close(&o);
 }
 
 /* After a drafted answer the draft proposes what it would have with fresh caches. */
 static void is_rolled_back(void **state)
 {
-    struct crafted_dspark draft = {.markov = "rnn", .rank = 8, .block_size = 7};
-    struct generating used = open_f32(crafted_file(&varied, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    struct handmade_dspark draft = {.markov = "rnn", .rank = 8, .block_size = 7};
+    struct generate_fixture used =
+        open_f32(handmade_file(&varied, &draft, SP_DTYPE_NONE, SP_DTYPE_NONE));
     uint32_t ids[N_GIVEN + N_TOKENS + 1], chosen[MAX_BLOCK];
-    struct sp_result r = generating_run(used.session, prompt, N_GIVEN, N_TOKENS, 5, true);
+    struct sp_result r = generate_run(used.session, prompt, N_GIVEN, N_TOKENS, 5, true);
     struct sp_session *fresh = NULL;
     struct sp_session_options options = {
         .size = sizeof options, .cache = SP_CACHE_F32, .n_context = 200, .rows_per_pass = 5};
@@ -579,7 +585,7 @@ static void is_rolled_back(void **state)
     free(b);
     sp_result_release(&r);
     sp_session_close(fresh);
-    generating_close(&used);
+    generate_close(&used);
 }
 
 /* ---- packed files ---- */
@@ -595,9 +601,9 @@ static enum sp_dtype type_of(const struct sp_pack *pack, const char *name)
 /* What is read whole for every guess is quantized like an output matrix, nothing else. */
 static void types(void **state)
 {
-    struct crafted_dspark draft = {
+    struct handmade_dspark draft = {
         .markov = "gated", .rank = 32, .block_size = 3, .confidence = true};
-    const char *path = crafted_file(&varied, &draft, SP_Q4, SP_Q4);
+    const char *path = handmade_file(&varied, &draft, SP_Q4, SP_Q4);
     struct sp_pack *pack = NULL;
     struct sp_err err = {0};
 
@@ -646,7 +652,7 @@ int main(void)
         GOLDEN_CASE(golden_confidences, "dspark_gated"),
         GOLDEN_CASE(golden_confidences, "dspark_rnn"),
         cmocka_unit_test(embedding_tap),
-        cmocka_unit_test(lossless_crafted),
+        cmocka_unit_test(lossless_handmade),
         GOLDEN_CASE(lossless_oracle, "dspark_vanilla"),
         GOLDEN_CASE(lossless_oracle, "dspark_gated"),
         GOLDEN_CASE(lossless_oracle, "dspark_rnn"),
@@ -657,5 +663,5 @@ int main(void)
         cmocka_unit_test(pairing_record),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

@@ -76,7 +76,7 @@ static void rows_of_vectors(void **state)
 {
     enum { N = 16, PER_LINE = 2 * N + 8 };
     size_t n_lines;
-    uint64_t *numbers = vectors_read("row_scores.txt", PER_LINE, &n_lines);
+    uint64_t *numbers = vector_file_read("row_scores.txt", PER_LINE, &n_lines);
     const struct sp_vector *vector = sp_vector_find("scalar");
 
     (void)state;
@@ -171,7 +171,7 @@ static void flatten(double out[N_FIGURES], const struct sp_evaluation *e)
 static void goldens(void **state)
 {
     size_t n_lines;
-    uint64_t *numbers = vectors_read("evaluation.txt", 3 + N_FIGURES, &n_lines);
+    uint64_t *numbers = vector_file_read("evaluation.txt", 3 + N_FIGURES, &n_lines);
 
     (void)state;
     assert_int_equal(n_lines, N_PAIRS * N_PROMPTS);
@@ -456,7 +456,7 @@ static void same_on_every_machine(void **state)
     sp_draft_eval_release(&first_trial);
 }
 
-static void nothing_is_lost_against_itself(void **state)
+static void self_comparison_loses_nothing(void **state)
 {
     struct sp_package *package = open_with(tiny_pair(SP_Q8), NULL, 0);
     struct sp_evaluation_request request = {
@@ -653,7 +653,7 @@ static void trials_at_the_edge(void **state)
 static int finish(void **state)
 {
     scratch_remove();
-    return packed_end(state);
+    return packed_teardown(state);
 }
 
 int main(void)
@@ -666,11 +666,11 @@ int main(void)
         cmocka_unit_test(windows),
         cmocka_unit_test(windows_with_a_lead),
         cmocka_unit_test(same_on_every_machine),
-        cmocka_unit_test(nothing_is_lost_against_itself),
+        cmocka_unit_test(self_comparison_loses_nothing),
         cmocka_unit_test(refusals),
         cmocka_unit_test(trials),
         cmocka_unit_test(trials_at_the_edge),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, finish);
+    return cmocka_run_group_tests(tests, packed_setup, finish);
 }

@@ -18,13 +18,13 @@ static struct sp_result answer(const char *path, const char *kernels, unsigned n
                                size_t n_tokens, int draft_len)
 {
     uint32_t prompt[MOST_GIVEN];
-    struct generating g = generating_open(path, kernels, n_threads, options);
+    struct generate_fixture g = generate_open(path, kernels, n_threads, options);
     struct sp_result result = SP_RESULT_INIT;
 
     for (uint32_t i = 0; i < n_prompt; i++)
         prompt[i] = 5 + i * 7 % 60;
-    result = generating_run(g.session, prompt, n_prompt, n_tokens, draft_len, true);
-    generating_close(&g);
+    result = generate_run(g.session, prompt, n_prompt, n_tokens, draft_len, true);
+    generate_close(&g);
     return result;
 }
 
@@ -39,7 +39,7 @@ static struct sp_result generate(const char *path, const char *kernels, unsigned
 
 static void expect(struct sp_result r, const struct sp_result *plain)
 {
-    generating_same(&r, plain);
+    generate_assert_same(&r, plain);
     sp_result_release(&r);
 }
 
@@ -196,5 +196,5 @@ int main(void)
         GOLDEN_CASE(random_draft, "assistant_shared"),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

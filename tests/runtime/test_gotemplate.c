@@ -14,33 +14,33 @@
 
 static void renders_like_go(void **state)
 {
-    const struct templating what = {.lines = TESTDATA "/templates/go.jsonl",
-                                    .variables = TESTDATA "/templates/variables.json",
-                                    .language = SP_TEMPLATE_GO};
+    const struct template_cases what = {.lines = TESTDATA "/templates/go.jsonl",
+                                        .variables = TESTDATA "/templates/variables.json",
+                                        .language = SP_TEMPLATE_GO};
 
     (void)state;
-    templating_check(&what, 200);
+    template_cases_check(&what, 200);
 }
 
 static void shared_features(void **state)
 {
-    const struct templating what = {.lines = SHARED "/chat_templates/go_features.jsonl",
-                                    .variables = SHARED "/chat_templates/go_features_data.json",
-                                    .language = SP_TEMPLATE_GO};
+    const struct template_cases what = {.lines = SHARED "/chat_templates/go_features.jsonl",
+                                        .variables = SHARED "/chat_templates/go_features_data.json",
+                                        .language = SP_TEMPLATE_GO};
 
     (void)state;
-    templating_check(&what, 0);
+    template_cases_check(&what, 0);
 }
 
 static void shared_templates(void **state)
 {
-    const struct templating what = {.lines = SHARED "/chat_templates/go_golden.jsonl",
-                                    .folder = SHARED "/chat_templates",
-                                    .suffix = ".gotmpl",
-                                    .language = SP_TEMPLATE_GO};
+    const struct template_cases what = {.lines = SHARED "/chat_templates/go_golden.jsonl",
+                                        .folder = SHARED "/chat_templates",
+                                        .suffix = ".gotmpl",
+                                        .language = SP_TEMPLATE_GO};
 
     (void)state;
-    templating_check(&what, 0);
+    template_cases_check(&what, 0);
 }
 
 static enum sp_status message_of(struct sp_err *err, const char *text, size_t memory, uint64_t work)

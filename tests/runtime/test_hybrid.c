@@ -22,44 +22,45 @@
 
 enum { N_PROMPT = 21, N_TRUTH = 32, MAX_DRAFTED = 7 };
 
-static const struct crafted varied = {.mixing = 0.4f};
-static const struct crafted steady = {.mixing = 0.01f, .copies = true};
+static const struct handmade_options varied = {.mixing = 0.4f};
+static const struct handmade_options steady = {.mixing = 0.01f, .copies = true};
 
 /* ---- files ---- */
 
-static const char *crafted_modelfile(const struct crafted *how, const char *more)
+static const char *handmade_modelfile(const struct handmade_options *how, const char *more)
 {
     static char text[1024];
     const char *folder = scratch_folder();
 
-    crafted_qwen3_5(folder, how);
+    handmade_qwen3_5(folder, how);
     snprintf(text, sizeof text, "FROM .\n%s", more);
     return scratch_write("Modelfile", text, strlen(text));
 }
 
 /* Packed; the checkpoint is gone again. */
-static const char *crafted_file(const struct crafted *how, enum sp_dtype target,
-                                enum sp_dtype draft)
+static const char *handmade_file(const struct handmade_options *how, enum sp_dtype target,
+                                 enum sp_dtype draft)
 {
-    const char *path = packed_file(crafted_modelfile(how, ""), target, draft);
+    const char *path = packed_file(handmade_modelfile(how, ""), target, draft);
 
     scratch_remove();
     return path;
 }
 
 /* With an EAGLE-3 draft in place of the built-in head. */
-static const char *eagle3_modelfile(const struct crafted *how)
+static const char *eagle3_modelfile(const struct handmade_options *how)
 {
-    const char *modelfile = crafted_modelfile(how, "DRAFT ./draft\n");
+    const char *modelfile = handmade_modelfile(how, "DRAFT ./draft\n");
     char folder[512];
 
     snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
     assert_int_equal(mkdir(folder, 0777), 0);
-    crafted_eagle3(folder, how);
+    handmade_eagle3(folder, how);
     return modelfile;
 }
 
-static const char *eagle3_file(const struct crafted *how, enum sp_dtype target, enum sp_dtype draft)
+static const char *eagle3_file(const struct handmade_options *how, enum sp_dtype target,
+                               enum sp_dtype draft)
 {
     const char *path = packed_file(eagle3_modelfile(how), target, draft);
 
@@ -137,7 +138,7 @@ static void verify_round(struct sp_decoder *decoder, const struct sp_package *pa
                      truth->digests[pos + accepted + 1]);
 }
 
-/* place: as generating_threads sees it, of the rounds behind the prompt that are tried. */
+/* place: as generate_threads sees it, of the rounds behind the prompt that are tried. */
 static void check_rounds(const struct sp_package *package, const struct truth *truth,
                          unsigned n_threads, size_t place)
 {
@@ -149,7 +150,7 @@ static void check_rounds(const struct sp_package *package, const struct truth *t
      * back does not depend on the kernels, so one set or another and one thread or two will do. */
     for (size_t n = 0; n <= MAX_DRAFTED; n++) {
         for (size_t a = 0; a <= n; a++) {
-            if (generating_threads(place + n + a) != n_threads) continue;
+            if (generate_threads(place + n + a) != n_threads) continue;
             run(decoder, package, truth->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
             verify_round(decoder, package, truth, N_PROMPT, n, a);
         }
@@ -185,7 +186,7 @@ static void check_chunks(const struct sp_package *package, const struct truth *t
     sp_decoder_close(decoder);
 }
 
-/* place: of the file among others, for generating_threads. */
+/* place: of the file among others, for generate_threads. */
 static void check_rollback(const char *path, size_t place)
 {
     struct sp_package *package = open_package(path, "scalar", 1);
@@ -205,11 +206,11 @@ static void check_rollback(const char *path, size_t place)
     }
 }
 
-static void rollback_crafted(void **state)
+static void rollback_handmade(void **state)
 {
     (void)state;
-    check_rollback(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
-    check_rollback(crafted_file(&varied, SP_Q8, SP_Q8), 1);
+    check_rollback(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), 0);
+    check_rollback(handmade_file(&varied, SP_Q8, SP_Q8), 1);
 }
 
 static void rollback_oracle(void **state)
@@ -253,13 +254,13 @@ static const uint32_t prompt[] = {12, 40, 7, 99, 3, 58, 121, 76, 20, 33, 91, 150
 enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 
 /* Every depth, threads, kernels, sessions that go on where they were. place: of the file among
- * others, for generating_threads. */
+ * others, for generate_threads. */
 static void check_lossless(const char *path, const char *kind, size_t place)
 {
     static const int depths[] = {PLAIN, SP_DRAFT_LENGTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
     struct sp_package *package = open_package(path, "scalar", 1);
     struct sp_session *session = open_session(package, 0);
-    struct sp_result plain = generating_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    struct sp_result plain = generate_run(session, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     size_t rows = 3;
 
@@ -278,9 +279,9 @@ static void check_lossless(const char *path, const char *kind, size_t place)
                 struct sp_result r = SP_RESULT_INIT;
                 /* Scalar kernels are the reference already, and slow. */
                 if (*k == &sp_kernels_ref && depths[i] != 3) continue;
-                if (generating_threads(place + i) != n_threads) continue;
-                r = generating_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
-                generating_same(&r, &plain);
+                if (generate_threads(place + i) != n_threads) continue;
+                r = generate_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
+                generate_assert_same(&r, &plain);
                 sp_result_release(&r);
             }
             sp_session_close(session);
@@ -291,15 +292,15 @@ static void check_lossless(const char *path, const char *kind, size_t place)
     sp_result_release(&plain);
 }
 
-static void lossless_crafted(void **state)
+static void lossless_handmade(void **state)
 {
-    struct crafted no_ffn = varied;
+    struct handmade_options no_ffn = varied;
 
     (void)state;
-    check_lossless(crafted_file(&varied, SP_Q8, SP_Q4), "mtp", 0);
-    check_lossless(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "mtp", 1);
+    check_lossless(handmade_file(&varied, SP_Q8, SP_Q4), "mtp", 0);
+    check_lossless(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "mtp", 1);
     no_ffn.no_ffn = true;
-    check_lossless(crafted_file(&no_ffn, SP_Q8, SP_Q8), "mtp", 2);
+    check_lossless(handmade_file(&no_ffn, SP_Q8, SP_Q8), "mtp", 2);
 }
 
 static void lossless_oracle(void **state)
@@ -324,15 +325,15 @@ static void lossless_eagle3(void **state)
 static void always_right(void **state)
 {
     struct sp_package *package =
-        open_package(crafted_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
+        open_package(handmade_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
 
     (void)state;
     for (int draft_len = 1; draft_len <= 16; draft_len += 3) {
         struct sp_session *session = open_session(package, 0);
         size_t n_rounds = 5, n = 1 + n_rounds * (size_t)(draft_len + 1);
-        struct sp_result plain = generating_run(session, prompt, N_GIVEN, n, PLAIN, true);
-        struct sp_result r = generating_run(session, prompt, N_GIVEN, n, draft_len, true);
-        generating_same(&r, &plain);
+        struct sp_result plain = generate_run(session, prompt, N_GIVEN, n, PLAIN, true);
+        struct sp_result r = generate_run(session, prompt, N_GIVEN, n, draft_len, true);
+        generate_assert_same(&r, &plain);
         for (size_t i = 0; i < n; i++)
             assert_int_equal(r.ids[i], prompt[N_GIVEN - 1]);
         assert_int_equal(r.n_rounds, n_rounds);
@@ -355,7 +356,7 @@ static void eagle3_says_what_it_can(void **state)
     for (uint32_t last = 40; last <= 41; last++) {
         uint32_t ids[] = {12, 99, last};
         struct sp_session *session = open_session(package, 0);
-        struct sp_result r = generating_run(session, ids, 3, 25, 7, true);
+        struct sp_result r = generate_run(session, ids, 3, 25, 7, true);
         for (size_t i = 0; i < r.n_ids; i++)
             assert_int_equal(r.ids[i], last);
         assert_int_equal(r.n_rounds, last % 2 ? 24 : 3);
@@ -379,11 +380,11 @@ static void check_catching_up(const char *path)
 
     for (uint32_t i = 0; i < N_LONG; i++)
         ids[i] = (7 * i + 3) % 150;
-    r = generating_run(used, ids, N_LONG, N_TOKENS, 3, true);
+    r = generate_run(used, ids, N_LONG, N_TOKENS, 3, true);
     assert_int_equal(r.n_ids, N_TOKENS);
     memcpy(ids + N_LONG, r.ids, N_TOKENS * sizeof *ids);
     ids[n] = 5;
-    generating_same_proposal(used, fresh, ids, n, 4, own ? own : package->target->head.rows);
+    generate_assert_same_proposal(used, fresh, ids, n, 4, own ? own : package->target->head.rows);
     sp_result_release(&r);
     sp_session_close(used);
     sp_session_close(fresh);
@@ -404,7 +405,7 @@ static int look_at_tokens(void *context, size_t which, double verify_seconds, do
 
     assert_true(verify_seconds > 0 && draft_seconds > 0);
     for (size_t i = 0; i < n_rows; i++) {
-        assert_true(ids[i] < CRAFTED_TOKENS);
+        assert_true(ids[i] < HANDMADE_TOKENS);
         for (size_t j = 0; j < i; j++)
             assert_int_not_equal(ids[i], ids[j]);
     }
@@ -416,7 +417,7 @@ static int look_at_tokens(void *context, size_t which, double verify_seconds, do
 static void timed_tokens_differ(void **state)
 {
     static const size_t n_rows[] = {4, 16};
-    const char *path = crafted_file(&varied, SP_Q4, SP_Q4);
+    const char *path = handmade_file(&varied, SP_Q4, SP_Q4);
     struct sp_package *package = open_package(path, NULL, 1);
     struct sp_session *session = open_session(package, 0);
     struct timed timed = {.speculator = session->speculator};
@@ -435,7 +436,7 @@ static void timed_tokens_differ(void **state)
 static void pairs_catch_up(void **state)
 {
     (void)state;
-    check_catching_up(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
+    check_catching_up(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
     check_catching_up(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
 }
 
@@ -443,18 +444,18 @@ static void pairs_catch_up(void **state)
 static void head_is_rolled_back(void **state)
 {
     struct sp_package *package =
-        open_package(crafted_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1);
+        open_package(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1);
 
     (void)state;
     for (int draft_len = 0; draft_len <= 16; draft_len += 4) {
         struct sp_session *used = open_session(package, 5), *fresh = open_session(package, 0);
-        struct sp_result r = generating_run(used, prompt, N_GIVEN, N_TOKENS, draft_len, true);
+        struct sp_result r = generate_run(used, prompt, N_GIVEN, N_TOKENS, draft_len, true);
         uint32_t ids[N_GIVEN + N_TOKENS + 1];
         size_t n = N_GIVEN + N_TOKENS;
         memcpy(ids, prompt, sizeof prompt);
         memcpy(ids + N_GIVEN, r.ids, N_TOKENS * sizeof *ids);
         ids[n] = 5;
-        generating_same_proposal(used, fresh, ids, n, 4, package->target->config.n_vocab);
+        generate_assert_same_proposal(used, fresh, ids, n, 4, package->target->config.n_vocab);
         sp_result_release(&r);
         sp_session_close(used);
         sp_session_close(fresh);
@@ -498,7 +499,7 @@ static void head_becomes_draft(void **state)
     struct heard heard;
     struct sp_create_report plain, quantized;
     struct sp_err err;
-    const char *modelfile = crafted_modelfile(&varied, "");
+    const char *modelfile = handmade_modelfile(&varied, "");
 
     (void)state;
     assert_int_equal(create(modelfile, &heard, SP_DTYPE_NONE, &plain, &err), SP_OK);
@@ -514,7 +515,7 @@ static void head_becomes_draft(void **state)
 /* A packed file's parts can be taken apart and put together again, byte for byte. */
 static void head_from_packed_file(void **state)
 {
-    const char *packed = crafted_file(&varied, SP_Q8, SP_Q8);
+    const char *packed = handmade_file(&varied, SP_Q8, SP_Q8);
     const char *again = packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE);
     size_t n, m;
     char *a = scratch_read(packed, &n), *b = scratch_read(again, &m);
@@ -529,7 +530,7 @@ static void head_from_packed_file(void **state)
 /* The same of an EAGLE-3 draft; and t2d, which is not kept, must not contradict d2t. */
 static void eagle3_from_packed_file(void **state)
 {
-    struct crafted odd = varied;
+    struct handmade_options odd = varied;
     const char *packed = eagle3_file(&varied, SP_Q8, SP_Q8);
     const char *again = packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE);
     size_t n, m;
@@ -557,7 +558,7 @@ static void record_wins(void **state)
     (void)state;
     snprintf(draft, sizeof draft, "DRAFT %s\n", SHARED "/oracle/targets/qwen3");
     if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
-    assert_int_equal(create(crafted_modelfile(&varied, draft), &heard, SP_DTYPE_NONE, NULL, &err),
+    assert_int_equal(create(handmade_modelfile(&varied, draft), &heard, SP_DTYPE_NONE, NULL, &err),
                      SP_OK);
     assert_non_null(strstr(heard.warnings, "DRAFT is used, the built-in prediction head"));
     scratch_remove();
@@ -572,15 +573,15 @@ static void recurrent_draft(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         const char *path =
-            packed_file(crafted_modelfile(&varied, "DRAFT .\n"), SP_DTYPE_NONE, types[i]);
+            packed_file(handmade_modelfile(&varied, "DRAFT .\n"), SP_DTYPE_NONE, types[i]);
         struct sp_package *package = open_package(path, NULL, 2);
         struct sp_session *session = open_session(package, 0);
-        struct sp_result plain = generating_run(session, prompt, N_GIVEN, 61, PLAIN, true);
+        struct sp_result plain = generate_run(session, prompt, N_GIVEN, 61, PLAIN, true);
         assert_string_equal(sp_draft_kind_name(package->draft->config.draft.kind),
                             "autoregressive");
         for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 14; draft_len++) {
-            struct sp_result r = generating_run(session, prompt, N_GIVEN, 61, draft_len, true);
-            generating_same(&r, &plain);
+            struct sp_result r = generate_run(session, prompt, N_GIVEN, 61, draft_len, true);
+            generate_assert_same(&r, &plain);
             if (i == 0) assert_int_equal(r.accepted, r.drafted);
             sp_result_release(&r);
         }
@@ -594,21 +595,21 @@ static void recurrent_draft(void **state)
 /* As mlx stores it, a model computes the same. */
 static void converted(void **state)
 {
-    struct crafted how = varied;
-    const char *path = crafted_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE), *other;
+    struct handmade_options how = varied;
+    const char *path = handmade_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE), *other;
     struct sp_package *a = open_package(path, NULL, 1), *b;
     struct sp_session *x, *y;
     struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
 
     (void)state;
     how.converted = true;
-    other = crafted_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE);
+    other = handmade_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE);
     b = open_package(other, NULL, 1);
     assert_null(b->draft);
     x = open_session(a, 0);
     y = open_session(b, 0);
-    plain = generating_run(x, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
-    r = generating_run(y, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    plain = generate_run(x, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
+    r = generate_run(y, prompt, N_GIVEN, N_TOKENS, PLAIN, true);
     assert_int_equal(plain.n_ids, r.n_ids);
     assert_memory_equal(plain.ids, r.ids, r.n_ids * sizeof *r.ids);
     sp_result_release(&plain);
@@ -622,13 +623,13 @@ static void converted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rollback_crafted),
+        cmocka_unit_test(rollback_handmade),
         cmocka_unit_test(rollback_families),
         GOLDEN_CASE(rollback_oracle, "qwen3_5"),
         GOLDEN_CASE(rollback_oracle, "qwen3_5_moe"),
         GOLDEN_CASE(rollback_oracle, "qwen3_5_tied"),
         GOLDEN_CASE(rollback_oracle, "gemma3"),
-        cmocka_unit_test(lossless_crafted),
+        cmocka_unit_test(lossless_handmade),
         GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5"),
         GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_moe"),
         GOLDEN_CASE(lossless_oracle, "mtp_qwen3_5_wrapped"),
@@ -650,5 +651,5 @@ int main(void)
         cmocka_unit_test(converted),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

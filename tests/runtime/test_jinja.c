@@ -14,33 +14,34 @@
 
 static void renders_like_jinja2(void **state)
 {
-    const struct templating what = {.lines = TESTDATA "/templates/jinja.jsonl",
-                                    .variables = TESTDATA "/templates/variables.json",
-                                    .language = SP_TEMPLATE_JINJA};
+    const struct template_cases what = {.lines = TESTDATA "/templates/jinja.jsonl",
+                                        .variables = TESTDATA "/templates/variables.json",
+                                        .language = SP_TEMPLATE_JINJA};
 
     (void)state;
-    templating_check(&what, 300);
+    template_cases_check(&what, 300);
 }
 
 static void shared_features(void **state)
 {
-    const struct templating what = {.lines = SHARED "/chat_templates/jinja_features.jsonl",
-                                    .variables = SHARED "/chat_templates/jinja_features_ctx.json",
-                                    .language = SP_TEMPLATE_JINJA};
+    const struct template_cases what = {.lines = SHARED "/chat_templates/jinja_features.jsonl",
+                                        .variables =
+                                            SHARED "/chat_templates/jinja_features_ctx.json",
+                                        .language = SP_TEMPLATE_JINJA};
 
     (void)state;
-    templating_check(&what, 0);
+    template_cases_check(&what, 0);
 }
 
 static void shared_templates(void **state)
 {
-    const struct templating what = {.lines = SHARED "/chat_templates/jinja_golden.jsonl",
-                                    .folder = SHARED "/chat_templates",
-                                    .suffix = ".jinja",
-                                    .language = SP_TEMPLATE_JINJA};
+    const struct template_cases what = {.lines = SHARED "/chat_templates/jinja_golden.jsonl",
+                                        .folder = SHARED "/chat_templates",
+                                        .suffix = ".jinja",
+                                        .language = SP_TEMPLATE_JINJA};
 
     (void)state;
-    templating_check(&what, 0);
+    template_cases_check(&what, 0);
 }
 
 /* Compiles and renders without variables; the message of whatever fails. */

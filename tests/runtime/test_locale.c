@@ -24,7 +24,7 @@ static int begin(void **state)
                                   "grouping 3;3\nEND LC_NUMERIC\n";
     char command[2048];
 
-    if (creating_begin(state)) return 1;
+    if (create_setup(state)) return 1;
     scratch_write("numbers", numbers, strlen(numbers));
     snprintf(command, sizeof command, "cd '%s' && localedef -c -i numbers ./comma >log 2>&1",
              scratch_folder());
@@ -35,7 +35,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     setlocale(LC_NUMERIC, "C");
-    return creating_end(state);
+    return create_teardown(state);
 }
 
 static void set_comma(void)
@@ -80,17 +80,17 @@ static void numbers(void **state)
 
 static void templates(void **state)
 {
-    struct templating what = {.lines = TESTDATA "/templates/jinja.jsonl",
-                              .variables = TESTDATA "/templates/variables.json",
-                              .language = SP_TEMPLATE_JINJA};
+    struct template_cases what = {.lines = TESTDATA "/templates/jinja.jsonl",
+                                  .variables = TESTDATA "/templates/variables.json",
+                                  .language = SP_TEMPLATE_JINJA};
 
     (void)state;
     set_comma();
-    templating_check(&what, 300);
-    what = (struct templating){.lines = TESTDATA "/templates/go.jsonl",
-                               .variables = TESTDATA "/templates/variables.json",
-                               .language = SP_TEMPLATE_GO};
-    templating_check(&what, 100);
+    template_cases_check(&what, 300);
+    what = (struct template_cases){.lines = TESTDATA "/templates/go.jsonl",
+                                   .variables = TESTDATA "/templates/variables.json",
+                                   .language = SP_TEMPLATE_GO};
+    template_cases_check(&what, 100);
 }
 
 static bool accepts(const struct sp_grammar *g, const char *text)
@@ -125,15 +125,15 @@ static void schemas(void **state)
 static void packed_files(void **state)
 {
     static const char lines[] = "FROM @/target\nDRAFT @/ar\nPARAMETER temperature 0.75\n";
-    const char *modelfile = creating_modelfile(lines);
+    const char *modelfile = create_modelfile(lines);
 
     (void)state;
     setlocale(LC_NUMERIC, "C");
-    creating_create(modelfile, creating_at("point.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_pack(modelfile, create_path("point.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     set_comma();
-    creating_create(modelfile, creating_at("comma.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    creating_same_file(creating_at("point.bin"), creating_at("comma.bin"));
-    sp_pack_close(creating_open(creating_at("comma.bin")));
+    create_pack(modelfile, create_path("comma.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    create_assert_same_file(create_path("point.bin"), create_path("comma.bin"));
+    sp_pack_close(create_open(create_path("comma.bin")));
 }
 
 int main(void)

@@ -462,5 +462,5 @@ int main(void)
         GOLDEN_CASE(oracle_draft, "mtp_qwen3_5_wrapped"),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

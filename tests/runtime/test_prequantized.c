@@ -74,8 +74,9 @@ static void same_numbers(void **state)
         for (size_t k = 0; k < own.specs.n_specs; k++) {
             const struct sp_tensor_spec *spec = &own.specs.specs[k];
             enum sp_dtype type;
-            float *a = stored_floats(&floats, sp_specs_find(&floats.specs, spec->name), &type);
-            float *b = stored_floats(&own, spec, &type);
+            float *a =
+                stored_tensor_floats(&floats, sp_specs_find(&floats.specs, spec->name), &type);
+            float *b = stored_tensor_floats(&own, spec, &type);
             for (size_t e = 0; e < sp_spec_elements(spec); e++) {
                 if (a[e] == b[e]) continue;
                 fail_msg("%s: %s: element %zu is %.9g, not %.9g", kept[i].name, spec->name, e,
@@ -93,5 +94,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_numbers)};
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

@@ -40,7 +40,7 @@ struct prompts {
     uint32_t first[N_FIRST], next[N_NEXT], last[N_LAST];
 };
 
-static struct prompts prompts_for(const struct generating *g)
+static struct prompts prompts_for(const struct generate_fixture *g)
 {
     size_t n_vocab = g->package->target->config.n_vocab;
     struct prompts p;
@@ -69,27 +69,28 @@ static void load(struct sp_session *session, const char *path)
 }
 
 /* Both propose the same behind a prompt, to the bit. */
-static void check_proposal(struct generating *writer, struct generating *reader,
+static void check_proposal(struct generate_fixture *writer, struct generate_fixture *reader,
                            const uint32_t *ids, size_t n)
 {
     const struct sp_model *draft = writer->package->draft, *target = writer->package->target;
 
     if (draft == NULL || draft->config.draft.kind == SP_DRAFT_NONE) return;
-    generating_same_proposal(writer->session, reader->session, ids, n, 3,
-                             draft->head.rows ? draft->head.rows : target->head.rows);
+    generate_assert_same_proposal(writer->session, reader->session, ids, n, 3,
+                                  draft->head.rows ? draft->head.rows : target->head.rows);
 }
 
 /* Both answer the prompt, and leave the same behind. */
-static void check_answers(struct generating *writer, struct generating *reader, const char *path,
-                          const uint32_t *ids, size_t n, size_t least_reused, uint32_t *answer)
+static void check_answers(struct generate_fixture *writer, struct generate_fixture *reader,
+                          const char *path, const uint32_t *ids, size_t n, size_t least_reused,
+                          uint32_t *answer)
 {
-    struct generating fresh = generating_open(path, NULL, 1, &usual);
-    struct sp_result want = generating_run(fresh.session, ids, n, N_TOKENS, PLAIN, true);
-    struct sp_result a = generating_run(writer->session, ids, n, N_TOKENS, DEPTH, true);
-    struct sp_result b = generating_run(reader->session, ids, n, N_TOKENS, DEPTH, true);
+    struct generate_fixture fresh = generate_open(path, NULL, 1, &usual);
+    struct sp_result want = generate_run(fresh.session, ids, n, N_TOKENS, PLAIN, true);
+    struct sp_result a = generate_run(writer->session, ids, n, N_TOKENS, DEPTH, true);
+    struct sp_result b = generate_run(reader->session, ids, n, N_TOKENS, DEPTH, true);
 
-    generating_same(&a, &want);
-    generating_same(&b, &want);
+    generate_assert_same(&a, &want);
+    generate_assert_same(&b, &want);
     assert_int_equal(b.n_reused, a.n_reused);
     assert_in_range(b.n_reused, least_reused, n);
     assert_int_equal(b.n_rounds, a.n_rounds);
@@ -98,15 +99,15 @@ static void check_answers(struct generating *writer, struct generating *reader, 
     sp_result_release(&want);
     sp_result_release(&a);
     sp_result_release(&b);
-    generating_close(&fresh);
+    generate_close(&fresh);
 }
 
 /* A session that loads what this one saves. */
-static struct generating reader_of(struct generating *writer, const char *path,
-                                   const struct sp_session_options *options)
+static struct generate_fixture reader_of(struct generate_fixture *writer, const char *path,
+                                         const struct sp_session_options *options)
 {
     const char *cache = packed_path("cache");
-    struct generating reader = generating_open(path, "scalar", 1, options);
+    struct generate_fixture reader = generate_open(path, "scalar", 1, options);
 
     save(writer->session, cache);
     load(reader.session, cache);
@@ -116,22 +117,22 @@ static struct generating reader_of(struct generating *writer, const char *path,
 /* Saved behind a prompt, and once more behind a drafted answer. */
 static void check(const char *path)
 {
-    struct generating writer = generating_open(path, NULL, 1, &usual), reader;
+    struct generate_fixture writer = generate_open(path, NULL, 1, &usual), reader;
     struct prompts p = prompts_for(&writer);
-    struct sp_result r = generating_run(writer.session, p.first, N_FIRST, 1, DEPTH, true);
+    struct sp_result r = generate_run(writer.session, p.first, N_FIRST, 1, DEPTH, true);
     uint32_t answer[N_TOKENS];
 
     reader = reader_of(&writer, path, &usual);
     check_answers(&writer, &reader, path, p.next, N_NEXT, N_FIRST - 16, p.last + N_NEXT);
-    generating_close(&reader);
+    generate_close(&reader);
     reader = reader_of(&writer, path, &usual);
     check_answers(&writer, &reader, path, p.last, N_LAST, N_NEXT + N_TOKENS - 2, answer);
     check_proposal(&writer, &reader, p.last, N_LAST - 1);
     assert_int_equal(sp_decoder_digest(reader.session->speculator->decoder, N_LAST - 1),
                      sp_decoder_digest(writer.session->speculator->decoder, N_LAST - 1));
-    generating_close(&reader);
+    generate_close(&reader);
     sp_result_release(&r);
-    generating_close(&writer);
+    generate_close(&writer);
 }
 
 /* Where guesses are right: both make and accept the same ones, from the first round on. */
@@ -139,23 +140,23 @@ static void check_guesses(const char *path, const struct sp_session_options *opt
 {
     enum { N_PROMPT = 4, N_ANSWER = 60, N_BOTH = N_PROMPT + N_ANSWER };
     uint32_t ids[N_BOTH] = {82, 80, 58, 121};
-    struct generating writer = generating_open(path, NULL, 1, options), reader;
-    struct sp_result r = generating_run(writer.session, ids, N_PROMPT, N_ANSWER, DEPTH, true),
+    struct generate_fixture writer = generate_open(path, NULL, 1, options), reader;
+    struct sp_result r = generate_run(writer.session, ids, N_PROMPT, N_ANSWER, DEPTH, true),
                      a = SP_RESULT_INIT, b = SP_RESULT_INIT;
 
     memcpy(ids + N_PROMPT, r.ids, N_ANSWER * sizeof *ids);
     reader = reader_of(&writer, path, options);
-    a = generating_run(writer.session, ids, N_BOTH, N_TOKENS, DEPTH, true);
-    b = generating_run(reader.session, ids, N_BOTH, N_TOKENS, DEPTH, true);
-    generating_same(&a, &b);
+    a = generate_run(writer.session, ids, N_BOTH, N_TOKENS, DEPTH, true);
+    b = generate_run(reader.session, ids, N_BOTH, N_TOKENS, DEPTH, true);
+    generate_assert_same(&a, &b);
     assert_int_equal(b.n_rounds, a.n_rounds);
     assert_memory_equal(b.rounds, a.rounds, a.n_rounds * sizeof *a.rounds);
     assert_true(a.rounds[0].accepted > 0);
     sp_result_release(&r);
     sp_result_release(&a);
     sp_result_release(&b);
-    generating_close(&writer);
-    generating_close(&reader);
+    generate_close(&writer);
+    generate_close(&reader);
 }
 
 static void families(void **state)
@@ -200,14 +201,14 @@ static void speculators(void **state)
 /* The head that is built into a recurrent model, an EAGLE-3 draft for it, and lookups. */
 static void heads(void **state)
 {
-    static const struct crafted how = {.mixing = 0.01f, .copies = true};
+    static const struct handmade_options how = {.mixing = 0.01f, .copies = true};
     static const struct sp_session_options by_lookup = {
         .size = sizeof by_lookup, .n_context = N_CONTEXT, .draft_by = SP_DRAFT_BY_NGRAM};
     char folder[512];
     const char *path;
 
     (void)state;
-    crafted_qwen3_5(scratch_folder(), &how);
+    handmade_qwen3_5(scratch_folder(), &how);
     path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
     check(path);
     check_guesses(path, &(struct sp_session_options){.size = sizeof(struct sp_session_options),
@@ -215,7 +216,7 @@ static void heads(void **state)
     check_guesses(path, &by_lookup);
     snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
     assert_int_equal(mkdir(folder, 0777), 0);
-    crafted_eagle3(folder, &how);
+    handmade_eagle3(folder, &how);
     check(packed_file(scratch_write("Modelfile", "FROM .\nDRAFT ./draft\n", 21), SP_Q8, SP_Q8));
     scratch_remove();
 }
@@ -235,13 +236,13 @@ static void assistants(void **state)
 static const char *written(const char *path, const struct sp_session_options *options)
 {
     const char *cache = packed_path("cache");
-    struct generating g = generating_open(path, NULL, 1, options);
+    struct generate_fixture g = generate_open(path, NULL, 1, options);
     struct prompts p = prompts_for(&g);
-    struct sp_result r = generating_run(g.session, p.first, N_FIRST, 1, PLAIN, true);
+    struct sp_result r = generate_run(g.session, p.first, N_FIRST, 1, PLAIN, true);
 
     save(g.session, cache);
     sp_result_release(&r);
-    generating_close(&g);
+    generate_close(&g);
     return cache;
 }
 
@@ -249,7 +250,7 @@ static const char *written(const char *path, const struct sp_session_options *op
 static void check_refused(const char *path, const struct sp_session_options *options,
                           const char *cache, enum sp_status status, const char *why)
 {
-    struct generating g = generating_open(path, NULL, 1, options);
+    struct generate_fixture g = generate_open(path, NULL, 1, options);
     struct prompts p = prompts_for(&g);
     struct sp_err err = {0};
     struct sp_result r = SP_RESULT_INIT;
@@ -257,10 +258,10 @@ static void check_refused(const char *path, const struct sp_session_options *opt
     assert_int_equal(sp_session_load(g.session, cache, &err), status);
     if (strstr(err.text, why) == NULL) fail_msg("%s: expected %s", err.text, why);
     assert_non_null(strstr(err.text, cache));
-    r = generating_run(g.session, p.next, N_NEXT > 64 ? 64 : N_NEXT, 4, DEPTH, true);
+    r = generate_run(g.session, p.next, N_NEXT > 64 ? 64 : N_NEXT, 4, DEPTH, true);
     assert_int_equal(r.n_reused, 0);
     sp_result_release(&r);
-    generating_close(&g);
+    generate_close(&g);
 }
 
 static void what_does_not_fit(void **state)
@@ -294,29 +295,29 @@ static void plain_sessions_read_all(void **state)
     const char *cache = written(path, &usual);
     const struct sp_session_options plain = {
         .size = sizeof plain, .n_context = N_CONTEXT, .no_draft = true};
-    struct generating g = generating_open(path, NULL, 1, &plain);
+    struct generate_fixture g = generate_open(path, NULL, 1, &plain);
     struct prompts p = prompts_for(&g);
     struct sp_result r = SP_RESULT_INIT;
 
     (void)state;
     load(g.session, cache);
-    r = generating_run(g.session, p.next, N_NEXT, 4, PLAIN, true);
+    r = generate_run(g.session, p.next, N_NEXT, 4, PLAIN, true);
     assert_int_equal(r.n_reused, N_COMMON);
     sp_result_release(&r);
-    generating_close(&g);
+    generate_close(&g);
 }
 
 /* Only caches are replaced. */
 static void other_files_are_kept(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct generating g = generating_open(path, NULL, 1, &usual);
+    struct generate_fixture g = generate_open(path, NULL, 1, &usual);
     struct sp_err err = {0};
 
     (void)state;
     assert_int_equal(sp_session_save(g.session, path, &err), SP_E_USAGE);
     assert_non_null(strstr(err.text, "is not a prompt cache"));
-    generating_close(&g);
+    generate_close(&g);
 }
 
 /* ---- damage -----------------------------------------------------------------------------------
@@ -366,7 +367,7 @@ enum { HEAD = 16 };
 /* With a digest that is right, whatever the file holds is refused or leads to some text. */
 static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_t size)
 {
-    struct generating g = generating_open(path, NULL, 1, &usual);
+    struct generate_fixture g = generate_open(path, NULL, 1, &usual);
     struct prompts p = prompts_for(&g);
     struct sp_request request = {.size = sizeof request,
                                  .prompt = p.next,
@@ -382,7 +383,7 @@ static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_
         assert_true(st == SP_OK || st == SP_E_INPUT);
         sp_result_release(&result);
     }
-    generating_close(&g);
+    generate_close(&g);
 }
 
 /* Every number that may be a size is another one, and noise is written anywhere. */
@@ -445,11 +446,11 @@ static int save_prompt(void *context, size_t n_reused)
 static void saved_in_the_callback(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct generating writer = generating_open(path, NULL, 2, &usual);
-    struct generating reader = generating_open(path, NULL, 1, &usual);
+    struct generate_fixture writer = generate_open(path, NULL, 2, &usual);
+    struct generate_fixture reader = generate_open(path, NULL, 1, &usual);
     struct saving saving = {.session = writer.session, .cache = packed_path("called")};
     struct prompts p = prompts_for(&writer);
-    struct sp_result want = generating_run(reader.session, p.first, N_FIRST, N_TOKENS, PLAIN, true);
+    struct sp_result want = generate_run(reader.session, p.first, N_FIRST, N_TOKENS, PLAIN, true);
     struct sp_request request = {.size = sizeof request,
                                  .prompt = p.first,
                                  .n_prompt = N_FIRST,
@@ -462,18 +463,18 @@ static void saved_in_the_callback(void **state)
     struct sp_result r = SP_RESULT_INIT;
 
     (void)state;
-    generating_close(&reader);
+    generate_close(&reader);
     assert_int_equal(sp_session_generate(writer.session, &request, &r, NULL), SP_OK);
     assert_int_equal(saving.n_calls, 1);
     assert_int_equal(saving.n_reused, 0);
-    generating_same(&r, &want);
+    generate_assert_same(&r, &want);
     sp_result_release(&r);
 
-    reader = generating_open(path, "scalar", 1, &usual);
+    reader = generate_open(path, "scalar", 1, &usual);
     load(reader.session, saving.cache);
     assert_int_equal(sp_session_n_cached(reader.session), N_FIRST);
-    r = generating_run(reader.session, p.first, N_FIRST, N_TOKENS, DEPTH, true);
-    generating_same(&r, &want);
+    r = generate_run(reader.session, p.first, N_FIRST, N_TOKENS, DEPTH, true);
+    generate_assert_same(&r, &want);
     assert_in_range(r.n_reused, N_FIRST - 2, N_FIRST - 1);
     sp_result_release(&r);
     sp_result_release(&want);
@@ -487,8 +488,8 @@ static void saved_in_the_callback(void **state)
     assert_in_range(saving.n_reused, N_COMMON - 2, N_COMMON);
     load(reader.session, saving.cache);
     assert_int_equal(sp_session_n_cached(reader.session), N_NEXT);
-    generating_close(&reader);
-    generating_close(&writer);
+    generate_close(&reader);
+    generate_close(&writer);
 }
 
 int main(void)
@@ -507,5 +508,5 @@ int main(void)
         cmocka_unit_test(any_bytes),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

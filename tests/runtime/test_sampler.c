@@ -535,7 +535,7 @@ static void drafted_distributions(void **state)
 }
 
 /* Coupled: the very sequence of plain sampling with that seed. */
-static void coupled_is_plain(void **state)
+static void coupled_equals_plain(void **state)
 {
     struct sp_sampling s = defaults();
     size_t other = 0;
@@ -572,7 +572,7 @@ int main(void)
         cmocka_unit_test(slots_are_isolated),
         cmocka_unit_test(alike_slots_share),
         cmocka_unit_test(drafted_distributions),
-        cmocka_unit_test(coupled_is_plain),
+        cmocka_unit_test(coupled_equals_plain),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,7 @@ static void assert_depth(const struct sp_result *r, size_t draft_len)
 /* Races are looked for among two threads only. */
 static bool is_turn(unsigned threads, size_t place)
 {
-    return RACES_ONLY || threads == generating_threads(place);
+    return RACES_ONLY || threads == generate_threads(place);
 }
 
 /* Scalar kernels are the reference already, and slow: one depth for each number of threads. */
@@ -88,35 +88,34 @@ static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int dra
 }
 
 /* All depths, threads and kernels of one file against its plain scalar run. place: of the file
- * among the others, for generating_threads. */
+ * among the others, for generate_threads. */
 static void check_file(const char *path, size_t place)
 {
     enum { max_tokens = 40 };
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generating o = generating_open(path, reference_kernels, 1, &options);
-    struct sp_result plain = generating_run(o.session, story, 4, max_tokens, PLAIN, true);
-    struct sp_result asked = generating_run(o.session, question, 17, max_tokens, PLAIN, false);
+    struct generate_fixture o = generate_open(path, reference_kernels, 1, &options);
+    struct sp_result plain = generate_run(o.session, story, 4, max_tokens, PLAIN, true);
+    struct sp_result asked = generate_run(o.session, question, 17, max_tokens, PLAIN, false);
 
     assert_int_equal(plain.n_ids, max_tokens);
     assert_int_equal(plain.n_rounds, max_tokens - 1);
-    generating_close(&o);
+    generate_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
-            o = generating_open(path, (*k)->name, threads, &options);
+            o = generate_open(path, (*k)->name, threads, &options);
             for (int draft_len = PLAIN; draft_len <= 15; draft_len++) {
                 if (!is_tried(*k, threads, draft_len, place)) continue;
-                struct sp_result r =
-                    generating_run(o.session, story, 4, max_tokens, draft_len, true);
-                generating_same(&r, &plain);
+                struct sp_result r = generate_run(o.session, story, 4, max_tokens, draft_len, true);
+                generate_assert_same(&r, &plain);
                 assert_counts(&r);
                 if (draft_len > 0) assert_depth(&r, (size_t)draft_len);
                 sp_result_release(&r);
-                r = generating_run(o.session, question, 17, max_tokens, draft_len, false);
-                generating_same(&r, &asked);
+                r = generate_run(o.session, question, 17, max_tokens, draft_len, false);
+                generate_assert_same(&r, &asked);
                 sp_result_release(&r);
             }
-            generating_close(&o);
+            generate_close(&o);
         }
         place++;
     }
@@ -160,19 +159,19 @@ static void self_draft(void **state)
     const char *path = packed_file(
         packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/target"), SP_Q8, SP_Q8);
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generating o = generating_open(path, NULL, 1, &options);
-    struct sp_result plain = generating_run(o.session, story, 4, 61, PLAIN, true);
-    struct sp_result r = generating_run(o.session, story, 4, 61, 5, true);
+    struct generate_fixture o = generate_open(path, NULL, 1, &options);
+    struct sp_result plain = generate_run(o.session, story, 4, 61, PLAIN, true);
+    struct sp_result r = generate_run(o.session, story, 4, 61, 5, true);
 
     (void)state;
-    generating_same(&r, &plain);
+    generate_assert_same(&r, &plain);
     assert_int_equal(r.n_rounds, 10);
     assert_int_equal(r.accepted, r.drafted);
     assert_int_equal(r.all_accepted, 10);
     assert_int_equal(r.mismatches, 0);
     sp_result_release(&plain);
     sp_result_release(&r);
-    generating_close(&o);
+    generate_close(&o);
 }
 
 /* Guesses of a lookup, alone and beside the file's draft: a text that repeats itself is looked up
@@ -180,23 +179,23 @@ static void self_draft(void **state)
 static void check_lookup(const char *path, enum sp_draft_by by, const char *name, size_t place)
 {
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
-    struct generating o = generating_open(path, reference_kernels, 1, &options);
+    struct generate_fixture o = generate_open(path, reference_kernels, 1, &options);
     uint32_t prompt[60];
     struct sp_result plain = SP_RESULT_INIT;
     size_t most;
 
     for (size_t i = 0; i < 60; i++)
         prompt[i] = question[i % 17];
-    plain = generating_run(o.session, prompt, 60, 50, PLAIN, true);
+    plain = generate_run(o.session, prompt, 60, 50, PLAIN, true);
     assert_string_equal(sp_package_draft_name(o.package, by, &most), name);
     assert_int_equal(most, 15);
-    generating_close(&o);
+    generate_close(&o);
     options =
         (struct sp_session_options){.size = sizeof(struct sp_session_options), .draft_by = by};
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
-            o = generating_open(path, (*k)->name, threads, &options);
+            o = generate_open(path, (*k)->name, threads, &options);
             for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 15;
                  draft_len += 8) { /* auto, 7, 15 */
                 bool scalar = *k == &sp_kernels_ref;
@@ -205,8 +204,8 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
                     !is_turn(threads, place + (size_t)(draft_len - SP_DRAFT_LENGTH_AUTO) / 8)) {
                     continue;
                 }
-                struct sp_result r = generating_run(o.session, prompt, 60, 50, draft_len, true);
-                generating_same(&r, &plain);
+                struct sp_result r = generate_run(o.session, prompt, 60, 50, draft_len, true);
+                generate_assert_same(&r, &plain);
                 assert_counts(&r);
                 if (draft_len > 0) {
                     assert_true(r.ngram_accepted > 0 && r.ngram_accepted <= r.ngram_drafted);
@@ -218,7 +217,7 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
                 }
                 sp_result_release(&r);
             }
-            generating_close(&o);
+            generate_close(&o);
         }
         place++;
     }
@@ -244,20 +243,20 @@ static void draft_by(void **state)
                                     SP_DTYPE_NONE),
                *pair = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8);
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generating o = generating_open(plain, NULL, 1, &options);
+    struct generate_fixture o = generate_open(plain, NULL, 1, &options);
     size_t most;
 
     (void)state;
     assert_null(sp_package_draft_name(o.package, SP_DRAFT_BY_MODEL, &most));
     assert_int_equal(most, 0);
     assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_BOTH, &most), "lookup");
-    generating_close(&o);
-    o = generating_open(pair, NULL, 1, &options);
+    generate_close(&o);
+    o = generate_open(pair, NULL, 1, &options);
     assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_DEFAULT, &most),
                         "autoregressive");
     assert_string_equal(sp_package_draft_name(o.package, SP_DRAFT_BY_NGRAM, &most), "lookup");
     assert_int_equal(most, 15);
-    generating_close(&o);
+    generate_close(&o);
 }
 
 /* Budget, context and prompt edges: every length equals the plain run's. */
@@ -265,28 +264,28 @@ static void edges(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .n_context = 40};
-    struct generating o = generating_open(path, NULL, 2, &options);
+    struct generate_fixture o = generate_open(path, NULL, 2, &options);
 
     (void)state;
     for (size_t budget = 1; budget <= 20; budget++) {
-        struct sp_result plain = generating_run(o.session, story, 4, budget, PLAIN, true);
-        struct sp_result r = generating_run(o.session, story, 4, budget, 15, true);
+        struct sp_result plain = generate_run(o.session, story, 4, budget, PLAIN, true);
+        struct sp_result r = generate_run(o.session, story, 4, budget, 15, true);
         assert_int_equal(plain.n_ids, budget);
         assert_int_equal(plain.stop, SP_STOP_LENGTH);
-        generating_same(&r, &plain);
+        generate_assert_same(&r, &plain);
         sp_result_release(&plain);
         sp_result_release(&r);
     }
     for (size_t n = 1; n <= 4; n++) {
-        struct sp_result plain = generating_run(o.session, story, n, 0, PLAIN, true);
-        struct sp_result r = generating_run(o.session, story, n, 0, 15, true);
+        struct sp_result plain = generate_run(o.session, story, n, 0, PLAIN, true);
+        struct sp_result r = generate_run(o.session, story, n, 0, 15, true);
         assert_int_equal(plain.stop, SP_STOP_CONTEXT);
         assert_int_equal(plain.n_ids, 40 - n + 1);
-        generating_same(&r, &plain);
+        generate_assert_same(&r, &plain);
         sp_result_release(&plain);
         sp_result_release(&r);
     }
-    generating_close(&o);
+    generate_close(&o);
 }
 
 /* The answer does not depend on how the prompt was cut into passes, nor on what a session did
@@ -296,30 +295,30 @@ static void chunks_and_reuse(void **state)
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     uint32_t prompt[200];
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generating o;
+    struct generate_fixture o;
     struct sp_result want = SP_RESULT_INIT;
 
     (void)state;
     for (size_t i = 0; i < 200; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
-    o = generating_open(path, NULL, 1, &options);
-    want = generating_run(o.session, prompt, 200, 30, PLAIN, true);
-    generating_close(&o);
+    o = generate_open(path, NULL, 1, &options);
+    want = generate_run(o.session, prompt, 200, 30, PLAIN, true);
+    generate_close(&o);
     for (size_t rows = 1; rows <= 256; rows = rows * 3 + 1) {
         struct sp_result r = SP_RESULT_INIT;
         options.rows_per_pass = rows;
-        o = generating_open(path, NULL, 2, &options);
+        o = generate_open(path, NULL, 2, &options);
         for (size_t first = 0; first < 200; first += 67) {
-            r = generating_run(o.session, prompt + first, 200 - first, 20, 7, true);
+            r = generate_run(o.session, prompt + first, 200 - first, 20, 7, true);
             sp_result_release(&r);
         }
-        r = generating_run(o.session, prompt, 150, 20, 7, true);
+        r = generate_run(o.session, prompt, 150, 20, 7, true);
         sp_result_release(&r);
-        r = generating_run(o.session, prompt, 200, 30, 7, true);
-        generating_same(&r, &want);
+        r = generate_run(o.session, prompt, 200, 30, 7, true);
+        generate_assert_same(&r, &want);
         assert_true(r.n_reused >= 150);
         sp_result_release(&r);
-        generating_close(&o);
+        generate_close(&o);
     }
     sp_result_release(&want);
 }
@@ -338,8 +337,8 @@ static int keep_done(void *context, size_t done, size_t total)
 static size_t count_passes(size_t rows_per_pass)
 {
     struct sp_session_options options = {.size = sizeof options, .rows_per_pass = rows_per_pass};
-    struct generating o =
-        generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
+    struct generate_fixture o =
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
     size_t passes = 0;
     uint32_t prompt[11];
     struct sp_request request = {.size = sizeof request,
@@ -354,7 +353,7 @@ static size_t count_passes(size_t rows_per_pass)
         prompt[i] = story[i % 4];
     assert_int_equal(sp_session_generate(o.session, &request, &result, NULL), SP_OK);
     sp_result_release(&result);
-    generating_close(&o);
+    generate_close(&o);
     return passes;
 }
 
@@ -385,8 +384,8 @@ static void bad_requests(void **state)
         {{.simulation = &none}, "simulated acceptance nan: expected 0..1"},
     };
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generating o =
-        generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
+    struct generate_fixture o =
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8), NULL, 1, &options);
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -400,7 +399,7 @@ static void bad_requests(void **state)
         assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_E_USAGE);
         assert_string_equal(err.text, cases[i].error);
     }
-    generating_close(&o);
+    generate_close(&o);
 }
 
 /* Caches of other types than f16, for a prompt of more than a span: plain decoding on one thread
@@ -409,30 +408,30 @@ static void check_cache(enum sp_cache_type cache, size_t place)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .cache = cache};
-    struct generating o = generating_open(path, reference_kernels, 1, &options);
+    struct generate_fixture o = generate_open(path, reference_kernels, 1, &options);
     uint32_t prompt[270];
     struct sp_result want = SP_RESULT_INIT;
 
     for (size_t i = 0; i < 270; i++)
         prompt[i] = story[i % 4] + (uint32_t)(i / 4 % 7);
-    want = generating_run(o.session, prompt, 270, 30, PLAIN, true);
-    generating_close(&o);
+    want = generate_run(o.session, prompt, 270, 30, PLAIN, true);
+    generate_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned threads = LEAST_THREADS; threads <= 2; threads++) {
             options.rows_per_pass = threads == 1 ? 0 : 37;
-            o = generating_open(path, (*k)->name, threads, &options);
+            o = generate_open(path, (*k)->name, threads, &options);
             int step = *k == &sp_kernels_ref ? 9 : 6;
             for (int draft_len = PLAIN + RACES_ONLY * step; draft_len <= 15; draft_len += step) {
                 if (!is_turn(threads, place + (size_t)((draft_len - PLAIN) / step))) continue;
-                struct sp_result r = generating_run(o.session, prompt, 270, 30, draft_len, true);
-                generating_same(&r, &want);
+                struct sp_result r = generate_run(o.session, prompt, 270, 30, draft_len, true);
+                generate_assert_same(&r, &want);
                 sp_result_release(&r);
                 /* so that none is reused */
-                r = generating_run(o.session, prompt, 11, 9, draft_len, true);
+                r = generate_run(o.session, prompt, 11, 9, draft_len, true);
                 sp_result_release(&r);
             }
-            generating_close(&o);
+            generate_close(&o);
         }
         place++;
     }
@@ -459,7 +458,7 @@ static void golden_rounds(void **state)
     struct sp_json *root = golden_json(TESTDATA "/tiny/golden_dflash.json");
     struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE);
-    struct generating o = generating_open(path, NULL, 2, &options);
+    struct generate_fixture o = generate_open(path, NULL, 2, &options);
     size_t compared = 0;
 
     (void)state;
@@ -469,7 +468,7 @@ static void golden_rounds(void **state)
         size_t n, n_want, emitted = 1;
         uint32_t *ids = golden_ids(sp_json_get(c, "ids"), &n);
         uint32_t *want = golden_ids(sp_json_get(c, "output"), &n_want);
-        struct sp_result r = generating_run(o.session, ids, n, 128, 15, true);
+        struct sp_result r = generate_run(o.session, ids, n, 128, 15, true);
         for (size_t k = 0; k < r.n_rounds && k < sp_json_len(rounds) && emitted + 16 <= 128; k++) {
             const struct sp_json *round = sp_json_at(rounds, k);
             double gap = 0;
@@ -488,7 +487,7 @@ static void golden_rounds(void **state)
         sp_result_release(&r);
     }
     assert_true(compared > 100);
-    generating_close(&o);
+    generate_close(&o);
     sp_json_free(root);
 }
 
@@ -513,7 +512,7 @@ static void sampled(void **state)
     (void)state;
     for (sampling.seed = 1; sampling.seed <= 4; sampling.seed++) {
         struct sp_result plain = SP_RESULT_INIT, r = SP_RESULT_INIT;
-        struct generating o = generating_open(files[0], NULL, 1, &options);
+        struct generate_fixture o = generate_open(files[0], NULL, 1, &options);
         sampling.temperature = .5f + .25f * (float)sampling.seed;
         sampling.top_k = sampling.seed % 2 ? 40 : 0;
         sampling.top_p = sampling.seed % 3 ? .95f : 1;
@@ -521,18 +520,18 @@ static void sampled(void **state)
         request.plain = true;
         assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
         request.plain = false;
-        generating_close(&o);
+        generate_close(&o);
         for (size_t file = 0; file < 3; file++) {
             options.draft_by = file == 2 ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_DEFAULT;
-            o = generating_open(files[file % 2], NULL, 2, &options);
+            o = generate_open(files[file % 2], NULL, 2, &options);
             for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 15; draft_len += 4) {
                 request.draft_len = draft_len;
                 assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
-                generating_same(&r, &plain);
+                generate_assert_same(&r, &plain);
                 if (draft_len > 0) assert_true(r.accepted > 10);
                 sp_result_release(&r);
             }
-            generating_close(&o);
+            generate_close(&o);
         }
         options.draft_by = SP_DRAFT_BY_DEFAULT;
         sp_result_release(&plain);
@@ -603,8 +602,8 @@ static void special_tokens(void **state)
     const struct sp_logit_bias bias = {question[0], 9};
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_sampling sampling = SP_SAMPLING_INIT;
-    struct generating o =
-        generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
+    struct generate_fixture o =
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
     struct told told = {.special = bias.id};
     struct sp_request request = {.size = sizeof request,
                                  .prompt = story,
@@ -645,7 +644,7 @@ static void special_tokens(void **state)
     assert_memory_equal(told.text, r.text, r.text_size);
     sp_result_release(&r);
     check_cancelled(o.session, &request, &told);
-    generating_close(&o);
+    generate_close(&o);
 }
 
 int main(void)
@@ -670,5 +669,5 @@ int main(void)
         cmocka_unit_test(special_tokens),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

@@ -36,7 +36,7 @@ static void golden_rounds(void **state)
 {
     struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
     const char *name = *state, *path = file_of(name, SP_DTYPE_NONE, SP_DTYPE_NONE);
-    struct generating o = generating_open(path, NULL, 2, &options);
+    struct generate_fixture o = generate_open(path, NULL, 2, &options);
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_json *root;
     char golden[400];
@@ -54,7 +54,7 @@ static void golden_rounds(void **state)
         uint32_t *ids = golden_ids(sp_json_at(sp_json_get(root, "ids"), i), &n);
         uint32_t *want = golden_ids(sp_json_at(sp_json_get(root, "output"), i), &n_want);
         uint32_t *rounds = golden_ids(sp_json_at(sp_json_get(root, "rounds"), i), &n_rounds);
-        struct sp_result r = generating_run(o.session, ids, n, 100, 5, true);
+        struct sp_result r = generate_run(o.session, ids, n, 100, 5, true);
         assert_true(n_rounds >= 7 && r.n_rounds >= n_rounds && r.n_ids >= n_want);
         for (size_t k = 0; k < n_rounds; k++) {
             assert_int_equal(r.rounds[k].drafted, 5);
@@ -66,7 +66,7 @@ static void golden_rounds(void **state)
         free(want);
         free(rounds);
     }
-    generating_close(&o);
+    generate_close(&o);
     sp_json_free(root);
 }
 
@@ -99,32 +99,32 @@ static void check_file(const char *path)
     static const int depths[] = {PLAIN, 1, 3, 5, SP_DRAFT_LENGTH_AUTO};
     size_t place = 0;
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
-    struct generating o = generating_open(path, "scalar", 1, &options);
+    struct generate_fixture o = generate_open(path, "scalar", 1, &options);
     struct sp_result plain[3];
 
     for (uint64_t seed = 0; seed < 3; seed++) {
         plain[seed] = answer(o.session, seed, PLAIN);
         assert_int_equal(plain[seed].n_ids, N_TOKENS);
     }
-    generating_close(&o);
+    generate_close(&o);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         size_t accepted = 0, mismatches = 0;
         for (unsigned threads = 1; threads <= 2; threads++) {
             options.rows_per_pass = threads == 1 ? 4 : 0;
-            o = generating_open(path, (*k)->name, threads, &options);
+            o = generate_open(path, (*k)->name, threads, &options);
             for (size_t i = 0; i < 3 * sizeof depths / sizeof *depths; i++) {
                 struct sp_result r = SP_RESULT_INIT;
                 /* Scalar kernels are the reference already, and slow. */
                 if (*k == &sp_kernels_ref && depths[i / 3] != 5) continue;
-                if (generating_threads(place + i % 3 + i / 3) != threads) continue;
+                if (generate_threads(place + i % 3 + i / 3) != threads) continue;
                 r = answer(o.session, i % 3, depths[i / 3]);
-                generating_same(&r, &plain[i % 3]);
+                generate_assert_same(&r, &plain[i % 3]);
                 accepted += r.accepted;
                 mismatches += r.mismatches;
                 sp_result_release(&r);
             }
-            generating_close(&o);
+            generate_close(&o);
         }
         assert_true(*k == &sp_kernels_ref || (accepted > 50 && mismatches > 50));
         place++;
@@ -146,15 +146,16 @@ static void lossless_quantized(void **state)
 }
 
 /* Both sessions, one of them new, propose the same behind ids[0..n-1] and the anchor ids[n]. */
-static void check_proposal(struct generating *used, const uint32_t *ids, size_t n, size_t n_steps)
+static void check_proposal(struct generate_fixture *used, const uint32_t *ids, size_t n,
+                           size_t n_steps)
 {
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
     struct sp_session *fresh = NULL;
     struct sp_err err = {0};
 
     if (sp_session_open(&fresh, used->package, &options, &err)) fail_msg("%s", err.text);
-    generating_same_proposal(used->session, fresh, ids, n, n_steps,
-                             used->package->draft->head.rows);
+    generate_assert_same_proposal(used->session, fresh, ids, n, n_steps,
+                                  used->package->draft->head.rows);
     sp_session_close(fresh);
 }
 
@@ -168,11 +169,12 @@ static void rolled_back(void **state)
     size_t n_wrong = 0;
 
     for (int draft_len = 1; draft_len <= 5; draft_len++) {
-        struct generating used = generating_open(file_of(*state, SP_Q8, SP_Q8), NULL, 1, &options);
+        struct generate_fixture used =
+            generate_open(file_of(*state, SP_Q8, SP_Q8), NULL, 1, &options);
         uint32_t ids[N_PROMPT + N_TOKENS + 1] = {0};
         struct sp_result r = SP_RESULT_INIT;
         memcpy(ids, prompt, sizeof prompt);
-        r = generating_run(used.session, ids, N_PROMPT, N_TOKENS, draft_len, true);
+        r = generate_run(used.session, ids, N_PROMPT, N_TOKENS, draft_len, true);
         n_wrong += r.mismatches;
         memcpy(ids + N_PROMPT, r.ids, N_TOKENS * sizeof *ids);
         for (size_t i = 0; i < sizeof back / sizeof *back; i++) {
@@ -183,7 +185,7 @@ static void rolled_back(void **state)
             check_proposal(&used, ids, n, 1 + i % 5);
         }
         sp_result_release(&r);
-        generating_close(&used);
+        generate_close(&used);
     }
     assert_true(n_wrong > 20);
 }
@@ -217,11 +219,11 @@ static void pairing(void **state)
     sp_pack_close(pack);
     again = packed_file(packed_modelfile(path, path), SP_DTYPE_NONE, SP_DTYPE_NONE);
     for (int i = 0; i < 2; i++) {
-        struct generating o = generating_open(i ? again : path, NULL, 1, &options);
+        struct generate_fixture o = generate_open(i ? again : path, NULL, 1, &options);
         r[i] = answer(o.session, 0, 5);
-        generating_close(&o);
+        generate_close(&o);
     }
-    generating_same(&r[1], &r[0]);
+    generate_assert_same(&r[1], &r[0]);
     assert_true(r[1].accepted > 5);
     assert_int_equal(r[1].accepted, r[0].accepted);
     sp_result_release(&r[0]);
@@ -332,5 +334,5 @@ int main(void)
         cmocka_unit_test(shared_embedding),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

@@ -64,19 +64,19 @@ static void bad_sizes(void **state)
     }
 }
 
-static struct generating open_tiny(void)
+static struct generate_fixture open_tiny(void)
 {
     struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
 
-    return generating_open(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE),
-                           NULL, 1, &options);
+    return generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE),
+                         NULL, 1, &options);
 }
 
 /* Every function that can fail refuses each struct that it takes, at a size of 0 and a larger one.
  */
 static void refusals(void **state)
 {
-    struct generating o = open_tiny();
+    struct generate_fixture o = open_tiny();
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -121,7 +121,7 @@ static void refusals(void **state)
         REFUSED(tried, sp_session_eval_draft(o.session, &trying, &tried, NULL));
         assert_int_equal(result.n_ids, 0);
     }
-    generating_close(&o);
+    generate_close(&o);
 }
 
 /* A request that ends before its sampling options is greedy; a result that ends after its ids has
@@ -129,7 +129,7 @@ static void refusals(void **state)
 static void smaller(void **state)
 {
     const size_t n = offsetof(struct sp_result, text);
-    struct generating o = open_tiny();
+    struct generate_fixture o = open_tiny();
     struct sp_sampling hot = SP_SAMPLING_INIT;
     struct sp_request request = {.size = offsetof(struct sp_request, sampling),
                                  .prompt = story,
@@ -138,7 +138,7 @@ static void smaller(void **state)
                                  .draft_len = SP_DRAFT_LENGTH_AUTO,
                                  .sampling = &hot,
                                  .n_top = 5};
-    struct sp_result want = generating_run(o.session, story, 4, 12, PLAIN, false), got;
+    struct sp_result want = generate_run(o.session, story, 4, 12, PLAIN, false), got;
     struct sp_package_info info;
     struct sp_draft_eval_request trying = {
         .size = sizeof trying, .ids = story, .n = 4, .n_places = 1, .n_predict = 8, .draft_len = 3};
@@ -170,7 +170,7 @@ static void smaller(void **state)
     assert_true(tried.draft_len == 3 && tried.drafted > 0);
     assert_true(tried.n_draft_positions > SIZE_MAX / 4);
     sp_draft_eval_release(&tried);
-    generating_close(&o);
+    generate_close(&o);
 }
 
 int main(void)
@@ -182,5 +182,5 @@ int main(void)
         cmocka_unit_test(smaller),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

@@ -111,7 +111,7 @@ static void chats_in_jinja(void **state)
 }
 
 /* A thought is a member of its own, by both names; a level goes beside it. */
-static void thoughts(void **state)
+static void reasoning_is_rendered(void **state)
 {
     static const char jinja[] =
         "{% for m in messages %}{{ m.reasoning_content }}|{{ m.thinking }}|{{ m.content }};"
@@ -277,7 +277,7 @@ static void empty_values_in_go(void **state)
     sp_template_free(t);
 }
 
-static void refuses_what_is_no_conversation(void **state)
+static void non_conversations_are_refused(void **state)
 {
     static const struct {
         const char *json, *message;
@@ -315,13 +315,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recognises_languages),
         cmocka_unit_test(chats_in_jinja),
-        cmocka_unit_test(thoughts),
+        cmocka_unit_test(reasoning_is_rendered),
         cmocka_unit_test(chats_in_go),
         cmocka_unit_test(turns_in_go),
         cmocka_unit_test(sources_by_precedence),
         cmocka_unit_test(named_templates),
         cmocka_unit_test(empty_values_in_go),
-        cmocka_unit_test(refuses_what_is_no_conversation),
+        cmocka_unit_test(non_conversations_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

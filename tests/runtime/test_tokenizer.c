@@ -30,7 +30,7 @@ static const char *text_at(const struct sp_json *row, size_t i, size_t *size)
 }
 
 /* [text, ids, ids with added specials, ids without parsing specials] */
-static void encode_row(const struct tokenizing *t, const char *name, const struct sp_json *row)
+static void encode_row(const struct tokenizer_case *t, const char *name, const struct sp_json *row)
 {
     static const unsigned flags[] = {PARSE, ALL, PLAIN};
     size_t size, n;
@@ -46,13 +46,13 @@ static void encode_row(const struct tokenizing *t, const char *name, const struc
 }
 
 /* Byte tokens are the one case in which a stream may differ; see runtime/tokenizer/detokenize.h. */
-static bool has_byte_tokens(const struct tokenizing *t)
+static bool has_byte_tokens(const struct tokenizer_case *t)
 {
     return sp_tokenizer_find(t->tok, "<0xE2>", 6) != SP_TOKEN_NONE;
 }
 
 /* [ids, text, text without specials] */
-static void decode_row(const struct tokenizing *t, const char *name, const struct sp_json *row)
+static void decode_row(const struct tokenizer_case *t, const char *name, const struct sp_json *row)
 {
     size_t size, n;
     uint32_t *ids = ids_of_json(sp_json_at(row, 0), &n);
@@ -76,21 +76,21 @@ static void small(void **state)
     while ((line = next_line(&rest)) != NULL) {
         struct sp_err err = {0};
         struct sp_json *root = NULL;
-        struct tokenizing t;
+        struct tokenizer_case t;
         char *json = NULL;
         assert_int_equal(sp_json_parse(&root, line, strlen(line), SP_JSON_STRICT, &err), SP_OK);
         const char *name = sp_json_to_string(sp_json_get(root, "name"), &len);
         const struct sp_json *cases = sp_json_get(root, "cases");
         const struct sp_json *decodes = sp_json_get(root, "decodes");
         assert_int_equal(sp_json_print(&json, sp_json_get(root, "tokenizer"), &err), SP_OK);
-        tokenizing_open(&t, json, strlen(json), NULL);
+        tokenizer_case_open(&t, json, strlen(json), NULL);
         for (size_t i = 0; i < sp_json_len(cases); i++)
             encode_row(&t, name, sp_json_at(cases, i));
         for (size_t i = 0; i < sp_json_len(decodes); i++) {
             decode_row(&t, name, sp_json_at(decodes, i));
         }
         n += sp_json_len(cases) + sp_json_len(decodes);
-        tokenizing_close(&t);
+        tokenizer_case_close(&t);
         free(json);
         sp_json_free(root);
     }
@@ -101,7 +101,7 @@ static void small(void **state)
 /* ---- published tokenizers ---------------------------------------------------------------------
  */
 
-static void golden_decoding(const struct tokenizing *t, const char *where,
+static void golden_decoding(const struct tokenizer_case *t, const char *where,
                             const struct sp_json *row, const char *ids_key, const char *key,
                             bool skip_special)
 {
@@ -117,7 +117,7 @@ static void golden_decoding(const struct tokenizing *t, const char *where,
     free(ids);
 }
 
-static void golden_row(const struct tokenizing *t, const char *where, const struct sp_json *row)
+static void golden_row(const struct tokenizer_case *t, const char *where, const struct sp_json *row)
 {
     size_t size, n;
     const char *text = sp_json_to_string(sp_json_get(row, "text"), &size);
@@ -132,7 +132,7 @@ static void golden_row(const struct tokenizing *t, const char *where, const stru
     if (text != NULL) golden_decoding(t, where, row, "ids_special", "decoded_special", false);
 }
 
-static size_t golden_file(const struct tokenizing *t, const char *path)
+static size_t golden_file(const struct tokenizer_case *t, const char *path)
 {
     size_t size, n = 0;
     char *text = read_file(path, &size), *rest = text, *line;
@@ -155,19 +155,19 @@ static void golden(const char *folder, size_t unpacked, size_t n_rows)
     char path[300];
     size_t size = unpacked, n;
     char *json;
-    struct tokenizing t;
+    struct tokenizer_case t;
 
     snprintf(path, sizeof path, SHARED "/tokenizers/%s/tokenizer.json%s", folder,
              unpacked ? ".zst" : "");
     json = unpacked ? read_zstd(path, unpacked) : read_file(path, &size);
     if (json == NULL) skip();
-    tokenizing_open(&t, json, size, NULL);
+    tokenizer_case_open(&t, json, size, NULL);
     free(json);
     snprintf(path, sizeof path, SHARED "/tokenizers/%s/golden.jsonl", folder);
     n = golden_file(&t, path);
     snprintf(path, sizeof path, SHARED "/tokenizers/%s/decode_golden.jsonl", folder);
     n += golden_file(&t, path);
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
     assert_int_equal(n, n_rows);
 }
 
@@ -238,22 +238,22 @@ static void mini(void **state)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[300];
         size_t size;
-        struct tokenizing t;
+        struct tokenizer_case t;
         snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/tokenizer.json", names[i]);
         char *json = read_file(path, &size);
         if (json == NULL) skip();
-        tokenizing_open(&t, json, size, NULL);
+        tokenizer_case_open(&t, json, size, NULL);
         free(json);
         snprintf(path, sizeof path, SHARED "/tokenizers/mini/%s/golden.jsonl", names[i]);
         assert_true(golden_file(&t, path) > 100);
-        tokenizing_close(&t);
+        tokenizer_case_close(&t);
     }
 }
 
 /* ---- the trained tiny model's tokenizer, which is always there --------------------------------
  */
 
-static void open_tiny(struct tokenizing *t)
+static void open_tiny(struct tokenizer_case *t)
 {
     size_t size, config_size;
     char *json = read_file(TESTDATA "/tiny/target/tokenizer.json", &size);
@@ -261,7 +261,7 @@ static void open_tiny(struct tokenizing *t)
 
     assert_non_null(json);
     assert_non_null(config);
-    tokenizing_open(t, json, size, config);
+    tokenizer_case_open(t, json, size, config);
     free(json);
     free(config);
 }
@@ -269,7 +269,7 @@ static void open_tiny(struct tokenizing *t)
 static void lookups(void **state)
 {
     struct sp_token_info info;
-    struct tokenizing t;
+    struct tokenizer_case t;
 
     (void)state;
     open_tiny(&t);
@@ -288,13 +288,13 @@ static void lookups(void **state)
     assert_true(info.special && info.added);
     assert_false(sp_tokenizer_token(t.tok, 1600, &info));
     assert_false(sp_tokenizer_token(t.tok, SP_TOKEN_NONE, &info));
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
 }
 
 static void texts(void **state)
 {
     struct sp_err err = {0};
-    struct tokenizing t;
+    struct tokenizer_case t;
     uint32_t *ids = NULL;
     size_t n;
 
@@ -311,7 +311,7 @@ static void texts(void **state)
     expect_text(&t, "no ids", NULL, 0, false, "", 0, true);
     expect_text(&t, "ids beyond the vocabulary", (uint32_t[]){1600, 5000, SP_TOKEN_NONE}, 3, false,
                 "", 0, true);
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
 }
 
 /* decode(encode(x)) == x for a byte-level model on text in normal form, whatever it holds. */
@@ -321,7 +321,7 @@ static void round_trips(void **state)
         "the ", "\xC3\xA9",   "\xE4\xB8\xAD", "  ", "\n", "1", "\xF0\x9F\x98\x80",
         "'s",   "<|im_end|>", "\t\t",         "Z",  "."};
     struct sp_err err = {0};
-    struct tokenizing t;
+    struct tokenizer_case t;
     uint64_t seed = 1;
 
     (void)state;
@@ -338,7 +338,7 @@ static void round_trips(void **state)
         expect_text(&t, text, ids, n, false, text, strlen(text), true);
         free(ids);
     }
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
 }
 
 static double seconds(void)
@@ -356,7 +356,7 @@ static void long_words(void **state)
     static const char *const units[] = {"ab", " ", "\xCC\x81\xCC\xA3", "\n", "A", "<|im_", "the"};
     enum { SIZE = 1 << 20 };
     struct sp_err err = {0};
-    struct tokenizing t;
+    struct tokenizer_case t;
     char *text = malloc(SIZE);
     double begin = seconds();
 
@@ -372,7 +372,7 @@ static void long_words(void **state)
         assert_true(n > 0);
         free(ids);
     }
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
     free(text);
     assert_true(seconds() - begin < 60);
 }
@@ -381,7 +381,7 @@ static void long_words(void **state)
  */
 
 struct task {
-    const struct tokenizing *t;
+    const struct tokenizer_case *t;
     size_t n;
     bool failed;
 };
@@ -409,7 +409,7 @@ static void threads(void **state)
 {
     pthread_t ids[4];
     struct task tasks[4] = {{0}};
-    struct tokenizing t;
+    struct tokenizer_case t;
 
     (void)state;
     open_tiny(&t);
@@ -422,7 +422,7 @@ static void threads(void **state)
         assert_false(tasks[i].failed);
         assert_int_equal(tasks[i].n, tasks[0].n);
     }
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
 }
 
 /* ---- damaged blocks ---------------------------------------------------------------------------
@@ -452,7 +452,7 @@ static void use(const uint8_t *blob, size_t size)
 
 static void damaged(void **state)
 {
-    struct tokenizing t;
+    struct tokenizer_case t;
 
     (void)state;
     open_tiny(&t);
@@ -471,7 +471,7 @@ static void damaged(void **state)
     }
     for (size_t size = 0; size < t.blob_size; size += 1009)
         use(t.blob, size);
-    tokenizing_close(&t);
+    tokenizer_case_close(&t);
 }
 
 int main(void)

@@ -15,48 +15,48 @@
 
 static void test_lists(void **state)
 {
-    struct serving_reply r;
+    struct http_reply r;
     struct sp_json *json;
     int64_t n;
 
     (void)state;
-    r = serving_ask(&served, "GET", "/", NULL);
+    r = server_request(&tiny_server, "GET", "/", NULL);
     assert_int_equal(r.status, 200);
     assert_string_equal(r.body, "spectool is running");
-    serving_release(&r);
-    r = serving_ask(&served, "HEAD", "/", NULL);
+    http_reply_release(&r);
+    r = server_request(&tiny_server, "HEAD", "/", NULL);
     assert_int_equal(r.status, 200);
     assert_int_equal(r.size, 0);
-    serving_release(&r);
+    http_reply_release(&r);
 
     json = served_get("/health");
-    assert_string_equal(served_text(json, "status"), "ok");
+    assert_string_equal(json_text(json, "status"), "ok");
     sp_json_free(json);
     json = served_get("/v1/models");
-    assert_string_equal(served_text(json, "object"), "list");
-    assert_string_equal(served_text(json, "data.0.id"), "tiny");
-    assert_string_equal(served_text(json, "data.0.object"), "model");
+    assert_string_equal(json_text(json, "object"), "list");
+    assert_string_equal(json_text(json, "data.0.id"), "tiny");
+    assert_string_equal(json_text(json, "data.0.object"), "model");
     sp_json_free(json);
     json = served_get("/v1/models/tiny");
-    assert_string_equal(served_text(json, "id"), "tiny");
+    assert_string_equal(json_text(json, "id"), "tiny");
     sp_json_free(json);
     json = served_get("/api/version");
-    assert_string_equal(served_text(json, "version"), "0.9.0");
-    assert_true(strlen(served_text(json, "spectool")) >= 5);
+    assert_string_equal(json_text(json, "version"), "0.9.0");
+    assert_true(strlen(json_text(json, "spectool")) >= 5);
     sp_json_free(json);
     json = served_get("/api/tags");
-    assert_string_equal(served_text(json, "models.0.name"), "tiny");
-    assert_string_equal(served_text(json, "models.0.details.family"), "qwen3");
-    assert_string_equal(served_text(json, "models.0.details.quantization_level"), "bf16");
+    assert_string_equal(json_text(json, "models.0.name"), "tiny");
+    assert_string_equal(json_text(json, "models.0.details.family"), "qwen3");
+    assert_string_equal(json_text(json, "models.0.details.quantization_level"), "bf16");
     sp_json_free(json);
     json = served_get("/api/ps");
-    assert_int_equal(served_number(json, "models.0.size_vram"), 0);
+    assert_int_equal(json_number(json, "models.0.size_vram"), 0);
     sp_json_free(json);
     json = served_post("/api/show", "{\"model\": \"tiny:latest\"}");
-    assert_non_null(strstr(served_text(json, "modelfile"), "TEMPLATE"));
-    assert_non_null(strstr(served_text(json, "template"), "<|im_start|>"));
+    assert_non_null(strstr(json_text(json, "modelfile"), "TEMPLATE"));
+    assert_non_null(strstr(json_text(json, "template"), "<|im_start|>"));
     assert_true(
-        sp_json_to_i64(sp_json_get(served_at(json, "model_info"), "general.parameter_count"), &n));
+        sp_json_to_i64(sp_json_get(json_at(json, "model_info"), "general.parameter_count"), &n));
     assert_in_range(n, 2600000, 2700000);
     sp_json_free(json);
 }
@@ -70,25 +70,25 @@ static void test_seed(void **state)
 
     (void)state;
     assert_true(strlen(expected) > 60);
-    for (size_t i = 0; i < N_SERVED_WAYS; i++) {
-        struct serving_reply r;
+    for (size_t i = 0; i < N_SERVED_APIS; i++) {
+        struct http_reply r;
         struct sp_json *json;
         char body[512], *text;
         size_t n;
 
-        snprintf(body, sizeof body, "%sfalse}", served_ways[i].body);
-        json = served_post(served_ways[i].path, body);
-        assert_string_equal(served_text(json, served_ways[i].whole), expected);
+        snprintf(body, sizeof body, "%sfalse}", served_apis[i].body);
+        json = served_post(served_apis[i].path, body);
+        assert_string_equal(json_text(json, served_apis[i].whole), expected);
         sp_json_free(json);
-        snprintf(body, sizeof body, "%strue}", served_ways[i].body);
-        r = serving_ask(&served, "POST", served_ways[i].path, body);
+        snprintf(body, sizeof body, "%strue}", served_apis[i].body);
+        r = server_request(&tiny_server, "POST", served_apis[i].path, body);
         assert_int_equal(r.status, 200);
         assert_true(r.chunked);
-        text = served_joined(&r, served_ways[i].piece, &n);
+        text = stream_text(&r, served_apis[i].piece, &n);
         assert_string_equal(text, expected);
         assert_true(n > 20);
         free(text);
-        serving_release(&r);
+        http_reply_release(&r);
     }
     free(expected);
 }
@@ -101,7 +101,7 @@ static void test_no_seed(void **state)
                    *b = served_post("/v1/completions", body);
 
     (void)state;
-    assert_string_not_equal(served_text(a, "choices.0.text"), served_text(b, "choices.0.text"));
+    assert_string_not_equal(json_text(a, "choices.0.text"), json_text(b, "choices.0.text"));
     sp_json_free(a);
     sp_json_free(b);
 }
@@ -116,18 +116,18 @@ static void test_characters(void **state)
 
     (void)state;
     for (int seed = 0; seed < 5; seed++) {
-        struct serving_reply r;
+        struct http_reply r;
         struct sp_json *json;
         char text[256], *streamed;
         size_t n;
 
         snprintf(text, sizeof text, body, seed, "true");
-        r = serving_ask(&served, "POST", "/api/generate", text);
-        streamed = served_joined(&r, "response", &n);
-        serving_release(&r);
+        r = server_request(&tiny_server, "POST", "/api/generate", text);
+        streamed = stream_text(&r, "response", &n);
+        http_reply_release(&r);
         snprintf(text, sizeof text, body, seed, "false");
         json = served_post("/api/generate", text);
-        assert_string_equal(streamed, served_text(json, "response"));
+        assert_string_equal(streamed, json_text(json, "response"));
         for (const char *p = streamed; *p; p++)
             n_strange += (unsigned char)*p >= 0x80;
         sp_json_free(json);
@@ -151,35 +151,35 @@ static void test_reuse(void **state)
                  "\"temperature\": 0.9}";
     static const char *const options[] = {"--kv-type", "f32", "--name", "tiny",
                                           "--threads", "1",   NULL};
-    struct serving fresh;
+    struct server fresh;
     struct sp_json *a, *b;
     char body[1024];
 
     (void)state;
     a = served_post("/v1/chat/completions", first);
-    snprintf(body, sizeof body, next, served_text(a, "choices.0.message.content"));
+    snprintf(body, sizeof body, next, json_text(a, "choices.0.message.content"));
     sp_json_free(a);
     a = served_post("/v1/chat/completions", body);
-    assert_true(served_number(a, "usage.prompt_tokens_details.cached_tokens") > 10);
-    assert_int_equal(served_number(a, "timings.cache_n") + served_number(a, "timings.prompt_n"),
-                     served_number(a, "usage.prompt_tokens"));
-    fresh = serving_start(served_file, options);
-    b = serving_json(serving_ask(&fresh, "POST", "/v1/chat/completions", body), 200);
-    assert_int_equal(served_number(b, "usage.prompt_tokens_details.cached_tokens"), 0);
-    assert_string_equal(served_text(a, "choices.0.message.content"),
-                        served_text(b, "choices.0.message.content"));
+    assert_true(json_number(a, "usage.prompt_tokens_details.cached_tokens") > 10);
+    assert_int_equal(json_number(a, "timings.cache_n") + json_number(a, "timings.prompt_n"),
+                     json_number(a, "usage.prompt_tokens"));
+    fresh = server_start(served_file, options);
+    b = http_reply_json(server_request(&fresh, "POST", "/v1/chat/completions", body), 200);
+    assert_int_equal(json_number(b, "usage.prompt_tokens_details.cached_tokens"), 0);
+    assert_string_equal(json_text(a, "choices.0.message.content"),
+                        json_text(b, "choices.0.message.content"));
     /* Every digit of every logarithm. */
     {
         char *x = NULL, *y = NULL;
-        assert_int_equal(sp_json_print(&x, served_at(a, "choices.0.logprobs"), NULL), SP_OK);
-        assert_int_equal(sp_json_print(&y, served_at(b, "choices.0.logprobs"), NULL), SP_OK);
+        assert_int_equal(sp_json_print(&x, json_at(a, "choices.0.logprobs"), NULL), SP_OK);
+        assert_int_equal(sp_json_print(&y, json_at(b, "choices.0.logprobs"), NULL), SP_OK);
         assert_string_equal(x, y);
         free(x);
         free(y);
     }
     sp_json_free(a);
     sp_json_free(b);
-    assert_int_equal(serving_stop(&fresh), 0);
+    assert_int_equal(server_stop(&fresh), 0);
 }
 
 /* What `run` has kept of a prompt need not be read by a server, either. */
@@ -190,7 +190,7 @@ static void test_prompt_cache(void **state)
     char *message, run_options[256];
     const char *cache = packed_path("prompt.cache");
     const char *const options[] = {"--prompt-cache", cache, "--kv-type", "f32", NULL};
-    struct serving s;
+    struct server s;
     struct sp_json *a, *b;
 
     (void)state;
@@ -198,14 +198,14 @@ static void test_prompt_cache(void **state)
              "--ids 582,580,258,421,1,2,3,4,5,6,7 --kv-type f32 --num-predict 2 --prompt-cache %s",
              cache);
     message = served_run(served_file, run_options);
-    s = serving_start(served_file, options);
-    a = serving_json(serving_ask(&s, "POST", "/v1/completions", question), 200);
+    s = server_start(served_file, options);
+    a = http_reply_json(server_request(&s, "POST", "/v1/completions", question), 200);
     b = served_post("/v1/completions", question);
-    assert_in_range(served_number(a, "usage.prompt_tokens_details.cached_tokens"), 9, 11);
-    assert_string_equal(served_text(a, "choices.0.text"), served_text(b, "choices.0.text"));
+    assert_in_range(json_number(a, "usage.prompt_tokens_details.cached_tokens"), 9, 11);
+    assert_string_equal(json_text(a, "choices.0.text"), json_text(b, "choices.0.text"));
     sp_json_free(a);
     sp_json_free(b);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
     free(message);
 }
 
@@ -217,38 +217,38 @@ static void test_records(void **state)
         served_pack(SERVED_CHATML "SYSTEM You are an owl.\nPARAMETER num_predict 9\n"
                                   "PARAMETER stop zzz\nMESSAGE user Hi\nMESSAGE assistant Hello\n");
     char *expected;
-    struct serving s;
+    struct server s;
     struct sp_json *json;
 
     (void)state;
-    s = serving_start(packed, (const char *const[]){"--kv-type", "f32", "--no-draft", NULL});
+    s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--no-draft", NULL});
     expected = served_run(packed, "'Tell me a story.' --kv-type f32");
-    json = serving_json(serving_ask(&s, "POST", "/api/generate",
-                                    "{\"prompt\": \"Tell me a story.\", \"stream\": false}"),
-                        200);
-    assert_string_equal(served_text(json, "response"), expected);
-    assert_int_equal(served_number(json, "eval_count"), 9);
-    assert_string_equal(served_text(json, "done_reason"), "length");
-    assert_int_equal(served_number(json, "draft_count"), 0);
+    json = http_reply_json(server_request(&s, "POST", "/api/generate",
+                                          "{\"prompt\": \"Tell me a story.\", \"stream\": false}"),
+                           200);
+    assert_string_equal(json_text(json, "response"), expected);
+    assert_int_equal(json_number(json, "eval_count"), 9);
+    assert_string_equal(json_text(json, "done_reason"), "length");
+    assert_int_equal(json_number(json, "draft_count"), 0);
     sp_json_free(json);
     free(expected);
     expected = served_run(packed,
                           "'Tell me a story.' --kv-type f32 --system 'Be a cat.' --num-predict 12");
-    json = serving_json(
-        serving_ask(&s, "POST", "/v1/chat/completions",
-                    "{\"messages\": [{\"role\": \"developer\", \"content\": \"Be a cat.\"}, "
-                    "{\"role\": \"user\", \"content\": \"Tell me a story.\"}], "
-                    "\"max_tokens\": 12}"),
+    json = http_reply_json(
+        server_request(&s, "POST", "/v1/chat/completions",
+                       "{\"messages\": [{\"role\": \"developer\", \"content\": \"Be a cat.\"}, "
+                       "{\"role\": \"user\", \"content\": \"Tell me a story.\"}], "
+                       "\"max_tokens\": 12}"),
         200);
-    assert_string_equal(served_text(json, "choices.0.message.content"), expected);
+    assert_string_equal(json_text(json, "choices.0.message.content"), expected);
     sp_json_free(json);
     free(expected);
-    json = serving_json(serving_ask(&s, "POST", "/api/generate", "{\"model\": \"\"}"), 404);
+    json = http_reply_json(server_request(&s, "POST", "/api/generate", "{\"model\": \"\"}"), 404);
     sp_json_free(json);
-    json = serving_json(serving_ask(&s, "POST", "/api/generate", "{\"keep_alive\": 0}"), 200);
-    assert_string_equal(served_text(json, "done_reason"), "unload");
+    json = http_reply_json(server_request(&s, "POST", "/api/generate", "{\"keep_alive\": 0}"), 200);
+    assert_string_equal(json_text(json, "done_reason"), "unload");
     sp_json_free(json);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 int main(void)
@@ -261,5 +261,5 @@ int main(void)
     };
 
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

@@ -22,9 +22,9 @@ struct events {
     size_t n;
 };
 
-static struct events stream(const struct serving *s, const char *body)
+static struct events stream(const struct server *s, const char *body)
 {
-    struct serving_reply r = serving_ask(s, "POST", "/v1/messages", body);
+    struct http_reply r = server_request(s, "POST", "/v1/messages", body);
     struct events e = {.n = 0};
     char *rest = NULL, name[64] = "";
 
@@ -36,10 +36,10 @@ static struct events stream(const struct serving *s, const char *body)
         assert_true(e.n < sizeof e.at / sizeof *e.at);
         assert_int_equal(
             sp_json_parse(&e.at[e.n], line + 6, strlen(line + 6), SP_JSON_STRICT, NULL), SP_OK);
-        assert_string_equal(served_text(e.at[e.n], "type"), name);
+        assert_string_equal(json_text(e.at[e.n], "type"), name);
         e.n++;
     }
-    serving_release(&r);
+    http_reply_release(&r);
     return e;
 }
 
@@ -51,7 +51,7 @@ static void release(struct events *e)
 
 static bool is(const struct sp_json *event, const char *type)
 {
-    return strcmp(served_text(event, "type"), type) == 0;
+    return strcmp(json_text(event, "type"), type) == 0;
 }
 
 /* Their order is that of the reference: a start and a stop around the deltas of each block, blocks
@@ -64,13 +64,13 @@ static const struct sp_json *check_order(const struct events *e, size_t *n_block
     *n_blocks = 0;
     assert_true(e->n >= 3);
     assert_true(is(e->at[0], "message_start"));
-    assert_string_equal(served_text(e->at[0], "message.type"), "message");
-    assert_string_equal(served_text(e->at[0], "message.role"), "assistant");
-    assert_int_equal(sp_json_len(served_at(e->at[0], "message.content")), 0);
-    assert_null(served_at(e->at[0], "message.stop_reason"));
+    assert_string_equal(json_text(e->at[0], "message.type"), "message");
+    assert_string_equal(json_text(e->at[0], "message.role"), "assistant");
+    assert_int_equal(sp_json_len(json_at(e->at[0], "message.content")), 0);
+    assert_null(json_at(e->at[0], "message.stop_reason"));
     for (size_t i = 1; i + 2 < e->n; i++) {
         if (is(e->at[i], "ping")) continue;
-        assert_int_equal(served_number(e->at[i], "index"), *n_blocks);
+        assert_int_equal(json_number(e->at[i], "index"), *n_blocks);
         if (is(e->at[i], "content_block_start")) {
             assert_false(open);
             open = true;
@@ -97,43 +97,43 @@ static char *joined(const struct events *e, int64_t block, const char *type, con
     assert_non_null(text);
     for (size_t i = 0; i < e->n; i++) {
         if (!is(e->at[i], "content_block_delta")) continue;
-        if (served_number(e->at[i], "index") != block) continue;
-        if (strcmp(served_text(e->at[i], "delta.type"), type) != 0) continue;
-        strcat(text, served_text(e->at[i], path));
+        if (json_number(e->at[i], "index") != block) continue;
+        if (strcmp(json_text(e->at[i], "delta.type"), type) != 0) continue;
+        strcat(text, json_text(e->at[i], path));
         assert_true(strlen(text) < (1 << 13));
     }
     return text;
 }
 
-static struct sp_json *request(const struct serving *s, const char *body)
+static struct sp_json *request(const struct server *s, const char *body)
 {
-    return serving_json(serving_ask(s, "POST", "/v1/messages", body), 200);
+    return http_reply_json(server_request(s, "POST", "/v1/messages", body), 200);
 }
 
 /* A message, and the same as a stream. */
 static void test_message(void **state)
 {
-    struct sp_json *json = request(&served, ASK "}");
-    struct events e = stream(&served, ASK ", \"stream\": true}");
+    struct sp_json *json = request(&tiny_server, ASK "}");
+    struct events e = stream(&tiny_server, ASK ", \"stream\": true}");
     const struct sp_json *last;
     size_t n_blocks;
     char *text = joined(&e, 0, "text_delta", "delta.text");
-    int64_t n = served_number(json, "usage.output_tokens");
+    int64_t n = json_number(json, "usage.output_tokens");
 
     (void)state;
-    assert_int_equal(strncmp(served_text(json, "id"), "msg_", 4), 0);
-    assert_string_equal(served_text(json, "type"), "message");
-    assert_string_equal(served_text(json, "role"), "assistant");
-    assert_string_equal(served_text(json, "model"), "tiny");
-    assert_int_equal(sp_json_len(served_at(json, "content")), 1);
-    assert_string_equal(served_text(json, "content.0.type"), "text");
-    assert_string_equal(served_text(json, "stop_reason"), "end_turn");
-    assert_null(served_at(json, "stop_sequence"));
+    assert_int_equal(strncmp(json_text(json, "id"), "msg_", 4), 0);
+    assert_string_equal(json_text(json, "type"), "message");
+    assert_string_equal(json_text(json, "role"), "assistant");
+    assert_string_equal(json_text(json, "model"), "tiny");
+    assert_int_equal(sp_json_len(json_at(json, "content")), 1);
+    assert_string_equal(json_text(json, "content.0.type"), "text");
+    assert_string_equal(json_text(json, "stop_reason"), "end_turn");
+    assert_null(json_at(json, "stop_sequence"));
     last = check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 1);
-    assert_string_equal(text, served_text(json, "content.0.text"));
-    assert_string_equal(served_text(last, "delta.stop_reason"), "end_turn");
-    assert_int_equal(served_number(last, "usage.output_tokens"), n);
+    assert_string_equal(text, json_text(json, "content.0.text"));
+    assert_string_equal(json_text(last, "delta.stop_reason"), "end_turn");
+    assert_int_equal(json_number(last, "usage.output_tokens"), n);
     sp_json_free(json);
     free(text);
     release(&e);
@@ -143,68 +143,68 @@ static void test_message(void **state)
  * out of the cache, which is known before the answer begins. */
 static void test_usage(void **state)
 {
-    struct serving s = serving_start(served_file, (const char *const[]){"--sessions", "1", NULL});
+    struct server s = server_start(served_file, (const char *const[]){"--sessions", "1", NULL});
     struct sp_json *count =
-        serving_json(serving_ask(&s, "POST", "/v1/messages/count_tokens", ASK "}"), 200);
-    int64_t n = served_number(count, "input_tokens");
+        http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens", ASK "}"), 200);
+    int64_t n = json_number(count, "input_tokens");
 
     (void)state;
     assert_true(n > 4);
     for (int i = 0; i < 2; i++) {
         struct events e = stream(&s, ASK ", \"stream\": true}");
-        const struct sp_json *usages[] = {served_at(e.at[0], "message.usage"),
-                                          served_at(e.at[e.n - 2], "usage")};
+        const struct sp_json *usages[] = {json_at(e.at[0], "message.usage"),
+                                          json_at(e.at[e.n - 2], "usage")};
 
         for (size_t k = 0; k < 2; k++) {
-            assert_int_equal(served_number(usages[k], "input_tokens"), i ? 1 : n);
-            assert_int_equal(served_number(usages[k], "cache_creation_input_tokens"), 0);
-            assert_int_equal(served_number(usages[k], "cache_read_input_tokens"), i ? n - 1 : 0);
+            assert_int_equal(json_number(usages[k], "input_tokens"), i ? 1 : n);
+            assert_int_equal(json_number(usages[k], "cache_creation_input_tokens"), 0);
+            assert_int_equal(json_number(usages[k], "cache_read_input_tokens"), i ? n - 1 : 0);
         }
         release(&e);
     }
     sp_json_free(count);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 static void test_stops(void **state)
 {
     struct sp_json *json =
-        request(&served, "{\"max_tokens\": 3, \"messages\": [{\"role\": \"user\", "
-                         "\"content\": \"Tell me a story.\"}]}");
+        request(&tiny_server, "{\"max_tokens\": 3, \"messages\": [{\"role\": \"user\", "
+                              "\"content\": \"Tell me a story.\"}]}");
 
     (void)state;
-    assert_string_equal(served_text(json, "stop_reason"), "max_tokens");
-    assert_int_equal(served_number(json, "usage.output_tokens"), 3);
+    assert_string_equal(json_text(json, "stop_reason"), "max_tokens");
+    assert_int_equal(json_number(json, "usage.output_tokens"), 3);
     sp_json_free(json);
-    json = request(&served, ASK ", \"stop_sequences\": [\"whale\", \"once\", \" a\"]}");
-    assert_string_equal(served_text(json, "stop_reason"), "stop_sequence");
-    assert_string_equal(served_text(json, "stop_sequence"), "once");
-    assert_string_equal(served_text(json, "content.0.text"), "There was ");
+    json = request(&tiny_server, ASK ", \"stop_sequences\": [\"whale\", \"once\", \" a\"]}");
+    assert_string_equal(json_text(json, "stop_reason"), "stop_sequence");
+    assert_string_equal(json_text(json, "stop_sequence"), "once");
+    assert_string_equal(json_text(json, "content.0.text"), "There was ");
     sp_json_free(json);
     /* No content at all is none, not an empty one. */
-    json = request(&served, ASK ", \"stop_sequences\": [\"There\"]}");
-    assert_int_equal(sp_json_len(served_at(json, "content")), 0);
+    json = request(&tiny_server, ASK ", \"stop_sequences\": [\"There\"]}");
+    assert_int_equal(sp_json_len(json_at(json, "content")), 0);
     sp_json_free(json);
 }
 
 /* A stop text of the file is the end of a turn. */
 static void test_own_stop(void **state)
 {
-    struct serving s = serving_start(served_pack(SERVED_CHATML "PARAMETER stop once\n"), NULL);
+    struct server s = server_start(served_pack(SERVED_CHATML "PARAMETER stop once\n"), NULL);
     struct sp_json *json = request(&s, ASK ", \"stop_sequences\": [\"hungry\"]}");
 
     (void)state;
-    assert_string_equal(served_text(json, "stop_reason"), "end_turn");
-    assert_null(served_at(json, "stop_sequence"));
+    assert_string_equal(json_text(json, "stop_reason"), "end_turn");
+    assert_null(json_at(json, "stop_sequence"));
     sp_json_free(json);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* What is begun with the beginning of an answer is gone on with to its end. */
 static void test_begun(void **state)
 {
-    struct sp_json *json = request(&served, ASK "}"), *rest;
-    const char *text = served_text(json, "content.0.text");
+    struct sp_json *json = request(&tiny_server, ASK "}"), *rest;
+    const char *text = json_text(json, "content.0.text");
     char body[512];
 
     (void)state;
@@ -213,8 +213,8 @@ static void test_begun(void **state)
              "story.\"}, {\"role\": \"assistant\", \"content\": \"%.14s\"}]}",
              text);
     assert_non_null(strstr(body, "\"There was once\"}"));
-    rest = request(&served, body);
-    assert_string_equal(served_text(rest, "content.0.text"), text + 14);
+    rest = request(&tiny_server, body);
+    assert_string_equal(json_text(rest, "content.0.text"), text + 14);
     sp_json_free(rest);
     sp_json_free(json);
 }
@@ -240,7 +240,7 @@ static void assert_colour(const char *colour)
 
 static void test_tools(void **state)
 {
-    struct serving s = serving_start(served_pack(caller), NULL);
+    struct server s = server_start(served_pack(caller), NULL);
     struct sp_json *json = request(&s, ASK TOOLS PAINT "}"), *input = NULL;
     struct events e;
     const struct sp_json *last;
@@ -248,25 +248,25 @@ static void test_tools(void **state)
     char *text;
 
     (void)state;
-    assert_string_equal(served_text(json, "stop_reason"), "tool_use");
-    assert_int_equal(sp_json_len(served_at(json, "content")), 1);
-    assert_string_equal(served_text(json, "content.0.type"), "tool_use");
-    assert_string_equal(served_text(json, "content.0.name"), "paint");
-    assert_int_equal(strlen(served_text(json, "content.0.id")), 9);
-    assert_colour(served_text(json, "content.0.input.colour"));
+    assert_string_equal(json_text(json, "stop_reason"), "tool_use");
+    assert_int_equal(sp_json_len(json_at(json, "content")), 1);
+    assert_string_equal(json_text(json, "content.0.type"), "tool_use");
+    assert_string_equal(json_text(json, "content.0.name"), "paint");
+    assert_int_equal(strlen(json_text(json, "content.0.id")), 9);
+    assert_colour(json_text(json, "content.0.input.colour"));
     sp_json_free(json);
 
     e = stream(&s, ASK TOOLS PAINT ", \"stream\": true}");
     last = check_order(&e, &n_blocks);
     assert_int_equal(n_blocks, 1);
-    assert_string_equal(served_text(last, "delta.stop_reason"), "tool_use");
+    assert_string_equal(json_text(last, "delta.stop_reason"), "tool_use");
     text = joined(&e, 0, "input_json_delta", "delta.partial_json");
     assert_int_equal(sp_json_parse(&input, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
-    assert_colour(served_text(input, "colour"));
+    assert_colour(json_text(input, "colour"));
     for (size_t i = 0; i < e.n; i++) {
         if (!is(e.at[i], "content_block_start")) continue;
-        assert_string_equal(served_text(e.at[i], "content_block.name"), "paint");
-        assert_int_equal(sp_json_len(served_at(e.at[i], "content_block.input")), 0);
+        assert_string_equal(json_text(e.at[i], "content_block.name"), "paint");
+        assert_int_equal(sp_json_len(json_at(e.at[i], "content_block.input")), 0);
     }
     free(text);
     sp_json_free(input);
@@ -275,14 +275,14 @@ static void test_tools(void **state)
     json = request(&s, ASK TOOLS
                    ", \"tool_choice\": {\"type\": \"any\", \"disable_parallel_tool_use\": "
                    "true}}");
-    assert_int_equal(sp_json_len(served_at(json, "content")), 1);
-    assert_string_equal(served_text(json, "content.0.type"), "tool_use");
+    assert_int_equal(sp_json_len(json_at(json, "content")), 1);
+    assert_string_equal(json_text(json, "content.0.type"), "tool_use");
     sp_json_free(json);
     json = request(&s, ASK TOOLS ", \"tool_choice\": {\"type\": \"none\"}}");
-    assert_string_equal(served_text(json, "content.0.type"), "text");
-    assert_string_equal(served_text(json, "stop_reason"), "end_turn");
+    assert_string_equal(json_text(json, "content.0.type"), "text");
+    assert_string_equal(json_text(json, "stop_reason"), "end_turn");
     sp_json_free(json);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* To this template the story that the tiny model tells begins with a thought: "There was once a
@@ -296,18 +296,18 @@ static const char thinker[] =
 
 static void test_reasoning(void **state)
 {
-    struct serving s = serving_start(served_pack(thinker), NULL);
+    struct server s = server_start(served_pack(thinker), NULL);
     struct sp_json *json = request(&s, ASK "}");
     struct events e;
     size_t n_blocks;
     char *text;
 
     (void)state;
-    assert_string_equal(served_text(json, "content.0.type"), "thinking");
-    assert_string_equal(served_text(json, "content.0.thinking"), "was once");
-    assert_int_equal(strncmp(served_text(json, "content.0.signature"), "sp-", 3), 0);
-    assert_string_equal(served_text(json, "content.1.type"), "text");
-    assert_true(served_number(json, "usage.output_tokens_details.thinking_tokens") > 0);
+    assert_string_equal(json_text(json, "content.0.type"), "thinking");
+    assert_string_equal(json_text(json, "content.0.thinking"), "was once");
+    assert_int_equal(strncmp(json_text(json, "content.0.signature"), "sp-", 3), 0);
+    assert_string_equal(json_text(json, "content.1.type"), "text");
+    assert_true(json_number(json, "usage.output_tokens_details.thinking_tokens") > 0);
 
     e = stream(&s, ASK ", \"stream\": true}");
     (void)check_order(&e, &n_blocks);
@@ -316,31 +316,31 @@ static void test_reasoning(void **state)
     assert_string_equal(text, "was once");
     free(text);
     text = joined(&e, 0, "signature_delta", "delta.signature");
-    assert_string_equal(text, served_text(json, "content.0.signature"));
+    assert_string_equal(text, json_text(json, "content.0.signature"));
     free(text);
     text = joined(&e, 1, "text_delta", "delta.text");
-    assert_string_equal(text, served_text(json, "content.1.text"));
+    assert_string_equal(text, json_text(json, "content.1.text"));
     free(text);
     release(&e);
     sp_json_free(json);
 
     /* The switch of the template: the prompt has opened the thought, or not. */
     json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1024}}");
-    assert_string_equal(served_text(json, "content.0.thinking"), "was once");
+    assert_string_equal(json_text(json, "content.0.thinking"), "was once");
     sp_json_free(json);
-    json = serving_json(serving_ask(&s, "POST", "/v1/messages/count_tokens",
-                                    ASK ", \"thinking\": {\"type\": \"disabled\"}}"),
-                        200);
-    n_blocks = (size_t)served_number(json, "input_tokens");
+    json = http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens",
+                                          ASK ", \"thinking\": {\"type\": \"disabled\"}}"),
+                           200);
+    n_blocks = (size_t)json_number(json, "input_tokens");
     sp_json_free(json);
-    json = serving_json(serving_ask(&s, "POST", "/v1/messages/count_tokens",
-                                    ASK ", \"thinking\": {\"type\": \"adaptive\"}, "
-                                        "\"output_config\": {\"effort\": \"low\"}}"),
-                        200);
-    assert_true((size_t)served_number(json, "input_tokens") > n_blocks + 1);
+    json = http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens",
+                                          ASK ", \"thinking\": {\"type\": \"adaptive\"}, "
+                                              "\"output_config\": {\"effort\": \"low\"}}"),
+                           200);
+    assert_true((size_t)json_number(json, "input_tokens") > n_blocks + 1);
     sp_json_free(json);
     json = request(&s, ASK ", \"thinking\": {\"type\": \"adaptive\", \"display\": \"omitted\"}}");
-    assert_string_equal(served_text(json, "content.0.thinking"), "");
+    assert_string_equal(json_text(json, "content.0.thinking"), "");
     sp_json_free(json);
     e = stream(&s, ASK ", \"stream\": true, \"thinking\": {\"type\": \"adaptive\", \"display\": "
                        "\"omitted\"}}");
@@ -351,15 +351,16 @@ static void test_reasoning(void **state)
     free(text);
     release(&e);
     /* An answer cannot be begun behind thoughts that the prompt opens. */
-    json = serving_json(serving_ask(&s, "POST", "/v1/messages",
-                                    "{\"max_tokens\": 9, \"thinking\": {\"type\": \"enabled\"}, "
-                                    "\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
-                                    "{\"role\": \"assistant\", \"content\": \"b\"}]}"),
+    json =
+        http_reply_json(server_request(&s, "POST", "/v1/messages",
+                                       "{\"max_tokens\": 9, \"thinking\": {\"type\": \"enabled\"}, "
+                                       "\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, "
+                                       "{\"role\": \"assistant\", \"content\": \"b\"}]}"),
                         400);
-    assert_string_equal(served_text(json, "error.message"),
+    assert_string_equal(json_text(json, "error.message"),
                         "thinking cannot be combined with a partial answer as the last message");
     sp_json_free(json);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A template whose prompts open a thought, whatever is asked of it. */
@@ -369,31 +370,31 @@ static void test_open_reasoning(void **state)
         "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
         "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}<|im_end|>\n"
         "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\nThere{% endif %}\"\"\"\n";
-    struct serving s = serving_start(served_pack(always), NULL);
-    struct sp_json *json =
-        serving_json(serving_ask(&s, "POST", "/v1/messages",
-                                 "{\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", "
-                                 "\"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
-                                 "\"b\"}]}"),
-                     400);
+    struct server s = server_start(served_pack(always), NULL);
+    struct sp_json *json = http_reply_json(
+        server_request(&s, "POST", "/v1/messages",
+                       "{\"max_tokens\": 9, \"messages\": [{\"role\": \"user\", "
+                       "\"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+                       "\"b\"}]}"),
+        400);
 
     (void)state;
     assert_string_equal(
-        served_text(json, "error.message"),
+        json_text(json, "error.message"),
         "the last message is a partial answer, which a model that always reasons first "
         "cannot continue");
     sp_json_free(json);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 static void test_form(void **state)
 {
     struct sp_json *json =
-        request(&served, ASK ", \"output_config\": {\"format\": {\"type\": \"json_schema\", "
-                             "\"schema\": {\"const\": \"whale\"}}}}");
+        request(&tiny_server, ASK ", \"output_config\": {\"format\": {\"type\": \"json_schema\", "
+                                  "\"schema\": {\"const\": \"whale\"}}}}");
 
     (void)state;
-    assert_string_equal(served_text(json, "content.0.text"), "\"whale\"");
+    assert_string_equal(json_text(json, "content.0.text"), "\"whale\"");
     sp_json_free(json);
 }
 
@@ -407,5 +408,5 @@ int main(void)
         cmocka_unit_test(test_form),
     };
 
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

@@ -81,13 +81,13 @@ static void test_errors(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        struct sp_json *json = serving_json(
-            serving_ask(&served, all[i].method, all[i].path, all[i].body), all[i].status);
+        struct sp_json *json = http_reply_json(
+            server_request(&tiny_server, all[i].method, all[i].path, all[i].body), all[i].status);
 
-        assert_string_equal(served_text(json, "type"), "error");
-        assert_string_equal(served_text(json, "error.type"), all[i].type);
-        if (strstr(served_text(json, "error.message"), all[i].says) == NULL) {
-            fail_msg("%s: \"%s\", expected \"%s\"", all[i].body, served_text(json, "error.message"),
+        assert_string_equal(json_text(json, "type"), "error");
+        assert_string_equal(json_text(json, "error.type"), all[i].type);
+        if (strstr(json_text(json, "error.message"), all[i].says) == NULL) {
+            fail_msg("%s: \"%s\", expected \"%s\"", all[i].body, json_text(json, "error.message"),
                      all[i].says);
         }
         sp_json_free(json);
@@ -98,14 +98,14 @@ static void test_errors(void **state)
  * without. */
 static void test_thread(void **state)
 {
-    struct sp_json *json = serving_json(serving_ask(&served, "POST", "/v1/messages",
-                                                    "{" HI ", \"thread\": {\"type\": \"create\"}}"),
-                                        400);
+    struct sp_json *json =
+        http_reply_json(server_request(&tiny_server, "POST", "/v1/messages",
+                                       "{" HI ", \"thread\": {\"type\": \"create\"}}"),
+                        400);
 
     (void)state;
-    assert_string_equal(served_text(json, "error.type"), "invalid_request_error");
-    assert_string_equal(served_text(json, "error.details.error_code"),
-                        "thread_unsupported_request");
+    assert_string_equal(json_text(json, "error.type"), "invalid_request_error");
+    assert_string_equal(json_text(json, "error.details.error_code"), "thread_unsupported_request");
     sp_json_free(json);
 }
 
@@ -120,26 +120,27 @@ static void test_hints(void **state)
                         "\"eu\"}");
 
     (void)state;
-    assert_int_equal(served_number(json, "usage.output_tokens"), 4);
+    assert_int_equal(json_number(json, "usage.output_tokens"), 4);
     sp_json_free(json);
 }
 
 /* Clients know by these words that a conversation has to be made shorter. */
 static void test_too_long(void **state)
 {
-    struct serving s = serving_start(served_file, (const char *const[]){"--num-ctx", "16", NULL});
-    struct sp_json *json = serving_json(serving_ask(&s, "POST", "/v1/messages", ROOMY), 200);
+    struct server s = server_start(served_file, (const char *const[]){"--num-ctx", "16", NULL});
+    struct sp_json *json = http_reply_json(server_request(&s, "POST", "/v1/messages", ROOMY), 200);
 
     (void)state;
-    assert_string_equal(served_text(json, "stop_reason"), "model_context_window_exceeded");
+    assert_string_equal(json_text(json, "stop_reason"), "model_context_window_exceeded");
     sp_json_free(json);
-    json = serving_json(serving_ask(&s, "POST", "/v1/messages",
-                                    "{\"max_tokens\": 4, \"messages\": [{\"role\": \"user\", "
-                                    "\"content\": \"Tell me a story about a lonely owl.\"}]}"),
+    json =
+        http_reply_json(server_request(&s, "POST", "/v1/messages",
+                                       "{\"max_tokens\": 4, \"messages\": [{\"role\": \"user\", "
+                                       "\"content\": \"Tell me a story about a lonely owl.\"}]}"),
                         400);
-    assert_int_equal(strncmp(served_text(json, "error.message"), "prompt is too long: ", 20), 0);
+    assert_int_equal(strncmp(json_text(json, "error.message"), "prompt is too long: ", 20), 0);
     sp_json_free(json);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* OpenAI's paths speak Anthropic's words to who has its header. */
@@ -147,21 +148,23 @@ static void test_models(void **state)
 {
     static const char header[] = "anthropic-version: 2023-06-01\r\n";
     struct sp_json *json =
-        serving_json(serving_ask_with(&served, header, "GET", "/v1/models", NULL), 200);
+        http_reply_json(server_request_with(&tiny_server, header, "GET", "/v1/models", NULL), 200);
 
     (void)state;
-    assert_string_equal(served_text(json, "data.0.id"), "tiny");
-    assert_string_equal(served_text(json, "data.0.type"), "model");
-    assert_string_equal(served_text(json, "data.0.display_name"), "tiny");
-    assert_int_equal(strlen(served_text(json, "data.0.created_at")), 27);
-    assert_string_equal(served_text(json, "first_id"), "tiny");
-    assert_string_equal(served_text(json, "last_id"), "tiny");
+    assert_string_equal(json_text(json, "data.0.id"), "tiny");
+    assert_string_equal(json_text(json, "data.0.type"), "model");
+    assert_string_equal(json_text(json, "data.0.display_name"), "tiny");
+    assert_int_equal(strlen(json_text(json, "data.0.created_at")), 27);
+    assert_string_equal(json_text(json, "first_id"), "tiny");
+    assert_string_equal(json_text(json, "last_id"), "tiny");
     sp_json_free(json);
-    json = serving_json(serving_ask_with(&served, header, "GET", "/v1/models/tiny", NULL), 200);
-    assert_string_equal(served_text(json, "id"), "tiny");
+    json = http_reply_json(
+        server_request_with(&tiny_server, header, "GET", "/v1/models/tiny", NULL), 200);
+    assert_string_equal(json_text(json, "id"), "tiny");
     sp_json_free(json);
-    json = serving_json(serving_ask_with(&served, header, "GET", "/v1/models/other", NULL), 404);
-    assert_string_equal(served_text(json, "error.type"), "not_found_error");
+    json = http_reply_json(
+        server_request_with(&tiny_server, header, "GET", "/v1/models/other", NULL), 404);
+    assert_string_equal(json_text(json, "error.type"), "not_found_error");
     sp_json_free(json);
 }
 
@@ -173,5 +176,5 @@ int main(void)
         cmocka_unit_test(test_models),
     };
 
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

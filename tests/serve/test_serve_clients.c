@@ -18,31 +18,31 @@
 
 static void *ask_way(void *context)
 {
-    const struct served_way *w = context;
-    struct serving_reply r;
+    const struct served_api *w = context;
+    struct http_reply r;
     char body[512], *text;
     size_t n;
 
     snprintf(body, sizeof body, "%strue}", w->body);
-    r = serving_ask(&served, "POST", w->path, body);
-    text = r.status == 200 ? served_joined(&r, w->piece, &n) : NULL;
-    serving_release(&r);
+    r = server_request(&tiny_server, "POST", w->path, body);
+    text = r.status == 200 ? stream_text(&r, w->piece, &n) : NULL;
+    http_reply_release(&r);
     return text;
 }
 
 /* All at once, each gets its own answer whole. */
-static void test_crowd(void **state)
+static void test_many_clients(void **state)
 {
     enum { EACH = 4 };
-    pthread_t threads[EACH * N_SERVED_WAYS];
-    char *first = ask_way((void *)(uintptr_t)&served_ways[0]);
+    pthread_t threads[EACH * N_SERVED_APIS];
+    char *first = ask_way((void *)(uintptr_t)&served_apis[0]);
 
     (void)state;
-    for (size_t i = 0; i < EACH * N_SERVED_WAYS; i++) {
-        void *way = (void *)(uintptr_t)&served_ways[i % N_SERVED_WAYS];
+    for (size_t i = 0; i < EACH * N_SERVED_APIS; i++) {
+        void *way = (void *)(uintptr_t)&served_apis[i % N_SERVED_APIS];
         assert_int_equal(pthread_create(&threads[i], NULL, ask_way, way), 0);
     }
-    for (size_t i = 0; i < EACH * N_SERVED_WAYS; i++) {
+    for (size_t i = 0; i < EACH * N_SERVED_APIS; i++) {
         void *text = NULL;
         assert_int_equal(pthread_join(threads[i], &text), 0);
         assert_non_null(text);
@@ -56,65 +56,66 @@ static void test_crowd(void **state)
 static void test_at_a_time(void **state)
 {
     enum { N = 3 };
-    static const char *const options[] = {"--sessions", "3", SERVED_SLOWLY, NULL};
-    struct serving s = serving_start(served_file, options);
+    static const char *const options[] = {"--sessions", "3", SERVED_SLOW_OPTIONS, NULL};
+    struct server s = server_start(served_file, options);
     int running[N];
     char streamed[256];
 
     (void)state;
-    snprintf(streamed, sizeof streamed, SERVED_LONG, "true");
+    snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
     for (size_t i = 0; i < N; i++) {
         char byte;
-        running[i] = serving_begin(&s, "/v1/completions", streamed);
+        running[i] = server_begin_request(&s, "/v1/completions", streamed);
         assert_int_equal(recv(running[i], &byte, 1, 0), 1);
     }
     for (size_t i = 0; i < N; i++)
         close(running[i]);
-    serving_await(&s, "POST /v1/completions 200", N);
-    assert_int_equal(serving_logged(&s, ", length"), 0);
-    assert_int_equal(serving_stop(&s), 0);
+    server_await_log(&s, "POST /v1/completions 200", N);
+    assert_int_equal(server_count_log(&s, ", length"), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* One is answered, one waits, the third is turned away, and told so; those who hang up make room
  * at once, whether they stream or not. */
 static void test_queue(void **state)
 {
-    static const char *const options[] = {"--max-queue", "1",           "--sessions",
-                                          "1",           SERVED_SLOWLY, NULL};
-    struct serving s = serving_start(served_file, options);
+    static const char *const options[] = {"--max-queue",       "1", "--sessions", "1",
+                                          SERVED_SLOW_OPTIONS, NULL};
+    struct server s = server_start(served_file, options);
     char streamed[256], whole[256];
-    struct serving_reply r;
+    struct http_reply r;
 
     (void)state;
-    snprintf(streamed, sizeof streamed, SERVED_LONG, "true");
-    snprintf(whole, sizeof whole, SERVED_LONG, "false");
+    snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
+    snprintf(whole, sizeof whole, SERVED_LONG_REQUEST, "false");
     for (int i = 0; i < 2; i++) {
-        int running = serving_begin(&s, "/v1/completions", streamed);
+        int running = server_begin_request(&s, "/v1/completions", streamed);
         struct pollfd rest[2] = {{.events = POLLIN}, {.events = POLLIN}};
         size_t away;
         char byte;
 
         assert_int_equal(recv(running, &byte, 1, 0), 1); /* its turn has come */
         for (size_t k = 0; k < 2; k++)
-            rest[k].fd = serving_begin(&s, "/v1/completions", i ? whole : streamed);
+            rest[k].fd = server_begin_request(&s, "/v1/completions", i ? whole : streamed);
         assert_true(poll(rest, 2, 10000) > 0);
         away = rest[0].revents ? 0 : 1;
-        r = serving_receive(rest[away].fd);
+        r = client_receive(rest[away].fd);
         assert_int_equal(r.status, 503);
         assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
         assert_non_null(strstr(r.body, "too many requests are waiting"));
-        serving_release(&r);
+        http_reply_release(&r);
         close(rest[1 - away].fd);
-        serving_await(&s, "client disconnected", (size_t)i + 1);
+        server_await_log(&s, "client disconnected", (size_t)i + 1);
         close(running);
-        sp_json_free(
-            serving_json(serving_ask(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
+        sp_json_free(http_reply_json(
+            server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
     }
-    serving_await(&s, "200: 4 (0 cached) + ", 1);
-    serving_await(&s, "tokens/s, cancelled", 2);
-    close(serving_begin(&s, "/v1/completions", whole)); /* whether its turn has come or not */
-    serving_await(&s, "client disconnected", 3);
-    assert_int_equal(serving_stop(&s), 0);
+    server_await_log(&s, "200: 4 (0 cached) + ", 1);
+    server_await_log(&s, "tokens/s, cancelled", 2);
+    close(
+        server_begin_request(&s, "/v1/completions", whole)); /* whether its turn has come or not */
+    server_await_log(&s, "client disconnected", 3);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Hangs up, or lets the connection be reset. */
@@ -141,24 +142,24 @@ static char *long_prompt(void)
 }
 
 /* Who hangs up within a request leaves nothing behind. */
-static void hang_up_asking(const struct serving *s)
+static void hang_up_asking(const struct server *s)
 {
     static const char request[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                                   "Content-Length: 100000\r\n\r\n{\"prompt\": \"On";
-    size_t n_files = serving_n_files(s);
+    size_t n_files = server_count_files(s);
 
     for (size_t size = 0; size < sizeof request; size += 12) {
         for (int reset = 0; reset < 2; reset++) {
-            int fd = serving_connect(s);
-            serving_send(fd, request, size);
+            int fd = client_connect(s);
+            client_send(fd, request, size);
             leave(fd, reset);
         }
     }
-    serving_await_files(s, n_files);
+    server_await_files(s, n_files);
 }
 
 /* Who hangs up while the prompt is read, or the answer is written, ends both, read or not. */
-static void test_hang_ups(void **state)
+static void test_disconnects(void **state)
 {
     static const char next[] = "{\"prompt\": [582], \"max_tokens\": 1}";
     static const char more[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -172,10 +173,10 @@ static void test_hang_ups(void **state)
         {"true", more, true, false}, {"false", more, false, false}, {"false", "\r\n", false, false},
         {NULL, "", false, false},    {NULL, "", false, true},
     };
-    static const char *const options[] = {"--sessions", "1", SERVED_SLOWLY, NULL};
-    struct serving s = serving_start(served_file, options);
+    static const char *const options[] = {"--sessions", "1", SERVED_SLOW_OPTIONS, NULL};
+    struct server s = server_start(served_file, options);
     char *prompt = long_prompt(), body[256], byte;
-    size_t n_files = serving_n_files(&s), n = 0;
+    size_t n_files = server_count_files(&s), n = 0;
 
     (void)state;
     hang_up_asking(&s);
@@ -183,24 +184,24 @@ static void test_hang_ups(void **state)
         const struct timespec time = {.tv_nsec = 100000000}; /* its turn comes at once */
         int fd;
 
-        snprintf(body, sizeof body, SERVED_LONG, all[i].stream ? all[i].stream : "");
-        fd = serving_begin(&s, "/v1/completions", all[i].stream ? body : prompt);
-        serving_send(fd, all[i].behind, strlen(all[i].behind));
+        snprintf(body, sizeof body, SERVED_LONG_REQUEST, all[i].stream ? all[i].stream : "");
+        fd = server_begin_request(&s, "/v1/completions", all[i].stream ? body : prompt);
+        client_send(fd, all[i].behind, strlen(all[i].behind));
         if (all[i].reads) assert_int_equal(recv(fd, &byte, 1, 0), 1);
         nanosleep(&time, NULL);
         leave(fd, all[i].reset);
-        serving_await(&s, "POST /v1/completions", ++n);
-        serving_await_files(&s, n_files);
-        sp_json_free(serving_json(serving_ask(&s, "POST", "/v1/completions", next), 200));
-        serving_await(&s, "POST /v1/completions", ++n);
+        server_await_log(&s, "POST /v1/completions", ++n);
+        server_await_files(&s, n_files);
+        sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/completions", next), 200));
+        server_await_log(&s, "POST /v1/completions", ++n);
     }
-    assert_int_equal(serving_logged(&s, ", length"), n / 2); /* no other answer was whole */
+    assert_int_equal(server_count_log(&s, ", length"), n / 2); /* no other answer was whole */
     free(prompt);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Who sends half a request, or reads nothing of an answer, keeps nobody else waiting. */
-static void test_dawdlers(void **state)
+static void test_slow_clients(void **state)
 {
     static const char half[] = "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Le";
     int slow[8], deaf;
@@ -208,12 +209,12 @@ static void test_dawdlers(void **state)
 
     (void)state;
     for (size_t i = 0; i < 8; i++) {
-        slow[i] = serving_connect(&served);
-        serving_send(slow[i], half, strlen(half) - i);
+        slow[i] = client_connect(&tiny_server);
+        client_send(slow[i], half, strlen(half) - i);
     }
-    snprintf(body, sizeof body, SERVED_LONG, "true");
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
     memcpy(strstr(body, "4000"), " 400", 4);
-    deaf = serving_begin(&served, "/v1/completions", body);
+    deaf = server_begin_request(&tiny_server, "/v1/completions", body);
     sp_json_free(served_post("/v1/completions", "{" GOLDEN_PROMPT "}"));
     for (size_t i = 0; i < 8; i++)
         close(slow[i]);
@@ -224,40 +225,40 @@ static void test_dawdlers(void **state)
  */
 static void test_stopping(void **state)
 {
-    struct serving s = serving_start(served_file, (const char *const[]){SERVED_SLOWLY, NULL});
+    struct server s = server_start(served_file, (const char *const[]){SERVED_SLOW_OPTIONS, NULL});
     char streamed[256], whole[256], byte;
-    struct serving_reply r;
+    struct http_reply r;
     int running, waiting;
 
     (void)state;
-    snprintf(streamed, sizeof streamed, SERVED_LONG, "true");
-    snprintf(whole, sizeof whole, SERVED_LONG, "false");
-    running = serving_begin(&s, "/v1/completions", streamed);
+    snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
+    snprintf(whole, sizeof whole, SERVED_LONG_REQUEST, "false");
+    running = server_begin_request(&s, "/v1/completions", streamed);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
-    waiting = serving_begin(&s, "/v1/completions", whole);
-    sp_json_free(serving_json(serving_ask(&s, "GET", "/health", NULL), 200));
+    waiting = server_begin_request(&s, "/v1/completions", whole);
+    sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
     kill(s.pid, SIGTERM);
-    r = serving_receive(running);
+    r = client_receive(running);
     assert_int_equal(r.status, 200);
     assert_true(r.chunked);
     assert_non_null(
         strstr(r.body, "data: {\"error\": {\"message\": \"the server is shutting down\""));
     assert_null(strstr(r.body, "[DONE]"));
-    serving_release(&r);
-    r = serving_receive(waiting);
+    http_reply_release(&r);
+    r = client_receive(waiting);
     assert_true(r.status == 503 || r.status == 0);
-    serving_release(&r);
-    assert_int_equal(serving_wait(&s), 0);
+    http_reply_release(&r);
+    assert_int_equal(server_wait(&s), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_crowd),    cmocka_unit_test(test_at_a_time),
-        cmocka_unit_test(test_queue),    cmocka_unit_test(test_hang_ups),
-        cmocka_unit_test(test_dawdlers), cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_many_clients), cmocka_unit_test(test_at_a_time),
+        cmocka_unit_test(test_queue),        cmocka_unit_test(test_disconnects),
+        cmocka_unit_test(test_slow_clients), cmocka_unit_test(test_stopping),
     };
 
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

@@ -36,31 +36,31 @@ static void expect(struct expected *e, const char *path, const char *text, const
 {
     struct sp_json *json = served_post(path, body);
 
-    assert_true(e->n < MAX_ANSWERS && strlen(served_text(json, text)) < MAX_TEXT);
-    strcpy(e->texts[e->n++], served_text(json, text));
-    if (counted) e->n_prompt += served_number(json, "usage.prompt_tokens");
-    e->n_completion += served_number(json, "usage.completion_tokens");
+    assert_true(e->n < MAX_ANSWERS && strlen(json_text(json, text)) < MAX_TEXT);
+    strcpy(e->texts[e->n++], json_text(json, text));
+    if (counted) e->n_prompt += json_number(json, "usage.prompt_tokens");
+    e->n_completion += json_number(json, "usage.completion_tokens");
     sp_json_free(json);
 }
 
 static void check_usage(const struct expected *e, const struct sp_json *json)
 {
-    assert_int_equal(served_number(json, "usage.prompt_tokens"), e->n_prompt);
-    assert_int_equal(served_number(json, "usage.completion_tokens"), e->n_completion);
-    assert_int_equal(served_number(json, "usage.total_tokens"), e->n_prompt + e->n_completion);
+    assert_int_equal(json_number(json, "usage.prompt_tokens"), e->n_prompt);
+    assert_int_equal(json_number(json, "usage.completion_tokens"), e->n_completion);
+    assert_int_equal(json_number(json, "usage.total_tokens"), e->n_prompt + e->n_completion);
 }
 
-static void check_whole(const struct expected *e, const struct serving *s, const char *path,
+static void check_whole(const struct expected *e, const struct server *s, const char *path,
                         const char *text, const char *body)
 {
-    struct sp_json *json = serving_json(serving_ask(s, "POST", path, body), 200);
+    struct sp_json *json = http_reply_json(server_request(s, "POST", path, body), 200);
 
-    assert_int_equal(sp_json_len(served_at(json, "choices")), e->n);
+    assert_int_equal(sp_json_len(json_at(json, "choices")), e->n);
     for (size_t i = 0; i < e->n; i++) {
-        const struct sp_json *choice = sp_json_at(served_at(json, "choices"), i);
-        assert_int_equal(served_number(choice, "index"), i);
-        assert_string_equal(served_text(choice, text), e->texts[i]);
-        assert_non_null(served_text(choice, "finish_reason"));
+        const struct sp_json *choice = sp_json_at(json_at(json, "choices"), i);
+        assert_int_equal(json_number(choice, "index"), i);
+        assert_string_equal(json_text(choice, text), e->texts[i]);
+        assert_non_null(json_text(choice, "finish_reason"));
     }
     check_usage(e, json);
     sp_json_free(json);
@@ -68,10 +68,10 @@ static void check_whole(const struct expected *e, const struct serving *s, const
 
 /* A stream tells the same: the heads in their order, the pieces of each by its index, an end of
  * each, the usage and the stream's end once and behind all of them. */
-static void check_stream(const struct expected *e, const struct serving *s, const char *path,
+static void check_stream(const struct expected *e, const struct server *s, const char *path,
                          const char *piece, const char *body)
 {
-    struct serving_reply r = serving_ask(s, "POST", path, body);
+    struct http_reply r = server_request(s, "POST", path, body);
     char(*texts)[MAX_TEXT] = calloc(MAX_ANSWERS, MAX_TEXT), id[64] = "", *rest = NULL;
     size_t ends = 0, usages = 0, dones = 0, heads = 0;
 
@@ -87,14 +87,14 @@ static void check_stream(const struct expected *e, const struct serving *s, cons
             continue;
         }
         assert_int_equal(sp_json_parse(&json, line + 6, strlen(line + 6), SP_JSON_STRICT, NULL), 0);
-        if (*id == '\0') strcpy(id, served_text(json, "id"));
-        assert_string_equal(served_text(json, "id"), id);
-        if ((choice = served_at(json, "choices.0")) != NULL) {
-            size_t at = (size_t)served_number(choice, "index");
-            const char *text = sp_json_to_string(served_at(choice, piece), NULL);
+        if (*id == '\0') strcpy(id, json_text(json, "id"));
+        assert_string_equal(json_text(json, "id"), id);
+        if ((choice = json_at(json, "choices.0")) != NULL) {
+            size_t at = (size_t)json_number(choice, "index");
+            const char *text = sp_json_to_string(json_at(choice, piece), NULL);
             assert_true(at < e->n && usages == 0 && dones == 0);
-            if (served_at(choice, "delta.role") != NULL) assert_int_equal(at, heads++);
-            assert_true(served_at(choice, "delta") == NULL || at < heads);
+            if (json_at(choice, "delta.role") != NULL) assert_int_equal(at, heads++);
+            assert_true(json_at(choice, "delta") == NULL || at < heads);
             if (text != NULL) strcat(texts[at], text);
             ends += sp_json_get(choice, "finish_reason") != NULL;
         } else {
@@ -110,7 +110,7 @@ static void check_stream(const struct expected *e, const struct serving *s, cons
     assert_int_equal(usages, 1);
     assert_int_equal(dones, 1);
     free(texts);
-    serving_release(&r);
+    http_reply_release(&r);
 }
 
 #define STREAM ", \"stream\": true, \"stream_options\": {\"include_usage\": true}}"
@@ -119,7 +119,7 @@ static void check_stream(const struct expected *e, const struct serving *s, cons
 static void test_chat(void **state)
 {
     static const char path[] = "/v1/chat/completions";
-    struct serving two = serving_start(
+    struct server two = server_start(
         served_file, (const char *const[]){"--kv-type", "f32", "--sessions", "2", NULL});
     struct expected *e = calloc(1, sizeof *e);
 
@@ -131,12 +131,12 @@ static void test_chat(void **state)
         expect(e, path, "choices.0.message.content", body, i == 0);
     }
     assert_string_not_equal(e->texts[0], e->texts[1]);
-    check_whole(e, &served, path, "message.content", "{" CHAT ", \"seed\": 7, \"n\": 6}");
+    check_whole(e, &tiny_server, path, "message.content", "{" CHAT ", \"seed\": 7, \"n\": 6}");
     check_whole(e, &two, path, "message.content", "{" CHAT ", \"seed\": 7, \"n\": 6}");
-    check_stream(e, &served, path, "delta.content", "{" CHAT ", \"seed\": 7, \"n\": 6" STREAM);
+    check_stream(e, &tiny_server, path, "delta.content", "{" CHAT ", \"seed\": 7, \"n\": 6" STREAM);
     check_stream(e, &two, path, "delta.content", "{" CHAT ", \"seed\": 7, \"n\": 6" STREAM);
     free(e);
-    assert_int_equal(serving_stop(&two), 0);
+    assert_int_equal(server_stop(&two), 0);
 }
 
 /* The answers to a prompt stand next to each other, each prompt begins with the seed. */
@@ -156,9 +156,9 @@ static void test_prompts(void **state)
         expect(e, path, "choices.0.text", body, i % 2 == 0);
     }
     snprintf(body, sizeof body, "%s}", several);
-    check_whole(e, &served, path, "text", body);
+    check_whole(e, &tiny_server, path, "text", body);
     snprintf(body, sizeof body, "%s" STREAM, several);
-    check_stream(e, &served, path, "text", body);
+    check_stream(e, &tiny_server, path, "text", body);
     free(e);
 }
 
@@ -171,19 +171,19 @@ static void test_ids(void **state)
     bool same;
 
     (void)state;
-    assert_int_equal(sp_json_len(served_at(two, "choices")), 2);
-    assert_string_equal(served_text(two, "choices.1.text"), served_text(one, "choices.0.text"));
-    assert_int_equal(sp_json_equal(&same, served_at(two, "choices.1.logprobs"),
-                                   served_at(one, "choices.0.logprobs"), NULL),
+    assert_int_equal(sp_json_len(json_at(two, "choices")), 2);
+    assert_string_equal(json_text(two, "choices.1.text"), json_text(one, "choices.0.text"));
+    assert_int_equal(sp_json_equal(&same, json_at(two, "choices.1.logprobs"),
+                                   json_at(one, "choices.0.logprobs"), NULL),
                      SP_OK);
     assert_true(same);
-    assert_int_equal(served_number(two, "usage.prompt_tokens"), 5);
+    assert_int_equal(json_number(two, "usage.prompt_tokens"), 5);
     sp_json_free(one);
     sp_json_free(two);
 }
 
 /* The answer is one error, or ends with one. */
-static void assert_cut(const struct serving_reply *r)
+static void assert_cut(const struct http_reply *r)
 {
     const char *error = strstr(r->body, "{\"error\": {\"message\": ");
 
@@ -195,12 +195,12 @@ static void assert_cut(const struct serving_reply *r)
 /* One prompt that is refused refuses the request, once, and ends a stream that has begun. */
 static void test_failure(void **state)
 {
-    struct serving s =
-        serving_start(served_file, (const char *const[]){"--kv-type", "f32", "--num-ctx", "64",
-                                                         "--sessions", "3", NULL});
+    struct server s =
+        server_start(served_file, (const char *const[]){"--kv-type", "f32", "--num-ctx", "64",
+                                                        "--sessions", "3", NULL});
     char *body = calloc(1, 4096);
     struct sp_json *json;
-    struct serving_reply r;
+    struct http_reply r;
 
     (void)state;
     assert_non_null(body);
@@ -209,44 +209,44 @@ static void test_failure(void **state)
         strcat(body, "word ");
     strcat(body, "\", \"\", \"There\"], \"stream\": ");
     strcat(body, "false}");
-    json = serving_json(serving_ask(&s, "POST", "/v1/completions", body), 400);
-    assert_non_null(served_text(json, "error.message"));
+    json = http_reply_json(server_request(&s, "POST", "/v1/completions", body), 400);
+    assert_non_null(json_text(json, "error.message"));
     sp_json_free(json);
     strcpy(body + strlen(body) - strlen("false}"), "true}");
-    r = serving_ask(&s, "POST", "/v1/completions", body);
+    r = server_request(&s, "POST", "/v1/completions", body);
     assert_true(r.status == 200 || r.status == 400);
     assert_cut(&r);
-    serving_release(&r);
-    sp_json_free(serving_json(
-        serving_ask(&s, "POST", "/v1/completions", "{\"prompt\": \"Once\", \"n\": 3}"), 200));
+    http_reply_release(&r);
+    sp_json_free(http_reply_json(
+        server_request(&s, "POST", "/v1/completions", "{\"prompt\": \"Once\", \"n\": 3}"), 200));
     free(body);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A client that leaves ends all of its answers, those that wait, too; the server's end cuts them.
  */
 static void test_end(void **state)
 {
-    const char *const options[] = {SERVED_SLOWLY, "--sessions", "2", NULL};
-    struct serving s = serving_start(served_file, options);
+    const char *const options[] = {SERVED_SLOW_OPTIONS, "--sessions", "2", NULL};
+    struct server s = server_start(served_file, options);
     char body[256], head[16];
-    struct serving_reply r;
+    struct http_reply r;
     int fd;
 
     (void)state;
-    snprintf(body, sizeof body, SERVED_LONG, "true, \"n\": 5");
-    fd = serving_begin(&s, "/v1/completions", body);
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 5");
+    fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(read(fd, head, sizeof head) > 0);
     close(fd);
-    sp_json_free(serving_json(
-        serving_ask(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT ", \"n\": 2}"), 200));
-    fd = serving_begin(&s, "/v1/completions", body);
+    sp_json_free(http_reply_json(
+        server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT ", \"n\": 2}"), 200));
+    fd = server_begin_request(&s, "/v1/completions", body);
     assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
     kill(s.pid, SIGTERM);
-    r = serving_receive(fd);
-    assert_int_equal(serving_wait(&s), 0);
+    r = client_receive(fd);
+    assert_int_equal(server_wait(&s), 0);
     assert_cut(&r);
-    serving_release(&r);
+    http_reply_release(&r);
 }
 
 int main(void)
@@ -257,5 +257,5 @@ int main(void)
     };
 
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

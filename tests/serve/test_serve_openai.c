@@ -21,7 +21,7 @@ static char *golden_text(size_t n)
     struct sp_package *package = NULL;
     struct sp_err err = {0};
     size_t n_ids, size;
-    uint32_t *ids = golden_ids(served_at(golden, "greedy.0.ids"), &n_ids);
+    uint32_t *ids = golden_ids(json_at(golden, "greedy.0.ids"), &n_ids);
     char *text = NULL;
 
     assert_true(n <= n_ids);
@@ -42,16 +42,16 @@ static void test_golden(void **state)
         served_post("/v1/completions", "{\"model\": \"tiny\", " GOLDEN_PROMPT "}");
 
     (void)state;
-    assert_string_equal(served_text(json, "choices.0.text"), golden);
-    assert_string_equal(served_text(json, "object"), "text_completion");
-    assert_string_equal(served_text(json, "choices.0.finish_reason"), "length");
-    assert_int_equal(served_number(json, "usage.prompt_tokens"), 4);
-    assert_int_equal(served_number(json, "usage.completion_tokens"), 24);
-    assert_int_equal(served_number(json, "usage.total_tokens"), 28);
-    assert_int_equal(served_number(json, "timings.predicted_n"), 24);
-    assert_true(served_number(json, "timings.draft_n_accepted") > 0);
-    assert_true(served_number(json, "timings.draft_n") >=
-                served_number(json, "timings.draft_n_accepted"));
+    assert_string_equal(json_text(json, "choices.0.text"), golden);
+    assert_string_equal(json_text(json, "object"), "text_completion");
+    assert_string_equal(json_text(json, "choices.0.finish_reason"), "length");
+    assert_int_equal(json_number(json, "usage.prompt_tokens"), 4);
+    assert_int_equal(json_number(json, "usage.completion_tokens"), 24);
+    assert_int_equal(json_number(json, "usage.total_tokens"), 28);
+    assert_int_equal(json_number(json, "timings.predicted_n"), 24);
+    assert_true(json_number(json, "timings.draft_n_accepted") > 0);
+    assert_true(json_number(json, "timings.draft_n") >=
+                json_number(json, "timings.draft_n_accepted"));
     sp_json_free(json);
     free(golden);
 }
@@ -69,11 +69,11 @@ static void mask(char *text, const char *key)
 /* The stream's events to the byte, written anew from their contents. */
 static void test_stream_bytes(void **state)
 {
-    struct serving_reply r =
-        serving_ask(&served, "POST", "/v1/chat/completions",
-                    "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
-                    "\"stream\": true, \"stream_options\": {\"include_usage\": true}, "
-                    "\"max_tokens\": 2, \"seed\": 1}");
+    struct http_reply r =
+        server_request(&tiny_server, "POST", "/v1/chat/completions",
+                       "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
+                       "\"stream\": true, \"stream_options\": {\"include_usage\": true}, "
+                       "\"max_tokens\": 2, \"seed\": 1}");
     static const char expected[] =
         "data: {\"id\": , \"object\": \"chat.completion.chunk\", \"created\": , \"model\": "
         "\"tiny\", \"system_fingerprint\": , \"choices\": [{\"index\": 0, \"delta\": {\"role\": "
@@ -96,7 +96,7 @@ static void test_stream_bytes(void **state)
     assert_int_equal(r.status, 200);
     assert_true(r.chunked);
     assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
-    text = served_joined(&r, "choices.0.delta.content", &n);
+    text = stream_text(&r, "choices.0.delta.content", &n);
     assert_string_equal(text, "7 plus");
     assert_int_equal(n, 2);
     free(text);
@@ -106,7 +106,7 @@ static void test_stream_bytes(void **state)
     if (strncmp(r.body, expected, strlen(expected)) != 0) fail_msg("%s", r.body);
     assert_non_null(strstr(r.body, "\"choices\": [], \"usage\": {\"prompt_tokens\": "));
     assert_string_equal(r.body + r.size - strlen("}\n\ndata: [DONE]\n\n"), "}\n\ndata: [DONE]\n\n");
-    serving_release(&r);
+    http_reply_release(&r);
 }
 
 /* A stop text is cut off, wherever tokens and pieces begin, and so are its tokens. */
@@ -116,7 +116,7 @@ static void test_stop(void **state)
                                "\"stream\": %s}";
     char *golden = golden_text(24), word[8] = {0}, text[256], *streamed;
     const char *cut = golden + 20, *found;
-    struct serving_reply r;
+    struct http_reply r;
     struct sp_json *json;
     size_t n, n_tokens, len = 0;
 
@@ -125,21 +125,21 @@ static void test_stop(void **state)
     found = strstr(golden, word);
     assert_non_null(found);
     snprintf(text, sizeof text, body, word, "true");
-    r = serving_ask(&served, "POST", "/v1/completions", text);
-    streamed = served_joined(&r, "choices.0.text", &n);
+    r = server_request(&tiny_server, "POST", "/v1/completions", text);
+    streamed = stream_text(&r, "choices.0.text", &n);
     assert_int_equal(strlen(streamed), found - golden);
     assert_memory_equal(streamed, golden, strlen(streamed));
     assert_non_null(strstr(r.body, "\"finish_reason\": \"stop\""));
-    serving_release(&r);
+    http_reply_release(&r);
 
     snprintf(text, sizeof text, body, word, "false");
     json = served_post("/v1/completions", text);
-    assert_string_equal(served_text(json, "choices.0.text"), streamed);
-    n_tokens = sp_json_len(served_at(json, "choices.0.logprobs.tokens"));
+    assert_string_equal(json_text(json, "choices.0.text"), streamed);
+    n_tokens = sp_json_len(json_at(json, "choices.0.logprobs.tokens"));
     assert_true(n_tokens > 0);
     for (size_t i = 0; i + 1 < n_tokens; i++)
         len += strlen(
-            sp_json_to_string(sp_json_at(served_at(json, "choices.0.logprobs.tokens"), i), NULL));
+            sp_json_to_string(sp_json_at(json_at(json, "choices.0.logprobs.tokens"), i), NULL));
     assert_true(len < strlen(streamed));
     sp_json_free(json);
     free(streamed);
@@ -162,10 +162,10 @@ static void test_logprobs(void **state)
         if ((double)row[i] > max) max = (double)row[i];
     for (size_t i = 0; i < cols; i++)
         sum += __builtin_exp((double)row[i] - max);
-    assert_true(sp_json_to_double(served_at(json, "choices.0.logprobs.token_logprobs.0"), &told));
+    assert_true(sp_json_to_double(json_at(json, "choices.0.logprobs.token_logprobs.0"), &told));
     assert_true(told <= 0 && told + __builtin_log(sum) < 2e-3 && told + __builtin_log(sum) > -2e-3);
-    assert_int_equal(served_number(json, "choices.0.logprobs.text_offset.0"), 0);
-    assert_int_equal(sp_json_len(served_at(json, "choices.0.logprobs.top_logprobs.0")), 3);
+    assert_int_equal(json_number(json, "choices.0.logprobs.text_offset.0"), 0);
+    assert_int_equal(sp_json_len(json_at(json, "choices.0.logprobs.top_logprobs.0")), 3);
     sp_json_free(json);
     free(logits);
 }
@@ -178,7 +178,7 @@ static void test_chat_logprobs(void **state)
         "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", \"text\": "
         "\"What is 7 \"}, {\"type\": \"text\", \"text\": \"plus 8?\"}]}], \"logprobs\": true, "
         "\"top_logprobs\": 2}");
-    const struct sp_json *content = served_at(json, "choices.0.logprobs.content");
+    const struct sp_json *content = json_at(json, "choices.0.logprobs.content");
     char text[256] = "", bytes[256] = "";
 
     (void)state;
@@ -186,7 +186,7 @@ static void test_chat_logprobs(void **state)
         const struct sp_json *token = sp_json_at(content, i), *b = sp_json_get(token, "bytes");
         double chosen, best;
 
-        strcat(text, served_text(token, "token"));
+        strcat(text, json_text(token, "token"));
         for (size_t k = 0; k < sp_json_len(b); k++) {
             int64_t byte = 0;
             assert_true(sp_json_to_i64(sp_json_at(b, k), &byte));
@@ -194,10 +194,10 @@ static void test_chat_logprobs(void **state)
         }
         assert_int_equal(sp_json_len(sp_json_get(token, "top_logprobs")), 2);
         assert_true(sp_json_to_double(sp_json_get(token, "logprob"), &chosen));
-        assert_true(sp_json_to_double(served_at(token, "top_logprobs.0.logprob"), &best));
+        assert_true(sp_json_to_double(json_at(token, "top_logprobs.0.logprob"), &best));
         assert_true(chosen == best); /* greedy */
     }
-    assert_string_equal(text, served_text(json, "choices.0.message.content"));
+    assert_string_equal(text, json_text(json, "choices.0.message.content"));
     assert_string_equal(bytes, text);
     assert_non_null(strstr(text, "15"));
     sp_json_free(json);
@@ -212,5 +212,5 @@ int main(void)
     };
 
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

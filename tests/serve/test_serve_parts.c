@@ -14,7 +14,7 @@ static void assert_form(const char *path, const char *body, const char *at, cons
 {
     struct sp_json *json = served_post(path, body);
 
-    assert_string_equal(served_text(json, at), text);
+    assert_string_equal(json_text(json, at), text);
     sp_json_free(json);
 }
 
@@ -70,13 +70,13 @@ static void test_forms(void **state)
     json = served_post("/v1/chat/completions",
                        "{" CHAT
                        "\"max_tokens\": 3, \"response_format\": {\"type\": \"json_object\"}}");
-    assert_int_equal(served_text(json, "choices.0.message.content")[0], '{');
-    assert_string_equal(served_text(json, "choices.0.finish_reason"), "length");
+    assert_int_equal(json_text(json, "choices.0.message.content")[0], '{');
+    assert_string_equal(json_text(json, "choices.0.finish_reason"), "length");
     sp_json_free(json);
     json = served_post("/api/generate",
                        "{\"prompt\": \"Once\", \"stream\": false, \"format\": \"json\", "
                        "\"options\": {\"num_predict\": 3}}");
-    assert_int_equal(served_text(json, "response")[0], '{');
+    assert_int_equal(json_text(json, "response")[0], '{');
     sp_json_free(json);
 }
 
@@ -100,43 +100,43 @@ static void assert_id(const char *id)
 }
 
 /* What the texts at `path` of a stream are, joined. */
-static void assert_streamed(const struct serving_reply *r, const char *path, const char *wanted)
+static void assert_streamed(const struct http_reply *r, const char *path, const char *wanted)
 {
     size_t n;
-    char *text = served_joined(r, path, &n);
+    char *text = stream_text(r, path, &n);
 
     assert_string_equal(text, wanted);
     free(text);
 }
 
-static void openai_calls(const struct serving *s)
+static void openai_calls(const struct server *s)
 {
     struct sp_json *json;
-    struct serving_reply r;
+    struct http_reply r;
     char *text;
     size_t n;
 
-    json =
-        serving_json(serving_ask(s, "POST", "/v1/chat/completions", STORY "false" TOOLS "}"), 200);
-    assert_string_equal(served_text(json, "choices.0.message.content"), "turtlenamed Maya.");
-    assert_string_equal(served_text(json, "choices.0.message.reasoning_content"), "was once");
-    assert_string_equal(served_text(json, "choices.0.finish_reason"), "tool_calls");
-    assert_int_equal(sp_json_len(served_at(json, "choices.0.message.tool_calls")), 1);
-    assert_string_equal(served_text(json, "choices.0.message.tool_calls.0.type"), "function");
-    assert_id(served_text(json, "choices.0.message.tool_calls.0.id"));
-    assert_string_equal(served_text(json, "choices.0.message.tool_calls.0.function.name"), "Finn");
-    assert_string_equal(served_text(json, "choices.0.message.tool_calls.0.function.arguments"),
+    json = http_reply_json(
+        server_request(s, "POST", "/v1/chat/completions", STORY "false" TOOLS "}"), 200);
+    assert_string_equal(json_text(json, "choices.0.message.content"), "turtlenamed Maya.");
+    assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
+    assert_string_equal(json_text(json, "choices.0.finish_reason"), "tool_calls");
+    assert_int_equal(sp_json_len(json_at(json, "choices.0.message.tool_calls")), 1);
+    assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.type"), "function");
+    assert_id(json_text(json, "choices.0.message.tool_calls.0.id"));
+    assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.name"), "Finn");
+    assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.arguments"),
                         arguments);
     sp_json_free(json);
-    r = serving_ask(s, "POST", "/v1/chat/completions", STORY "true" TOOLS "}");
+    r = server_request(s, "POST", "/v1/chat/completions", STORY "true" TOOLS "}");
     assert_streamed(&r, "choices.0.delta.content", "turtlenamed Maya.");
     assert_streamed(&r, "choices.0.delta.reasoning_content", "was once");
     /* The name comes first, with the id; the arguments follow. */
-    text = served_joined(&r, "choices.0.delta.tool_calls.0.function.name", &n);
+    text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
     assert_string_equal(text, "Finn");
     assert_int_equal(n, 1);
     free(text);
-    text = served_joined(&r, "choices.0.delta.tool_calls.0.id", &n);
+    text = stream_text(&r, "choices.0.delta.tool_calls.0.id", &n);
     assert_id(text);
     free(text);
     assert_streamed(&r, "choices.0.delta.tool_calls.0.function.arguments", arguments);
@@ -144,68 +144,68 @@ static void openai_calls(const struct serving *s)
                                    "\"tool_calls\"}"));
     assert_non_null(strstr(r.body, "\"tool_calls\": [{\"index\": 0, \"function\": "
                                    "{\"arguments\": "));
-    serving_release(&r);
+    http_reply_release(&r);
     /* Where no tools are there is nothing to call. */
-    json = serving_json(serving_ask(s, "POST", "/v1/chat/completions", STORY "false}"), 200);
-    assert_string_equal(served_text(json, "choices.0.message.content"), strstr(story, "turtle"));
-    assert_string_equal(served_text(json, "choices.0.finish_reason"), "stop");
-    assert_null(served_at(json, "choices.0.message.tool_calls"));
+    json = http_reply_json(server_request(s, "POST", "/v1/chat/completions", STORY "false}"), 200);
+    assert_string_equal(json_text(json, "choices.0.message.content"), strstr(story, "turtle"));
+    assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
+    assert_null(json_at(json, "choices.0.message.tool_calls"));
     sp_json_free(json);
 }
 
-static void ollama_calls(const struct serving *s)
+static void ollama_calls(const struct server *s)
 {
     struct sp_json *json;
-    struct serving_reply r;
+    struct http_reply r;
     char *text;
     size_t n;
 
-    json = serving_json(serving_ask(s, "POST", "/api/chat", STORY "false" TOOLS "}"), 200);
-    assert_string_equal(served_text(json, "message.content"), "turtlenamed Maya.");
-    assert_string_equal(served_text(json, "message.thinking"), "was once");
-    assert_string_equal(served_text(json, "message.tool_calls.0.function.name"), "Finn");
-    assert_string_equal(served_text(json, "message.tool_calls.0.function.arguments.a cave"),
+    json = http_reply_json(server_request(s, "POST", "/api/chat", STORY "false" TOOLS "}"), 200);
+    assert_string_equal(json_text(json, "message.content"), "turtlenamed Maya.");
+    assert_string_equal(json_text(json, "message.thinking"), "was once");
+    assert_string_equal(json_text(json, "message.tool_calls.0.function.name"), "Finn");
+    assert_string_equal(json_text(json, "message.tool_calls.0.function.arguments.a cave"),
                         "the sea");
-    assert_int_equal(served_number(json, "message.tool_calls.0.function.index"), 0);
-    assert_string_equal(served_text(json, "done_reason"), "stop");
+    assert_int_equal(json_number(json, "message.tool_calls.0.function.index"), 0);
+    assert_string_equal(json_text(json, "done_reason"), "stop");
     sp_json_free(json);
-    r = serving_ask(s, "POST", "/api/chat", STORY "true" TOOLS "}");
+    r = server_request(s, "POST", "/api/chat", STORY "true" TOOLS "}");
     assert_streamed(&r, "message.content", "turtlenamed Maya.");
     assert_streamed(&r, "message.thinking", "was once");
-    text = served_joined(&r, "message.tool_calls.0.function.arguments.a cave", &n);
+    text = stream_text(&r, "message.tool_calls.0.function.arguments.a cave", &n);
     assert_string_equal(text, "the sea");
     assert_int_equal(n, 1);
     free(text);
-    serving_release(&r);
-    json = serving_json(serving_ask(s, "POST", "/api/generate",
-                                    "{\"prompt\": \"Tell me a story.\", \"stream\": false, "
-                                    "\"options\": {\"stop\": [\" called\"]}}"),
-                        200);
-    assert_string_equal(served_text(json, "response"), "turtle");
-    assert_string_equal(served_text(json, "thinking"), "was once");
+    http_reply_release(&r);
+    json = http_reply_json(server_request(s, "POST", "/api/generate",
+                                          "{\"prompt\": \"Tell me a story.\", \"stream\": false, "
+                                          "\"options\": {\"stop\": [\" called\"]}}"),
+                           200);
+    assert_string_equal(json_text(json, "response"), "turtle");
+    assert_string_equal(json_text(json, "thinking"), "was once");
     sp_json_free(json);
-    json = serving_json(serving_ask(s, "POST", "/api/show", "{}"), 200);
-    assert_string_equal(served_text(json, "capabilities.1"), "tools");
-    assert_string_equal(served_text(json, "capabilities.2"), "thinking");
+    json = http_reply_json(server_request(s, "POST", "/api/show", "{}"), 200);
+    assert_string_equal(json_text(json, "capabilities.1"), "tools");
+    assert_string_equal(json_text(json, "capabilities.2"), "thinking");
     sp_json_free(json);
 }
 
 static void test_calls(void **state)
 {
-    const char *packed = served_pack(served_storyteller);
-    struct serving s;
+    const char *packed = served_pack(served_tool_template);
+    struct server s;
     char *text;
 
     (void)state;
-    s = serving_start(packed, (const char *const[]){"--kv-type", "f32", "--verbose", NULL});
+    s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--verbose", NULL});
     text = served_run(packed, "'Tell me a story.' --kv-type f32 --stop ' Finn loved'");
     assert_string_equal(text, story); /* the words of `run` are whole */
     free(text);
     openai_calls(&s);
     ollama_calls(&s);
-    assert_int_equal(serving_logged(&s, "reasoning: There...a hungry"), 1);
-    assert_int_equal(serving_logged(&s, "tool calls: called Finn.NAMElived"), 1);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_count_log(&s, "reasoning: There...a hungry"), 1);
+    assert_int_equal(server_count_log(&s, "tool calls: called Finn.NAMElived"), 1);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 int main(void)
@@ -217,5 +217,5 @@ int main(void)
     };
 
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

@@ -131,18 +131,18 @@ static void test_refusals(void **state)
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const struct refusal *q = &refusals[i];
         bool ollama = strncmp(q->path, "/api/", 5) == 0;
-        struct serving_reply r = serving_ask(&served, q->method, q->path, q->body);
+        struct http_reply r = server_request(&tiny_server, q->method, q->path, q->body);
         struct sp_json *json;
         const char *says;
 
         if (q->status == 405) assert_non_null(strstr(r.head, "\r\nAllow: "));
-        json = serving_json(r, q->status);
-        says = served_text(json, ollama ? "error" : "error.message");
+        json = http_reply_json(r, q->status);
+        says = json_text(json, ollama ? "error" : "error.message");
         if (strstr(says, q->says) == NULL) {
             fail_msg("%s %s: \"%s\", expected \"%s\"", q->path, q->body, says, q->says);
         }
         if (!ollama) {
-            assert_string_equal(served_text(json, "error.type"),
+            assert_string_equal(json_text(json, "error.type"),
                                 q->status < 500 ? "invalid_request_error" : "server_error");
         }
         sp_json_free(json);
@@ -159,20 +159,20 @@ static void test_large(void **state)
     assert_non_null(body);
     memset(body, ' ', size);
     body[size] = '\0';
-    sp_json_free(serving_json(serving_ask(&served, "POST", "/api/chat", body), 413));
+    sp_json_free(http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 413));
     for (size_t i = 0; i + 3 <= size; i += 3)
         memcpy(body + i, "{},", 3);
     memcpy(body, "[  ", 3);
     strcpy(body + size - 4, "{}]");
-    sp_json_free(serving_json(serving_ask(&served, "POST", "/api/chat", body), 400));
+    sp_json_free(http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 400));
     memset(body, '[', 100);
     body[100] = '\0';
-    sp_json_free(serving_json(serving_ask(&served, "POST", "/api/chat", body), 400));
+    sp_json_free(http_reply_json(server_request(&tiny_server, "POST", "/api/chat", body), 400));
     free(body);
 }
 
 /* What is no HTTP gets an error or nothing, and the server goes on. */
-static void test_nonsense(void **state)
+static void test_malformed_requests(void **state)
 {
     static const char *const bytes[] = {
         "\r\n\r\n\r\n",
@@ -186,17 +186,17 @@ static void test_nonsense(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-        int fd = serving_connect(&served);
-        struct serving_reply r;
+        int fd = client_connect(&tiny_server);
+        struct http_reply r;
 
-        serving_send(fd, bytes[i], strlen(bytes[i]));
+        client_send(fd, bytes[i], strlen(bytes[i]));
         shutdown(fd, SHUT_WR);
-        r = serving_receive(fd);
+        r = client_receive(fd);
         assert_true(r.status == 0 || (r.status >= 400 && r.status < 506));
-        serving_release(&r);
+        http_reply_release(&r);
     }
-    sp_json_free(serving_json(serving_ask(&served, "GET", "/%1b[2J%0aPOST", NULL), 404));
-    serving_await(&served, "GET /?[2J?POST 404: not found", 1); /* and nobody's terminal */
+    sp_json_free(http_reply_json(server_request(&tiny_server, "GET", "/%1b[2J%0aPOST", NULL), 404));
+    server_await_log(&tiny_server, "GET /?[2J?POST 404: not found", 1); /* and nobody's terminal */
     sp_json_free(served_get("/health"));
 }
 
@@ -205,31 +205,32 @@ static void test_browsers(void **state)
     static const char *const options[] = {"--cors", "http://app.example", "--quiet", NULL};
     static const char origin[] = "Origin: http://app.example\r\n",
                       other[] = "Origin: http://evil.example\r\n";
-    struct serving s = serving_start(served_file, options);
-    struct serving_reply r;
+    struct server s = server_start(served_file, options);
+    struct http_reply r;
     int fd;
 
     (void)state;
-    r = serving_ask_with(&s, origin, "OPTIONS", "/v1/chat/completions", NULL);
+    r = server_request_with(&s, origin, "OPTIONS", "/v1/chat/completions", NULL);
     assert_int_equal(r.status, 204);
     assert_non_null(strstr(r.head, "\r\nAccess-Control-Allow-Origin: http://app.example\r\n"));
     assert_non_null(
         strstr(r.head, "\r\nAccess-Control-Allow-Headers: Authorization, Content-Type, *\r\n"));
-    serving_release(&r);
-    r = serving_ask_with(&s, origin, "GET", "/health", NULL);
+    http_reply_release(&r);
+    r = server_request_with(&s, origin, "GET", "/health", NULL);
     assert_int_equal(r.status, 200);
-    serving_release(&r);
-    sp_json_free(serving_json(serving_ask_with(&s, other, "GET", "/health", NULL), 403));
-    assert_int_equal(serving_stop(&s), 0);
+    http_reply_release(&r);
+    sp_json_free(http_reply_json(server_request_with(&s, other, "GET", "/health", NULL), 403));
+    assert_int_equal(server_stop(&s), 0);
 
-    r = serving_ask(&served, "GET", "/health", NULL);
+    r = server_request(&tiny_server, "GET", "/health", NULL);
     assert_null(strstr(r.head, "Access-Control"));
-    serving_release(&r);
-    sp_json_free(serving_json(serving_ask_with(&served, origin, "GET", "/health", NULL), 403));
+    http_reply_release(&r);
+    sp_json_free(
+        http_reply_json(server_request_with(&tiny_server, origin, "GET", "/health", NULL), 403));
     /* A name that somebody else lets stand for this machine. */
-    fd = serving_connect(&served);
-    serving_send(fd, "GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n", 44);
-    sp_json_free(serving_json(serving_receive(fd), 403));
+    fd = client_connect(&tiny_server);
+    client_send(fd, "GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n", 44);
+    sp_json_free(http_reply_json(client_receive(fd), 403));
 }
 
 int main(void)
@@ -237,10 +238,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_large),
-        cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_malformed_requests),
         cmocka_unit_test(test_browsers),
     };
 
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

@@ -43,40 +43,39 @@ static void test_whole(void **state)
                                         "max_output_tokens", "previous_response_id"};
 
     (void)state;
-    assert_begins(served_text(json, "id"), "resp_");
-    assert_string_equal(served_text(json, "object"), "response");
-    assert_string_equal(served_text(json, "status"), "completed");
-    assert_string_equal(served_text(json, "model"), "tiny");
-    assert_int_equal(sp_json_len(served_at(json, "output")), 1);
-    assert_string_equal(served_text(json, "output.0.type"), "message");
-    assert_string_equal(served_text(json, "output.0.role"), "assistant");
-    assert_string_equal(served_text(json, "output.0.status"), "completed");
-    assert_begins(served_text(json, "output.0.id"), "msg_");
-    assert_string_equal(served_text(json, "output.0.content.0.type"), "output_text");
-    assert_int_equal(sp_json_kind(served_at(json, "output.0.content.0.annotations")),
-                     SP_JSON_ARRAY);
-    assert_string_equal(served_text(json, "output.0.content.0.text"),
-                        served_text(chat, "choices.0.message.content"));
+    assert_begins(json_text(json, "id"), "resp_");
+    assert_string_equal(json_text(json, "object"), "response");
+    assert_string_equal(json_text(json, "status"), "completed");
+    assert_string_equal(json_text(json, "model"), "tiny");
+    assert_int_equal(sp_json_len(json_at(json, "output")), 1);
+    assert_string_equal(json_text(json, "output.0.type"), "message");
+    assert_string_equal(json_text(json, "output.0.role"), "assistant");
+    assert_string_equal(json_text(json, "output.0.status"), "completed");
+    assert_begins(json_text(json, "output.0.id"), "msg_");
+    assert_string_equal(json_text(json, "output.0.content.0.type"), "output_text");
+    assert_int_equal(sp_json_kind(json_at(json, "output.0.content.0.annotations")), SP_JSON_ARRAY);
+    assert_string_equal(json_text(json, "output.0.content.0.text"),
+                        json_text(chat, "choices.0.message.content"));
     for (size_t i = 0; i < sizeof nulls / sizeof *nulls; i++) {
         assert_true(sp_json_has(json, nulls[i]));
         assert_null(sp_json_get(json, nulls[i]));
     }
-    assert_string_equal(served_text(json, "tool_choice"), "auto");
-    assert_int_equal(sp_json_kind(served_at(json, "tools")), SP_JSON_ARRAY);
-    assert_string_equal(served_text(json, "text.format.type"), "text");
-    assert_string_equal(served_text(json, "truncation"), "disabled");
-    assert_string_equal(served_text(json, "metadata.a"), "b");
-    assert_string_equal(served_text(json, "user"), "me");
-    assert_int_equal(served_number(json, "usage.input_tokens"),
-                     served_number(chat, "usage.prompt_tokens"));
-    assert_int_equal(served_number(json, "usage.output_tokens"),
-                     served_number(chat, "usage.completion_tokens"));
-    assert_int_equal(served_number(json, "usage.total_tokens"),
-                     served_number(chat, "usage.total_tokens"));
+    assert_string_equal(json_text(json, "tool_choice"), "auto");
+    assert_int_equal(sp_json_kind(json_at(json, "tools")), SP_JSON_ARRAY);
+    assert_string_equal(json_text(json, "text.format.type"), "text");
+    assert_string_equal(json_text(json, "truncation"), "disabled");
+    assert_string_equal(json_text(json, "metadata.a"), "b");
+    assert_string_equal(json_text(json, "user"), "me");
+    assert_int_equal(json_number(json, "usage.input_tokens"),
+                     json_number(chat, "usage.prompt_tokens"));
+    assert_int_equal(json_number(json, "usage.output_tokens"),
+                     json_number(chat, "usage.completion_tokens"));
+    assert_int_equal(json_number(json, "usage.total_tokens"),
+                     json_number(chat, "usage.total_tokens"));
     /* The chat has read all of the prompt but its last token, which is read for its answer. */
-    assert_int_equal(served_number(json, "usage.input_tokens_details.cached_tokens"),
-                     served_number(chat, "usage.prompt_tokens") - 1);
-    assert_int_equal(served_number(json, "usage.output_tokens_details.reasoning_tokens"), 0);
+    assert_int_equal(json_number(json, "usage.input_tokens_details.cached_tokens"),
+                     json_number(chat, "usage.prompt_tokens") - 1);
+    assert_int_equal(json_number(json, "usage.output_tokens_details.reasoning_tokens"), 0);
     sp_json_free(json);
     sp_json_free(chat);
 }
@@ -90,16 +89,16 @@ static void test_incomplete(void **state)
         "\"low\"}, \"include\": [\"message.output_text.logprobs\"], \"top_logprobs\": 2}");
 
     (void)state;
-    assert_string_equal(served_text(json, "status"), "incomplete");
-    assert_string_equal(served_text(json, "incomplete_details.reason"), "max_output_tokens");
-    assert_string_equal(served_text(json, "output.0.status"), "incomplete");
-    assert_int_equal(served_text(json, "output.0.content.0.text")[0], '{');
-    assert_int_equal(served_number(json, "max_output_tokens"), 3);
-    assert_string_equal(served_text(json, "instructions"), "i");
-    assert_string_equal(served_text(json, "text.format.type"), "json_object");
-    assert_string_equal(served_text(json, "reasoning.effort"), "low");
-    assert_int_equal(sp_json_len(served_at(json, "output.0.content.0.logprobs")), 3);
-    assert_int_equal(sp_json_len(served_at(json, "output.0.content.0.logprobs.2.top_logprobs")), 2);
+    assert_string_equal(json_text(json, "status"), "incomplete");
+    assert_string_equal(json_text(json, "incomplete_details.reason"), "max_output_tokens");
+    assert_string_equal(json_text(json, "output.0.status"), "incomplete");
+    assert_int_equal(json_text(json, "output.0.content.0.text")[0], '{');
+    assert_int_equal(json_number(json, "max_output_tokens"), 3);
+    assert_string_equal(json_text(json, "instructions"), "i");
+    assert_string_equal(json_text(json, "text.format.type"), "json_object");
+    assert_string_equal(json_text(json, "reasoning.effort"), "low");
+    assert_int_equal(sp_json_len(json_at(json, "output.0.content.0.logprobs")), 3);
+    assert_int_equal(sp_json_len(json_at(json, "output.0.content.0.logprobs.2.top_logprobs")), 2);
     sp_json_free(json);
 }
 
@@ -110,7 +109,7 @@ static void test_schema(void **state)
                          "\"json_schema\", \"name\": \"a\", \"schema\": {\"const\": \"whale\"}}}}");
 
     (void)state;
-    assert_string_equal(served_text(json, "output.0.content.0.text"), "\"whale\"");
+    assert_string_equal(json_text(json, "output.0.content.0.text"), "\"whale\"");
     sp_json_free(json);
 }
 
@@ -122,55 +121,55 @@ static void test_schema(void **state)
     "\"function\", \"name\": \"Finn\", \"parameters\": {\"type\": \"object\", \"properties\": "    \
     "{\"a cave\": {\"type\": \"string\"}}}}]"
 
-static struct sp_json *tell(const struct serving *s, const char *more)
+static struct sp_json *tell(const struct server *s, const char *more)
 {
     char body[1024];
 
     snprintf(body, sizeof body, "{" STORY "%s}", more);
-    return serving_json(serving_ask(s, "POST", "/v1/responses", body), 200);
+    return http_reply_json(server_request(s, "POST", "/v1/responses", body), 200);
 }
 
 static void check_items(const struct sp_json *json)
 {
-    assert_string_equal(served_text(json, "output.0.type"), "reasoning");
-    assert_begins(served_text(json, "output.0.id"), "rs_");
-    assert_string_equal(served_text(json, "output.1.type"), "message");
-    assert_string_equal(served_text(json, "output.1.content.0.text"), "turtle");
-    assert_string_equal(served_text(json, "output.2.type"), "function_call");
-    assert_begins(served_text(json, "output.2.id"), "fc_");
-    assert_int_equal(strlen(served_text(json, "output.2.call_id")), 9);
-    assert_string_equal(served_text(json, "output.2.name"), "Finn");
-    assert_string_equal(served_text(json, "output.2.arguments"), "{\"a cave\": \"the sea\"}");
-    assert_string_equal(served_text(json, "output.2.status"), "completed");
-    assert_string_equal(served_text(json, "output.3.type"), "message");
-    assert_begins(served_text(json, "output.3.content.0.text"), "named Maya.");
+    assert_string_equal(json_text(json, "output.0.type"), "reasoning");
+    assert_begins(json_text(json, "output.0.id"), "rs_");
+    assert_string_equal(json_text(json, "output.1.type"), "message");
+    assert_string_equal(json_text(json, "output.1.content.0.text"), "turtle");
+    assert_string_equal(json_text(json, "output.2.type"), "function_call");
+    assert_begins(json_text(json, "output.2.id"), "fc_");
+    assert_int_equal(strlen(json_text(json, "output.2.call_id")), 9);
+    assert_string_equal(json_text(json, "output.2.name"), "Finn");
+    assert_string_equal(json_text(json, "output.2.arguments"), "{\"a cave\": \"the sea\"}");
+    assert_string_equal(json_text(json, "output.2.status"), "completed");
+    assert_string_equal(json_text(json, "output.3.type"), "message");
+    assert_begins(json_text(json, "output.3.content.0.text"), "named Maya.");
 }
 
 /* Items stand in the order in which they were said, thoughts where they were asked for. */
 static void test_items(void **state)
 {
-    struct serving s = serving_start(served_pack(served_storyteller), NULL);
+    struct server s = server_start(served_pack(served_tool_template), NULL);
     struct sp_json *json = tell(&s, "");
 
     (void)state;
     check_items(json);
-    assert_string_equal(served_text(json, "output.0.content.0.type"), "reasoning_text");
-    assert_string_equal(served_text(json, "output.0.content.0.text"), "was once");
-    assert_int_equal(sp_json_len(served_at(json, "output.0.summary")), 0);
-    assert_null(served_at(json, "output.0.encrypted_content"));
+    assert_string_equal(json_text(json, "output.0.content.0.type"), "reasoning_text");
+    assert_string_equal(json_text(json, "output.0.content.0.text"), "was once");
+    assert_int_equal(sp_json_len(json_at(json, "output.0.summary")), 0);
+    assert_null(json_at(json, "output.0.encrypted_content"));
     /* "was", "once" and the words of the marks. */
-    assert_in_range(served_number(json, "usage.output_tokens_details.reasoning_tokens"), 2, 8);
+    assert_in_range(json_number(json, "usage.output_tokens_details.reasoning_tokens"), 2, 8);
     sp_json_free(json);
 
     json = tell(&s, ", \"reasoning\": {\"summary\": \"auto\"}, \"include\": "
                     "[\"reasoning.encrypted_content\"]");
     check_items(json);
-    assert_string_equal(served_text(json, "output.0.summary.0.type"), "summary_text");
-    assert_string_equal(served_text(json, "output.0.summary.0.text"), "was once");
-    assert_int_equal(sp_json_len(served_at(json, "output.0.content")), 0);
-    assert_string_equal(served_text(json, "output.0.encrypted_content"), "spectool:was once");
+    assert_string_equal(json_text(json, "output.0.summary.0.type"), "summary_text");
+    assert_string_equal(json_text(json, "output.0.summary.0.text"), "was once");
+    assert_int_equal(sp_json_len(json_at(json, "output.0.content")), 0);
+    assert_string_equal(json_text(json, "output.0.encrypted_content"), "spectool:was once");
     sp_json_free(json);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* ---- streams ----------------------------------------------------------------------------------
@@ -178,7 +177,7 @@ static void test_items(void **state)
 
 /* The events of a stream, each with its own name and number; those that follow one of the same name
  * are left out. The last one's JSON is *last. */
-static char *event_names(const struct serving_reply *r, struct sp_json **last)
+static char *event_names(const struct http_reply *r, struct sp_json **last)
 {
     char *copy = malloc(r->size + 1), *names = calloc(1, r->size + 1), *rest = NULL;
     const char *before = "";
@@ -197,8 +196,8 @@ static char *event_names(const struct serving_reply *r, struct sp_json **last)
         assert_begins(line, "data: ");
         sp_json_free(*last);
         *last = parse(line + 6);
-        assert_string_equal(served_text(*last, "type"), before);
-        assert_int_equal(served_number(*last, "sequence_number"), n++);
+        assert_string_equal(json_text(*last, "type"), before);
+        assert_int_equal(json_number(*last, "sequence_number"), n++);
     }
     free(copy);
     return names;
@@ -214,42 +213,42 @@ static char *event_names(const struct serving_reply *r, struct sp_json **last)
     "response.function_call_arguments.done\nresponse.output_item.done\n" MESSAGE_EVENTS            \
     "response.incomplete\n"
 
-static void check_stream(const struct serving *s, const char *more, const char *wanted)
+static void check_stream(const struct server *s, const char *more, const char *wanted)
 {
     struct sp_json *whole = tell(s, more), *last;
-    struct serving_reply r;
+    struct http_reply r;
     char body[1024], *names, *text, *joined;
     size_t n;
 
     snprintf(body, sizeof body, "{" STORY ", \"stream\": true%s}", more);
-    r = serving_ask(s, "POST", "/v1/responses", body);
+    r = server_request(s, "POST", "/v1/responses", body);
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.head, "\r\nContent-Type: text/event-stream\r\n"));
     names = event_names(&r, &last);
     assert_string_equal(names, wanted);
-    check_items(served_at(last, "response"));
-    assert_string_equal(served_text(last, "response.status"), "incomplete");
-    assert_string_equal(served_text(last, "response.output.3.status"), "incomplete");
-    assert_int_equal(served_number(last, "response.usage.output_tokens"),
-                     served_number(whole, "usage.output_tokens"));
+    check_items(json_at(last, "response"));
+    assert_string_equal(json_text(last, "response.status"), "incomplete");
+    assert_string_equal(json_text(last, "response.output.3.status"), "incomplete");
+    assert_int_equal(json_number(last, "response.usage.output_tokens"),
+                     json_number(whole, "usage.output_tokens"));
     /* Thought, content, arguments, content. */
-    joined = served_joined(&r, "delta", &n);
+    joined = stream_text(&r, "delta", &n);
     text = calloc(1, 1 << 10);
     assert_non_null(text);
     strcat(strcat(strcat(text, "was once"), "turtle"), "{\"a cave\": \"the sea\"}");
-    strcat(text, served_text(whole, "output.3.content.0.text"));
+    strcat(text, json_text(whole, "output.3.content.0.text"));
     assert_string_equal(joined, text);
     free(joined);
     free(text);
     free(names);
-    serving_release(&r);
+    http_reply_release(&r);
     sp_json_free(last);
     sp_json_free(whole);
 }
 
 static void test_stream(void **state)
 {
-    struct serving s = serving_start(served_pack(served_storyteller), NULL);
+    struct server s = server_start(served_pack(served_tool_template), NULL);
 
     (void)state;
     check_stream(&s, "",
@@ -260,46 +259,46 @@ static void test_stream(void **state)
                               "response.reasoning_summary_text.delta\n"
                               "response.reasoning_summary_text.done\n"
                               "response.reasoning_summary_part.done\n"));
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* Log-probabilities go with the text, in pieces and together. */
 static void test_stream_logprobs(void **state)
 {
-    struct serving_reply r =
-        serving_ask(&served, "POST", "/v1/responses",
-                    "{\"input\": \"What is 7 plus 8?\", \"stream\": true, \"include\": "
-                    "[\"message.output_text.logprobs\"]}");
+    struct http_reply r =
+        server_request(&tiny_server, "POST", "/v1/responses",
+                       "{\"input\": \"What is 7 plus 8?\", \"stream\": true, \"include\": "
+                       "[\"message.output_text.logprobs\"]}");
     struct sp_json *last;
     char *names = event_names(&r, &last), text[256] = "", *tokens;
-    const struct sp_json *all = served_at(last, "response.output.0.content.0.logprobs");
+    const struct sp_json *all = json_at(last, "response.output.0.content.0.logprobs");
     size_t n;
 
     (void)state;
     assert_string_equal(names, "response.created\nresponse.in_progress\n" MESSAGE_EVENTS
                                "response.completed\n");
     for (size_t i = 0; i < sp_json_len(all); i++)
-        strcat(text, served_text(sp_json_at(all, i), "token"));
-    assert_string_equal(text, served_text(last, "response.output.0.content.0.text"));
-    tokens = served_joined(&r, "logprobs.0.token", &n);
+        strcat(text, json_text(sp_json_at(all, i), "token"));
+    assert_string_equal(text, json_text(last, "response.output.0.content.0.text"));
+    tokens = stream_text(&r, "logprobs.0.token", &n);
     assert_true(n > 2);
     free(tokens);
     free(names);
     sp_json_free(last);
-    serving_release(&r);
+    http_reply_release(&r);
 }
 
 /* An answer that the server's end breaks off. */
 static void test_failed(void **state)
 {
-    const char *const options[] = {SERVED_SLOWLY, NULL};
-    struct serving s = serving_start(served_file, options);
-    int fd = serving_begin(&s, "/v1/responses",
-                           "{\"input\": \"Tell me a story.\", \"stream\": true, \"text\": "
-                           "{\"format\": {\"type\": \"json_schema\", \"schema\": {\"type\": "
-                           "\"string\", \"minLength\": 100000}}}}");
+    const char *const options[] = {SERVED_SLOW_OPTIONS, NULL};
+    struct server s = server_start(served_file, options);
+    int fd = server_begin_request(&s, "/v1/responses",
+                                  "{\"input\": \"Tell me a story.\", \"stream\": true, \"text\": "
+                                  "{\"format\": {\"type\": \"json_schema\", \"schema\": {\"type\": "
+                                  "\"string\", \"minLength\": 100000}}}}");
     char head[64];
-    struct serving_reply r;
+    struct http_reply r;
     struct sp_json *last;
     char *names;
 
@@ -307,17 +306,17 @@ static void test_failed(void **state)
     /* The beginning of the answer is seen, and read again with its rest. */
     assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
     kill(s.pid, SIGTERM);
-    r = serving_receive(fd);
-    assert_int_equal(serving_wait(&s), 0);
+    r = client_receive(fd);
+    assert_int_equal(server_wait(&s), 0);
     assert_int_equal(r.status, 200);
     names = event_names(&r, &last);
     assert_begins(names, "response.created\nresponse.in_progress\n");
-    assert_string_equal(served_text(last, "type"), "response.failed");
-    assert_string_equal(served_text(last, "response.status"), "failed");
-    assert_string_equal(served_text(last, "response.error.message"), "the server is shutting down");
+    assert_string_equal(json_text(last, "type"), "response.failed");
+    assert_string_equal(json_text(last, "response.status"), "failed");
+    assert_string_equal(json_text(last, "response.error.message"), "the server is shutting down");
     free(names);
     sp_json_free(last);
-    serving_release(&r);
+    http_reply_release(&r);
 }
 
 /* ---- refusals ---------------------------------------------------------------------------------
@@ -354,8 +353,8 @@ static void test_refusals(void **state)
         char body[256];
         struct sp_json *json;
         snprintf(body, sizeof body, "{\"input\": \"a\", %s}", all[i].body);
-        json = serving_json(serving_ask(&served, "POST", "/v1/responses", body), 400);
-        assert_begins(served_text(json, "error.message"), all[i].sentence);
+        json = http_reply_json(server_request(&tiny_server, "POST", "/v1/responses", body), 400);
+        assert_begins(json_text(json, "error.message"), all[i].sentence);
         sp_json_free(json);
     }
 }
@@ -370,5 +369,5 @@ int main(void)
     };
 
     signal(SIGPIPE, SIG_IGN);
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

@@ -36,9 +36,9 @@ static void assert_paints(const char *text)
 
     assert_non_null(text);
     assert_int_equal(sp_json_parse(&arguments, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
-    colour = served_text(arguments, "colour");
+    colour = json_text(arguments, "colour");
     assert_true(strcmp(colour, "red") == 0 || strcmp(colour, "blue") == 0);
-    assert_true(sp_json_to_i64(served_at(arguments, "coats"), &coats));
+    assert_true(sp_json_to_i64(json_at(arguments, "coats"), &coats));
     assert_in_range(coats, 1, 3);
     assert_int_equal(sp_json_len(arguments), 2);
     sp_json_free(arguments);
@@ -47,29 +47,29 @@ static void assert_paints(const char *text)
 /* All calls of an answer are of the tools, and there are at least so many. */
 static size_t check_calls(const struct sp_json *json, size_t least)
 {
-    const struct sp_json *calls = served_at(json, "choices.0.message.tool_calls");
+    const struct sp_json *calls = json_at(json, "choices.0.message.tool_calls");
 
     for (size_t i = 0; i < sp_json_len(calls); i++) {
         const struct sp_json *call = sp_json_at(calls, i);
-        if (strcmp(served_text(call, "function.name"), "wait") == 0) {
-            assert_string_equal(served_text(call, "function.arguments"), "{}");
+        if (strcmp(json_text(call, "function.name"), "wait") == 0) {
+            assert_string_equal(json_text(call, "function.arguments"), "{}");
         } else {
-            assert_string_equal(served_text(call, "function.name"), "paint");
-            assert_paints(served_text(call, "function.arguments"));
+            assert_string_equal(json_text(call, "function.name"), "paint");
+            assert_paints(json_text(call, "function.arguments"));
         }
     }
     assert_true(sp_json_len(calls) >= least);
     return sp_json_len(calls);
 }
 
-static struct sp_json *request(const struct serving *s, const char *body)
+static struct sp_json *request(const struct server *s, const char *body)
 {
-    return serving_json(serving_ask(s, "POST", "/v1/chat/completions", body), 200);
+    return http_reply_json(server_request(s, "POST", "/v1/chat/completions", body), 200);
 }
 
 static void test_choice(void **state)
 {
-    struct serving s = serving_start(served_pack(caller), NULL);
+    struct server s = server_start(served_pack(caller), NULL);
     static const char *const bodies[] = {
         ASK TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\"}",
         ASK TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\", \"temperature\": 1.5, "
@@ -92,11 +92,11 @@ static void test_choice(void **state)
         n = check_calls(json, 1);
         if (i >= 2) {
             assert_int_equal(n, 1);
-            assert_null(served_at(json, "choices.0.message.content"));
-            assert_string_equal(served_text(json, "choices.0.finish_reason"), "tool_calls");
+            assert_null(json_at(json, "choices.0.message.content"));
+            assert_string_equal(json_text(json, "choices.0.finish_reason"), "tool_calls");
         }
         if (i >= 4) {
-            assert_string_equal(served_text(json, "choices.0.message.tool_calls.0.function.name"),
+            assert_string_equal(json_text(json, "choices.0.message.tool_calls.0.function.name"),
                                 i == 4 ? "paint" : "wait");
         }
         sp_json_free(json);
@@ -108,20 +108,20 @@ static void test_choice(void **state)
     /* Content is free where calls are held to; a form may stand in its place. */
     json = request(&s, ASK ", \"max_tokens\": 8, \"tools\": [" PAINT("\"strict\": true, ") "]}");
     assert_int_equal(check_calls(json, 0), 0);
-    assert_true(strlen(served_text(json, "choices.0.message.content")) > 8);
+    assert_true(strlen(json_text(json, "choices.0.message.content")) > 8);
     sp_json_free(json);
     json = request(&s, ASK ", \"grammar\": \"root ::= \\\"There\\\"\", \"tools\": [" PAINT(
                            "\"strict\": true, ") "]}");
-    assert_string_equal(served_text(json, "choices.0.message.content"), "There");
+    assert_string_equal(json_text(json, "choices.0.message.content"), "There");
     sp_json_free(json);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* A stream tells the same call. */
 static void test_stream(void **state)
 {
-    struct serving s = serving_start(served_pack(caller), NULL);
-    struct serving_reply r = serving_ask(
+    struct server s = server_start(served_pack(caller), NULL);
+    struct http_reply r = server_request(
         &s, "POST", "/v1/chat/completions",
         ASK TOOLS ", \"stream\": true, \"tool_choice\": {\"type\": \"function\", \"function\": "
                   "{\"name\": \"paint\"}}}");
@@ -130,28 +130,28 @@ static void test_stream(void **state)
 
     (void)state;
     assert_int_equal(r.status, 200);
-    text = served_joined(&r, "choices.0.delta.tool_calls.0.function.name", &n);
+    text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
     assert_string_equal(text, "paint");
     free(text);
-    text = served_joined(&r, "choices.0.delta.tool_calls.0.function.arguments", &n);
+    text = stream_text(&r, "choices.0.delta.tool_calls.0.function.arguments", &n);
     assert_paints(text);
     assert_true(n > 3); /* as they come */
     free(text);
-    text = served_joined(&r, "choices.0.delta.tool_calls.0.id", &n);
+    text = stream_text(&r, "choices.0.delta.tool_calls.0.id", &n);
     assert_int_equal(strlen(text), 9);
     free(text);
-    text = served_joined(&r, "choices.0.delta.content", &n);
+    text = stream_text(&r, "choices.0.delta.content", &n);
     assert_string_equal(text, "");
     free(text);
-    serving_release(&r);
-    assert_int_equal(serving_stop(&s), 0);
+    http_reply_release(&r);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* The Responses API's stream: what it told of the arguments is what it says they were. */
 static void test_responses_stream(void **state)
 {
-    struct serving s = serving_start(served_pack(caller), NULL);
-    struct serving_reply r = serving_ask(
+    struct server s = server_start(served_pack(caller), NULL);
+    struct http_reply r = server_request(
         &s, "POST", "/v1/responses",
         "{\"input\": \"Tell me a story.\", \"stream\": true, \"tools\": [{\"type\": "
         "\"function\", \"name\": \"paint\", \"parameters\": {\"type\": \"object\", "
@@ -164,18 +164,18 @@ static void test_responses_stream(void **state)
 
     (void)state;
     assert_int_equal(r.status, 200);
-    deltas = served_joined(&r, "delta", &n);
+    deltas = stream_text(&r, "delta", &n);
     assert_paints(deltas);
     assert_true(n > 3); /* as they come */
-    text = served_joined(&r, "arguments", &n);
+    text = stream_text(&r, "arguments", &n);
     assert_string_equal(text, deltas);
     free(text);
-    text = served_joined(&r, "response.output.0.arguments", &n);
+    text = stream_text(&r, "response.output.0.arguments", &n);
     assert_string_equal(text, deltas);
     free(text);
     free(deltas);
-    serving_release(&r);
-    assert_int_equal(serving_stop(&s), 0);
+    http_reply_release(&r);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 static void test_refusals(void **state)
@@ -195,25 +195,26 @@ static void test_refusals(void **state)
              "\"parameters\": {\"not\": {}}}}]}",
          "tool_choice: the parameters of f: #/not: this keyword is not supported"},
     };
-    struct serving s = serving_start(served_pack(caller), NULL);
+    struct server s = server_start(served_pack(caller), NULL);
     struct sp_json *json;
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        json = serving_json(serving_ask(&s, "POST", "/v1/chat/completions", all[i].body), 400);
-        if (strstr(served_text(json, "error.message"), all[i].sentence) != NULL) {
+        json =
+            http_reply_json(server_request(&s, "POST", "/v1/chat/completions", all[i].body), 400);
+        if (strstr(json_text(json, "error.message"), all[i].sentence) != NULL) {
             sp_json_free(json);
             continue;
         }
-        fail_msg("%s: %s", all[i].body, served_text(json, "error.message"));
+        fail_msg("%s: %s", all[i].body, json_text(json, "error.message"));
     }
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
     /* The template of the other tests writes no calls. */
-    json = serving_json(serving_ask(&served, "POST", "/v1/chat/completions",
-                                    ASK TOOLS ", \"tool_choice\": \"required\"}"),
-                        400);
+    json = http_reply_json(server_request(&tiny_server, "POST", "/v1/chat/completions",
+                                          ASK TOOLS ", \"tool_choice\": \"required\"}"),
+                           400);
     assert_string_equal(
-        served_text(json, "error.message"),
+        json_text(json, "error.message"),
         "tool_choice: the model's chat template does not show how it writes tool calls, "
         "so they cannot be constrained");
     sp_json_free(json);
@@ -233,33 +234,33 @@ static const char thinker[] =
 
 static void test_reasoning(void **state)
 {
-    struct serving s = serving_start(served_pack(thinker), NULL);
+    struct server s = server_start(served_pack(thinker), NULL);
     struct sp_json *json;
 
     (void)state;
     /* The model opens its thought, */
     json = request(&s, ASK ONE_WORD "}");
-    assert_string_equal(served_text(json, "choices.0.message.reasoning_content"), "was once");
-    assert_string_equal(served_text(json, "choices.0.message.content"), "\"whale\"");
-    assert_string_equal(served_text(json, "choices.0.finish_reason"), "stop");
+    assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
+    assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
+    assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
     sp_json_free(json);
     /* or the prompt has, */
     json = request(&s, ASK ONE_WORD ", \"chat_template_kwargs\": {\"think\": true}}");
-    assert_string_equal(served_text(json, "choices.0.message.content"), "\"whale\"");
-    assert_true(strlen(served_text(json, "choices.0.message.reasoning_content")) > 0);
+    assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
+    assert_true(strlen(json_text(json, "choices.0.message.reasoning_content")) > 0);
     sp_json_free(json);
     /* or there is none. */
     json = request(&s, ASK ONE_WORD ", \"reasoning_effort\": \"none\"}");
-    assert_null(served_at(json, "choices.0.message.reasoning_content"));
-    assert_string_equal(served_text(json, "choices.0.message.content"), "\"whale\"");
+    assert_null(json_at(json, "choices.0.message.reasoning_content"));
+    assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     sp_json_free(json);
-    json = serving_json(serving_ask(&s, "POST", "/api/chat",
-                                    ASK ", \"stream\": false, \"format\": {\"const\": 7}}"),
-                        200);
-    assert_string_equal(served_text(json, "message.thinking"), "was once");
-    assert_string_equal(served_text(json, "message.content"), "7");
+    json = http_reply_json(server_request(&s, "POST", "/api/chat",
+                                          ASK ", \"stream\": false, \"format\": {\"const\": 7}}"),
+                           200);
+    assert_string_equal(json_text(json, "message.thinking"), "was once");
+    assert_string_equal(json_text(json, "message.content"), "7");
     sp_json_free(json);
-    assert_int_equal(serving_stop(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 int main(void)
@@ -270,5 +271,5 @@ int main(void)
         cmocka_unit_test(test_reasoning),
     };
 
-    return cmocka_run_group_tests(tests, served_begin, served_end);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
 }

@@ -14,7 +14,7 @@
 enum { N_CONTEXT = 256, N_IDS = 200 };
 
 struct served {
-    struct generating g;
+    struct generate_fixture g;
     struct sp_session_pool *sessions;
 };
 
@@ -22,9 +22,9 @@ static struct served serve(size_t n)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct served s = {
-        .g = generating_open(path, NULL, 1,
-                             &(struct sp_session_options){.size = sizeof(struct sp_session_options),
-                                                          .n_context = N_CONTEXT})};
+        .g = generate_open(path, NULL, 1,
+                           &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                        .n_context = N_CONTEXT})};
 
     assert_int_equal(sp_session_pool_new(&s.sessions, s.g.session, n, NULL), SP_OK);
     return s;
@@ -33,7 +33,7 @@ static struct served serve(size_t n)
 static void stop(struct served *s)
 {
     sp_session_pool_free(s->sessions);
-    generating_close(&s->g);
+    generate_close(&s->g);
 }
 
 /* The first n tokens of a conversation, each of which has tokens of its own. */
@@ -47,14 +47,14 @@ static struct sp_session *request(struct served *s, uint32_t conversation, size_
     for (size_t i = 0; i < n; i++)
         ids[i] = (uint32_t)(conversation * 100 + i * 7 % 97);
     session = sp_session_pool_take(s->sessions, ids, n);
-    r = generating_run(session, ids, n, 4, PLAIN, true);
+    r = generate_run(session, ids, n, 4, PLAIN, true);
     sp_session_pool_give(s->sessions, session);
     *n_reused = r.n_reused;
     sp_result_release(&r);
     return session;
 }
 
-static void turns(void **state)
+static void conversations_keep_their_sessions(void **state)
 {
     struct served s = serve(2);
     size_t n;
@@ -73,7 +73,7 @@ static void turns(void **state)
     stop(&s);
 }
 
-static void what_is_left_alone_makes_room(void **state)
+static void idle_sessions_are_replaced(void **state)
 {
     struct served s = serve(2);
     size_t n;
@@ -118,11 +118,11 @@ static void sessions_are_opened_late(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(turns),
-        cmocka_unit_test(what_is_left_alone_makes_room),
+        cmocka_unit_test(conversations_keep_their_sessions),
+        cmocka_unit_test(idle_sessions_are_replaced),
         cmocka_unit_test(one_session),
         cmocka_unit_test(sessions_are_opened_late),
     };
 
-    return cmocka_run_group_tests(tests, packed_begin, packed_end);
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

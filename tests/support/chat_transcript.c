@@ -22,49 +22,49 @@ static const char tools_text[] =
     " {\"type\": \"function\", \"function\": {\"name\": \"now\", \"description\": \"d\","
     " \"parameters\": {\"type\": \"object\", \"properties\": {}}}}]";
 
-struct sp_json *answering_tools;
+struct sp_json *transcript_tools;
 
-int answering_begin(void **state)
+int transcript_setup(void **state)
 {
     (void)state;
-    return sp_json_parse(&answering_tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL) !=
+    return sp_json_parse(&transcript_tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL) !=
            SP_OK;
 }
 
-int answering_end(void **state)
+int transcript_teardown(void **state)
 {
     (void)state;
-    sp_json_free(answering_tools);
+    sp_json_free(transcript_tools);
     return 0;
 }
 
-void answering_append(struct sp_strbuf *text, const char *more, size_t size)
+void transcript_append(struct sp_strbuf *text, const char *more, size_t size)
 {
     assert_int_equal(sp_strbuf_append(text, more, size, NULL), SP_OK);
 }
 
-void answering_note(void *context, const struct sp_chat_part *piece)
+void transcript_record(void *context, const struct sp_chat_part *piece)
 {
     struct transcript *t = context;
 
     assert_true(piece->size > 0);
     if (piece->kind == SP_CHAT_TOOL_CALL || t->last != (int)piece->kind) {
-        if (t->last >= 0) answering_append(&t->text, ")", 1);
-        answering_append(&t->text,
-                         piece->kind == SP_CHAT_TOOL_CALL   ? "F("
-                         : piece->kind == SP_CHAT_REASONING ? "T("
-                                                            : "C(",
-                         2);
+        if (t->last >= 0) transcript_append(&t->text, ")", 1);
+        transcript_append(&t->text,
+                          piece->kind == SP_CHAT_TOOL_CALL   ? "F("
+                          : piece->kind == SP_CHAT_REASONING ? "T("
+                                                             : "C(",
+                          2);
     }
     t->last = (int)piece->kind;
     if (piece->kind == SP_CHAT_TOOL_CALL) {
-        answering_append(&t->text, piece->name, strlen(piece->name));
-        answering_append(&t->text, " ", 1);
+        transcript_append(&t->text, piece->name, strlen(piece->name));
+        transcript_append(&t->text, " ", 1);
     }
-    answering_append(&t->text, piece->text, piece->size);
+    transcript_append(&t->text, piece->text, piece->size);
 }
 
-void answering_feed(struct sp_chat_parser *parser, const struct answer *a, size_t from, size_t to)
+void transcript_feed(struct sp_chat_parser *parser, const struct answer *a, size_t from, size_t to)
 {
     assert_int_equal(sp_chat_parser_feed(parser, a->text + from, to - from, false, NULL), SP_OK);
 }
@@ -74,27 +74,27 @@ static char *read_cut(const struct answer *a, size_t cut)
 {
     struct transcript t = {.last = -1};
     const struct sp_chat_parser_options reading = {.format = a->format,
-                                                   .tools = a->no_tools ? NULL : answering_tools,
+                                                   .tools = a->no_tools ? NULL : transcript_tools,
                                                    .in_reasoning = a->in_reasoning,
-                                                   .piece = answering_note,
+                                                   .piece = transcript_record,
                                                    .context = &t};
     struct sp_chat_parser *parser = NULL;
 
     assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
     if (cut > 0) {
-        answering_feed(parser, a, 0, cut);
-        answering_feed(parser, a, cut, a->size);
+        transcript_feed(parser, a, 0, cut);
+        transcript_feed(parser, a, cut, a->size);
     }
     for (size_t i = 0; cut == 0 && i < a->size; i++)
-        answering_feed(parser, a, i, i + 1);
+        transcript_feed(parser, a, i, i + 1);
     assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
     sp_chat_parser_close(parser);
-    if (t.last >= 0) answering_append(&t.text, ")", 1);
-    answering_append(&t.text, "", 1);
+    if (t.last >= 0) transcript_append(&t.text, ")", 1);
+    transcript_append(&t.text, "", 1);
     return t.text.at;
 }
 
-char *answering_read(const struct answer *a)
+char *transcript_read(const struct answer *a)
 {
     char *whole = read_cut(a, a->size), *cut;
 

@@ -11,20 +11,20 @@
 #include <stddef.h>
 
 /* The tools of all tests: get_weather, with a parameter of each type, and now, without any. */
-extern struct sp_json *answering_tools;
+extern struct sp_json *transcript_tools;
 
 /* Set-up and teardown of a group of tests. */
-int answering_begin(void **state);
-int answering_end(void **state);
+int transcript_setup(void **state);
+int transcript_teardown(void **state);
 
 /* "T(thought)C(content)F(name arguments)": neighbours of a kind are one. */
 struct transcript {
     struct sp_strbuf text;
     int last; /* kind, -1: none */
 };
-void answering_append(struct sp_strbuf *text, const char *more, size_t size);
+void transcript_append(struct sp_strbuf *text, const char *more, size_t size);
 /* A reading's `piece`; its context is a transcript. The last bracket stays open. */
-void answering_note(void *context, const struct sp_chat_part *piece);
+void transcript_record(void *context, const struct sp_chat_part *piece);
 
 struct answer {
     const struct sp_chat_format *format;
@@ -33,8 +33,8 @@ struct answer {
     size_t size;
 };
 /* The bytes from..to-1. */
-void answering_feed(struct sp_chat_parser *parser, const struct answer *a, size_t from, size_t to);
+void transcript_feed(struct sp_chat_parser *parser, const struct answer *a, size_t from, size_t to);
 /* The transcript, the same however the answer is cut in two, or into bytes; owned (free). */
-char *answering_read(const struct answer *a);
+char *transcript_read(const struct answer *a);
 
 #endif

@@ -12,8 +12,8 @@
 
 #include "tests/support/scratch.h"
 
-enum sp_status configs_parse(struct sp_config *c, const char *path, char **warnings,
-                             struct sp_err *err)
+enum sp_status config_parse_file(struct sp_config *c, const char *path, char **warnings,
+                                 struct sp_err *err)
 {
     size_t size;
     char *text = scratch_read(path, &size);
@@ -23,27 +23,27 @@ enum sp_status configs_parse(struct sp_config *c, const char *path, char **warni
     return st;
 }
 
-void configs_read(struct sp_config *c, const char *path, char **warnings)
+void config_read(struct sp_config *c, const char *path, char **warnings)
 {
     struct sp_err err = {0};
 
-    if (configs_parse(c, path, warnings, &err)) fail_msg("%s: %s", path, err.text);
+    if (config_parse_file(c, path, warnings, &err)) fail_msg("%s: %s", path, err.text);
 }
 
-void configs_own(struct sp_config *c, const char *name, char **warnings)
+void config_read_testdata(struct sp_config *c, const char *name, char **warnings)
 {
     char path[512];
 
     snprintf(path, sizeof path, TESTDATA "/config/%s.json", name);
-    configs_read(c, path, warnings);
+    config_read(c, path, warnings);
 }
 
-void configs_assert_near(double a, double b)
+void config_assert_near(double a, double b)
 {
     if (!(fabs(a - b) <= 1e-9 * (1 + fabs(b)))) fail_msg("%.12g, expected %.12g", a, b);
 }
 
-void configs_assert_windows(const struct sp_config *c, const char *expected)
+void config_assert_windows(const struct sp_config *c, const char *expected)
 {
     char text[256] = "";
 

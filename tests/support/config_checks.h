@@ -5,16 +5,16 @@
 #include "format/model/config.h"
 
 /* `notes` as sp_config_parse takes it. */
-enum sp_status configs_parse(struct sp_config *c, const char *path, char **warnings,
-                             struct sp_err *err);
+enum sp_status config_parse_file(struct sp_config *c, const char *path, char **warnings,
+                                 struct sp_err *err);
 /* One that is right, or the test fails. */
-void configs_read(struct sp_config *c, const char *path, char **warnings);
+void config_read(struct sp_config *c, const char *path, char **warnings);
 /* One of testdata/config. */
-void configs_own(struct sp_config *c, const char *name, char **warnings);
+void config_read_testdata(struct sp_config *c, const char *name, char **warnings);
 
 /* Numbers near each other to 9 digits: what a hand calculation gives. */
-void configs_assert_near(double a, double b);
+void config_assert_near(double a, double b);
 /* Windows of the layers as text: "4,0,4". */
-void configs_assert_windows(const struct sp_config *c, const char *expected);
+void config_assert_windows(const struct sp_config *c, const char *expected);
 
 #endif

@@ -15,7 +15,7 @@
 static char *kept[64];
 static size_t n_kept;
 
-const char *creating_keep(const char *path)
+const char *create_keep_path(const char *path)
 {
     assert_true(n_kept < sizeof kept / sizeof kept[0]);
     kept[n_kept] = strdup(path);
@@ -23,18 +23,18 @@ const char *creating_keep(const char *path)
     return kept[n_kept++];
 }
 
-const char *creating_at(const char *name)
+const char *create_path(const char *name)
 {
-    return creating_keep(scratch_path(name));
+    return create_keep_path(scratch_path(name));
 }
 
-int creating_begin(void **state)
+int create_setup(void **state)
 {
     (void)state;
     return scratch_folder() == NULL;
 }
 
-int creating_end(void **state)
+int create_teardown(void **state)
 {
     (void)state;
     scratch_remove();
@@ -43,7 +43,7 @@ int creating_end(void **state)
     return 0;
 }
 
-size_t creating_n_files(void)
+size_t create_count_files(void)
 {
     DIR *dir = opendir(scratch_folder());
     struct dirent *e;
@@ -57,7 +57,7 @@ size_t creating_n_files(void)
     return n;
 }
 
-const char *creating_modelfile(const char *lines)
+const char *create_modelfile(const char *lines)
 {
     char text[4096];
     size_t n = 0;
@@ -69,18 +69,18 @@ const char *creating_modelfile(const char *lines)
         else
             text[n++] = *s;
     }
-    return creating_keep(scratch_write("Modelfile", text, n));
+    return create_keep_path(scratch_write("Modelfile", text, n));
 }
 
-struct sp_create_options creating_options(const char *path, const char *output)
+struct sp_create_options create_options(const char *path, const char *output)
 {
     return (struct sp_create_options){.modelfile = path, .output = output, .n_threads = 2};
 }
 
-void creating_create(const char *path, const char *output, enum sp_dtype target,
-                     enum sp_dtype draft, unsigned n_threads)
+void create_pack(const char *path, const char *output, enum sp_dtype target, enum sp_dtype draft,
+                 unsigned n_threads)
 {
-    struct sp_create_options o = creating_options(path, output);
+    struct sp_create_options o = create_options(path, output);
     struct sp_err err = {0};
 
     o.target_type = target;
@@ -90,8 +90,8 @@ void creating_create(const char *path, const char *output, enum sp_dtype target,
     if (sp_create(NULL, &o, &err)) fail_msg("%s", err.text);
 }
 
-void creating_requantize(const char *input, const char *output, enum sp_dtype target,
-                         enum sp_dtype draft)
+void create_requantize(const char *input, const char *output, enum sp_dtype target,
+                       enum sp_dtype draft)
 {
     struct sp_requantize_options o = {.input = input,
                                       .output = output,
@@ -104,7 +104,7 @@ void creating_requantize(const char *input, const char *output, enum sp_dtype ta
     if (sp_requantize(NULL, &o, &err)) fail_msg("%s", err.text);
 }
 
-void creating_same_file(const char *a, const char *b)
+void create_assert_same_file(const char *a, const char *b)
 {
     size_t n, m;
     char *x = scratch_read(a, &n), *y = scratch_read(b, &m);
@@ -115,9 +115,9 @@ void creating_same_file(const char *a, const char *b)
     free(y);
 }
 
-void creating_damage(const char *path, const char *tensor, const char *with, size_t n)
+void create_damage_tensor(const char *path, const char *tensor, const char *with, size_t n)
 {
-    struct sp_pack *pack = creating_open(path);
+    struct sp_pack *pack = create_open(path);
     const uint8_t *data = sp_pack_find(pack, SP_PART_TARGET, tensor)->data;
     FILE *file = fopen(path, "r+b");
 
@@ -129,7 +129,7 @@ void creating_damage(const char *path, const char *tensor, const char *with, siz
     sp_pack_close(pack);
 }
 
-struct sp_pack *creating_open(const char *path)
+struct sp_pack *create_open(const char *path)
 {
     struct sp_pack *pack = NULL;
     struct sp_err err = {0};

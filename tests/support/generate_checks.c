@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct generating generating_open(const char *path, const char *kernels, unsigned n_threads,
-                                  const struct sp_session_options *options)
+struct generate_fixture generate_open(const char *path, const char *kernels, unsigned n_threads,
+                                      const struct sp_session_options *options)
 {
-    struct generating g = {0};
+    struct generate_fixture g = {0};
     struct sp_err err = {0};
     struct sp_package_options how = {.size = sizeof how,
                                      .kernels = kernels,
@@ -25,19 +25,19 @@ struct generating generating_open(const char *path, const char *kernels, unsigne
     return g;
 }
 
-unsigned generating_threads(size_t place)
+unsigned generate_threads(size_t place)
 {
     return 1 + place % 2;
 }
 
-void generating_close(struct generating *g)
+void generate_close(struct generate_fixture *g)
 {
     sp_session_close(g->session);
     sp_package_close(g->package);
 }
 
-struct sp_result generating_run(struct sp_session *session, const uint32_t *prompt, size_t n,
-                                size_t max_tokens, int draft_len, bool ignore_eos)
+struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt, size_t n,
+                              size_t max_tokens, int draft_len, bool ignore_eos)
 {
     struct sp_request request = {
         .size = sizeof request,
@@ -56,7 +56,7 @@ struct sp_result generating_run(struct sp_session *session, const uint32_t *prom
     return result;
 }
 
-void generating_same(const struct sp_result *a, const struct sp_result *b)
+void generate_assert_same(const struct sp_result *a, const struct sp_result *b)
 {
     assert_int_equal(a->n_ids, b->n_ids);
     assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
@@ -76,8 +76,8 @@ static int keep_row(void *context, size_t row, const float *logits, size_t width
     return 0;
 }
 
-void generating_same_proposal(struct sp_session *used, struct sp_session *fresh,
-                              const uint32_t *ids, size_t n, size_t n_steps, size_t width)
+void generate_assert_same_proposal(struct sp_session *used, struct sp_session *fresh,
+                                   const uint32_t *ids, size_t n, size_t n_steps, size_t width)
 {
     float *a = NULL, *b = NULL;
     struct sp_err err = {0};

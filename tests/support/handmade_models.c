@@ -25,7 +25,7 @@ enum {
     DV = 24,
     K = 3
 };
-_Static_assert((int)V == CRAFTED_TOKENS && (int)H == CRAFTED_WIDTH, "as the header says");
+_Static_assert((int)V == HANDMADE_TOKENS && (int)H == HANDMADE_WIDTH, "as the header says");
 enum { CHANNELS = 2 * HK * DK + HV * DV, VALUES = HV * DV };
 
 static const char qwen3_5[] =
@@ -120,7 +120,7 @@ static void attention(struct writer *w, const char *prefix, float norm, float mi
     vector(w, prefix, "self_attn.k_norm.weight", D, norm, 0.25f);
 }
 
-static void delta(struct writer *w, const char *prefix, const struct crafted *how)
+static void delta(struct writer *w, const char *prefix, const struct handmade_options *how)
 {
     char name[128];
     float *conv;
@@ -164,7 +164,7 @@ static void mlp(struct writer *w, const char *prefix, float norm, float mixing)
 }
 
 /* fc = [0, 1]: the hidden half passes. */
-static void head(struct writer *w, const struct crafted *how)
+static void head(struct writer *w, const struct handmade_options *how)
 {
     float scale = how->copies ? 0 : 0.3f, varied = how->copies ? 0 : 0.25f;
     float *fc = matrix(w, "mtp.", "fc", H, 2 * (size_t)H, scale);
@@ -223,7 +223,7 @@ static void finish(struct writer *w, const char *folder, const char *config)
     free(w);
 }
 
-void crafted_qwen3_5(const char *folder, const struct crafted *how)
+void handmade_qwen3_5(const char *folder, const struct handmade_options *how)
 {
     struct writer *w = begin(20260101);
     float norm = how->converted ? 1 : 0;
@@ -246,7 +246,7 @@ void crafted_qwen3_5(const char *folder, const struct crafted *how)
 }
 
 /* fc = [0, 1]: what the target's last layer makes passes. */
-void crafted_eagle3(const char *folder, const struct crafted *how)
+void handmade_eagle3(const char *folder, const struct handmade_options *how)
 {
     struct writer *w = begin(20260101);
     float scale = how->copies ? 0 : 0.3f, varied = how->copies ? 0 : 0.25f, *fc, *map, *marks;
@@ -287,7 +287,7 @@ static void block_layer(struct writer *w)
 }
 
 /* Rows of 1 and -1 again: of the correction W e only one element is as large as the rank. */
-static void markov_head(struct writer *w, const struct crafted_dspark *how)
+static void markov_head(struct writer *w, const struct handmade_dspark *how)
 {
     size_t n = (size_t)V * how->rank, wide = H + (size_t)how->rank;
     float *w1 = malloc(n * sizeof *w1), *w2;
@@ -308,7 +308,7 @@ static void markov_head(struct writer *w, const struct crafted_dspark *how)
     }
 }
 
-static void dspark_tensors(struct writer *w, const struct crafted_dspark *how)
+static void dspark_tensors(struct writer *w, const struct handmade_dspark *how)
 {
     float *head;
 
@@ -328,7 +328,7 @@ static void dspark_tensors(struct writer *w, const struct crafted_dspark *how)
     }
 }
 
-void crafted_dspark(const char *folder, const struct crafted_dspark *how)
+void handmade_dspark(const char *folder, const struct handmade_dspark *how)
 {
     struct writer *w = begin(20260301);
     char text[1024];

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-struct crafted {
+struct handmade_options {
     float
         mixing;  /* scale of what layers add to the residual stream; above about 0.05 text varies */
     bool copies; /* the head hands the target's hidden state through; else its weights are random */
@@ -16,25 +16,25 @@ struct crafted {
 };
 
 /* Writes config.json and model.safetensors into `folder` (which exists). */
-void crafted_qwen3_5(const char *folder, const struct crafted *how);
+void handmade_qwen3_5(const char *folder, const struct handmade_options *how);
 
 /* A DSpark draft for it, with tables of its own, which reads the target's embeddings and its layer
  * 2. Whatever its heads are, the block under them is the same. */
-struct crafted_dspark {
+struct handmade_dspark {
     const char *markov; /* "vanilla", "gated", "rnn"; NULL: no markov head */
     unsigned rank, block_size;
     bool confidence, confidence_markov;
     bool repeats; /* what the markov head adds makes every guess the token before it again */
 };
 
-enum { CRAFTED_TOKENS = 160, CRAFTED_WIDTH = 64, CRAFTED_MASK = 158 };
+enum { HANDMADE_TOKENS = 160, HANDMADE_WIDTH = 64, HANDMADE_MASK = 158 };
 
-/* The first CRAFTED_WIDTH rows of its output matrix are the identity: these logits of an
+/* The first HANDMADE_WIDTH rows of its output matrix are the identity: these logits of an
  * uncorrected row are its hidden state. */
-void crafted_dspark(const char *folder, const struct crafted_dspark *how);
+void handmade_dspark(const char *folder, const struct handmade_dspark *how);
 
 /* The same of an EAGLE-3 draft for it, whose vocabulary is the even tokens: how->copies says
  * whether it repeats what its target saw. */
-void crafted_eagle3(const char *folder, const struct crafted *how);
+void handmade_eagle3(const char *folder, const struct handmade_options *how);
 
 #endif

@@ -18,7 +18,7 @@ static char folder[PATH_SIZE];
 static char paths[MAX_PATHS][PATH_SIZE * 2];
 static size_t n_paths;
 
-int packed_begin(void **state)
+int packed_setup(void **state)
 {
     const char *tmp = getenv("TMPDIR");
 
@@ -27,7 +27,7 @@ int packed_begin(void **state)
     return mkdtemp(folder) == NULL;
 }
 
-int packed_end(void **state)
+int packed_teardown(void **state)
 {
     DIR *dir = opendir(folder);
     const struct dirent *entry;

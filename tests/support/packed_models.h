@@ -8,11 +8,11 @@
 
 /* A fresh temporary folder, and its removal with everything in it: set-up and teardown of a group
  * of tests. */
-int packed_begin(void **state);
-int packed_end(void **state);
+int packed_setup(void **state);
+int packed_teardown(void **state);
 
-/* Path (static storage, valid until packed_end) of the packed file of `modelfile` with these types
- * (SP_DTYPE_NONE: as stored). Fails the test on any error. */
+/* Path (static storage, valid until packed_teardown) of the packed file of `modelfile` with these
+ * types (SP_DTYPE_NONE: as stored). Fails the test on any error. */
 const char *packed_file(const char *modelfile, enum sp_dtype target, enum sp_dtype draft);
 
 /* Path of a file in the temporary folder. */

@@ -5,7 +5,7 @@
 #include "format/packfile_layout.h"
 
 /* Of an entry of the directory: where its bytes and their number stand, and where their digest. */
-static void mend_entry(uint8_t *bytes, size_t size, const uint8_t *place, uint8_t *digest)
+static void repair_entry(uint8_t *bytes, size_t size, const uint8_t *place, uint8_t *digest)
 {
     uint64_t offset = sp_get64(place), stored = sp_get64(place + 8);
 
@@ -13,7 +13,7 @@ static void mend_entry(uint8_t *bytes, size_t size, const uint8_t *place, uint8_
         sp_put64(digest, sp_hash64(bytes + offset, stored));
 }
 
-void mend_pack(uint8_t *bytes, size_t size)
+void repair_digests(uint8_t *bytes, size_t size)
 {
     uint64_t at, n_tensors, n_sections;
 
@@ -27,9 +27,9 @@ void mend_pack(uint8_t *bytes, size_t size)
         uint8_t *entry = bytes + at;
 
         for (uint64_t i = 0; i < n_tensors; i++, entry += SP_PACK_TENSOR_ENTRY)
-            mend_entry(bytes, size, entry + 40, entry + 56);
+            repair_entry(bytes, size, entry + 40, entry + 56);
         for (uint64_t i = 0; i < n_sections; i++, entry += SP_PACK_SECTION_ENTRY)
-            mend_entry(bytes, size, entry + 8, entry + 32);
+            repair_entry(bytes, size, entry + 8, entry + 32);
         sp_put64(bytes + 40, sp_hash64(bytes + at, size - at));
     }
     sp_put64(bytes + 120, sp_hash64(bytes, SP_PACK_HEADER_DIGESTED));

@@ -7,6 +7,6 @@
 #include <stdint.h>
 
 /* Digests of tensors, sections, directory and header, wherever the header leads. */
-void mend_pack(uint8_t *bytes, size_t size);
+void repair_digests(uint8_t *bytes, size_t size);
 
 #endif

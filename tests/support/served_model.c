@@ -11,7 +11,7 @@
 #include <string.h>
 
 const char *served_file;
-struct serving served;
+struct server tiny_server;
 
 const char *served_pack(const char *records)
 {
@@ -24,24 +24,24 @@ const char *served_pack(const char *records)
     return packed_file(path, SP_DTYPE_NONE, SP_DTYPE_NONE);
 }
 
-int served_begin(void **state)
+int served_setup(void **state)
 {
     const char *const options[] = {"--kv-type", "f32", "--name", "tiny", "--threads", "2", NULL};
 
-    if (packed_begin(state)) return 1;
+    if (packed_setup(state)) return 1;
     served_file = served_pack(SERVED_CHATML);
-    served = serving_start(served_file, options);
+    tiny_server = server_start(served_file, options);
     return 0;
 }
 
-int served_end(void **state)
+int served_teardown(void **state)
 {
-    int code = serving_stop(&served);
+    int code = server_stop(&tiny_server);
 
-    return packed_end(state) || code != 0;
+    return packed_teardown(state) || code != 0;
 }
 
-const struct sp_json *served_at(const struct sp_json *json, const char *path)
+const struct sp_json *json_at(const struct sp_json *json, const char *path)
 {
     char word[64];
 
@@ -55,33 +55,33 @@ const struct sp_json *served_at(const struct sp_json *json, const char *path)
     return json;
 }
 
-const char *served_text(const struct sp_json *json, const char *path)
+const char *json_text(const struct sp_json *json, const char *path)
 {
-    const char *text = sp_json_to_string(served_at(json, path), NULL);
+    const char *text = sp_json_to_string(json_at(json, path), NULL);
 
     if (text == NULL) fail_msg("no text at %s", path);
     return text;
 }
 
-int64_t served_number(const struct sp_json *json, const char *path)
+int64_t json_number(const struct sp_json *json, const char *path)
 {
     int64_t n = -1;
 
-    if (!sp_json_to_i64(served_at(json, path), &n)) fail_msg("no integer at %s", path);
+    if (!sp_json_to_i64(json_at(json, path), &n)) fail_msg("no integer at %s", path);
     return n;
 }
 
 struct sp_json *served_get(const char *path)
 {
-    return serving_json(serving_ask(&served, "GET", path, NULL), 200);
+    return http_reply_json(server_request(&tiny_server, "GET", path, NULL), 200);
 }
 
 struct sp_json *served_post(const char *path, const char *body)
 {
-    return serving_json(serving_ask(&served, "POST", path, body), 200);
+    return http_reply_json(server_request(&tiny_server, "POST", path, body), 200);
 }
 
-char *served_joined(const struct serving_reply *r, const char *path, size_t *n)
+char *stream_text(const struct http_reply *r, const char *path, size_t *n)
 {
     char *copy = malloc(r->size + 1), *text = calloc(1, r->size + 1), *rest = NULL;
     bool done = false;
@@ -100,7 +100,7 @@ char *served_joined(const struct serving_reply *r, const char *path, size_t *n)
         if (strncmp(line, "data: ", 6) == 0) line += 6;
         if ((done = strcmp(line, "[DONE]") == 0)) continue;
         assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
-        piece = sp_json_to_string(served_at(json, path), &len);
+        piece = sp_json_to_string(json_at(json, path), &len);
         if (piece != NULL && len > 0) {
             assert_int_equal(sp_utf8_valid(piece, len), len);
             strcat(text, piece);
@@ -112,7 +112,7 @@ char *served_joined(const struct serving_reply *r, const char *path, size_t *n)
     return text;
 }
 
-const char served_storyteller[] =
+const char served_tool_template[] =
     "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}"
     "{% for c in m.tool_calls or [] %}called Finn. {{ c.function.name }} lived "
@@ -120,7 +120,7 @@ const char served_storyteller[] =
     "a mouse{% endfor %}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
 
-const struct served_way served_ways[N_SERVED_WAYS] = {
+const struct served_api served_apis[N_SERVED_APIS] = {
     {"/v1/responses",
      "{\"input\": \"Tell me a story about a lonely owl.\", \"max_output_tokens\": 60, "
      "\"temperature\": 1.5, \"seed\": 7, \"stream\": ",

@@ -25,7 +25,7 @@ static void nap(void)
     nanosleep(&time, NULL);
 }
 
-static char *read_log(const struct serving *s)
+static char *read_log(const struct server *s)
 {
     FILE *f = fopen(s->log, "r");
     char *text = calloc(1, 1 << 20);
@@ -37,7 +37,7 @@ static char *read_log(const struct serving *s)
     return text;
 }
 
-size_t serving_logged(const struct serving *s, const char *text)
+size_t server_count_log(const struct server *s, const char *text)
 {
     char *log = read_log(s), *rest = NULL;
     size_t n = 0;
@@ -48,16 +48,16 @@ size_t serving_logged(const struct serving *s, const char *text)
     return n;
 }
 
-void serving_await(const struct serving *s, const char *text, size_t n)
+void server_await_log(const struct server *s, const char *text, size_t n)
 {
     for (int i = 0; i < 1000; i++) {
-        if (serving_logged(s, text) >= n) return;
+        if (server_count_log(s, text) >= n) return;
         nap();
     }
     fail_msg("%s does not stand %zu times in %s", text, n, s->log);
 }
 
-size_t serving_n_files(const struct serving *s)
+size_t server_count_files(const struct server *s)
 {
     char path[64];
     DIR *folder;
@@ -72,17 +72,17 @@ size_t serving_n_files(const struct serving *s)
     return n;
 }
 
-void serving_await_files(const struct serving *s, size_t n)
+void server_await_files(const struct server *s, size_t n)
 {
     for (int i = 0; i < 1000; i++) {
-        if (serving_n_files(s) == n) return;
+        if (server_count_files(s) == n) return;
         nap();
     }
-    fail_msg("%zu files are open, not %zu", serving_n_files(s), n);
+    fail_msg("%zu files are open, not %zu", server_count_files(s), n);
 }
 
 /* The port stands at the end of the first line. */
-static bool read_port(struct serving *s)
+static bool read_port(struct server *s)
 {
     char *log = read_log(s), *at = strstr(log, " at http://127.0.0.1:");
 
@@ -110,11 +110,11 @@ static void note_ended(pid_t pid)
     }
 }
 
-struct serving serving_start(const char *packed, const char *const *options)
+struct server server_start(const char *packed, const char *const *options)
 {
     static unsigned count;
     const char *words[64] = {SPECTOOL, "serve", packed, "--port", "0"};
-    struct serving s = {0};
+    struct server s = {0};
     size_t n = 5;
     char name[32];
 
@@ -144,7 +144,7 @@ struct serving serving_start(const char *packed, const char *const *options)
     return s;
 }
 
-int serving_wait(struct serving *s)
+int server_wait(struct server *s)
 {
     int status = 0;
 
@@ -162,13 +162,13 @@ int serving_wait(struct serving *s)
     return -1;
 }
 
-int serving_stop(struct serving *s)
+int server_stop(struct server *s)
 {
     kill(s->pid, SIGTERM);
-    return serving_wait(s);
+    return server_wait(s);
 }
 
-int serving_connect(const struct serving *s)
+int client_connect(const struct server *s)
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)s->port)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -180,7 +180,7 @@ int serving_connect(const struct serving *s)
 }
 
 /* A server that has answered and closed takes no more: that is no failure. */
-void serving_send(int fd, const char *bytes, size_t size)
+void client_send(int fd, const char *bytes, size_t size)
 {
     while (size > 0) {
         ssize_t n = send(fd, bytes, size, MSG_NOSIGNAL);
@@ -234,9 +234,9 @@ static size_t join_chunks(char *body, size_t size, bool *whole)
     return to;
 }
 
-struct serving_reply serving_receive(int fd)
+struct http_reply client_receive(int fd)
 {
-    struct serving_reply r = {0};
+    struct http_reply r = {0};
     size_t size = receive_all(fd, &r.head);
     char *end = strstr(r.head, "\r\n\r\n");
 
@@ -251,16 +251,16 @@ struct serving_reply serving_receive(int fd)
     return r;
 }
 
-void serving_release(struct serving_reply *r)
+void http_reply_release(struct http_reply *r)
 {
     free(r->head);
-    *r = (struct serving_reply){0};
+    *r = (struct http_reply){0};
 }
 
-static int begin(const struct serving *s, const char *headers, const char *method, const char *path,
+static int begin(const struct server *s, const char *headers, const char *method, const char *path,
                  const char *body)
 {
-    int fd = serving_connect(s);
+    int fd = client_connect(s);
     char head[1024];
     size_t size = body ? strlen(body) : 0;
 
@@ -268,29 +268,29 @@ static int begin(const struct serving *s, const char *headers, const char *metho
              "%s %s HTTP/1.1\r\nHost: localhost:%u\r\nConnection: close\r\n%s"
              "Content-Length: %zu\r\n\r\n",
              method, path, s->port, headers, size);
-    serving_send(fd, head, strlen(head));
-    if (body != NULL) serving_send(fd, body, size);
+    client_send(fd, head, strlen(head));
+    if (body != NULL) client_send(fd, body, size);
     return fd;
 }
 
-struct serving_reply serving_ask_with(const struct serving *s, const char *headers,
+struct http_reply server_request_with(const struct server *s, const char *headers,
                                       const char *method, const char *path, const char *body)
 {
-    return serving_receive(begin(s, headers, method, path, body));
+    return client_receive(begin(s, headers, method, path, body));
 }
 
-struct serving_reply serving_ask(const struct serving *s, const char *method, const char *path,
+struct http_reply server_request(const struct server *s, const char *method, const char *path,
                                  const char *body)
 {
-    return serving_ask_with(s, "", method, path, body);
+    return server_request_with(s, "", method, path, body);
 }
 
-int serving_begin(const struct serving *s, const char *path, const char *body)
+int server_begin_request(const struct server *s, const char *path, const char *body)
 {
     return begin(s, "", "POST", path, body);
 }
 
-struct sp_json *serving_json(struct serving_reply reply, int status)
+struct sp_json *http_reply_json(struct http_reply reply, int status)
 {
     struct sp_json *json = NULL;
     struct sp_err err = {0};
@@ -302,6 +302,6 @@ struct sp_json *serving_json(struct serving_reply reply, int status)
     if (sp_json_parse(&json, reply.body, reply.size, SP_JSON_STRICT, &err)) {
         fail_msg("%s in %s", err.text, reply.body);
     }
-    serving_release(&reply);
+    http_reply_release(&reply);
     return json;
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct serving {
+struct server {
     pid_t pid;
     unsigned port;
     const char *log; /* path of its standard error */
@@ -17,45 +17,45 @@ struct serving {
 
 /* Serves the packed file on a free port; `options`: more words of the command line, NULL at the
  * end, or NULL. */
-struct serving serving_start(const char *packed, const char *const *options);
+struct server server_start(const char *packed, const char *const *options);
 /* Sends SIGTERM and waits: the exit code. */
-int serving_stop(struct serving *s);
+int server_stop(struct server *s);
 /* Waits: the exit code. */
-int serving_wait(struct serving *s);
+int server_wait(struct server *s);
 /* How many lines of the log hold the text. */
-size_t serving_logged(const struct serving *s, const char *text);
+size_t server_count_log(const struct server *s, const char *text);
 /* Waits until so many do, ten seconds at most. */
-void serving_await(const struct serving *s, const char *text, size_t n);
+void server_await_log(const struct server *s, const char *text, size_t n);
 
 /* How many files it has open, connections among them. */
-size_t serving_n_files(const struct serving *s);
+size_t server_count_files(const struct server *s);
 /* Waits until it has so many, ten seconds at most. */
-void serving_await_files(const struct serving *s, size_t n);
+void server_await_files(const struct server *s, size_t n);
 
 /* ---- a client ---- */
 
-int serving_connect(const struct serving *s);
-void serving_send(int fd, const char *bytes, size_t size);
+int client_connect(const struct server *s);
+void client_send(int fd, const char *bytes, size_t size);
 
-struct serving_reply {
+struct http_reply {
     int status; /* 0: the connection ended without an answer */
     char *head, *body;
     size_t size; /* of the body, out of its chunks */
     bool chunked;
 };
 /* All that comes until the connection ends, which is closed. */
-struct serving_reply serving_receive(int fd);
-void serving_release(struct serving_reply *reply);
+struct http_reply client_receive(int fd);
+void http_reply_release(struct http_reply *reply);
 
 /* One request on a connection of its own. body NULL: none. */
-struct serving_reply serving_ask(const struct serving *s, const char *method, const char *path,
+struct http_reply server_request(const struct server *s, const char *method, const char *path,
                                  const char *body);
 /* The same with a line of headers more, its end included. */
-struct serving_reply serving_ask_with(const struct serving *s, const char *headers,
+struct http_reply server_request_with(const struct server *s, const char *headers,
                                       const char *method, const char *path, const char *body);
 /* A request sent, its answer not awaited. */
-int serving_begin(const struct serving *s, const char *path, const char *body);
+int server_begin_request(const struct server *s, const char *path, const char *body);
 /* The answer's JSON, the reply released. */
-struct sp_json *serving_json(struct serving_reply reply, int status);
+struct sp_json *http_reply_json(struct http_reply reply, int status);
 
 #endif

@@ -6,8 +6,8 @@
 #include <cmocka.h>
 #include <stdlib.h>
 
-float *stored_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
-                     enum sp_dtype *dtype)
+float *stored_tensor_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
+                            enum sp_dtype *dtype)
 {
     float *out = calloc(sp_spec_elements(spec), sizeof *out);
     struct sp_scratch scratch = {0};

@@ -5,7 +5,7 @@
 #include "convert/source/source.h"
 
 /* All of them as floats, owned (free); *dtype is the stored type. */
-float *stored_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
-                     enum sp_dtype *dtype);
+float *stored_tensor_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
+                            enum sp_dtype *dtype);
 
 #endif

@@ -48,7 +48,7 @@ static void repair(char *text)
     if (fl != NULL) memcpy(fl, "\"fl\":1.0,", 9);
 }
 
-static enum sp_status compile(struct sp_template **out, const struct templating *what,
+static enum sp_status compile(struct sp_template **out, const struct template_cases *what,
                               const struct sp_json *line, struct sp_err *err)
 {
     enum sp_status st;
@@ -66,7 +66,7 @@ static enum sp_status compile(struct sp_template **out, const struct templating 
     return st;
 }
 
-static bool passes(const struct templating *what, const struct sp_json *vars,
+static bool passes(const struct template_cases *what, const struct sp_json *vars,
                    const struct sp_json *line)
 {
     struct sp_err err = {0};
@@ -103,7 +103,7 @@ static bool passes(const struct templating *what, const struct sp_json *vars,
 }
 
 /* How many lines fail; *n = the number of lines, 0 where there is no such file. */
-static size_t count_failures(size_t *n, const struct templating *what)
+static size_t count_failures(size_t *n, const struct template_cases *what)
 {
     size_t size, n_vars, failures = 0;
     char *lines = read_file(what->lines, &size);
@@ -135,7 +135,7 @@ static size_t count_failures(size_t *n, const struct templating *what)
     return failures;
 }
 
-void templating_check(const struct templating *what, size_t at_least)
+void template_cases_check(const struct template_cases *what, size_t at_least)
 {
     size_t n;
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void matching_add_tensors(struct matching_checkpoint *c, const char *list)
+void match_add_tensors(struct match_checkpoint *c, const char *list)
 {
     char *text = c->text + c->used;
     char *item, *rest;
@@ -20,7 +20,7 @@ void matching_add_tensors(struct matching_checkpoint *c, const char *list)
     for (item = strtok_r(text, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
         struct sp_source_tensor *t = &c->tensors[c->n++];
         char *next;
-        assert_true(c->n <= MATCHING_MAX);
+        assert_true(c->n <= MATCH_MAX_TENSORS);
         while (*item == ' ')
             item++;
         t->name = item;
@@ -32,29 +32,29 @@ void matching_add_tensors(struct matching_checkpoint *c, const char *list)
     }
 }
 
-void matching_open(struct matching_checkpoint *c, const char *config, const char *list)
+void match_open(struct match_checkpoint *c, const char *config, const char *list)
 {
     struct sp_err err = {0};
 
     memset(c, 0, sizeof *c);
     if (sp_config_parse(&c->config, config, strlen(config), NULL, &err)) fail_msg("%s", err.text);
-    matching_add_tensors(c, list);
+    match_add_tensors(c, list);
 }
 
-void matching_run(struct matching_outcome *o, struct matching_checkpoint *c)
+void match_run(struct match_outcome *o, struct match_checkpoint *c)
 {
     memset(o, 0, sizeof *o);
     o->status = sp_specs_of_source(&o->specs, &c->config, c->tensors, c->n, &o->compare_equal,
                                    &o->n_skipped, &o->err);
 }
 
-void matching_close(struct matching_outcome *o, struct matching_checkpoint *c)
+void match_close(struct match_outcome *o, struct match_checkpoint *c)
 {
     sp_specs_release(&o->specs);
     sp_config_release(&c->config);
 }
 
-void matching_assert_spans(const struct matching_outcome *o, const char *name, const char *expected)
+void match_assert_spans(const struct match_outcome *o, const char *name, const char *expected)
 {
     const struct sp_tensor_spec *spec = sp_specs_find(&o->specs, name);
     char text[1024] = "";
@@ -74,16 +74,16 @@ void matching_assert_spans(const struct matching_outcome *o, const char *name, c
     assert_string_equal(text, expected);
 }
 
-void matching_assert_refused(const char *config, const char *list, enum sp_status status,
-                             const char *sentence)
+void match_assert_refused(const char *config, const char *list, enum sp_status status,
+                          const char *sentence)
 {
-    struct matching_checkpoint c;
-    struct matching_outcome o;
+    struct match_checkpoint c;
+    struct match_outcome o;
 
-    matching_open(&c, config, list);
-    matching_run(&o, &c);
+    match_open(&c, config, list);
+    match_run(&o, &c);
     assert_string_equal(o.err.text, sentence);
     assert_int_equal(o.status, status);
     assert_null(o.specs.specs);
-    matching_close(&o, &c);
+    match_close(&o, &c);
 }

@@ -4,19 +4,19 @@
 
 #include "format/model/family.h"
 
-enum { MATCHING_MAX = 64 };
+enum { MATCH_MAX_TENSORS = 64 };
 
 /* A config, and the tensors of a checkpoint as "name 2 3, name 4, ...". */
-struct matching_checkpoint {
+struct match_checkpoint {
     struct sp_config config;
-    struct sp_source_tensor tensors[MATCHING_MAX];
+    struct sp_source_tensor tensors[MATCH_MAX_TENSORS];
     size_t n;
     char text[4096];
     size_t used;
 };
 
 /* What matching gives. */
-struct matching_outcome {
+struct match_outcome {
     enum sp_status status;
     struct sp_specs specs;
     struct sp_err err;
@@ -24,17 +24,16 @@ struct matching_outcome {
     size_t n_skipped;
 };
 
-void matching_open(struct matching_checkpoint *c, const char *config, const char *list);
-void matching_add_tensors(struct matching_checkpoint *c, const char *list);
-void matching_run(struct matching_outcome *o, struct matching_checkpoint *c);
-void matching_close(struct matching_outcome *o, struct matching_checkpoint *c);
+void match_open(struct match_checkpoint *c, const char *config, const char *list);
+void match_add_tensors(struct match_checkpoint *c, const char *list);
+void match_run(struct match_outcome *o, struct match_checkpoint *c);
+void match_close(struct match_outcome *o, struct match_checkpoint *c);
 
 /* The pieces of one tensor as "source first:step:rows x cols", 'T' where transposed, and "/" with
  * the pitch where there is one. */
-void matching_assert_spans(const struct matching_outcome *o, const char *name,
-                           const char *expected);
-void matching_assert_refused(const char *config, const char *list, enum sp_status status,
-                             const char *sentence);
+void match_assert_spans(const struct match_outcome *o, const char *name, const char *expected);
+void match_assert_refused(const char *config, const char *list, enum sp_status status,
+                          const char *sentence);
 
 /* V 8, H 4, one layer, 2 heads of 2 on 1 K/V head, I 6. */
 #define SIZES                                                                                      \

@@ -15,7 +15,8 @@
 #include "format/tokenizer/tokmap_write.h"
 #include "runtime/tokenizer/detokenize.h"
 
-void tokenizing_open(struct tokenizing *t, const char *json, size_t size, const char *config)
+void tokenizer_case_open(struct tokenizer_case *t, const char *json, size_t size,
+                         const char *config)
 {
     struct sp_err err = {0};
 
@@ -27,7 +28,7 @@ void tokenizing_open(struct tokenizing *t, const char *json, size_t size, const 
     }
 }
 
-void tokenizing_close(struct tokenizing *t)
+void tokenizer_case_close(struct tokenizer_case *t)
 {
     sp_tokenizer_close(t->tok);
     free(t->blob);
@@ -60,7 +61,7 @@ static void compare_ids(const char *where, const uint32_t *found, size_t n_found
     }
 }
 
-void expect_ids(const struct tokenizing *t, const char *where, const char *text, size_t size,
+void expect_ids(const struct tokenizer_case *t, const char *where, const char *text, size_t size,
                 unsigned flags, const uint32_t *ids, size_t n)
 {
     struct sp_err err = {0};
@@ -75,8 +76,8 @@ void expect_ids(const struct tokenizing *t, const char *where, const char *text,
 }
 
 /* All parts of a stream, joined; each of them is valid UTF-8. */
-static char *stream(const struct tokenizing *t, const char *where, const uint32_t *ids, size_t n,
-                    bool skip_special, size_t *size)
+static char *stream(const struct tokenizer_case *t, const char *where, const uint32_t *ids,
+                    size_t n, bool skip_special, size_t *size)
 {
     struct sp_detokenizer *detok = NULL;
     struct sp_err err = {0};
@@ -103,7 +104,7 @@ static char *stream(const struct tokenizing *t, const char *where, const uint32_
     return all;
 }
 
-void expect_text(const struct tokenizing *t, const char *where, const uint32_t *ids, size_t n,
+void expect_text(const struct tokenizer_case *t, const char *where, const uint32_t *ids, size_t n,
                  bool skip_special, const char *text, size_t size, bool same_stream)
 {
     struct sp_err err = {0};

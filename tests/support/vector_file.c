@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-uint64_t *vectors_read(const char *name, size_t per_line, size_t *n_lines)
+uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines)
 {
     char path[512], *text = NULL;
     size_t size, n = 0, on_line = 0;

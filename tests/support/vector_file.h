@@ -7,6 +7,6 @@
 
 /* All numbers of the file, owned (free). Fails the test unless there are `per_line` on every line;
  * *n_lines is at least 1. */
-uint64_t *vectors_read(const char *name, size_t per_line, size_t *n_lines);
+uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines);
 
 #endif
