@@ -151,7 +151,7 @@ static enum sp_status open_reference(struct job *job)
     return sp_backend_open_package(&job->reference, path, &job->options->backend, job->err);
 }
 
-/* ---- the two measurements ---------------------------------------------------------------------
+/* ---- measurements ------------------------------------------------------------------------------
  */
 
 static enum sp_status read_text(struct sp_eval *eval, struct job *job)

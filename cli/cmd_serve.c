@@ -241,9 +241,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_generation g = {
         .path = args->operands[0], .settings = &settings, .no_draft = o->no_draft};
     struct sp_backend_opts backend = o->backend;
-    pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_t prompt_lock = PTHREAD_MUTEX_INITIALIZER;
     struct sp_serve s = {.generation = &g,
-                         .reading = &reading,
+                         .prompt_lock = &prompt_lock,
                          .version = sp_version(),
                          .cors = o->cors,
                          .host = o->host,

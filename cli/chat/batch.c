@@ -31,7 +31,7 @@ struct line {
 
 struct batch {
     struct sp_session_pool *sessions;
-    pthread_mutex_t reading; /* held while a prompt is read by `generation` */
+    pthread_mutex_t prompt_lock; /* held while a prompt is read by `generation` */
     struct sp_generation *generation;
     /* The following fields are protected by the lock. */
     pthread_mutex_t lock;
@@ -48,7 +48,7 @@ struct batch {
     struct sp_err first_failure; /* the error of the first of those lines */
 };
 
-/* ---- one line ---------------------------------------------------------------------------------
+/* ---- a line -----------------------------------------------------------------------------------
  */
 
 static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line *line,
@@ -59,11 +59,11 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     struct sp_chat_reader *reader = NULL;
     enum sp_status st;
 
-    pthread_mutex_lock(&b->reading);
+    pthread_mutex_lock(&b->prompt_lock);
     st = sp_batch_line_request(&g, line, b->generation, err);
-    pthread_mutex_unlock(&b->reading);
+    pthread_mutex_unlock(&b->prompt_lock);
     if (st) return st;
-    g.style.whole = out;
+    g.style.last_object_file = out;
     g.session = sp_session_pool_take(b->sessions, line->ids.at, line->ids.n);
     st = sp_generation_answer(&result, &reader, &g, &line->ids, line->rendered, err);
     sp_session_pool_give(b->sessions, g.session);
@@ -122,7 +122,7 @@ static enum sp_status answer(struct batch *b, struct line *line, struct sp_err *
     return st;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------
+/* ---- the batch -------------------------------------------------------------------------------
  */
 
 static void line_free(struct line *line)
@@ -271,7 +271,7 @@ static uint64_t size_of_input(void)
 enum sp_status sp_batch(struct sp_generation *generation, size_t n_sessions, struct sp_err *err)
 {
     struct batch b = {.generation = generation,
-                      .reading = PTHREAD_MUTEX_INITIALIZER,
+                      .prompt_lock = PTHREAD_MUTEX_INITIALIZER,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER,
                       .most = LINES_PER_SESSION * n_sessions};

@@ -27,7 +27,7 @@ static int show_prompt_progress(void *context, size_t done, size_t total)
 {
     struct stream *s = context;
 
-    if (total >= LONG_PROMPT && sp_out_is_screen(stderr) && !s->style->whole) {
+    if (total >= LONG_PROMPT && sp_out_is_screen(stderr) && !s->style->last_object_file) {
         if (done < total)
             fprintf(stderr, "\rprocessing prompt: %zu of %zu tokens\x1b[K", done, total);
         else if (s->progress_drawn)
@@ -101,7 +101,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
 
     if (size == 0) return sp_signals_caught();
     if (s->reader && after_reading(s, sp_chat_reader_text(s->reader, text, size, NULL))) return 1;
-    if (s->separate || s->style->whole) return sp_signals_caught();
+    if (s->separate || s->style->last_object_file) return sp_signals_caught();
     if (s->style->json) {
         struct sp_json_out out = {.file = stdout};
         sp_json_out_begin(&out, NULL, '{');
@@ -132,7 +132,7 @@ static int show_token(void *context, const struct sp_token *token)
     struct sp_json_out out = {.file = stdout};
 
     if (s->style->ids && !s->style->json) show_id(s, token);
-    if (!s->style->json || s->style->whole) return sp_signals_caught();
+    if (!s->style->json || s->style->last_object_file) return sp_signals_caught();
     sp_json_out_begin(&out, NULL, '{');
     sp_json_out_u64(&out, "id", token->id);
     sp_json_out_bool(&out, "drafted", token->drafted);
@@ -259,7 +259,7 @@ static void report_json(const struct sp_result *r, const struct sp_chat_reader *
                         const struct sp_package_info *info, const struct sp_sampling *sampling,
                         const struct sp_console_style *style)
 {
-    struct sp_json_out out = {.file = style->whole ? style->whole : stdout};
+    struct sp_json_out out = {.file = style->last_object_file ? style->last_object_file : stdout};
     struct sp_chat_answer answer = {.size = sizeof answer};
     char digest[17];
 
@@ -443,6 +443,6 @@ void sp_console_report(const struct sp_result *result, const struct sp_chat_read
         report_long(result, info, style->plain);
     else
         report_short(result, info);
-    if (!style->reported_useless && !style->whole)
+    if (!style->reported_useless && !style->last_object_file)
         style->reported_useless = report_useless(result, info);
 }

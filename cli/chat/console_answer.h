@@ -18,7 +18,7 @@ struct sp_console_style {
     bool hide_reasoning;
     bool reported_useless; /* the note that the draft does not help was printed */
     /* print only the last object, to this file; borrowed; NULL: print everything to stdout */
-    FILE *whole;
+    FILE *last_object_file;
     const char *custom_id;    /* first member of the last object; borrowed; NULL: none */
     const char *prompt_cache; /* file that stores the processed prompt; borrowed; NULL: none */
 };

@@ -137,7 +137,7 @@ enum sp_status sp_generation_answer(struct sp_result *result, struct sp_chat_rea
     *reader = NULL;
     sp_generation_request(&request, &sampling, end_ids, g, g->settings, ids);
     if (rendered) sp_chat_prompt_apply(rendered, &request);
-    request.measure = !g->no_draft && g->info.draft != NULL && g->style.whole == NULL;
+    request.measure = !g->no_draft && g->info.draft != NULL && g->style.last_object_file == NULL;
     request.logprobs = g->logprobs;
     request.n_top = g->n_top;
     st = sp_console_answer(result, reader, g->session, &request, separates ? rendered : NULL,

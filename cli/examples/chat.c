@@ -1,6 +1,9 @@
-/* A question to a packed file by the library alone: cc chat.c $(pkg-config --cflags --libs
- * spectool) usage: chat FILE QUESTION [TOOLS]; TOOLS is JSON as in OpenAI's API: then one of them
- * is called. */
+/* Asks a packed file a question, with the public header of the library alone.
+ *
+ * Build: cc chat.c $(pkg-config --cflags --libs spectool)
+ * Usage: chat FILE QUESTION [TOOLS]
+ *
+ * TOOLS is a JSON array as in OpenAI's API; with it the answer is a call of one of the tools. */
 #include <spectool.h>
 #include <stdio.h>
 

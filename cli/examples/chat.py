@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""A question to a packed file by the shared library.
+"""Asks a packed file a question through the shared library.
 
-usage: chat.py LIBRARY FILE QUESTION [TOOLS]; TOOLS is JSON as in OpenAI's API: then one of them is
-called. The structs are those of spectool.h.
+Usage: chat.py LIBRARY FILE QUESTION [TOOLS]
+
+TOOLS is a JSON array as in OpenAI's API; with it the answer is a call of one of the tools. The
+structs are those of spectool.h.
 """
 import json
 import sys

@@ -20,7 +20,8 @@ struct sp_serve {
     struct sp_serve_model model;
     struct sp_serve_queue *queue;
     struct sp_session_pool *sessions;
-    pthread_mutex_t *reading; /* protects templates and tokenizer: one prompt is read at a time */
+    pthread_mutex_t
+        *prompt_lock; /* protects templates and tokenizer: one prompt is read at a time */
     const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
     bool loopback;                     /* the server listens on the loopback interface only */
     bool quiet;
@@ -65,7 +66,7 @@ struct sp_serve_api {
      * after the last part. */
     void (*begin)(struct sp_serve_response *response);
     /* keep-alive during prompt processing; NULL: none */
-    void (*wait)(struct sp_serve_response *response);
+    void (*keep_alive)(struct sp_serve_response *response);
     void (*part)(struct sp_serve_response *response, const struct sp_chat_part *part);
     void (*end)(struct sp_serve_response *response, const struct sp_result *result);
     /* Without streaming, writes the response or, where the request has several answers, this
@@ -76,7 +77,7 @@ struct sp_serve_api {
      * several answers. */
     void (*close)(struct sp_serve_response *response, const struct sp_result *last);
     /* Writes a failure into a stream that has started. */
-    void (*broken)(struct sp_serve_response *response, int status, const char *sentence);
+    void (*fail_stream)(struct sp_serve_response *response, int status, const char *sentence);
     /* Writes a failure as the body of the response. */
     void (*fail)(struct sp_json_out *out, int status, const char *sentence);
     /* the words by which clients recognise a prompt that is too long; NULL: none */

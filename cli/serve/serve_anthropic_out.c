@@ -255,7 +255,7 @@ static void begin_block(struct sp_serve_response *r)
     end_event(r);
 }
 
-static void wait(struct sp_serve_response *r)
+static void keep_alive(struct sp_serve_response *r)
 {
     begin_event(r, "ping");
     end_event(r);
@@ -271,7 +271,7 @@ static void begin(struct sp_serve_response *r)
     write_usage(r, r->n_prompt, r->n_reused, 0);
     sp_json_out_end(&r->out, '}');
     end_event(r);
-    wait(r);
+    keep_alive(r);
 }
 
 /* Writes a part of the answer. A block starts with the part that makes up its whole text so far. */
@@ -313,7 +313,7 @@ static void end(struct sp_serve_response *r, const struct sp_result *result)
     end_event(r);
 }
 
-static void broken(struct sp_serve_response *r, int status, const char *sentence)
+static void fail_stream(struct sp_serve_response *r, int status, const char *sentence)
 {
     begin_event(r, "error");
     begin_error(&r->out, status, sentence);
@@ -325,11 +325,11 @@ const struct sp_serve_api sp_serve_anthropic = {
     .stream_type = "text/event-stream",
     .read = sp_serve_anthropic_read,
     .begin = begin,
-    .wait = wait,
+    .keep_alive = keep_alive,
     .part = write_part,
     .end = end,
     .whole = whole,
-    .broken = broken,
+    .fail_stream = fail_stream,
     .fail = sp_serve_anthropic_fail,
     .too_long = "prompt is too long",
 };

@@ -86,7 +86,7 @@ static void fail(struct answer_run *a, int status, const char *sentence)
 
     if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, &started) || !open_out(a)) return;
     if (started) {
-        d->broken(&a->response, status, sentence);
+        d->fail_stream(&a->response, status, sentence);
     } else {
         d->fail(&a->response.out, status, sentence);
     }
@@ -112,9 +112,9 @@ static int on_prompt(void *context, size_t done, size_t total)
 
     (void)done;
     (void)total;
-    if (a->sent_at > 0 && a->job->api->wait && now - a->sent_at >= seconds && open_out(a)) {
+    if (a->sent_at > 0 && a->job->api->keep_alive && now - a->sent_at >= seconds && open_out(a)) {
         a->sent_at = now;
-        a->job->api->wait(&a->response);
+        a->job->api->keep_alive(&a->response);
         send_out(a);
     }
     return is_abandoned(a);
@@ -369,9 +369,9 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
     a.response.waited = sp_seconds() - job->arrived_at;
     a.response.message = &a.message;
     if (is_abandoned(&a)) goto done;
-    pthread_mutex_lock(serve->reading);
+    pthread_mutex_lock(serve->prompt_lock);
     st = sp_serve_prompt_read(&prompt, &job->request, which, &g, &err);
-    pthread_mutex_unlock(serve->reading);
+    pthread_mutex_unlock(serve->prompt_lock);
     if (st) goto done;
     if ((st = sp_generation_check_context(&g, prompt.n_ids, &err))) {
         if (job->api->too_long) sp_context(&err, "%s", job->api->too_long);

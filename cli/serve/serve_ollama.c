@@ -290,7 +290,7 @@ static void write_part(struct sp_serve_response *r, enum endpoint endpoint,
     end_line(&r->out);
 }
 
-static void broken(struct sp_serve_response *r, int status, const char *sentence)
+static void fail_stream(struct sp_serve_response *r, int status, const char *sentence)
 {
     sp_serve_ollama_fail(&r->out, status, sentence);
     fputc('\n', r->out.file);
@@ -371,7 +371,7 @@ const struct sp_serve_api sp_serve_ollama_chat = {
     .part = chat_part,
     .end = end_chat,
     .whole = whole_chat,
-    .broken = broken,
+    .fail_stream = fail_stream,
     .fail = sp_serve_ollama_fail,
 };
 
@@ -382,6 +382,6 @@ const struct sp_serve_api sp_serve_ollama_text = {
     .part = text_part,
     .end = end_text,
     .whole = whole_text,
-    .broken = broken,
+    .fail_stream = fail_stream,
     .fail = sp_serve_ollama_fail,
 };

@@ -411,7 +411,7 @@ static void close_all(struct sp_serve_response *r, enum endpoint endpoint,
     }
 }
 
-static void broken(struct sp_serve_response *r, int status, const char *sentence)
+static void fail_stream(struct sp_serve_response *r, int status, const char *sentence)
 {
     fputs("data: ", r->out.file);
     sp_serve_openai_fail(&r->out, status, sentence);
@@ -484,7 +484,7 @@ const struct sp_serve_api sp_serve_openai_chat = {
     .end = end_chat,
     .whole = whole_chat,
     .close = close_chat,
-    .broken = broken,
+    .fail_stream = fail_stream,
     .fail = sp_serve_openai_fail,
 };
 
@@ -496,6 +496,6 @@ const struct sp_serve_api sp_serve_openai_text = {
     .end = end_text,
     .whole = whole_text,
     .close = close_text,
-    .broken = broken,
+    .fail_stream = fail_stream,
     .fail = sp_serve_openai_fail,
 };

@@ -169,14 +169,14 @@ enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *se
     struct sp_serve_prompt p = {.n_ids = 0};
     enum sp_status st;
 
-    pthread_mutex_lock(serve->reading);
+    pthread_mutex_lock(serve->prompt_lock);
     if (is_rendered(request)) {
         st = count(n_tokens, &p, request, g, err);
     } else {
         st = read_raw(&p, &request->prompts[0], g, err);
         *n_tokens = p.n_ids;
     }
-    pthread_mutex_unlock(serve->reading);
+    pthread_mutex_unlock(serve->prompt_lock);
     sp_serve_prompt_release(&p);
     return st;
 }

@@ -150,10 +150,10 @@ const struct sp_serve_api sp_serve_responses = {
     .stream_type = "text/event-stream",
     .read = read_request,
     .begin = sp_serve_responses_begin,
-    .wait = sp_serve_responses_wait,
+    .keep_alive = sp_serve_responses_keep_alive,
     .part = sp_serve_responses_part,
     .end = sp_serve_responses_end,
     .whole = write_whole,
-    .broken = sp_serve_responses_broken,
+    .fail_stream = sp_serve_responses_fail_stream,
     .fail = sp_serve_openai_fail,
 };

@@ -79,7 +79,7 @@ static const struct names *names_of(const struct sp_serve_response *r, size_t pa
     case SP_CHAT_TOOL_CALL:
         return &call;
     case SP_CHAT_REASONING:
-        return sp_serve_responses_sums_up(r) ? &summary : &reasoning;
+        return sp_serve_responses_wants_summary(r) ? &summary : &reasoning;
     default:
         return &content;
     }
@@ -161,7 +161,7 @@ void sp_serve_responses_begin(struct sp_serve_response *r)
 
 /* Sends an event to keep the connection alive, since clients close a stream that is silent for
  * long. */
-void sp_serve_responses_wait(struct sp_serve_response *r)
+void sp_serve_responses_keep_alive(struct sp_serve_response *r)
 {
     write_response_event(r, "response.in_progress", NULL, NULL);
 }
@@ -184,7 +184,7 @@ void sp_serve_responses_end(struct sp_serve_response *r, const struct sp_result 
     write_response_event(r, cut ? "response.incomplete" : "response.completed", result, NULL);
 }
 
-void sp_serve_responses_broken(struct sp_serve_response *r, int status, const char *sentence)
+void sp_serve_responses_fail_stream(struct sp_serve_response *r, int status, const char *sentence)
 {
     (void)status;
     write_response_event(r, "response.failed", NULL, sentence);

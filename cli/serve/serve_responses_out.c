@@ -29,7 +29,7 @@ const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE], const struct sp
     return id;
 }
 
-bool sp_serve_responses_sums_up(const struct sp_serve_response *r)
+bool sp_serve_responses_wants_summary(const struct sp_serve_response *r)
 {
     return sp_json_get(sp_json_get(r->request->body, "reasoning"), "summary") != NULL;
 }
@@ -72,7 +72,7 @@ void sp_serve_responses_write_content(struct sp_serve_response *r, const char *k
     sp_json_out_begin(out, key, '{');
     if (reasoning) {
         sp_json_out_text(out, "type",
-                         sp_serve_responses_sums_up(r) ? "summary_text" : "reasoning_text");
+                         sp_serve_responses_wants_summary(r) ? "summary_text" : "reasoning_text");
     } else {
         sp_json_out_text(out, "type", "output_text");
         sp_json_out_begin(out, "annotations", '[');
@@ -111,10 +111,10 @@ static void write_tagged_reasoning(struct sp_serve_response *r, size_t part)
 
 static void write_reasoning_text(struct sp_serve_response *r, size_t part, bool partial)
 {
-    bool sums_up = sp_serve_responses_sums_up(r);
+    bool wants_summary = sp_serve_responses_wants_summary(r);
 
-    write_contents(r, "summary", part, partial || !sums_up);
-    write_contents(r, "content", part, partial || sums_up);
+    write_contents(r, "summary", part, partial || !wants_summary);
+    write_contents(r, "content", part, partial || wants_summary);
     if (!partial && sp_serve_responses_includes(r->request->body, "reasoning.encrypted_content")) {
         write_tagged_reasoning(r, part);
     }

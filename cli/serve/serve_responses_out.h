@@ -8,7 +8,7 @@ enum { SP_RESPONSES_ID_SIZE = SP_SERVE_ID_SIZE + 24 };
 
 /* True if the request asks for a summary of the reasoning; the reasoning itself serves as the
  * summary. */
-bool sp_serve_responses_sums_up(const struct sp_serve_response *response);
+bool sp_serve_responses_wants_summary(const struct sp_serve_response *response);
 
 /* Writes the id of a part of the message, which is an item of the output. Returns `id`. */
 const char *sp_serve_responses_id(char id[SP_RESPONSES_ID_SIZE],
