@@ -1,5 +1,5 @@
-/* Several sessions of a package that generate at the same time, in passes that they share: what
- * each of them makes is, to the bit, what it makes alone. */
+/* Tests sessions of one package that generate at the same time in shared passes: the output of
+ * each is bit for bit what it generates alone. */
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -21,14 +21,14 @@
 
 enum { N_CLIENTS = 4, N_TURNS = 3, N_CONTEXT = 256, MOST_TOKENS = 26 };
 
-/* One thread's conversation: each prompt is the last one, its answer, and something new. */
+/* The conversation of one thread: each prompt is the last prompt, its response and new text. */
 struct client {
     struct sp_session *session;
     struct sp_result results[N_TURNS];
     uint32_t ids[N_CONTEXT];
     size_t n_ids;
     uint32_t seed;
-    size_t which; /* how it differs from others */
+    size_t which; /* index of the client, which selects its settings */
     size_t n_turns;
     bool failed;
 };
@@ -119,7 +119,7 @@ static void end(struct client *c)
         sp_result_release(&c->results[turn]);
 }
 
-/* All at once: nobody begins before everybody is in. */
+/* Runs all clients at once; none begins before all are active. */
 static void converse_together(struct client *clients, size_t n, struct sp_scheduler *scheduler)
 {
     pthread_t threads[N_CLIENTS];
@@ -143,7 +143,7 @@ static void same(const struct sp_result *a, const struct sp_result *b, int draft
     assert_int_equal(a->accepted, b->accepted);
 }
 
-/* Ministral 3: queries grow with their own positions. No checkpoint here does. */
+/* Scales queries with their positions as Ministral 3 does; no test checkpoint does. */
 static void grow_queries(struct sp_package *package)
 {
     package->target->config.query_growth = 0.5;
@@ -297,7 +297,7 @@ static const char *eagle3(float mixing, bool copies)
     return path;
 }
 
-/* Built-in heads stand in the families' checkpoints: glm4_moe, qwen3_next. */
+/* The families with built-in heads: glm4_moe, qwen3_next. */
 static void pairs(void **state)
 {
     (void)state;
@@ -362,8 +362,8 @@ static enum sp_status fail_at_last(struct sp_drafter *drafter, uint32_t *ids, si
     return sp_fail(err, SP_E_INPUT, "no more guesses");
 }
 
-/* One session's proposal fails in the midst of the others' rounds: it alone ends, and its next
- * answer is as good as ever. */
+/* When the proposal of one session fails during the rounds of the others, only its response ends,
+ * and its next response is complete. */
 static void failing_draft(void **state)
 {
     const struct sp_session_options options = {
@@ -408,7 +408,7 @@ static void failing_draft(void **state)
     generate_close(&g);
 }
 
-/* ---- whose pass comes next ---- */
+/* ---- order of the passes ---- */
 
 enum { N_ASKING = 4 };
 
@@ -416,8 +416,8 @@ enum { N_ASKING = 4 };
 struct row_of {
     struct generate_fixture *g;
     struct sp_decoder *draft, *target;
-    enum sp_priority precedence; /* of the target's pass */
-    size_t *clock, at[2];        /* when the passes were done */
+    enum sp_priority precedence; /* precedence of the target's pass */
+    size_t *clock, at[2];        /* times at which the passes were done */
     struct sp_pass passes[2];
 };
 
@@ -510,8 +510,8 @@ static void draft_passes_run_first(void **state)
 
 /* ---- little room, and others that take their turn ---- */
 
-/* The logits of all do not fit in one pass, nor, where prompts are read in smaller steps, their
- * rows. */
+/* The logits of all sessions do not fit in one pass; nor do their rows if prompts are read in
+ * smaller steps. */
 static void small_batches_change_nothing(void **state)
 {
     struct sp_session_options options = {

@@ -155,7 +155,7 @@ static void constrains(void **state)
     prompt = prompt_of(&request);
     sp_chat_prompt_apply(prompt, &generation);
     assert_non_null(generation.grammar);
-    assert_ptr_not_equal(generation.grammar, object); /* reasoning may come first */
+    assert_ptr_not_equal(generation.grammar, object); /* reasoning may precede the object */
     sp_chat_prompt_close(prompt);
 
     request.is_think_set = true;
@@ -202,7 +202,7 @@ static int note(void *context, const struct sp_chat_part *part)
     return log->n_parts == log->stop_at;
 }
 
-/* Feeds the answer in slices of 7 bytes, a token each. */
+/* Feeds the response in slices of 7 bytes, one token each. */
 static enum sp_status feed(struct sp_chat_reader *reader, struct sp_err *err)
 {
     size_t size = strlen(answer_text);

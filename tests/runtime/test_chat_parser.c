@@ -1,5 +1,6 @@
-/* Answers: what is learned of templates, one a form, and the reading of answers. The independent
- * values are outputs of models as the tests of vLLM and llama.cpp have them. */
+/* Tests the chat parser: the formats detected in templates, one template per format, and the
+ * parsing of model outputs. The independent values are outputs of models in the tests of vLLM and
+ * llama.cpp. */
 #include "tests/support/chat_transcript.h"
 
 #include <setjmp.h>
@@ -192,7 +193,7 @@ static void outputs_are_read(void **state)
          "Let me see.\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>\n"
          "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"days\": 2}}\n</tool_call>\n",
          "C(Let me see.)F(now {})F(get_weather {\"days\":2})", false, false},
-        /* Qwen2.5 by ollama's template: several objects in one pair of marks. */
+        /* Qwen2.5 with ollama's template: several objects in one pair of tags. */
         {HERMES,
          "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n{\"name\": \"now\"}\n</tool_call>",
          "F(now {})F(now {})", false, false},
@@ -207,7 +208,7 @@ static void outputs_are_read(void **state)
          "C(Hi)F(now {})T(What now?)C(Bye <think>)", false, false},
         {HERMES, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool", "F(now {})", false,
          false},
-        /* Small models of Qwen2.5 forget the marks. */
+        /* Small models of Qwen2.5 omit the tags. */
         {HERMES, "{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}",
          "F(get_weather {\"city\":\"Paris\"})", false, false},
         {NEMO,
@@ -306,7 +307,7 @@ static void outputs_are_read(void **state)
     CHECK(outputs);
 }
 
-/* What is no call is content, every byte of it. */
+/* Text that is not a call is content, without losing a byte. */
 static void no_byte_is_lost(void **state)
 {
     static const struct output outputs[] = {
@@ -372,7 +373,7 @@ static struct sp_chat_parser *open_noting(const struct sp_chat_format *format, s
     return parser;
 }
 
-/* What a special token wrote counts in marks, and is shown nowhere. */
+/* The text of a special token counts in tags and is never shown. */
 static void special_tokens_are_not_shown(void **state)
 {
     static const struct {
@@ -398,7 +399,7 @@ static void special_tokens_are_not_shown(void **state)
     sp_strbuf_release(&t.text);
 }
 
-/* Content is told as soon as it can be no mark. */
+/* Content is reported as soon as it cannot be part of a tag. */
 static void content_is_not_delayed(void **state)
 {
     static const struct {

@@ -1,6 +1,6 @@
-/* The depth controller on simulated clocks: in every regime it comes close to the best fixed depth,
- * or beats it where the draft knows when it is unsure, and is never much slower than not drafting.
- */
+/* Tests the draft length controller on simulated clocks. In every regime it is close to the best
+ * fixed length, or beats it if the draft knows when it is unsure, and is never much slower than
+ * plain decoding. */
 #include "runtime/speculate/draft_length.h"
 
 #include "runtime/vector/rng.h"
@@ -14,28 +14,29 @@
 
 enum { MAX = 15, ROUNDS = 4000, FIXED = -1 };
 
-/* Costs in units of a plain step; acceptance of each guess. */
+/* Costs in units of a plain step, and the acceptance of each draft token. */
 struct regime {
     const char *name;
     double per_row;   /* each row beyond the first */
-    double draft;     /* a block, whatever its length; or */
-    double per_guess; /* each guess */
-    double accept;    /* of the first guess */
-    double fade;      /* factor from guess to guess */
-    double change;    /* acceptance after half of the rounds; < 0: the same */
-    double knowing;   /* 0: the draft is as sure of every guess; 1: it knows which are right */
+    double draft;     /* cost of a block of any length, or */
+    double per_guess; /* cost of each draft token */
+    double accept;    /* of the first draft token */
+    double fade;      /* factor from one draft token to the next */
+    double change;    /* acceptance after half of the rounds; < 0: unchanged */
+    double knowing;   /* 0: all confidences are equal; 1: the draft knows which tokens are right */
 };
 
 static uint64_t seed = 42;
 static size_t
-    n_others; /* sequences that share the passes: each has a row in it, and gets a token */
+    n_others; /* other sequences in the passes; each has one row and gets one token per pass */
 
 static double uniform(uint64_t *state)
 {
     return sp_rng_uniform(seed, (*state)++);
 }
 
-/* Is a guess right that is so with probability p, and how sure is the draft? */
+/* Decides whether a draft token of acceptance probability p is accepted, and with which
+ * confidence. */
 static bool draft_token(const struct regime *r, double p, uint64_t *random, double *confidence)
 {
     bool right = uniform(random) < p;
@@ -44,7 +45,7 @@ static bool draft_token(const struct regime *r, double p, uint64_t *random, doub
     return right;
 }
 
-/* The guesses of a round; depth FIXED: the controller chooses. */
+/* Drafts the tokens of a round. Draft length FIXED: the controller chooses. */
 static struct sp_round guess_round(struct sp_draft_length *d, const struct regime *r, double p,
                                    int draft_len, uint64_t *random)
 {
@@ -66,7 +67,7 @@ static struct sp_round guess_round(struct sp_draft_length *d, const struct regim
     return round;
 }
 
-/* A round beside others. */
+/* Plays a round with other sequences in the pass. */
 static struct sp_round play(struct sp_draft_length *d, const struct regime *r, double p,
                             int draft_len, uint64_t *random)
 {
@@ -82,7 +83,7 @@ static struct sp_round play(struct sp_draft_length *d, const struct regime *r, d
     return round;
 }
 
-/* Tokens a second over the simulated run, those of others too. */
+/* Returns the tokens per second of the simulated run, including those of other sequences. */
 static double simulate(const struct regime *r, int draft_len, int n_rounds)
 {
     struct sp_draft_length d;
@@ -117,7 +118,7 @@ static void check(const struct regime *r)
 
     if (chosen < .95 * best) fail_msg("%s: %.3f of the best fixed depth", r->name, chosen / best);
     if (chosen < .97 * plain) fail_msg("%s: %.3f of plain", r->name, chosen / plain);
-    /* An answer of a hundred tokens: whatever was tried, it cost little. */
+    /* In a response of a hundred tokens, the exploration costs little. */
     chosen = simulate(r, FIXED, 100);
     if (chosen < .92 * plain) fail_msg("%s: %.3f of plain, at once", r->name, chosen / plain);
 }
@@ -146,8 +147,8 @@ static void regimes(void **state)
         check(&all[i]);
 }
 
-/* A proposal keeps the others waiting, and its rows are dear where theirs fill a pass: what counts
- * is what all of them get. */
+/* A proposal delays the other sequences, and its rows are costly where theirs fill a pass. The
+ * tokens of all sequences count. */
 static void near_best_when_batched(void **state)
 {
     static const struct regime all[] = {
@@ -167,12 +168,11 @@ static void near_best_when_batched(void **state)
     n_others = 0;
 }
 
-/* ---- all of them drafting -------------------------------------------------------------------
- */
+/* ---- all sequences draft -------------------------------------------------------------------- */
 
 enum { COMPANY = 8, COMPANY_ROUNDS = 1500 };
 
-/* Another row in a pass of the draft costs this share of the first. */
+/* The cost of a further row in a pass of the draft, relative to the first. */
 static const double joint_row = .1;
 
 /* A pass of the draft that n sequences share. */
@@ -204,7 +204,8 @@ static void share_costs(const struct regime *r, struct sp_round *rounds)
     }
 }
 
-/* Tokens a second of sequences that all draft, each to the depth that it chooses by itself. */
+/* Returns the tokens per second of sequences that all draft, each with a draft length of its own
+ * choice. */
 static double simulate_company(const struct regime *r, int draft_len)
 {
     struct sp_draft_length d[COMPANY];
@@ -238,8 +239,8 @@ static double simulate_company(const struct regime *r, int draft_len)
     return tokens / seconds;
 }
 
-/* Nobody sees what the others choose, only what the passes cost: the depth that all of them come to
- * is not far from the best that they could agree on. */
+/* A controller sees only the costs of the passes, not the choices of other sequences. The length
+ * that all reach is near the best common length. */
 static void near_best_when_all_sessions_draft(void **state)
 {
     static const struct regime all[] = {
@@ -262,7 +263,7 @@ static void near_best_when_all_sessions_draft(void **state)
     }
 }
 
-/* A draft that knows when it is unsure beats every fixed depth, in a block and step by step. */
+/* A draft that knows when it is unsure beats every fixed length, in a block and step by step. */
 static void confidence_pays(void **state)
 {
     static const struct regime all[] = {
@@ -277,7 +278,8 @@ static void confidence_pays(void **state)
     }
 }
 
-/* Drafting that did not pay is tried again: when the text becomes easy, it is noticed. */
+/* Drafting that did not pay is tried again, so the controller notices when the text becomes easy.
+ */
 static void notices_easy_text(void **state)
 {
     static const struct regime r = {"becomes easy", .05, .3, .005, .02, 1, .9, 0};
@@ -286,7 +288,7 @@ static void notices_easy_text(void **state)
     assert_true(simulate(&r, FIXED, ROUNDS) > 1.4 * simulate(&r, 0, ROUNDS));
 }
 
-/* Seconds a token over 60 answers of 100 rounds, each begun knowing nothing. */
+/* Returns the seconds per token over 60 responses of 100 rounds, each with a new controller. */
 static double short_answers(const struct regime *r, int draft_len)
 {
     double seconds = 0;
@@ -297,7 +299,7 @@ static double short_answers(const struct regime *r, int draft_len)
     return seconds / 60;
 }
 
-/* Where guesses are dear, a run of wrong ones, sure to come, must not end the drafting. */
+/* Where draft tokens are costly, an inevitable run of rejections must not end the drafting. */
 static void recovers_from_early_rejections(void **state)
 {
     static const struct regime all[] = {
@@ -347,7 +349,7 @@ static struct sp_round play_curve(struct sp_draft_length *d, const struct curve 
     return round;
 }
 
-/* Mean depth of the last 200 of 600 rounds. */
+/* Returns the mean draft length of the last 200 of 600 rounds. */
 static double settled_depth(const struct curve *c)
 {
     struct sp_draft_length d;
@@ -375,8 +377,8 @@ static void curves(void **state)
     assert_true(settled_depth(&poor) < .1);
 }
 
-/* Where drafting does not pay it is tried ever more rarely, and a stall changes nothing; when it
- * pays again, that is found out. */
+/* Drafting that does not pay is tried ever more rarely, and a stall changes nothing. When it pays
+ * again the controller notices. */
 static void pauses_a_costly_draft(void **state)
 {
     static const struct curve dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
@@ -412,18 +414,18 @@ static void costs(void **state)
         sp_cost_model_record(&c, 0, 16);
     before = sp_cost_model_at(&c, 0);
     assert_true(fabs(before - 16) < .01);
-    assert_true(fabs(sp_cost_model_at(&c, 10) - 16 * 1.8) < .5); /* nothing else is known */
+    assert_true(fabs(sp_cost_model_at(&c, 10) - 16 * 1.8) < .5); /* no other timing is known */
     sp_cost_model_record(&c, 0, 49);
     assert_true(sp_cost_model_at(&c, 0) < 1.075 * before);
     for (int i = 0; i < 60; i++)
         sp_cost_model_record(&c, 0, 32);
     assert_true(sp_cost_model_at(&c, 0) > 31 && sp_cost_model_at(&c, 0) < 33);
-    for (int i = 0; i < 6; i++) /* shorter times are believed at once */
+    for (int i = 0; i < 6; i++) /* shorter times are adopted at once */
         sp_cost_model_record(&c, 0, 16);
     assert_true(sp_cost_model_at(&c, 0) < 19);
 }
 
-/* A step that a line does not have is learned where it is timed. */
+/* A step in the cost that a line does not have is learned where it is timed. */
 static void cost_steps(void **state)
 {
     struct sp_cost_model c = {.shape = .08, .steepest = 1};
@@ -513,7 +515,7 @@ static void limits(void **state)
     (void)state;
     sp_draft_length_init(&d, 7, false);
     assert_int_equal(sp_draft_length_choose(&d, 0), 0);
-    assert_int_equal(sp_draft_length_choose(&d, 3), 3); /* nothing is known yet */
+    assert_int_equal(sp_draft_length_choose(&d, 3), 3); /* no timing is known yet */
     assert_int_equal(sp_draft_length_choose(&d, 30), 7);
     round.draft_cost = round.draft_seconds = .1;
     round.verify_seconds = 2;

@@ -1,5 +1,5 @@
-/* `spectool serve` as clients of any API see it: the lists, the texts that are those of
- * `spectool run`, and what the packed file settles. */
+/* Tests what all APIs of `spectool serve` have in common: the lists of models, texts equal to
+ * those of `spectool run`, and the settings of the packed file. */
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
 
@@ -61,7 +61,7 @@ static void test_lists(void **state)
     sp_json_free(json);
 }
 
-/* A seed is a text: that of `run`, in all APIs, streamed or not, drafted or not. */
+/* With a seed every API returns the text of `run`, streamed or not, with or without a draft. */
 static void test_seed(void **state)
 {
     char *expected = served_run(
@@ -93,7 +93,7 @@ static void test_seed(void **state)
     free(expected);
 }
 
-/* Without a seed every request gets one of its own. */
+/* Without a seed every request gets a seed of its own. */
 static void test_no_seed(void **state)
 {
     static const char body[] = "{" GOLDEN_PROMPT ", \"temperature\": 2}";
@@ -106,8 +106,8 @@ static void test_no_seed(void **state)
     sp_json_free(b);
 }
 
-/* At this temperature any token comes, parts of characters among them: no piece of a stream ends
- * within a character. */
+/* At this temperature any token may come, including parts of characters: no event of a stream ends
+ * inside a character. */
 static void test_characters(void **state)
 {
     static const char body[] = "{\"prompt\": \"a\", \"raw\": true, \"options\": {\"temperature\": "
@@ -136,8 +136,8 @@ static void test_characters(void **state)
     assert_true(n_strange > 0);
 }
 
-/* A conversation goes on: its beginning is not read again, and its answers are those of a server
- * that has to read it all. */
+/* A continued conversation reuses the cached prompt, and its responses equal those of a server
+ * that reads all of it. */
 static void test_reuse(void **state)
 {
     static const char
@@ -168,7 +168,7 @@ static void test_reuse(void **state)
     assert_int_equal(json_number(b, "usage.prompt_tokens_details.cached_tokens"), 0);
     assert_string_equal(json_text(a, "choices.0.message.content"),
                         json_text(b, "choices.0.message.content"));
-    /* Every digit of every logarithm. */
+    /* Compares every digit of the log-probabilities. */
     {
         char *x = NULL, *y = NULL;
         assert_int_equal(sp_json_print(&x, json_at(a, "choices.0.logprobs"), NULL), SP_OK);
@@ -182,7 +182,7 @@ static void test_reuse(void **state)
     assert_int_equal(server_stop(&fresh), 0);
 }
 
-/* What `run` has kept of a prompt need not be read by a server, either. */
+/* A prompt cache that `run` saved is used by the server. */
 static void test_prompt_cache(void **state)
 {
     static const char question[] = "{\"prompt\": [582, 580, 258, 421, 1, 2, 3, 4, 5, 6, 7, 8], "
@@ -209,8 +209,8 @@ static void test_prompt_cache(void **state)
     free(message);
 }
 
-/* The file's SYSTEM leads a conversation unless that brings its own, its PARAMETER and the command
- * line settle what a request leaves open, and `run` has the same prompt. */
+/* The file's SYSTEM begins a conversation that has no system message, its PARAMETER records and
+ * the command line give the defaults of a request, and `run` builds the same prompt. */
 static void test_records(void **state)
 {
     const char *packed =

@@ -1,6 +1,6 @@
-/* Anthropic's Messages API: answers have the members and events that its reference describes
- * (https://platform.claude.com/docs/en/api/messages, which the quotation is from, and
- * .../build-with-claude/streaming). */
+/* Tests Anthropic's Messages API: responses have the members and events of its reference
+ * (https://platform.claude.com/docs/en/api/messages, the source of the quotation, and .../build-
+ * with-claude/streaming). */
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -16,7 +16,7 @@
     "{\"max_tokens\": 200, \"messages\": [{\"role\": \"user\", \"content\": \"Tell me a "          \
     "story.\"}]"
 
-/* A stream's events, each of them with the name of its type. */
+/* The events of a stream, each with the name of its type. */
 struct events {
     struct sp_json *at[512];
     size_t n;
@@ -54,9 +54,9 @@ static bool is(const struct sp_json *event, const char *type)
     return strcmp(json_text(event, "type"), type) == 0;
 }
 
-/* Their order is that of the reference: a start and a stop around the deltas of each block, blocks
- * by their index, one after the other. Returns the last but one, message_delta; *n_blocks: how many
- * blocks. */
+/* Checks the order of the reference: a start and a stop around the deltas of each block, and
+ * blocks one after the other by index. Returns the last event but one, message_delta. *n_blocks:
+ * number of blocks. */
 static const struct sp_json *check_order(const struct events *e, size_t *n_blocks)
 {
     bool open = false;
@@ -89,7 +89,7 @@ static const struct sp_json *check_order(const struct events *e, size_t *n_block
     return e->at[e->n - 2];
 }
 
-/* The texts at `path` of the block's deltas of this type, joined (free). */
+/* Joins the texts at `path` of the block's deltas of this type; owned (free). */
 static char *joined(const struct events *e, int64_t block, const char *type, const char *path)
 {
     char *text = calloc(1, 1 << 14);
@@ -110,7 +110,7 @@ static struct sp_json *request(const struct server *s, const char *body)
     return http_reply_json(server_request(s, "POST", "/v1/messages", body), 200);
 }
 
-/* A message, and the same as a stream. */
+/* A message has the same content as a whole and as a stream. */
 static void test_message(void **state)
 {
     struct sp_json *json = request(&tiny_server, ASK "}");
@@ -139,8 +139,8 @@ static void test_message(void **state)
     release(&e);
 }
 
-/* "Total input tokens in a request is the summation": the second time all but the last token come
- * out of the cache, which is known before the answer begins. */
+/* "Total input tokens in a request is the summation": the second request reads all but its last
+ * token from the cache, which is reported before the response begins. */
 static void test_usage(void **state)
 {
     struct server s = server_start(served_file, (const char *const[]){"--sessions", "1", NULL});
@@ -181,13 +181,13 @@ static void test_stops(void **state)
     assert_string_equal(json_text(json, "stop_sequence"), "once");
     assert_string_equal(json_text(json, "content.0.text"), "There was ");
     sp_json_free(json);
-    /* No content at all is none, not an empty one. */
+    /* Without any text the content is an empty array, not an empty block. */
     json = request(&tiny_server, ASK ", \"stop_sequences\": [\"There\"]}");
     assert_int_equal(sp_json_len(json_at(json, "content")), 0);
     sp_json_free(json);
 }
 
-/* A stop text of the file is the end of a turn. */
+/* A stop text of the file is reported as the end of the turn. */
 static void test_own_stop(void **state)
 {
     struct server s = server_start(served_pack(SERVED_CHATML "PARAMETER stop once\n"), NULL);
@@ -200,7 +200,7 @@ static void test_own_stop(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* What is begun with the beginning of an answer is gone on with to its end. */
+/* A message whose beginning the client gives is continued to its end. */
 static void test_begun(void **state)
 {
     struct sp_json *json = request(&tiny_server, ASK "}"), *rest;
@@ -219,7 +219,7 @@ static void test_begun(void **state)
     sp_json_free(json);
 }
 
-/* The marks of Hermes and Qwen, which the tiny model is held to. */
+/* The tool call tags of Hermes and Qwen; a grammar constrains the tiny model to them. */
 static const char caller[] =
     "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
     "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
@@ -285,7 +285,7 @@ static void test_tools(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* To this template the story that the tiny model tells begins with a thought: "There was once a
+/* Under this template the story of the tiny model begins with reasoning: "There was once a
  * hungry". */
 static const char thinker[] =
     "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
@@ -324,7 +324,7 @@ static void test_reasoning(void **state)
     release(&e);
     sp_json_free(json);
 
-    /* The switch of the template: the prompt has opened the thought, or not. */
+    /* The template's switch decides whether the prompt opens the reasoning. */
     json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1024}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "was once");
     sp_json_free(json);
@@ -350,7 +350,7 @@ static void test_reasoning(void **state)
     assert_string_equal(text, "");
     free(text);
     release(&e);
-    /* An answer cannot be begun behind thoughts that the prompt opens. */
+    /* The client cannot begin the response if the prompt opens the reasoning. */
     json =
         http_reply_json(server_request(&s, "POST", "/v1/messages",
                                        "{\"max_tokens\": 9, \"thinking\": {\"type\": \"enabled\"}, "
@@ -363,7 +363,7 @@ static void test_reasoning(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* A template whose prompts open a thought, whatever is asked of it. */
+/* A template whose prompts always open the reasoning. */
 static void test_open_reasoning(void **state)
 {
     static const char always[] =

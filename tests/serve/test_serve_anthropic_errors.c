@@ -1,5 +1,6 @@
-/* Anthropic's Messages API: what is refused, in the form and with the types that its reference
- * describes (https://platform.claude.com/docs/en/api/errors), what has no effect, and its lists. */
+/* Tests the errors of Anthropic's Messages API, with the format and types of its reference
+ * (https://platform.claude.com/docs/en/api/errors), the members that have no effect, and its lists
+ * of models. */
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -94,8 +95,8 @@ static void test_errors(void **state)
     }
 }
 
-/* Client libraries that keep their conversations at the server look for this code, and go on
- * without. */
+/* Client libraries that keep conversations on the server look for this code and continue without
+ * that feature. */
 static void test_thread(void **state)
 {
     struct sp_json *json =
@@ -109,7 +110,7 @@ static void test_thread(void **state)
     sp_json_free(json);
 }
 
-/* Members that are hints, or another server's affair, have no effect. */
+/* Members that are hints or concern another server have no effect. */
 static void test_hints(void **state)
 {
     struct sp_json *json = served_post(
@@ -124,7 +125,7 @@ static void test_hints(void **state)
     sp_json_free(json);
 }
 
-/* Clients know by these words that a conversation has to be made shorter. */
+/* Clients recognise by this sentence that a conversation must be shortened. */
 static void test_too_long(void **state)
 {
     struct server s = server_start(served_file, (const char *const[]){"--num-ctx", "16", NULL});
@@ -143,7 +144,7 @@ static void test_too_long(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* OpenAI's paths speak Anthropic's words to who has its header. */
+/* OpenAI's paths respond in Anthropic's format to requests with its header. */
 static void test_models(void **state)
 {
     static const char header[] = "anthropic-version: 2023-06-01\r\n";

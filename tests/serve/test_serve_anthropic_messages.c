@@ -1,6 +1,6 @@
-/* Conversations of Anthropic's Messages API in the form that templates take: blocks, roles and
- * turns are those of its reference (https://platform.claude.com/docs/en/api/messages), which the
- * quotations are from. */
+/* Tests the conversion of conversations from Anthropic's Messages API to template messages.
+ * Blocks, roles and turns follow its reference (https://platform.claude.com/docs/en/api/messages),
+ * the source of the quotations. */
 #include "cli/serve/serve_anthropic_messages.h"
 
 #include <setjmp.h>
@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-/* The prompt's messages, "|" and how the answer begins; or the sentence that refuses it. */
+/* Compares the messages of the prompt, followed by "|" and the beginning of the response, or the
+ * error message. */
 static void becomes(const char *body, const char *wanted)
 {
     struct sp_conversation conversation = {.system = NULL};
@@ -50,7 +51,7 @@ static void texts(void **state)
     becomes(SAYS("[{\"type\": \"text\", \"text\": \"a\", \"cache_control\": {\"type\": "
                  "\"ephemeral\"}}, {\"type\": \"text\", \"text\": \"b\"}]"),
             "[{\"role\":\"user\",\"content\":\"a\\nb\"}]");
-    /* Lines that are ended already, as coding agents send them. */
+    /* Texts that already end with a line end, as coding agents send them. */
     becomes(SAYS("[{\"type\": \"text\", \"text\": \"<log>\\n\"}, {\"type\": \"text\", \"text\": "
                  "\"User: Hi\"}, {\"type\": \"text\", \"text\": \"\\n</log>\"}]"),
             "[{\"role\":\"user\",\"content\":\"<log>\\nUser: Hi\\n</log>\"}]");

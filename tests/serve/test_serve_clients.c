@@ -1,4 +1,5 @@
-/* Clients of `spectool serve` that come in crowds, wait, hang up, dawdle, and its own end. */
+/* Tests many clients of `spectool serve` at once, the queue, disconnecting and slow clients, and
+ * the shutdown of the server. */
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -30,7 +31,7 @@ static void *ask_way(void *context)
     return text;
 }
 
-/* All at once, each gets its own answer whole. */
+/* Clients that request at the same time each get their own whole response. */
 static void test_many_clients(void **state)
 {
     enum { EACH = 4 };
@@ -52,7 +53,7 @@ static void test_many_clients(void **state)
     free(first);
 }
 
-/* Answers begin before others end, as many as there are sessions. */
+/* As many responses as there are sessions are generated at the same time. */
 static void test_at_a_time(void **state)
 {
     enum { N = 3 };
@@ -75,8 +76,8 @@ static void test_at_a_time(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* One is answered, one waits, the third is turned away, and told so; those who hang up make room
- * at once, whether they stream or not. */
+/* One client is served, one waits, and the third is refused with an error. Disconnected clients
+ * free their place at once, whether they stream or not. */
 static void test_queue(void **state)
 {
     static const char *const options[] = {"--max-queue",       "1", "--sessions", "1",
@@ -94,7 +95,7 @@ static void test_queue(void **state)
         size_t away;
         char byte;
 
-        assert_int_equal(recv(running, &byte, 1, 0), 1); /* its turn has come */
+        assert_int_equal(recv(running, &byte, 1, 0), 1); /* the request is being served */
         for (size_t k = 0; k < 2; k++)
             rest[k].fd = server_begin_request(&s, "/v1/completions", i ? whole : streamed);
         assert_true(poll(rest, 2, 10000) > 0);
@@ -112,13 +113,13 @@ static void test_queue(void **state)
     }
     server_await_log(&s, "200: 4 (0 cached) + ", 1);
     server_await_log(&s, "tokens/s, cancelled", 2);
-    close(
-        server_begin_request(&s, "/v1/completions", whole)); /* whether its turn has come or not */
+    close(server_begin_request(&s, "/v1/completions",
+                               whole)); /* whether it is being served or still waits */
     server_await_log(&s, "client disconnected", 3);
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* Hangs up, or lets the connection be reset. */
+/* Closes the connection, or lets it be reset. */
 static void leave(int fd, bool reset)
 {
     const struct linger at_once = {.l_onoff = 1};
@@ -127,7 +128,7 @@ static void leave(int fd, bool reset)
     close(fd);
 }
 
-/* A request to read a long prompt, owned (free). */
+/* Returns a request with a long prompt; owned (free). */
 static char *long_prompt(void)
 {
     enum { TOKENS = 900, ROOM = 1 << 13 };
@@ -141,7 +142,7 @@ static char *long_prompt(void)
     return body;
 }
 
-/* Who hangs up within a request leaves nothing behind. */
+/* A client that disconnects inside a request leaves nothing open. */
 static void hang_up_asking(const struct server *s)
 {
     static const char request[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
@@ -158,14 +159,15 @@ static void hang_up_asking(const struct server *s)
     server_await_files(s, n_files);
 }
 
-/* Who hangs up while the prompt is read, or the answer is written, ends both, read or not. */
+/* A client that disconnects during prompt processing or generation ends both, whether its bytes
+ * were read or not. */
 static void test_disconnects(void **state)
 {
     static const char next[] = "{\"prompt\": [582], \"max_tokens\": 1}";
     static const char more[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
     static const struct {
         const char *stream; /* NULL: a long prompt */
-        const char *behind; /* sent behind the request */
+        const char *behind; /* sent after the request */
         bool reads, reset;
     } all[] = {
         {"true", "", false, false},  {"true", "", false, true},     {"true", "", true, false},
@@ -181,7 +183,7 @@ static void test_disconnects(void **state)
     (void)state;
     hang_up_asking(&s);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const struct timespec time = {.tv_nsec = 100000000}; /* its turn comes at once */
+        const struct timespec time = {.tv_nsec = 100000000}; /* the request is served at once */
         int fd;
 
         snprintf(body, sizeof body, SERVED_LONG_REQUEST, all[i].stream ? all[i].stream : "");
@@ -195,12 +197,13 @@ static void test_disconnects(void **state)
         sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/completions", next), 200));
         server_await_log(&s, "POST /v1/completions", ++n);
     }
-    assert_int_equal(server_count_log(&s, ", length"), n / 2); /* no other answer was whole */
+    assert_int_equal(server_count_log(&s, ", length"), n / 2); /* no other response was complete */
     free(prompt);
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* Who sends half a request, or reads nothing of an answer, keeps nobody else waiting. */
+/* A client that sends half a request, or does not read its response, does not delay other clients.
+ */
 static void test_slow_clients(void **state)
 {
     static const char half[] = "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Le";
@@ -221,8 +224,8 @@ static void test_slow_clients(void **state)
     close(deaf);
 }
 
-/* An answer under way is cut off with an error, those that wait are turned away, and all is well.
- */
+/* On shutdown a running response ends with an error, waiting requests are refused, and the server
+ * exits successfully. */
 static void test_stopping(void **state)
 {
     struct server s = server_start(served_file, (const char *const[]){SERVED_SLOW_OPTIONS, NULL});

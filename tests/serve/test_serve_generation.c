@@ -1,5 +1,5 @@
-/* Several answers to a request of `spectool serve`: OpenAI's n, and several prompts of its text
- * completions. Each is what a request of its own gets. */
+/* Tests several completions of one request: OpenAI's n, and several prompts of its text
+ * completions. Each equals the completion of a separate request. */
 #include "format/base/json_equal.h"
 #include "tests/support/served_model.h"
 
@@ -17,7 +17,7 @@
 
 enum { MAX_ANSWERS = 8, MAX_TEXT = 1 << 12 };
 
-/* What is to be told of a request: the answers' texts, and the tokens. */
+/* The expected texts and token counts of a request. */
 struct expected {
     char texts[MAX_ANSWERS][MAX_TEXT];
     size_t n;
@@ -30,7 +30,8 @@ struct expected {
     "\"temperature\": 1.5"
 #define TEXT "\"max_tokens\": 12, \"temperature\": 1.5"
 
-/* Adds the answer of a request for one. `counted`: its prompt is not an earlier one's. */
+/* Adds the completion of a separate request. counted: its prompt tokens count, since no earlier
+ * request had the same prompt. */
 static void expect(struct expected *e, const char *path, const char *text, const char *body,
                    bool counted)
 {
@@ -66,8 +67,9 @@ static void check_whole(const struct expected *e, const struct server *s, const 
     sp_json_free(json);
 }
 
-/* A stream tells the same: the heads in their order, the pieces of each by its index, an end of
- * each, the usage and the stream's end once and behind all of them. */
+/* Checks that a stream has the same content: the first events in order, the parts of each
+ * completion by its index, one end for each, and the usage and the end of the stream once, after
+ * all of them. */
 static void check_stream(const struct expected *e, const struct server *s, const char *path,
                          const char *piece, const char *body)
 {
@@ -115,7 +117,7 @@ static void check_stream(const struct expected *e, const struct server *s, const
 
 #define STREAM ", \"stream\": true, \"stream_options\": {\"include_usage\": true}}"
 
-/* Answer i is that of the seed + i, however many are generated at a time. */
+/* Completion i is that of seed + i, whatever number is generated at a time. */
 static void test_chat(void **state)
 {
     static const char path[] = "/v1/chat/completions";
@@ -139,7 +141,7 @@ static void test_chat(void **state)
     assert_int_equal(server_stop(&two), 0);
 }
 
-/* The answers to a prompt stand next to each other, each prompt begins with the seed. */
+/* The completions of one prompt are adjacent, and each prompt begins with the seed. */
 static void test_prompts(void **state)
 {
     static const char path[] = "/v1/completions",
@@ -182,7 +184,7 @@ static void test_ids(void **state)
     sp_json_free(two);
 }
 
-/* The answer is one error, or ends with one. */
+/* Checks that the response is one error, or ends with one. */
 static void assert_cut(const struct http_reply *r)
 {
     const char *error = strstr(r->body, "{\"error\": {\"message\": ");
@@ -192,7 +194,7 @@ static void assert_cut(const struct http_reply *r)
     assert_null(strstr(r->body, "[DONE]"));
 }
 
-/* One prompt that is refused refuses the request, once, and ends a stream that has begun. */
+/* One refused prompt refuses the request once, and ends a stream that has begun. */
 static void test_failure(void **state)
 {
     struct server s =
@@ -223,8 +225,8 @@ static void test_failure(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* A client that leaves ends all of its answers, those that wait, too; the server's end cuts them.
- */
+/* A client that disconnects ends all of its completions, including waiting ones; a shutdown cuts
+ * them off. */
 static void test_end(void **state)
 {
     const char *const options[] = {SERVED_SLOW_OPTIONS, "--sessions", "2", NULL};

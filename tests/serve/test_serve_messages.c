@@ -1,6 +1,6 @@
-/* Conversations that clients send back, in the form that templates take: the members are those of
- * the APIs' descriptions (OpenAI's chat completions, ollama's docs/api.md), and of the templates in
- * published models. */
+/* Tests the conversion of conversations that clients send back to template messages. The members
+ * are those of the APIs' descriptions (OpenAI's chat completions, ollama's docs/api.md) and of the
+ * templates of published models. */
 #include "cli/serve/serve_messages.h"
 #include "cli/serve/serve_request.h"
 
@@ -42,7 +42,7 @@ static void calls(void **state)
                                      texts = {.text_arguments = true, .null_content = true};
 
     (void)state;
-    /* OpenAI's: arguments as text, content null; a result by its id. */
+    /* OpenAI: arguments as text, null content, a result by its id. */
     becomes(&objects,
             "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"a1\", "
             "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": " ARGUMENTS_TEXT
@@ -51,7 +51,7 @@ static void calls(void **state)
             "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"city\":\"Paris\"}}}]},"
             "{\"role\":\"tool\",\"content\":\"17\",\"tool_call_id\":\"a1\",\"name\":\"f\","
             "\"tool_name\":\"f\"}]");
-    /* ollama's: arguments as they are, no ids; results in order, one named. */
+    /* ollama: arguments as objects, no ids, results in order, one of them with a name. */
     becomes(&objects,
             "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
             "\"arguments\": {}}}, {\"function\": {\"name\": \"g\", \"arguments\": {}}}]}, "
@@ -65,7 +65,7 @@ static void calls(void **state)
             "\"tool_name\":\"f\"},"
             "{\"role\":\"tool\",\"content\":\"2\",\"tool_call_id\":\"call00001\",\"name\":\"h\","
             "\"tool_name\":\"h\"}]");
-    /* Templates that take text only, and no content beside calls. */
+    /* Templates that accept only text, and no content in a message with calls. */
     becomes(&texts,
             "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"a\", "
             "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}, "
@@ -85,7 +85,7 @@ static void calls(void **state)
             "[{\"role\":\"tool\",\"content\":\"1\"}]");
 }
 
-/* llama-server's and vLLM's names of a thought, and ollama's. */
+/* The names of reasoning in llama-server, vLLM and ollama. */
 static void thoughts(void **state)
 {
     static const struct sp_chat_info none = {.has_tool_calls = false},
@@ -103,7 +103,7 @@ static void thoughts(void **state)
     }
     becomes(&none, "[{\"role\": \"assistant\", \"reasoning_content\": \"\", \"content\": \"x\"}]",
             "[{\"role\":\"assistant\",\"content\":\"x\"}]");
-    /* gpt-oss's template refuses content beside thoughts and calls. */
+    /* The template of gpt-oss refuses content in a message with reasoning and calls. */
     becomes(&harmony,
             "[{\"role\": \"assistant\", \"thinking\": \"Hm.\", \"content\": \"x\", "
             "\"tool_calls\": [{\"id\": \"a\", \"function\": {\"name\": \"f\"}}]}]",

@@ -1,5 +1,5 @@
-/* OpenAI's API of `spectool serve`: what transformers wrote, streams to the byte, stop texts,
- * log-probabilities. */
+/* Tests OpenAI's API of `spectool serve`: texts that transformers wrote, the exact bytes of
+ * streams, stop texts and log-probabilities. */
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What transformers wrote behind the first golden prompt, as text. */
+/* The text that transformers wrote after the first golden prompt. */
 static char *golden_text(size_t n)
 {
     struct sp_json *golden = golden_json(TESTDATA "/tiny/golden_target.json");
@@ -56,7 +56,7 @@ static void test_golden(void **state)
     free(golden);
 }
 
-/* Replaces what differs from call to call. */
+/* Replaces values that differ from call to call. */
 static void mask(char *text, const char *key)
 {
     for (char *p = text; (p = strstr(p, key)) != NULL;) {
@@ -66,7 +66,7 @@ static void mask(char *text, const char *key)
     }
 }
 
-/* The stream's events to the byte, written anew from their contents. */
+/* Compares the stream byte by byte with events rebuilt from their contents. */
 static void test_stream_bytes(void **state)
 {
     struct http_reply r =
@@ -109,7 +109,7 @@ static void test_stream_bytes(void **state)
     http_reply_release(&r);
 }
 
-/* A stop text is cut off, wherever tokens and pieces begin, and so are its tokens. */
+/* A stop text and its tokens are cut off, wherever tokens and events begin. */
 static void test_stop(void **state)
 {
     static const char body[] = "{" GOLDEN_PROMPT ", \"stop\": [\"zzz\", \"%s\"], \"logprobs\": 0, "
@@ -146,7 +146,7 @@ static void test_stop(void **state)
     free(golden);
 }
 
-/* The log-softmax of the golden logits, rows of which transformers wrote. */
+/* Log-probabilities are the log-softmax of the golden logits, whose rows transformers wrote. */
 static void test_logprobs(void **state)
 {
     struct sp_json *json =
@@ -170,7 +170,8 @@ static void test_logprobs(void **state)
     free(logits);
 }
 
-/* Tokens are as long as their text together, in a chat's stream, too; `bytes` are theirs. */
+/* The tokens together are as long as their text, in a chat's stream too, and `bytes` are those of
+ * each token. */
 static void test_chat_logprobs(void **state)
 {
     struct sp_json *json = served_post(
@@ -195,7 +196,7 @@ static void test_chat_logprobs(void **state)
         assert_int_equal(sp_json_len(sp_json_get(token, "top_logprobs")), 2);
         assert_true(sp_json_to_double(sp_json_get(token, "logprob"), &chosen));
         assert_true(sp_json_to_double(json_at(token, "top_logprobs.0.logprob"), &best));
-        assert_true(chosen == best); /* greedy */
+        assert_true(chosen == best); /* the greedy choice */
     }
     assert_string_equal(text, json_text(json, "choices.0.message.content"));
     assert_string_equal(bytes, text);

@@ -1,4 +1,5 @@
-/* Answers of `spectool serve` that have a form, or parts: thoughts, content, calls of tools. */
+/* Tests responses of `spectool serve` with structured output, or with reasoning, content and tool
+ * calls. */
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -18,7 +19,7 @@ static void assert_form(const char *path, const char *body, const char *at, cons
     sp_json_free(json);
 }
 
-/* A schema may nest as deep as with `run --format`. */
+/* A schema may nest as deeply as with `run --format`. */
 static void test_deep_form(void **state)
 {
     enum { DEEP = 250 };
@@ -33,7 +34,8 @@ static void test_deep_form(void **state)
     assert_form("/api/generate", body, "response", "12");
 }
 
-/* Each way to ask for a form that one text has, or two: the answer is one of them, and ends. */
+/* Each way to request a schema that allows one or two texts: the response is one of them, and
+ * ends. */
 static void test_forms(void **state)
 {
 #define CHAT "\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story\"}], "
@@ -99,7 +101,7 @@ static void assert_id(const char *id)
                      9);
 }
 
-/* What the texts at `path` of a stream are, joined. */
+/* Compares the joined texts at `path` of a stream. */
 static void assert_streamed(const struct http_reply *r, const char *path, const char *wanted)
 {
     size_t n;
@@ -131,7 +133,7 @@ static void openai_calls(const struct server *s)
     r = server_request(s, "POST", "/v1/chat/completions", STORY "true" TOOLS "}");
     assert_streamed(&r, "choices.0.delta.content", "turtlenamed Maya.");
     assert_streamed(&r, "choices.0.delta.reasoning_content", "was once");
-    /* The name comes first, with the id; the arguments follow. */
+    /* The name and the id come first; the arguments follow. */
     text = stream_text(&r, "choices.0.delta.tool_calls.0.function.name", &n);
     assert_string_equal(text, "Finn");
     assert_int_equal(n, 1);
@@ -145,7 +147,7 @@ static void openai_calls(const struct server *s)
     assert_non_null(strstr(r.body, "\"tool_calls\": [{\"index\": 0, \"function\": "
                                    "{\"arguments\": "));
     http_reply_release(&r);
-    /* Where no tools are there is nothing to call. */
+    /* A request without tools cannot lead to a tool call. */
     json = http_reply_json(server_request(s, "POST", "/v1/chat/completions", STORY "false}"), 200);
     assert_string_equal(json_text(json, "choices.0.message.content"), strstr(story, "turtle"));
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
@@ -199,7 +201,7 @@ static void test_calls(void **state)
     (void)state;
     s = server_start(packed, (const char *const[]){"--kv-type", "f32", "--verbose", NULL});
     text = served_run(packed, "'Tell me a story.' --kv-type f32 --stop ' Finn loved'");
-    assert_string_equal(text, story); /* the words of `run` are whole */
+    assert_string_equal(text, story); /* the text equals that of `run` */
     free(text);
     openai_calls(&s);
     ollama_calls(&s);

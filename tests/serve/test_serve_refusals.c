@@ -1,4 +1,4 @@
-/* What `spectool serve` refuses, and how it says so. */
+/* Tests which requests `spectool serve` refuses, and with which error. */
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
 
-/* A request, its status, and what the error says among other things. */
+/* A request, its status, and a part of the error message. */
 static const struct refusal {
     const char *method, *path, *body;
     int status;
@@ -149,7 +149,7 @@ static void test_refusals(void **state)
     }
 }
 
-/* More than 16 MiB of a body, and JSON that would take more memory than a request is worth. */
+/* A body of more than 16 MiB is refused, and JSON that needs more memory than a request may use. */
 static void test_large(void **state)
 {
     size_t size = (16 << 20) + 1;
@@ -171,7 +171,7 @@ static void test_large(void **state)
     free(body);
 }
 
-/* What is no HTTP gets an error or nothing, and the server goes on. */
+/* Bytes that are not HTTP get an error or no response, and the server continues. */
 static void test_malformed_requests(void **state)
 {
     static const char *const bytes[] = {
@@ -196,7 +196,8 @@ static void test_malformed_requests(void **state)
         http_reply_release(&r);
     }
     sp_json_free(http_reply_json(server_request(&tiny_server, "GET", "/%1b[2J%0aPOST", NULL), 404));
-    server_await_log(&tiny_server, "GET /?[2J?POST 404: not found", 1); /* and nobody's terminal */
+    server_await_log(&tiny_server, "GET /?[2J?POST 404: not found",
+                     1); /* control characters do not reach a terminal */
     sp_json_free(served_get("/health"));
 }
 
@@ -227,7 +228,7 @@ static void test_browsers(void **state)
     http_reply_release(&r);
     sp_json_free(
         http_reply_json(server_request_with(&tiny_server, origin, "GET", "/health", NULL), 403));
-    /* A name that somebody else lets stand for this machine. */
+    /* A host name of someone else that resolves to this machine. */
     fd = client_connect(&tiny_server);
     client_send(fd, "GET /health HTTP/1.0\r\nHost: evil.example\r\n\r\n", 44);
     sp_json_free(http_reply_json(client_receive(fd), 403));

@@ -1,6 +1,6 @@
-/* OpenAI's Responses API of `spectool serve`, as its reference has it
- * (https://platform.openai.com/docs/api-reference/responses): the items of an answer, the events of
- * a stream, refusals. */
+/* Tests OpenAI's Responses API of `spectool serve` against its reference
+ * (https://platform.openai.com/docs/api-reference/responses): the items of a response, the events
+ * of a stream, and refusals. */
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static void assert_begins(const char *text, const char *with)
     if (strncmp(text, with, strlen(with)) != 0) fail_msg("%s does not begin with %s", text, with);
 }
 
-/* The same text as a chat's, in a response with all that the reference requires. */
+/* A response has the text of a chat completion, and all members that the reference requires. */
 static void test_whole(void **state)
 {
     struct sp_json *chat = served_post("/v1/chat/completions",
@@ -72,7 +72,7 @@ static void test_whole(void **state)
                      json_number(chat, "usage.completion_tokens"));
     assert_int_equal(json_number(json, "usage.total_tokens"),
                      json_number(chat, "usage.total_tokens"));
-    /* The chat has read all of the prompt but its last token, which is read for its answer. */
+    /* The chat request cached all of the prompt but its last token, which this request reads. */
     assert_int_equal(json_number(json, "usage.input_tokens_details.cached_tokens"),
                      json_number(chat, "usage.prompt_tokens") - 1);
     assert_int_equal(json_number(json, "usage.output_tokens_details.reasoning_tokens"), 0);
@@ -145,7 +145,7 @@ static void check_items(const struct sp_json *json)
     assert_begins(json_text(json, "output.3.content.0.text"), "named Maya.");
 }
 
-/* Items stand in the order in which they were said, thoughts where they were asked for. */
+/* Items have the order in which they were generated, with reasoning if it was requested. */
 static void test_items(void **state)
 {
     struct server s = server_start(served_pack(served_tool_template), NULL);
@@ -157,7 +157,7 @@ static void test_items(void **state)
     assert_string_equal(json_text(json, "output.0.content.0.text"), "was once");
     assert_int_equal(sp_json_len(json_at(json, "output.0.summary")), 0);
     assert_null(json_at(json, "output.0.encrypted_content"));
-    /* "was", "once" and the words of the marks. */
+    /* "was", "once" and the words of the tags. */
     assert_in_range(json_number(json, "usage.output_tokens_details.reasoning_tokens"), 2, 8);
     sp_json_free(json);
 
@@ -175,8 +175,8 @@ static void test_items(void **state)
 /* ---- streams ----------------------------------------------------------------------------------
  */
 
-/* The events of a stream, each with its own name and number; those that follow one of the same name
- * are left out. The last one's JSON is *last. */
+/* Returns the names of a stream's events, each with its own sequence number; repeated neighbours
+ * are omitted. *last: the JSON of the last event. */
 static char *event_names(const struct http_reply *r, struct sp_json **last)
 {
     char *copy = malloc(r->size + 1), *names = calloc(1, r->size + 1), *rest = NULL;
@@ -231,7 +231,7 @@ static void check_stream(const struct server *s, const char *more, const char *w
     assert_string_equal(json_text(last, "response.output.3.status"), "incomplete");
     assert_int_equal(json_number(last, "response.usage.output_tokens"),
                      json_number(whole, "usage.output_tokens"));
-    /* Thought, content, arguments, content. */
+    /* Reasoning, content, arguments, content. */
     joined = stream_text(&r, "delta", &n);
     text = calloc(1, 1 << 10);
     assert_non_null(text);
@@ -262,7 +262,7 @@ static void test_stream(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* Log-probabilities go with the text, in pieces and together. */
+/* Log-probabilities accompany the text, in parts and as a whole. */
 static void test_stream_logprobs(void **state)
 {
     struct http_reply r =
@@ -288,7 +288,7 @@ static void test_stream_logprobs(void **state)
     http_reply_release(&r);
 }
 
-/* An answer that the server's end breaks off. */
+/* A response that the server's shutdown cuts off. */
 static void test_failed(void **state)
 {
     const char *const options[] = {SERVED_SLOW_OPTIONS, NULL};
@@ -303,7 +303,7 @@ static void test_failed(void **state)
     char *names;
 
     (void)state;
-    /* The beginning of the answer is seen, and read again with its rest. */
+    /* Peeks at the beginning of the response, which is read again with the rest. */
     assert_true(recv(fd, head, sizeof head, MSG_PEEK) > 0);
     kill(s.pid, SIGTERM);
     r = client_receive(fd);

@@ -80,7 +80,7 @@ static void idle_sessions_are_replaced(void **state)
     struct sp_session *a = request(&s, 1, 180, &n), *b = request(&s, 2, 40, &n);
 
     (void)state;
-    assert_ptr_equal(request(&s, 3, 30, &n), b); /* the long one is worth keeping */
+    assert_ptr_equal(request(&s, 3, 30, &n), b); /* the long conversation is worth keeping */
     for (size_t i = 0; i < 6; i++)
         assert_ptr_equal(request(&s, 3, 31 + i, &n), b);
     assert_ptr_equal(request(&s, 4, 30, &n), a);
@@ -102,7 +102,7 @@ static void one_session(void **state)
     stop(&s);
 }
 
-/* No memory is taken before it is needed. */
+/* No session is opened before it is needed. */
 static void sessions_are_opened_late(void **state)
 {
     struct served s = serve(64);

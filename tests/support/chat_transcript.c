@@ -69,7 +69,8 @@ void transcript_feed(struct sp_chat_parser *parser, const struct answer *a, size
     assert_int_equal(sp_chat_parser_feed(parser, a->text + from, to - from, false, NULL), SP_OK);
 }
 
-/* Pieces: up to `cut` and behind it; cut 0: bytes. The transcript is owned by the caller. */
+/* Feeds the text in two parts, cut at `cut`, or byte by byte if `cut` is 0. Returns the
+ * transcript, owned by the caller. */
 static char *read_cut(const struct answer *a, size_t cut)
 {
     struct transcript t = {.last = -1};

@@ -1,5 +1,5 @@
-/* Answers read by the parser piece by piece, and what is told of them, written down. All failures
- * fail the test. */
+/* Feeds model output to the chat parser in parts and writes down what the parser reports. Every
+ * failure fails the test. */
 #ifndef SP_TESTS_SUPPORT_CHAT_TRANSCRIPT_H
 #define SP_TESTS_SUPPORT_CHAT_TRANSCRIPT_H
 
@@ -10,20 +10,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The tools of all tests: get_weather, with a parameter of each type, and now, without any. */
+/* The tools of all tests: get_weather, with a parameter of each type, and now, which has no
+ * parameters. Valid between transcript_setup and transcript_teardown. */
 extern struct sp_json *transcript_tools;
 
-/* Set-up and teardown of a group of tests. */
+/* Setup and teardown of a test group. */
 int transcript_setup(void **state);
 int transcript_teardown(void **state);
 
-/* "T(thought)C(content)F(name arguments)": neighbours of a kind are one. */
+/* The reported parts as text, "T(reasoning)C(content)F(name arguments)"; adjacent parts of one
+ * kind are joined. */
 struct transcript {
     struct sp_strbuf text;
-    int last; /* kind, -1: none */
+    int last; /* kind of the last part; -1: none */
 };
 void transcript_append(struct sp_strbuf *text, const char *more, size_t size);
-/* A reading's `piece`; its context is a transcript. The last bracket stays open. */
+/* Callback of the parser; context is a struct transcript. The last parenthesis stays open. */
 void transcript_record(void *context, const struct sp_chat_part *piece);
 
 struct answer {
@@ -32,9 +34,10 @@ struct answer {
     const char *text;
     size_t size;
 };
-/* The bytes from..to-1. */
+/* Feeds the bytes from..to-1 of the text to the parser. */
 void transcript_feed(struct sp_chat_parser *parser, const struct answer *a, size_t from, size_t to);
-/* The transcript, the same however the answer is cut in two, or into bytes; owned (free). */
+/* Returns the transcript; owned by the caller (free). Fails the test unless it is the same when
+ * the text arrives as a whole, cut in two at every place, or byte by byte. */
 char *transcript_read(const struct answer *a);
 
 #endif

@@ -122,7 +122,7 @@ void create_damage_tensor(const char *path, const char *tensor, const char *with
     FILE *file = fopen(path, "r+b");
 
     assert_non_null(file);
-    /* The first tensor is where the first page ends. */
+    /* The data of the first tensor begins at the end of the first page. */
     assert_int_equal(fseek(file, 4096 + (long)(data - sp_pack_tensor(pack, 0)->data), SEEK_SET), 0);
     assert_int_equal(fwrite(with, 1, n, file), n);
     fclose(file);

@@ -62,7 +62,7 @@ void generate_assert_same(const struct sp_result *a, const struct sp_result *b)
     assert_memory_equal(a->ids, b->ids, a->n_ids * sizeof *a->ids);
     assert_int_equal(a->logits_digest, b->logits_digest);
     assert_int_equal(a->stop, b->stop);
-    assert_int_equal(a->text == NULL, b->text == NULL); /* no tokenizer */
+    assert_int_equal(a->text == NULL, b->text == NULL); /* NULL without a tokenizer */
     if (a->text != NULL) assert_string_equal(a->text, b->text);
 }
 

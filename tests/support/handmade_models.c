@@ -44,7 +44,7 @@ static const char eagle3[] =
     "\"num_key_value_heads\": 2, \"head_dim\": 32, \"max_position_embeddings\": 1024, "
     "\"eagle_config\": {\"eagle_aux_hidden_state_layer_ids\": [1, 4]}}\n";
 
-/* A safetensors file being put together. */
+/* A safetensors file under construction. */
 struct writer {
     char header[1 << 16];
     size_t n_header;
@@ -53,14 +53,14 @@ struct writer {
     uint32_t seed;
 };
 
-/* Evenly from -1 to 1: any generator will do, as long as it is the same everywhere. */
+/* Returns a uniform number in [-1, 1] from a portable generator. */
 static float next(struct writer *w)
 {
     w->seed = w->seed * 1664525u + 1013904223u;
     return (float)(int32_t)w->seed * 0x1p-31f;
 }
 
-/* Shape as "4,8": written as it is into the header. n: of 4 bytes each. */
+/* Adds a tensor of n elements of 4 bytes. `shape` is text such as "4,8", copied into the header. */
 static float *add_as(struct writer *w, const char *dtype, const char *name, const char *shape,
                      size_t n)
 {
@@ -134,14 +134,14 @@ static void delta(struct writer *w, const char *prefix, const struct handmade_op
     vector(w, prefix, "linear_attn.dt_bias", HV, 0, 0.5f);
     vector(w, prefix, "linear_attn.norm.weight", DV, 1, 0.25f);
     snprintf(name, sizeof name, "%slinear_attn.conv1d.weight", prefix);
-    /* One channel's taps lie together in both forms. */
+    /* The taps of one channel are contiguous in both layouts. */
     conv = add(w, name, how->converted ? "160,3,1" : "160,1,3", CHANNELS * K);
     for (size_t i = 0; i < CHANNELS * K; i++)
         conv[i] = 0.6f * next(w);
 }
 
-/* The rows of tokens 0, step, 2 step, ...: of 1 and -1, nearly orthogonal, so that each token's own
- * logit is by far the largest. */
+/* Writes the rows of tokens 0, step, 2 step and so on. Their elements are 1 and -1 and they are
+ * nearly orthogonal, so that each token's own logit is by far the largest. */
 static void write_tokens(struct writer *w, const char *prefix, const char *name, size_t step)
 {
     struct writer rows = {.seed = 7};
@@ -163,7 +163,7 @@ static void mlp(struct writer *w, const char *prefix, float norm, float mixing)
     matrix(w, prefix, "mlp.down_proj", H, I, mixing);
 }
 
-/* fc = [0, 1]: the hidden half passes. */
+/* fc = [0, 1] passes the half that holds the hidden state. */
 static void head(struct writer *w, const struct handmade_options *how)
 {
     float scale = how->copies ? 0 : 0.3f, varied = how->copies ? 0 : 0.25f;
@@ -179,7 +179,7 @@ static void head(struct writer *w, const struct handmade_options *how)
     if (!how->no_ffn) mlp(w, "mtp.layers.0.", 0, scale);
 }
 
-/* `text` is written where there is no writer. */
+/* Writes the file under construction, or `text` if w is NULL. */
 static void write_file(const char *folder, const char *name, const struct writer *w,
                        const char *text)
 {
@@ -245,7 +245,7 @@ void handmade_qwen3_5(const char *folder, const struct handmade_options *how)
     finish(w, folder, qwen3_5);
 }
 
-/* fc = [0, 1]: what the target's last layer makes passes. */
+/* fc = [0, 1] passes the output of the target's last layer. */
 void handmade_eagle3(const char *folder, const struct handmade_options *how)
 {
     struct writer *w = begin(20260101);
@@ -286,7 +286,8 @@ static void block_layer(struct writer *w)
     mlp(w, prefix, 1, 0.2f);
 }
 
-/* Rows of 1 and -1 again: of the correction W e only one element is as large as the rank. */
+/* The rows hold 1 and -1, so that only one element of the correction W e is as large as the rank.
+ */
 static void markov_head(struct writer *w, const struct handmade_dspark *how)
 {
     size_t n = (size_t)V * how->rank, wide = H + (size_t)how->rank;

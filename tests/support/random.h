@@ -1,4 +1,5 @@
-/* Numbers for tests, the same in every run: a linear congruential generator (Knuth's MMIX). */
+/* Pseudo-random numbers that are equal in every run: a linear congruential generator (Knuth's
+ * MMIX). */
 #ifndef SP_TESTS_SUPPORT_RANDOM_H
 #define SP_TESTS_SUPPORT_RANDOM_H
 
@@ -17,7 +18,7 @@ static inline float uniform(uint64_t *seed) /* -1..1 */
     return (float)((int32_t)(next(seed) >> 8) - (1 << 23)) / (float)(1 << 23);
 }
 
-/* x, or a zero of either sign, a subnormal, a larger, huge or tiny number. */
+/* Returns x, a zero of either sign, a subnormal, or x scaled to a larger, huge or tiny number. */
 static inline float wild(uint64_t *seed, float x)
 {
     switch (next(seed) % 8) {

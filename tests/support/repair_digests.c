@@ -4,7 +4,8 @@
 #include "format/base/hash.h"
 #include "format/packfile_layout.h"
 
-/* Of an entry of the directory: where its bytes and their number stand, and where their digest. */
+/* Corrects the digest of one directory entry. `place` points at the entry's data offset and size,
+ * `digest` at its digest. Data outside the file is skipped. */
 static void repair_entry(uint8_t *bytes, size_t size, const uint8_t *place, uint8_t *digest)
 {
     uint64_t offset = sp_get64(place), stored = sp_get64(place + 8);

@@ -81,7 +81,7 @@ void server_await_files(const struct server *s, size_t n)
     fail_msg("%zu files are open, not %zu", server_count_files(s), n);
 }
 
-/* The port stands at the end of the first line. */
+/* Reads the port from the end of the first log line. */
 static bool read_port(struct server *s)
 {
     char *log = read_log(s), *at = strstr(log, " at http://127.0.0.1:");
@@ -92,7 +92,7 @@ static bool read_port(struct server *s)
     return s->port != 0;
 }
 
-/* Servers that run: a test that fails leaves its own behind. */
+/* Running servers, which are ended at exit because a failed test does not stop its own. */
 static pid_t running[64];
 static size_t n_running;
 
@@ -179,7 +179,8 @@ int client_connect(const struct server *s)
     return fd;
 }
 
-/* A server that has answered and closed takes no more: that is no failure. */
+/* Sending may fail without failing the test: a server that has responded and closed the connection
+ * reads no more. */
 void client_send(int fd, const char *bytes, size_t size)
 {
     while (size > 0) {
@@ -208,8 +209,8 @@ static size_t receive_all(int fd, char **out)
     return size;
 }
 
-/* Chunks as RFC 9112 has them, each with its size and its line ends, up to the empty one. A body
- * that was cut off ends where it does. */
+/* Joins the chunks of a body in place (RFC 9112), up to the empty chunk or the end of a truncated
+ * body. */
 static size_t join_chunks(char *body, size_t size, bool *whole)
 {
     size_t at = 0, to = 0;

@@ -1,5 +1,5 @@
-/* `spectool serve` as a child process, and a client that sees every byte of what it says. All
- * failures fail the test. */
+/* Runs `spectool serve` as a child process, with a client that sees every byte of its responses.
+ * Every failure fails the test. */
 #ifndef SP_TESTS_SUPPORT_SERVER_PROCESS_H
 #define SP_TESTS_SUPPORT_SERVER_PROCESS_H
 
@@ -12,24 +12,24 @@
 struct server {
     pid_t pid;
     unsigned port;
-    const char *log; /* path of its standard error */
+    const char *log; /* path of the file with its standard error */
 };
 
-/* Serves the packed file on a free port; `options`: more words of the command line, NULL at the
- * end, or NULL. */
+/* Serves the packed file on a free port. `options`: further arguments, NULL-terminated; may be
+ * NULL. */
 struct server server_start(const char *packed, const char *const *options);
-/* Sends SIGTERM and waits: the exit code. */
+/* Sends SIGTERM, waits for the process and returns its exit status. */
 int server_stop(struct server *s);
-/* Waits: the exit code. */
+/* Waits for the process and returns its exit status. */
 int server_wait(struct server *s);
-/* How many lines of the log hold the text. */
+/* Returns the number of log lines that contain `text`. */
 size_t server_count_log(const struct server *s, const char *text);
-/* Waits until so many do, ten seconds at most. */
+/* Waits until n log lines contain `text`, for at most ten seconds. */
 void server_await_log(const struct server *s, const char *text, size_t n);
 
-/* How many files it has open, connections among them. */
+/* Returns the number of files that the server has open, including connections. */
 size_t server_count_files(const struct server *s);
-/* Waits until it has so many, ten seconds at most. */
+/* Waits until the server has n files open, for at most ten seconds. */
 void server_await_files(const struct server *s, size_t n);
 
 /* ---- a client ---- */
@@ -38,24 +38,24 @@ int client_connect(const struct server *s);
 void client_send(int fd, const char *bytes, size_t size);
 
 struct http_reply {
-    int status; /* 0: the connection ended without an answer */
+    int status; /* 0: the connection ended without a response */
     char *head, *body;
-    size_t size; /* of the body, out of its chunks */
+    size_t size; /* size of the body after its chunks are joined */
     bool chunked;
 };
-/* All that comes until the connection ends, which is closed. */
+/* Reads the response until the server closes the connection, and closes fd. */
 struct http_reply client_receive(int fd);
 void http_reply_release(struct http_reply *reply);
 
-/* One request on a connection of its own. body NULL: none. */
+/* Sends one request on a new connection and returns its response. body: may be NULL. */
 struct http_reply server_request(const struct server *s, const char *method, const char *path,
                                  const char *body);
-/* The same with a line of headers more, its end included. */
+/* Sends one request with additional header lines, each with its line end. */
 struct http_reply server_request_with(const struct server *s, const char *headers,
                                       const char *method, const char *path, const char *body);
-/* A request sent, its answer not awaited. */
+/* Sends a request and returns the connection without waiting for the response. */
 int server_begin_request(const struct server *s, const char *path, const char *body);
-/* The answer's JSON, the reply released. */
+/* Checks the status, releases the response and returns its JSON; owned (sp_json_free). */
 struct sp_json *http_reply_json(struct http_reply reply, int status);
 
 #endif

@@ -1,10 +1,10 @@
-/* The numbers of a tensor of a source. Failures end the test. */
+/* Reads the elements of a source's tensor. Failures end the test. */
 #ifndef SP_TESTS_SUPPORT_STORED_TENSOR_H
 #define SP_TESTS_SUPPORT_STORED_TENSOR_H
 
 #include "convert/source/source.h"
 
-/* All of them as floats, owned (free); *dtype is the stored type. */
+/* Returns all elements as floats; owned (free). *dtype is the stored type. */
 float *stored_tensor_floats(const struct sp_source *source, const struct sp_tensor_spec *spec,
                             enum sp_dtype *dtype);
 

@@ -39,7 +39,8 @@ static struct sp_json *parse(const char *text, size_t size)
     return json;
 }
 
-/* The shared variables went through a program that knows doubles only; these two are known. */
+/* Restores two known numbers: the shared variables were written by a program that only has
+ * doubles. */
 static void repair(char *text)
 {
     char *big = strstr(text, "12345678901234567000"), *fl = strstr(text, "\"fl\": 1,\n");
@@ -92,7 +93,8 @@ static bool passes(const struct template_cases *what, const struct sp_json *vars
     if (wanted != NULL) {
         good = !st && len == size && memcmp(text, wanted, len) == 0;
     } else {
-        /* A template's own words come through; other messages are ours. */
+        /* A template file raises errors of its own, whose text must appear in the message. Other
+         * messages are worded by spectool and are not compared. */
         good = st && strncmp(err.text, "template", 8) == 0 && error != NULL &&
                (what->folder == NULL || strstr(err.text, error) != NULL);
     }
@@ -102,7 +104,7 @@ static bool passes(const struct template_cases *what, const struct sp_json *vars
     return good;
 }
 
-/* How many lines fail; *n = the number of lines, 0 where there is no such file. */
+/* Returns the number of failing lines. *n: the number of lines, 0 if the file does not exist. */
 static size_t count_failures(size_t *n, const struct template_cases *what)
 {
     size_t size, n_vars, failures = 0;

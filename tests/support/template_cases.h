@@ -1,4 +1,4 @@
-/* Files of templates and what they must make: one JSON object a line. */
+/* Runs files of template cases with expected results, one JSON object per line. */
 #ifndef SP_TESTS_SUPPORT_TEMPLATE_CASES_H
 #define SP_TESTS_SUPPORT_TEMPLATE_CASES_H
 
@@ -8,15 +8,17 @@
 
 struct template_cases {
     const char *lines;     /* path of the file: {"template", "rendered" or "error", ...} a line */
-    const char *variables; /* path of all variables; NULL: messages, tools, ... stand in the line */
-    const char *folder;    /* "template" names a file here; NULL: it is the text itself */
-    const char *suffix;    /* of such a file */
+    const char *variables; /* path of the variables of all cases; NULL: each line has its messages,
+                              tools and so on */
+    const char
+        *folder; /* folder of the file that "template" names; NULL: "template" is the text itself */
+    const char *suffix; /* suffix of the template files */
     enum sp_template_language language;
 };
 
-/* Renders every line at noon of 2025-06-15 and fails the test where one comes out otherwise than
- * the line says, naming the first few, or where there are not `at_least` lines. No such file, and
- * at_least 0: the test is skipped. */
+/* Renders every line with the clock at noon of 2025-06-15. Fails the test if a result differs from
+ * the expected one, naming the first few, or if there are fewer than `at_least` lines. Skips the
+ * test if the file does not exist and at_least is 0. */
 void template_cases_check(const struct template_cases *what, size_t at_least);
 
 #endif

@@ -1,4 +1,4 @@
-/* Small checkpoints, spelled out tensor by tensor, matched with what a family expects. */
+/* Matches small checkpoints, listed tensor by tensor, against the tensors that a family expects. */
 #ifndef SP_TESTS_SUPPORT_TENSOR_MATCH_H
 #define SP_TESTS_SUPPORT_TENSOR_MATCH_H
 
@@ -6,7 +6,7 @@
 
 enum { MATCH_MAX_TENSORS = 64 };
 
-/* A config, and the tensors of a checkpoint as "name 2 3, name 4, ...". */
+/* A config and the tensors of a checkpoint, listed as "name 2 3, name 4, ...". */
 struct match_checkpoint {
     struct sp_config config;
     struct sp_source_tensor tensors[MATCH_MAX_TENSORS];
@@ -15,7 +15,7 @@ struct match_checkpoint {
     size_t used;
 };
 
-/* What matching gives. */
+/* The result of matching. */
 struct match_outcome {
     enum sp_status status;
     struct sp_specs specs;
@@ -29,13 +29,14 @@ void match_add_tensors(struct match_checkpoint *c, const char *list);
 void match_run(struct match_outcome *o, struct match_checkpoint *c);
 void match_close(struct match_outcome *o, struct match_checkpoint *c);
 
-/* The pieces of one tensor as "source first:step:rows x cols", 'T' where transposed, and "/" with
- * the pitch where there is one. */
+/* Compares the spans of one tensor with text: "source first:step:rows x cols", followed by 'T' if
+ * it is transposed and "/pitch" if it has a pitch. */
 void match_assert_spans(const struct match_outcome *o, const char *name, const char *expected);
 void match_assert_refused(const char *config, const char *list, enum sp_status status,
                           const char *sentence);
 
-/* V 8, H 4, one layer, 2 heads of 2 on 1 K/V head, I 6. */
+/* Vocabulary 8, hidden size 4, one layer, 2 heads of size 2, 1 key/value head, intermediate size
+ * 6. */
 #define SIZES                                                                                      \
     "\"vocab_size\": 8, \"hidden_size\": 4, \"num_hidden_layers\": 1, \"num_attention_heads\": 2," \
     "\"num_key_value_heads\": 1, \"head_dim\": 2, \"intermediate_size\": 6"

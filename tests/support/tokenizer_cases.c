@@ -49,7 +49,7 @@ uint32_t *ids_of_json(const struct sp_json *array, size_t *n)
     return ids;
 }
 
-/* The first place where two lists differ is what one wants to know. */
+/* Fails the test at the first difference, which the message names. */
 static void compare_ids(const char *where, const uint32_t *found, size_t n_found,
                         const uint32_t *wanted, size_t n_wanted)
 {
@@ -75,7 +75,7 @@ void expect_ids(const struct tokenizer_case *t, const char *where, const char *t
     free(found);
 }
 
-/* All parts of a stream, joined; each of them is valid UTF-8. */
+/* Joins the decoded parts of a stream and checks that each is valid UTF-8. */
 static char *stream(const struct tokenizer_case *t, const char *where, const uint32_t *ids,
                     size_t n, bool skip_special, size_t *size)
 {

@@ -1,4 +1,5 @@
-/* Tokenizers for tests: compiled from tokenizer.json text and opened. Failures end the test. */
+/* Compiles and opens tokenizers from tokenizer.json text, and checks them. Failures end the test.
+ */
 #ifndef SP_TESTS_SUPPORT_TOKENIZER_CASES_H
 #define SP_TESTS_SUPPORT_TOKENIZER_CASES_H
 
@@ -11,29 +12,31 @@ struct tokenizer_case {
     size_t blob_size;
 };
 
-/* config: text of tokenizer_config.json or NULL. */
+/* config: text of tokenizer_config.json; may be NULL. */
 void tokenizer_case_open(struct tokenizer_case *t, const char *json, size_t size,
                          const char *config);
 void tokenizer_case_close(struct tokenizer_case *t);
 
-/* Token ids of a JSON array; free() them. */
+/* Returns the token ids of a JSON array; owned (free). */
 uint32_t *ids_of_json(const struct sp_json *array, size_t *n);
 
-/* Encodes and compares; `where` stands in front of a failure. */
+/* Encodes the text and compares the ids. `where` begins the failure message. */
 void expect_ids(const struct tokenizer_case *t, const char *where, const char *text, size_t size,
                 unsigned flags, const uint32_t *ids, size_t n);
 
-/* Decodes at once and compares; then id by id: every part is valid UTF-8. same_stream: the parts
- * are the same text, too. */
+/* Decodes all ids at once and compares the text, then decodes id by id and checks that every part
+ * is valid UTF-8. same_stream: the joined parts must equal the text too. */
 void expect_text(const struct tokenizer_case *t, const char *where, const uint32_t *ids, size_t n,
                  bool skip_special, const char *text, size_t size, bool same_stream);
 
-/* A line of a file of JSON lines, 0 terminated; NULL at the end. *text moves on and is changed. */
+/* Returns the next line of JSON lines, NUL-terminated in place; NULL at the end. *text advances
+ * past it. */
 char *next_line(char **text);
 
-/* The whole file, NUL-terminated; NULL when it is absent. free() it. */
+/* Returns the whole file, NUL-terminated; owned (free). NULL if it does not exist. */
 char *read_file(const char *path, size_t *size);
-/* The same for a zstd frame with `size` bytes of content. */
+/* Returns the content of a zstd file, which has `size` bytes; owned (free). NULL if it does not
+ * exist. */
 char *read_zstd(const char *path, size_t size);
 
 #endif

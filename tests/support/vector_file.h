@@ -1,12 +1,13 @@
-/* Files of testdata/vectors: one case a line, hexadecimal numbers separated by blanks. */
+/* Reads files of testdata/vectors: one case per line, hexadecimal numbers separated by whitespace.
+ */
 #ifndef SP_TESTS_SUPPORT_VECTOR_FILE_H
 #define SP_TESTS_SUPPORT_VECTOR_FILE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* All numbers of the file, owned (free). Fails the test unless there are `per_line` on every line;
- * *n_lines is at least 1. */
+/* Returns all numbers of the file; owned (free). Fails the test unless every line has `per_line`
+ * numbers. *n_lines is at least 1. */
 uint64_t *vector_file_read(const char *name, size_t per_line, size_t *n_lines);
 
 #endif
