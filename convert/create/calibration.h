@@ -1,7 +1,8 @@
-/* A calibration file: what `spectool calibrate` learned about the inputs of a target's matrices, to
- * quantize them with (quantize/gptq.h). The file is a packed one (spectool-pack(5)).
+/* A calibration file: statistics of the inputs of a target's matrices, measured by `spectool
+ * calibrate` and used to quantize the matrices (quantize/gptq.h). The file is a packed file
+ * (spectool-pack(5)).
  *
- * Everything is checked when it is opened: digests, names, sizes, and every number. */
+ * Opening the file checks everything: digests, names, sizes and every number. */
 #ifndef SP_CONVERT_CREATE_CALIBRATION_H
 #define SP_CONVERT_CREATE_CALIBRATION_H
 
@@ -17,9 +18,10 @@ SP_MUST_CHECK enum sp_status sp_calibration_take(struct sp_calibration_file **ou
                                                  struct sp_pack *pack, struct sp_err *err);
 void sp_calibration_close(struct sp_calibration_file *file); /* NULL is fine */
 
-/* Gives the plan's items that become q4 the numbers for their inputs, borrowed from the file.
- * SP_E_INPUT where a matrix that the file names is not in `target`, or is of another width. *n_used
- * and *n_without: matrices of the target that become q4 with numbers, and without. */
+/* Sets the calibration of each plan item that becomes q4, borrowed from the file. Returns
+ * SP_E_INPUT if the file names a matrix that `target` does not have, or that has another width.
+ * *n_used and *n_without count the target's matrices that become q4 with and without calibration.
+ */
 SP_MUST_CHECK enum sp_status sp_calibration_apply(const struct sp_calibration_file *file,
                                                   struct sp_plan *plan,
                                                   const struct sp_source *target, size_t *n_used,

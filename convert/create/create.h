@@ -1,9 +1,10 @@
-/* The two commands that write packed files, as functions: create (Modelfile -> packed file) and
- * requantize (packed file -> packed file). Both are a plan over sources and the same executor.
+/* The two commands that write packed files, as functions: create (Modelfile to packed file) and
+ * requantize (packed file to packed file). Each makes a plan over its sources and runs the same
+ * executor.
  *
- * Everything that can be refused is refused before the output is begun; the output appears whole or
- * not at all. The bytes written depend on the inputs and the types asked for, never on threads,
- * time or place. Nothing is printed: what a user should see goes through the sinks. */
+ * All inputs are checked before the output is begun, and the output appears complete or not at
+ * all. The bytes written depend on the inputs and the requested types only, not on threads, time
+ * or paths. Nothing is printed: messages for the user go through the callbacks. */
 #ifndef SP_CONVERT_CREATE_CREATE_H
 #define SP_CONVERT_CREATE_CREATE_H
 
@@ -14,16 +15,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a caller listens. Every member may be NULL. Called from the calling thread only. */
+/* Callbacks of the caller. Every member may be NULL. They are called from the calling thread only.
+ */
 struct sp_create_callbacks {
     void *context;
-    /* One sentence that the user should read once: a record that is kept but has no effect, tensors
-     * that were left out, ... No newline. */
+    /* Receives one sentence for the user, without newline: for example a record that is stored but
+     * has no effect, or tensors that were left out. */
     void (*note)(void *context, const char *sentence);
-    /* One line of the plan per tensor, without newline, after a heading line; only with dry_run. */
+    /* Receives the heading and then one line of the plan per tensor, without newline; only with
+     * dry_run. */
     void (*plan)(void *context, const char *line);
-    /* Bytes of sources read so far, out of total. Nonzero: stop, remove what was begun, and return
-     * SP_E_CHECK ("cancelled"). */
+    /* Receives the bytes of the sources read so far and in total. A nonzero result cancels: the
+     * unfinished output is removed and SP_E_CHECK ("cancelled") is returned. */
     int (*progress)(void *context, uint64_t done, uint64_t total);
 };
 
@@ -32,7 +35,7 @@ struct sp_create_options {
     const char *from;      /* a checkpoint whose target alone is packed, without any Modelfile */
     const char *output;    /* NULL: "packed.bin" */
     const char *home;      /* what ~ stands for in FROM and DRAFT; NULL: itself */
-    /* Refuses a TEMPLATE that cannot be run; NULL: it is stored as it is. */
+    /* Returns an error for a TEMPLATE that cannot be run; NULL: the text is stored unchecked. */
     enum sp_status (*check_template)(const char *text, size_t size, struct sp_err *err);
     enum sp_dtype target_type; /* SP_DTYPE_NONE: every tensor keeps its stored type */
     enum sp_dtype draft_type;  /* the same for the draft */
@@ -58,7 +61,7 @@ struct sp_requantize_options {
     struct sp_create_callbacks callbacks;
 };
 
-/* What was written, or with dry_run would be. */
+/* The sizes of the file that was written, or that would be written without dry_run. */
 struct sp_create_report {
     uint64_t n_tensors[3];   /* by enum sp_part */
     uint64_t n_weights[3];   /* elements */

@@ -1,14 +1,15 @@
-/* May this draft serve this target?
+/* Checks that a draft can serve a target.
  *
- * A draft never changes what the target writes, but one that does not fit drafts nonsense or reads
- * outside its tables. Checked here, before anything is written: vocabularies, tokenizers by
- * content, widths, taps. Reads configs and tokenizers, no weights. */
+ * A draft never changes the text that the target writes, but an unsuitable draft proposes useless
+ * tokens or reads outside its tables. The check runs before anything is written. It compares
+ * vocabularies, tokenizers (by content), widths and taps, and it reads configs and tokenizers but
+ * no weights. */
 #ifndef SP_CONVERT_CREATE_DRAFT_COMPAT_H
 #define SP_CONVERT_CREATE_DRAFT_COMPAT_H
 
 #include "format/model/config.h"
 
-/* All borrowed. */
+/* One side of the comparison, target or draft. All pointers are borrowed. */
 struct sp_draft_compat_side {
     const struct sp_config *config; /* settled (sp_config_settle) */
     const char *tokenizer;          /* tokenizer.json; NULL: there is none */

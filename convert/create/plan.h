@@ -1,8 +1,8 @@
-/* What a packed file will hold, decided before any weight is read.
+/* The plan of a packed file: its tensors and their types, chosen before any weight is read.
  *
- * A plan is a pure function of the sources' headers and of the types asked for: one item per
- * tensor, in the file's order, with the rule that chose its type. The executor only carries it out.
- */
+ * A plan is a pure function of the sources' headers and of the requested types: one item per
+ * tensor, in the file's order, with the rule that chose its type. The executor
+ * (convert/create/execute.h) only carries the plan out. */
 #ifndef SP_CONVERT_CREATE_PLAN_H
 #define SP_CONVERT_CREATE_PLAN_H
 
@@ -16,29 +16,31 @@ struct sp_plan_item {
     enum sp_part part;
     enum sp_dtype from, to;
     enum sp_layout layout;
-    const char *rule;         /* static */
-    const char *coding;       /* of a source that is quantized already, else NULL; static */
-    bool small_codes;         /* 4-bit codes of a checkpoint, which q8 holds exactly */
-    bool merged;              /* with what an adapter changes */
-    const uint8_t *bytes;     /* copied as they are; NULL: converted */
-    const float *calibration; /* q4: numbers of quantize/gptq.h, borrowed; NULL: none */
+    const char *rule;   /* static */
+    const char *coding; /* how a quantized source codes its numbers; NULL: not quantized; static */
+    bool small_codes;   /* 4-bit codes of a checkpoint, which q8 holds exactly */
+    bool merged;        /* an adapter changes some of the rows */
+    const uint8_t *bytes;     /* stored bytes to copy unchanged; NULL: the tensor is converted */
+    const float *calibration; /* for q4, numbers of quantize/gptq.h, borrowed; NULL: none */
     uint64_t source_size, size;
 };
 
-/* Zeroed: empty. */
+/* A list of plan items. A zeroed plan is empty. */
 struct sp_plan {
     struct sp_plan_item *items; /* by part and name; owned */
     size_t n_items, cap_items;
 };
 
-/* Appends a source's tensors as `part`; the target before the draft. `allow_lossy`: a quantized
- * tensor may be quantized again. Refusals name the tensor. */
+/* Appends the tensors of a source as `part`; the target must be added before the draft. With
+ * `allow_lossy` a tensor that is already quantized may be quantized again. Errors name the tensor.
+ */
 SP_MUST_CHECK enum sp_status sp_plan_add(struct sp_plan *plan, const struct sp_source *source,
                                          enum sp_part part, const struct sp_policy_request *request,
                                          bool allow_lossy, struct sp_err *err);
 void sp_plan_release(struct sp_plan *plan);
 
-/* A line of text for an item, and the heading above them. *line owned by the caller. */
+/* sp_plan_line prints one item as a line of text, and sp_plan_heading prints the heading above the
+ * lines. *line is owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_plan_line(char **line, const struct sp_plan_item *item,
                                           struct sp_err *err);
 const char *sp_plan_heading(void);

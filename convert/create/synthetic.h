@@ -1,10 +1,10 @@
-/* Packed files of random weights in the shape of a known model, so that speed can be measured
- * without downloading one: time does not depend on the numbers, and only bytes and shapes matter.
+/* Writes packed files of random weights in the shape of a known model, to measure speed without a
+ * download: the time depends on bytes and shapes, not on the numbers.
  *
- * Everything but the weights is as create would make it: the same names, types by the same policy
- * (as if the source were bf16), sections and digests. There is no tokenizer. The bytes depend on
- * the shape and the types alone. Weights are scaled so that activations stay near 1 in magnitude;
- * what such a model says, and how often its draft is right, means nothing. */
+ * Everything but the weights is as create makes it: the names, the types (by the same policy, as
+ * for a bf16 source), sections and digests. The file has no tokenizer. Its bytes depend on the
+ * shape and the types alone. Weights are scaled so that activations stay near 1 in magnitude. The
+ * text of such a model and the acceptance rate of its draft mean nothing. */
 #ifndef SP_CONVERT_CREATE_SYNTHETIC_H
 #define SP_CONVERT_CREATE_SYNTHETIC_H
 
@@ -20,12 +20,12 @@ struct sp_synthetic_options {
     struct sp_create_callbacks callbacks;
 };
 
-/* Names, then NULL. A language model can be a draft as well; "dflash" stands for the block draft of
- * the target's own shape. */
+/* Lists of names that end with NULL. A language model can also be a draft; "dflash" is the block
+ * draft of the target's own shape. */
 extern const char *const sp_synthetic_targets[], *const sp_synthetic_drafts[];
 
-/* Writes `path`, whole or not at all, in bounded memory. SP_E_USAGE for a name that is not known
- * and a draft whose vocabulary is not the target's. */
+/* Writes `path`, complete or not at all, in bounded memory. Returns SP_E_USAGE for an unknown name
+ * and for a draft with another vocabulary than the target's. */
 SP_MUST_CHECK enum sp_status sp_synthetic_write(const char *path,
                                                 const struct sp_synthetic_options *options,
                                                 struct sp_err *err);

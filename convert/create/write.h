@@ -6,15 +6,15 @@
 #include "convert/create/create.h"
 #include "convert/create/plan.h"
 
-/* Everything that goes into a file. */
+/* The complete input of a packed file. */
 struct sp_pack_contents {
     const struct sp_source *target, *draft; /* borrowed; draft may be NULL */
-    const char *records;                    /* of the Modelfile; borrowed */
+    const char *records;                    /* the text of the Modelfile's records; borrowed */
     size_t records_size;
     struct sp_plan plan; /* released by the caller */
 };
 
-/* Writes it to `path`. */
+/* Writes the contents to `path`. */
 SP_MUST_CHECK enum sp_status sp_pack_contents_write(const struct sp_pack_contents *contents,
                                                     const char *path, bool force,
                                                     unsigned n_threads,

@@ -1,19 +1,19 @@
-/* generation_config.json of a checkpoint: which of its values `run` takes, and their check before
- * anything is packed. */
+/* Checks a checkpoint's generation_config.json before it is packed, and returns the values that
+ * `run` takes from it. */
 #ifndef SP_CONVERT_SOURCE_GENERATION_CONFIG_H
 #define SP_CONVERT_SOURCE_GENERATION_CONFIG_H
 
 #include "convert/source/source.h"
 #include "format/base/json.h"
 
-/* The value that `run` takes for a Modelfile parameter ("top_k"), as text; *out owned by the
- * caller, NULL: the file says nothing about it. Its values count only where it says do_sample,
- * which alone means a temperature of 1, as in transformers. */
+/* Returns the value that `run` takes for a Modelfile parameter (such as "top_k"), as text. *out is
+ * owned by the caller; it is NULL if the file does not set the parameter. The file's values count
+ * only if it sets do_sample; do_sample alone means a temperature of 1, as in transformers. */
 SP_MUST_CHECK enum sp_status sp_generation_value(char **out, const struct sp_json *generation,
                                                  const char *parameter, struct sp_err *err);
 
-/* SP_E_INPUT where the target's file holds what `run` could not read. Keys that would change the
- * text and that nothing here reads are noted. */
+/* Returns SP_E_INPUT if the target's file has a value that `run` could not read. Unsupported keys
+ * that would change the text are reported as warnings. */
 SP_MUST_CHECK enum sp_status sp_generation_check(const struct sp_source *target, char **warnings,
                                                  struct sp_err *err);
 

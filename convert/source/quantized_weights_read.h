@@ -1,17 +1,17 @@
-/* Rows of a quantized weight as floats. */
+/* Reads rows of a quantized weight as floats. */
 #ifndef SP_CONVERT_SOURCE_QUANTIZED_WEIGHTS_READ_H
 #define SP_CONVERT_SOURCE_QUANTIZED_WEIGHTS_READ_H
 
 #include "convert/source/quantized_weights.h"
 
-/* The smallest float type that surely holds a weight's values. */
+/* Returns the smallest float type that holds all values of a weight exactly. */
 enum sp_dtype sp_weight_float_type(const struct sp_weight *weight);
-/* Can a block of q8 hold 32 of its weights exactly, whatever they are? */
+/* Returns true if a q8 block can hold any 32 weights of the matrix exactly. */
 bool sp_weight_fits_q8(const struct sp_weight *weight);
-/* Bytes of all its parts. */
+/* Returns the bytes of all parts of a weight. */
 uint64_t sp_weight_size(const struct sp_weight *weight);
 
-/* Least scratch for reading rows, bytes; false on overflow. */
+/* Computes the least scratch for reading rows, in bytes; returns false on overflow. */
 bool sp_weight_scratch(size_t *out, const struct sp_weight *weight);
 
 /* out[n][cols] = rows first, first + step, ... `bytes` and `floats` are scratch of at least
