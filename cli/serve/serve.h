@@ -20,8 +20,8 @@ struct sp_serve {
     struct sp_serve_model model;
     struct sp_serve_queue *queue;
     struct sp_session_pool *sessions;
-    pthread_mutex_t
-        *prompt_lock; /* protects templates and tokenizer: one prompt is read at a time */
+    /* protects templates and tokenizer: one prompt is read at a time */
+    pthread_mutex_t *prompt_lock;
     const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
     bool loopback;                     /* the server listens on the loopback interface only */
     bool quiet;
