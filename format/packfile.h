@@ -28,7 +28,7 @@ sp_pack_identity(const struct sp_pack *pack); /* digest of the directory: names 
 
 size_t sp_pack_n_tensors(const struct sp_pack *pack);
 const struct sp_pack_tensor *sp_pack_tensor(const struct sp_pack *pack, size_t i); /* file order */
-/* Binary search; NULL if there is none. */
+/* Finds a tensor by binary search; returns NULL if the file has no such tensor. */
 const struct sp_pack_tensor *sp_pack_find(const struct sp_pack *pack, enum sp_part part,
                                           const char *name);
 
@@ -37,8 +37,8 @@ const struct sp_pack_section *sp_pack_section(const struct sp_pack *pack, size_t
 const struct sp_pack_section *sp_pack_find_section(const struct sp_pack *pack, enum sp_part part,
                                                    enum sp_section kind);
 
-/* Text of a section, decompressed, its digest checked; *text owned by the caller and
- * NUL-terminated. A missing section gives *text = NULL, *size = 0 and SP_OK. */
+/* Reads the text of a section: checks its digest and decompresses it. *text is owned by the caller
+ * and NUL-terminated. A missing section gives *text = NULL, *size = 0 and SP_OK. */
 SP_MUST_CHECK enum sp_status sp_pack_read_section(const struct sp_pack *pack, enum sp_part part,
                                                   enum sp_section kind, char **text, size_t *size,
                                                   struct sp_err *err);

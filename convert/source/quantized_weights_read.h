@@ -4,7 +4,7 @@
 
 #include "convert/source/quantized_weights.h"
 
-/* Returns the smallest float type that holds all values of a weight exactly. */
+/* Returns the smallest float type that always holds the values of a weight. */
 enum sp_dtype sp_weight_float_type(const struct sp_weight *weight);
 /* Returns true if a q8 block can hold any 32 weights of the matrix exactly. */
 bool sp_weight_fits_q8(const struct sp_weight *weight);
