@@ -114,10 +114,10 @@ double sp_bench_prefill_rate(const struct sp_bench *bench)
     return quotient((double)bench->n_prefill, bench->prefill_seconds);
 }
 
-double sp_bench_bus_share(const struct sp_bench_depth *draft_len)
+double sp_bench_bus_share(const struct sp_bench_depth *depth)
 {
-    return quotient((double)draft_len->read_size,
-                    draft_len->verify_seconds[0] * draft_len->bandwidth[0]);
+    return quotient((double)depth->read_size,
+                    depth->verify_seconds[0] * depth->bandwidth[0]);
 }
 
 double sp_bench_plain_share(const struct sp_bench_prompt *prompt)

@@ -353,7 +353,7 @@ struct checking {
     unsigned n_right, n_wrong;
 };
 
-static void check_piece(void *context, const struct sp_chat_part *piece)
+static void check_part(void *context, const struct sp_chat_part *part)
 {
     static const char *const names[] = {SP_PROBE_NAME, SP_PROBE_SECOND_NAME};
     struct checking *c = context;
@@ -361,9 +361,9 @@ static void check_piece(void *context, const struct sp_chat_part *piece)
     const char *a, *b;
     int64_t number = 0;
 
-    if (piece->kind != SP_CHAT_TOOL_CALL) return;
-    if (sp_json_parse(&arguments, piece->text, piece->size, SP_JSON_STRICT, NULL) == SP_OK &&
-        c->n_right < 2 && strcmp(piece->name, names[c->n_right]) == 0 &&
+    if (part->kind != SP_CHAT_TOOL_CALL) return;
+    if (sp_json_parse(&arguments, part->text, part->size, SP_JSON_STRICT, NULL) == SP_OK &&
+        c->n_right < 2 && strcmp(part->name, names[c->n_right]) == 0 &&
         (a = sp_json_to_string(sp_json_get(arguments, sp_probe_keys[0]), NULL)) != NULL &&
         (b = sp_json_to_string(sp_json_get(arguments, sp_probe_keys[1]), NULL)) != NULL &&
         strcmp(a, sp_probe_values[0]) == 0 && strcmp(b, sp_probe_values[1]) == 0 &&
@@ -383,7 +383,7 @@ static enum sp_status check(bool *right, const struct sp_tool_call_format *s,
     struct sp_chat_format format = {.calls = *s};
     struct checking checking = {0, 0};
     struct sp_chat_parser_options reading = {
-        .format = &format, .piece = check_piece, .context = &checking};
+        .format = &format, .part = check_part, .context = &checking};
     struct sp_chat_parser *parser = NULL;
     struct sp_json *tools = NULL;
     enum sp_status st;

@@ -23,7 +23,7 @@ struct sp_chat_parser {
     bool has_content; /* content followed the last reasoning or call: no reasoning begins there */
     bool called;
     bool closed;      /* AFTER_CALL: the closing tag was read */
-    bool begun;       /* CALL: its start was emitted */
+    bool is_started;  /* CALL: its start was emitted */
     size_t n_emitted; /* CALL: bytes of its arguments that were emitted */
 };
 
@@ -99,11 +99,11 @@ static void look_for(struct found *found, const char *tag, enum state state,
 static void look_for_reasoning(struct found *found, const struct sp_chat_parser *p)
 {
     const char *const tags[] = {p->format->reasoning_open, p->format->reasoning_close};
-    const struct sp_strbuf *held = &p->stream.text;
-    size_t at = sp_whitespace_run(held->at, held->len), len;
+    const struct sp_strbuf *pending = &p->stream.text;
+    size_t at = sp_whitespace_run(pending->at, pending->len), len;
 
     for (size_t i = 0; i < 2 && !p->has_content && *p->format->reasoning_close; i++) {
-        enum sp_tag_match match = sp_tag_match(tags[i], held->at + at, held->len - at, &len);
+        enum sp_tag_match match = sp_tag_match(tags[i], pending->at + at, pending->len - at, &len);
 
         if (match <= found->match) continue;
         *found = (struct found){match, at, len, i == 0 ? REASONING : CONTENT, false};
@@ -112,16 +112,16 @@ static void look_for_reasoning(struct found *found, const struct sp_chat_parser 
 
 static struct found find_tag(const struct sp_chat_parser *p)
 {
-    const struct sp_strbuf *held = &p->stream.text;
+    const struct sp_strbuf *pending = &p->stream.text;
     struct found found = {.match = SP_TAG_NO};
-    size_t at = sp_whitespace_run(held->at, held->len);
+    size_t at = sp_whitespace_run(pending->at, pending->len);
 
     look_for_reasoning(&found, p);
     if (!reads_calls(p)) return found;
     look_for(&found, p->first_open, CALL, p);
     if (*p->format->calls.all_open) look_for(&found, p->format->calls.open, CALL, p);
     if (found.match != SP_TAG_NO && found.at <= at) return found;
-    if (reads_bare(p) && at < held->len && strchr("{[", held->at[at]) != NULL) {
+    if (reads_bare(p) && at < pending->len && strchr("{[", pending->at[at]) != NULL) {
         found = (struct found){SP_TAG_YES, at, 0, CALL, true};
     }
     return found;
@@ -129,7 +129,7 @@ static struct found find_tag(const struct sp_chat_parser *p)
 
 static enum step read_content(struct sp_chat_parser *p, bool final)
 {
-    struct sp_strbuf *held = &p->stream.text;
+    struct sp_strbuf *pending = &p->stream.text;
     bool watches = reads_calls(p) || (!p->has_content && *p->format->reasoning_close);
     struct found found;
     size_t n;
@@ -137,8 +137,8 @@ static enum step read_content(struct sp_chat_parser *p, bool final)
     if (!sp_chat_pending_settle(&p->stream)) return WAIT;
     found = find_tag(p);
     if (found.match == SP_TAG_MAYBE && final) found.match = SP_TAG_NO;
-    n = found.match == SP_TAG_NO ? held->len : found.at;
-    if (found.match != SP_TAG_NO || (watches && !final)) n = sp_trim_whitespace(held->at, n);
+    n = found.match == SP_TAG_NO ? pending->len : found.at;
+    if (found.match != SP_TAG_NO || (watches && !final)) n = sp_trim_whitespace(pending->at, n);
     if (n > 0) {
         found.at -= found.match == SP_TAG_NO ? 0 : n;
         sp_chat_pending_emit(&p->stream, SP_CHAT_CONTENT, n);
@@ -157,15 +157,15 @@ static enum step read_content(struct sp_chat_parser *p, bool final)
 
 static enum step read_reasoning(struct sp_chat_parser *p, bool final)
 {
-    struct sp_strbuf *held = &p->stream.text;
+    struct sp_strbuf *pending = &p->stream.text;
     struct found found = {.match = SP_TAG_NO};
     size_t n;
 
     if (!sp_chat_pending_settle(&p->stream)) return WAIT;
     look_for(&found, p->format->reasoning_close, CONTENT, p);
     if (found.match == SP_TAG_MAYBE && final) found.match = SP_TAG_NO;
-    n = found.match == SP_TAG_NO ? held->len : found.at;
-    if (found.match != SP_TAG_NO || !final) n = sp_trim_whitespace(held->at, n);
+    n = found.match == SP_TAG_NO ? pending->len : found.at;
+    if (found.match != SP_TAG_NO || !final) n = sp_trim_whitespace(pending->at, n);
     sp_chat_pending_emit(&p->stream, SP_CHAT_REASONING, n);
     if (found.match != SP_TAG_YES) return WAIT;
     sp_chat_pending_drop(&p->stream, found.at - n + found.len);
@@ -190,26 +190,27 @@ static enum step give_up_call(struct sp_chat_parser *p)
 static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_call_source *source,
                                  struct sp_err *err)
 {
-    struct sp_chat_part piece = {.kind = SP_CHAT_TOOL_CALL_START, .text = ""};
-    struct sp_partial_call begun;
+    struct sp_chat_part part = {.kind = SP_CHAT_TOOL_CALL_START, .text = ""};
+    struct sp_partial_call partial;
     enum sp_status st;
 
-    if (!p->reading.held || !sp_partial_call_read(&begun, source)) return SP_OK;
-    if (!p->begun) {
+    if (!p->reading.constrained || !sp_partial_call_read(&partial, source)) return SP_OK;
+    if (!p->is_started) {
         p->call.name.len = 0;
-        if ((st = sp_strbuf_append(&p->call.name, source->text + begun.name, begun.n_name, err)) ||
+        if ((st = sp_strbuf_append(&p->call.name, source->text + partial.name, partial.n_name,
+                                   err)) ||
             (st = sp_strbuf_append(&p->call.name, "", 1, err))) {
             return st;
         }
-        piece.name = p->call.name.at;
-        p->reading.piece(p->reading.context, &piece);
-        p->begun = true;
+        part.name = p->call.name.at;
+        p->reading.part(p->reading.context, &part);
+        p->is_started = true;
     }
-    piece = (struct sp_chat_part){.kind = SP_CHAT_TOOL_CALL_ARGUMENTS,
-                                  .text = source->text + begun.arguments + p->n_emitted,
-                                  .size = begun.n_arguments - p->n_emitted};
-    if (piece.size > 0) p->reading.piece(p->reading.context, &piece);
-    p->n_emitted = begun.n_arguments;
+    part = (struct sp_chat_part){.kind = SP_CHAT_TOOL_CALL_ARGUMENTS,
+                                 .text = source->text + partial.arguments + p->n_emitted,
+                                 .size = partial.n_arguments - p->n_emitted};
+    if (part.size > 0) p->reading.part(p->reading.context, &part);
+    p->n_emitted = partial.n_arguments;
     return SP_OK;
 }
 
@@ -232,11 +233,11 @@ static enum sp_status read_call(enum step *step, struct sp_chat_parser *p, bool 
         (st = sp_tool_call_read(&read, &p->call, &used, &source, err))) {
         return st;
     }
-    *step = read == SP_VALUE_MORE || p->begun ? WAIT : AGAIN;
-    if (read == SP_VALUE_NONE && !p->begun) *step = give_up_call(p);
+    *step = read == SP_VALUE_MORE || p->is_started ? WAIT : AGAIN;
+    if (read == SP_VALUE_NONE && !p->is_started) *step = give_up_call(p);
     if (read != SP_VALUE_READ) return SP_OK; /* the answer ended inside the call */
     *step = AGAIN;
-    p->begun = false;
+    p->is_started = false;
     p->n_emitted = 0;
     sp_chat_pending_emit_call(&p->stream, &p->call);
     sp_chat_pending_drop(&p->stream, p->n_open + used);
@@ -272,7 +273,7 @@ static enum step read_after_call(struct sp_chat_parser *p, bool final)
 {
     const struct sp_tool_call_format *s = &p->format->calls;
     const char *const closes[] = {p->closed ? "" : s->close, s->all_close};
-    struct sp_strbuf *held = &p->stream.text;
+    struct sp_strbuf *pending = &p->stream.text;
     enum sp_tag_match match;
 
     p->stream.skip_whitespace = true;
@@ -284,13 +285,13 @@ static enum step read_after_call(struct sp_chat_parser *p, bool final)
         p->closed = true;
         return AGAIN;
     }
-    if (!p->closed && sp_tool_call_is_list(s) && strchr(",;]", held->at[0]) != NULL) {
+    if (!p->closed && sp_tool_call_is_list(s) && strchr(",;]", pending->at[0]) != NULL) {
         sp_chat_pending_drop(&p->stream, 1);
         return AGAIN;
     }
     p->n_open = 0;
     p->bare = false;
-    match = *s->open ? sp_tag_match(s->open, held->at, held->len, &p->n_open) : SP_TAG_NO;
+    match = *s->open ? sp_tag_match(s->open, pending->at, pending->len, &p->n_open) : SP_TAG_NO;
     if (match == SP_TAG_MAYBE && !final) return WAIT;
     p->state = match == SP_TAG_YES || begins_call(p) ? CALL : CONTENT;
     return AGAIN;

@@ -11,16 +11,16 @@
 #include "runtime/chat/chat_format.h"
 #include "runtime/spectool.h"
 
-typedef void sp_chat_part_fn(void *context, const struct sp_chat_part *piece);
+typedef void sp_chat_part_fn(void *context, const struct sp_chat_part *part);
 
 struct sp_chat_parser_options {
     const struct sp_chat_format *format; /* borrowed while the parser lives */
     const struct sp_json *tools; /* tools as in OpenAI's API, for the types of arguments; borrowed.
                                     NULL: calls are not parsed */
     bool in_reasoning;           /* the prompt opens the reasoning */
-    bool held; /* a grammar constrains the answer (chat_grammar.h): text that begins like a call is
-                  one, and is emitted as it comes */
-    sp_chat_part_fn *piece;
+    bool constrained; /* a grammar constrains the answer (chat_grammar.h): text that begins like a
+                  call is one, and is emitted as it comes */
+    sp_chat_part_fn *part;
     void *context;
 };
 

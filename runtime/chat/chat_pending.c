@@ -29,24 +29,24 @@ void sp_chat_pending_drop(struct sp_chat_pending *s, size_t n)
 
 void sp_chat_pending_emit(struct sp_chat_pending *s, enum sp_chat_part_kind kind, size_t n)
 {
-    struct sp_chat_part piece = {.kind = kind};
+    struct sp_chat_part part = {.kind = kind};
 
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i; end < n && s->special.at[end] == s->special.at[i]; end++)
             continue;
-        piece.text = s->text.at + i;
-        piece.size = end - i;
-        if (!s->special.at[i]) s->reading->piece(s->reading->context, &piece);
+        part.text = s->text.at + i;
+        part.size = end - i;
+        if (!s->special.at[i]) s->reading->part(s->reading->context, &part);
     }
     sp_chat_pending_drop(s, n);
 }
 
 void sp_chat_pending_emit_call(struct sp_chat_pending *s, const struct sp_tool_call *call)
 {
-    const struct sp_chat_part piece = {SP_CHAT_TOOL_CALL, call->arguments.at, call->arguments.len,
-                                       call->name.at};
+    const struct sp_chat_part part = {SP_CHAT_TOOL_CALL, call->arguments.at, call->arguments.len,
+                                      call->name.at};
 
-    s->reading->piece(s->reading->context, &piece);
+    s->reading->part(s->reading->context, &part);
 }
 
 bool sp_chat_pending_settle(struct sp_chat_pending *s)

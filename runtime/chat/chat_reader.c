@@ -47,13 +47,13 @@ static void take_part(void *context, const struct sp_chat_part *part)
 static enum sp_status open_parser(struct sp_chat_reader *reader, struct sp_err *err)
 {
     const struct sp_chat_prompt *p = reader->prompt;
-    struct sp_chat_parser_options parsing = {.piece = take_part, .context = reader};
+    struct sp_chat_parser_options parsing = {.part = take_part, .context = reader};
 
     if (p == NULL || p->plain) return SP_OK;
     parsing.format = &p->chat->format;
     parsing.tools = p->tools;
     parsing.in_reasoning = p->in_reasoning;
-    parsing.held = reader->options.stream_calls && p->constrained_calls;
+    parsing.constrained = reader->options.stream_calls && p->constrained_calls;
     return sp_chat_parser_open(&reader->parser, &parsing, err);
 }
 

@@ -63,22 +63,22 @@ static void append(struct sp_strbuf *text, const char *more, size_t size)
     if (sp_strbuf_append(text, more, size, NULL)) abort();
 }
 
-static void note(void *context, const struct sp_chat_part *piece)
+static void note(void *context, const struct sp_chat_part *part)
 {
     struct transcript *t = context;
     struct sp_json *arguments = NULL;
 
-    if (piece->size == 0) abort();
-    if (piece->kind == SP_CHAT_TOOL_CALL) {
-        if (*piece->name == '\0') abort();
-        if (sp_json_parse(&arguments, piece->text, piece->size, SP_JSON_STRICT, NULL)) abort();
+    if (part->size == 0) abort();
+    if (part->kind == SP_CHAT_TOOL_CALL) {
+        if (*part->name == '\0') abort();
+        if (sp_json_parse(&arguments, part->text, part->size, SP_JSON_STRICT, NULL)) abort();
         if (sp_json_kind(arguments) != SP_JSON_OBJECT) abort();
         sp_json_free(arguments);
-        append(&t->text, piece->name, strlen(piece->name));
+        append(&t->text, part->name, strlen(part->name));
     }
-    if (t->last != (int)piece->kind) append(&t->text, "|", 1);
-    t->last = (int)piece->kind;
-    append(&t->text, piece->text, piece->size);
+    if (t->last != (int)part->kind) append(&t->text, "|", 1);
+    t->last = (int)part->kind;
+    append(&t->text, part->text, part->size);
 }
 
 static struct sp_strbuf read_answer(const struct sp_chat_format *format,
@@ -87,7 +87,7 @@ static struct sp_strbuf read_answer(const struct sp_chat_format *format,
 {
     struct transcript t = {.last = -1};
     const struct sp_chat_parser_options reading = {
-        .format = format, .tools = tools, .piece = note, .context = &t};
+        .format = format, .tools = tools, .part = note, .context = &t};
     struct sp_chat_parser *parser = NULL;
 
     if (sp_chat_parser_open(&parser, &reading, NULL)) abort();

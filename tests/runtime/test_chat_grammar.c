@@ -420,18 +420,18 @@ struct reading {
     const char *fault;
 };
 
-static void judge(void *context, const struct sp_chat_part *piece)
+static void judge(void *context, const struct sp_chat_part *part)
 {
     struct reading *r = context;
     struct sp_json *arguments = NULL;
 
-    if (piece->kind == SP_CHAT_CONTENT) r->content = true;
-    if (piece->kind != SP_CHAT_TOOL_CALL) return;
+    if (part->kind == SP_CHAT_CONTENT) r->content = true;
+    if (part->kind != SP_CHAT_TOOL_CALL) return;
     r->n_calls++;
-    if (sp_json_parse(&arguments, piece->text, piece->size, SP_JSON_STRICT, NULL)) {
+    if (sp_json_parse(&arguments, part->text, part->size, SP_JSON_STRICT, NULL)) {
         r->fault = "no JSON";
     } else if (r->fault == NULL) {
-        r->fault = find_fault(piece->name, arguments);
+        r->fault = find_fault(part->name, arguments);
     }
     sp_json_free(arguments);
 }
@@ -443,7 +443,7 @@ static struct reading read_back(const struct sp_chat_grammar_options *form, cons
                                                    .tools = form->tools,
                                                    .in_reasoning =
                                                        form->thinking == SP_REASONING_OPEN,
-                                                   .piece = judge,
+                                                   .part = judge,
                                                    .context = &r};
     struct sp_chat_parser *parser = NULL;
 
@@ -502,18 +502,17 @@ static void allowed_outputs_are_parsed(void **state)
  */
 
 /* "name(arguments)" of each call, the bracket closed where it is whole; content is "!". */
-static void note_parts(void *context, const struct sp_chat_part *piece)
+static void note_parts(void *context, const struct sp_chat_part *part)
 {
     struct sp_strbuf *text = context;
 
-    if (piece->kind == SP_CHAT_TOOL_CALL_START) {
-        transcript_append(text, piece->name, strlen(piece->name));
+    if (part->kind == SP_CHAT_TOOL_CALL_START) {
+        transcript_append(text, part->name, strlen(part->name));
         transcript_append(text, "(", 1);
     }
-    if (piece->kind == SP_CHAT_TOOL_CALL_ARGUMENTS)
-        transcript_append(text, piece->text, piece->size);
-    if (piece->kind == SP_CHAT_TOOL_CALL) transcript_append(text, ")", 1);
-    if (piece->kind == SP_CHAT_CONTENT) transcript_append(text, "!", 1);
+    if (part->kind == SP_CHAT_TOOL_CALL_ARGUMENTS) transcript_append(text, part->text, part->size);
+    if (part->kind == SP_CHAT_TOOL_CALL) transcript_append(text, ")", 1);
+    if (part->kind == SP_CHAT_CONTENT) transcript_append(text, "!", 1);
 }
 
 static char *read_parts(const struct sp_chat_format *format, const char *text, size_t size,
@@ -522,8 +521,8 @@ static char *read_parts(const struct sp_chat_format *format, const char *text, s
     struct sp_strbuf told = {0};
     const struct sp_chat_parser_options reading = {.format = format,
                                                    .tools = transcript_tools,
-                                                   .held = true,
-                                                   .piece = note_parts,
+                                                   .constrained = true,
+                                                   .part = note_parts,
                                                    .context = &told};
     struct sp_chat_parser *parser = NULL;
 

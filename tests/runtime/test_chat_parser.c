@@ -365,7 +365,7 @@ static void no_byte_is_lost(void **state)
 static struct sp_chat_parser *open_noting(const struct sp_chat_format *format, struct transcript *t)
 {
     const struct sp_chat_parser_options reading = {
-        .format = format, .tools = transcript_tools, .piece = transcript_record, .context = t};
+        .format = format, .tools = transcript_tools, .part = transcript_record, .context = t};
     struct sp_chat_parser *parser = NULL;
 
     *t = (struct transcript){.last = -1};

@@ -73,19 +73,19 @@ struct calls {
     const struct sp_json *wanted;
 };
 
-static void count_call(void *context, const struct sp_chat_part *piece)
+static void count_call(void *context, const struct sp_chat_part *part)
 {
     struct calls *c = context;
     struct sp_json *got = NULL;
     bool equal = false;
 
-    if (piece->kind != SP_CHAT_TOOL_CALL) return;
-    assert_int_equal(sp_json_parse(&got, piece->text, piece->size, SP_JSON_STRICT, NULL), SP_OK);
+    if (part->kind != SP_CHAT_TOOL_CALL) return;
+    assert_int_equal(sp_json_parse(&got, part->text, part->size, SP_JSON_STRICT, NULL), SP_OK);
     assert_int_equal(sp_json_equal(&equal, got, c->wanted, NULL), SP_OK);
     if (c->n == 0) {
-        c->n_right += strcmp(piece->name, "get_weather") == 0 && equal;
+        c->n_right += strcmp(part->name, "get_weather") == 0 && equal;
     } else {
-        c->n_right += strcmp(piece->name, "now") == 0 && sp_json_len(got) == 0;
+        c->n_right += strcmp(part->name, "now") == 0 && sp_json_len(got) == 0;
     }
     c->n++;
     sp_json_free(got);
@@ -98,7 +98,7 @@ static struct calls read_calls(const struct answer *a, size_t cut)
     const struct sp_chat_parser_options reading = {.format = a->format,
                                                    .tools = transcript_tools,
                                                    .in_reasoning = a->in_reasoning,
-                                                   .piece = count_call,
+                                                   .part = count_call,
                                                    .context = &calls};
     struct sp_chat_parser *parser = NULL;
 

@@ -43,25 +43,25 @@ void transcript_append(struct sp_strbuf *text, const char *more, size_t size)
     assert_int_equal(sp_strbuf_append(text, more, size, NULL), SP_OK);
 }
 
-void transcript_record(void *context, const struct sp_chat_part *piece)
+void transcript_record(void *context, const struct sp_chat_part *part)
 {
     struct transcript *t = context;
 
-    assert_true(piece->size > 0);
-    if (piece->kind == SP_CHAT_TOOL_CALL || t->last != (int)piece->kind) {
+    assert_true(part->size > 0);
+    if (part->kind == SP_CHAT_TOOL_CALL || t->last != (int)part->kind) {
         if (t->last >= 0) transcript_append(&t->text, ")", 1);
         transcript_append(&t->text,
-                          piece->kind == SP_CHAT_TOOL_CALL   ? "F("
-                          : piece->kind == SP_CHAT_REASONING ? "T("
-                                                             : "C(",
+                          part->kind == SP_CHAT_TOOL_CALL   ? "F("
+                          : part->kind == SP_CHAT_REASONING ? "T("
+                                                            : "C(",
                           2);
     }
-    t->last = (int)piece->kind;
-    if (piece->kind == SP_CHAT_TOOL_CALL) {
-        transcript_append(&t->text, piece->name, strlen(piece->name));
+    t->last = (int)part->kind;
+    if (part->kind == SP_CHAT_TOOL_CALL) {
+        transcript_append(&t->text, part->name, strlen(part->name));
         transcript_append(&t->text, " ", 1);
     }
-    transcript_append(&t->text, piece->text, piece->size);
+    transcript_append(&t->text, part->text, part->size);
 }
 
 void transcript_feed(struct sp_chat_parser *parser, const struct answer *a, size_t from, size_t to)
@@ -77,7 +77,7 @@ static char *read_cut(const struct answer *a, size_t cut)
     const struct sp_chat_parser_options reading = {.format = a->format,
                                                    .tools = a->no_tools ? NULL : transcript_tools,
                                                    .in_reasoning = a->in_reasoning,
-                                                   .piece = transcript_record,
+                                                   .part = transcript_record,
                                                    .context = &t};
     struct sp_chat_parser *parser = NULL;
 

@@ -26,7 +26,7 @@ struct transcript {
 };
 void transcript_append(struct sp_strbuf *text, const char *more, size_t size);
 /* Callback of the parser; context is a struct transcript. The last parenthesis stays open. */
-void transcript_record(void *context, const struct sp_chat_part *piece);
+void transcript_record(void *context, const struct sp_chat_part *part);
 
 struct answer {
     const struct sp_chat_format *format;
