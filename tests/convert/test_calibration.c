@@ -103,8 +103,8 @@ static void first_input(double *x, const struct sp_pack *pack, uint32_t id)
         x[k] = (double)row[k] / sqrt(squares / HIDDEN + 1e-6) * (double)norm[k];
 }
 
-/* h[i][j], i <= j, becomes M[i][j], and h[k][k] D[k]: column by column from the last, each from the
- * finished ones behind it. */
+/* h[i][j], i <= j, becomes M[i][j], and h[k][k] D[k]: column by column from the last, each from
+ * the finished ones after it. */
 static void decompose(double (*h)[HIDDEN])
 {
     double mean = 0;

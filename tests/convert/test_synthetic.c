@@ -84,7 +84,7 @@ static uint64_t read_size(struct sp_package *package, enum sp_cache_type cache, 
     return size;
 }
 
-/* Acceptance in rounds of two guesses each, and the tokens made. */
+/* Acceptance in rounds of two draft tokens each, and the tokens made. */
 static double simulate(struct sp_session *session, double acceptance, size_t *n_ids)
 {
     static const uint32_t prompt[] = {5, 7};
@@ -202,7 +202,7 @@ static void test_names(void **state)
     }
 }
 
-/* The coin is fair, and what it refuses is not the guess, whatever the logits prefer. */
+/* The coin is fair, and what it refuses is not the draft token, whatever the logits prefer. */
 static void test_coin(void **state)
 {
     enum { N = 20000, VOCABULARY = 32 };

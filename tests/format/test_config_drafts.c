@@ -186,7 +186,7 @@ static void dflash2_of_speculators(void **state)
     sp_config_release(&c);
 }
 
-/* A block whose anchor guesses too, and two heads. */
+/* A block whose anchor drafts too, and two heads. */
 static void dspark(void **state)
 {
     struct sp_config c;

@@ -41,7 +41,7 @@ static struct sp_session *open_session(void)
     return session;
 }
 
-/* A few tokens behind a prompt; `turn`: where it has another token. */
+/* A few tokens after a prompt; `turn`: where it has another token. */
 static enum sp_status answer(struct sp_session *session, size_t turn, struct sp_err *err)
 {
     uint32_t prompt[N_PROMPT];

@@ -1,5 +1,5 @@
 /* Any file either is refused with a sentence, or all of its tensors can be read and together cover
- * the file behind its header. */
+ * the file after its header. */
 #include "format/safetensors.h"
 
 #include <stdint.h>

@@ -446,7 +446,7 @@ static void test_ring_gives_the_same_bits(void **state)
     }
 }
 
-/* Guesses written ahead and then overwritten leave no trace in results or digest. */
+/* Draft tokens written ahead and then overwritten leave no trace in results or digest. */
 static void test_rollback(void **state)
 {
     enum { N = 520, ROWS = 8 };

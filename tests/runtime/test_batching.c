@@ -134,7 +134,7 @@ static void converse_together(struct client *clients, size_t n, struct sp_schedu
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-/* What was guessed too, where it does not hang on the time that it took. */
+/* The draft tokens are equal too, where it does not hang on the time that it took. */
 static void same(const struct sp_result *a, const struct sp_result *b, int draft_len)
 {
     generate_assert_same(a, b);
@@ -272,7 +272,7 @@ static const char *by_itself(const char *name)
     return packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4);
 }
 
-/* A pass for every guess; what the recurrent one guessed is run again in every pass. */
+/* A pass for every draft token; what the recurrent one guessed is run again in every pass. */
 static void small_models(void **state)
 {
     (void)state;
@@ -318,7 +318,8 @@ static void assistants(void **state)
     }
 }
 
-/* Two who say the same make their guesses in the same passes, and each pays for half of them. */
+/* Two who say the same make their draft tokens in the same passes, and each pays for half of them.
+ */
 static void in_step(void **state)
 {
     const struct sp_session_options options = {
@@ -463,7 +464,7 @@ static struct sp_decoder *open_decoder(const struct generate_fixture *g,
     return decoder;
 }
 
-/* The first two, who are older, ask the target at once, one of them alone; the others guess before
+/* The first two, who are older, ask the target at once, one of them alone; the others draft before
  * that, and are in time for the target's pass. */
 static void draft_passes_run_first(void **state)
 {

@@ -1,5 +1,5 @@
-/* Answers that are held to a thought and calls whose marks are special tokens: which ids may come,
- * and that drafting changes nothing. */
+/* Answers that are constrained to reasoning and calls whose tags are special tokens: which ids may
+ * come, and that drafting changes nothing. */
 #include "format/base/json.h"
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/session/session.h"
@@ -87,8 +87,8 @@ static size_t count(const struct sp_result *r, uint32_t id)
     return n;
 }
 
-/* Greedy or sampled: the marks are their tokens, once each, and with the text between them a call;
- * a drafted answer is the plain one. Returns how many guesses of the grammar were right. */
+/* Greedy or sampled: the tags are their tokens, once each, and with the text between them a call;
+ * a drafted answer is the plain one. Returns how many draft tokens of the grammar were right. */
 static size_t check_call(const char *path, const struct sp_sampling *sampling)
 {
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
@@ -130,7 +130,7 @@ static void calls_between_special_tokens(void **state)
     assert_in_range(check_call(path, &sampled), 20, 500);
 }
 
-/* In a thought everything may come but the end of the answer and other special tokens; its mark may
+/* In reasoning everything may come but the end of the answer and other special tokens; its tag may
  * come at any place, and is what a call follows. */
 static void reasoning_ends_at_a_special_token(void **state)
 {

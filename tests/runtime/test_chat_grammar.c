@@ -1,6 +1,6 @@
-/* Grammars of whole answers. The independent values are calls and thoughts as the published formats
- * of models have them, the templates' own renderings, and the parser of answers: what a grammar
- * allows is read as the calls that were asked for, and nothing else. */
+/* Grammars of whole answers. The independent values are calls and reasoning as the published
+ * formats of models have them, the templates' own renderings, and the parser of answers: what a
+ * grammar allows is read as the calls that were asked for, and nothing else. */
 #include "runtime/grammar/grammar_matcher.h"
 #include "runtime/chat/chat_grammar.h"
 #include "tests/support/chat_transcript.h"
@@ -231,7 +231,7 @@ static void one_call_of_one_function(void **state)
     check_samples(samples, sizeof samples / sizeof *samples, form);
 }
 
-/* Content is free; what is read as a call is held to be one. */
+/* Content is free; what is read as a call is constrained to be one. */
 static void content_or_calls(void **state)
 {
     static const struct sample samples[] = {
@@ -537,7 +537,7 @@ static char *read_parts(const struct sp_chat_format *format, const char *text, s
     return told.at;
 }
 
-/* However it is cut, name and arguments are told, and no more when the answer ends within. */
+/* However it is cut, name and arguments are reported, and no more when the answer ends within. */
 static void calls_are_reported_as_they_arrive(void **state)
 {
     static const struct {

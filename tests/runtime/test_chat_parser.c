@@ -176,7 +176,7 @@ static void check(const struct output *outputs, size_t n)
 
 /* vLLM's tests/tool_use and tests/tool_parsers (hermes, mistral, llama3_json, deepseekv3, kimi_k2,
  * qwen3coder, glm4_moe, pythonic), llama.cpp's tests/test-chat.cpp (the same and Gemma 4, DeepSeek
- * V3.2, Command R7B, Apertus, LFM2, gpt-oss): the words are others, the marks and blanks theirs. */
+ * V3.2, Command R7B, Apertus, LFM2, gpt-oss): the words are others, the tags and blanks theirs. */
 static void outputs_are_read(void **state)
 {
     static const struct output outputs[] = {

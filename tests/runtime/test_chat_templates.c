@@ -114,8 +114,8 @@ static struct calls read_calls(const struct answer *a, size_t cut)
     return calls;
 }
 
-/* What the template writes is what an answer that is held to calls may be: all calls are in the
- * longest beginning that is one. */
+/* What the template writes is what an answer that is constrained to calls may be: all calls are in
+ * the longest beginning that is one. */
 static void check_grammar(const char *path, const struct answer *a, unsigned n_calls)
 {
     const struct sp_chat_grammar_options form = {
@@ -132,8 +132,9 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
     struct sp_err err = {0};
     struct calls calls;
 
-    /* Not held to calls; and those that write values in a notation of their own, where an answer is
-     * held to JSON, or ids, of which nothing is learned. Go sorts arguments by name. */
+    /* Not constrained to calls; and those that write values in a notation of their own, where an
+     * answer is constrained to JSON, or ids, of which nothing is learned. Go sorts arguments by
+     * name. */
     if (a->format->calls.form == SP_TOOL_CALL_HARMONY ||
         a->format->calls.form == SP_TOOL_CALL_BARE || strstr(path, "qwen3-coder.jinja") ||
         strstr(path, "mistral_nemo.jinja") || strstr(path, "/go/")) {

@@ -44,7 +44,7 @@ static struct generate_fixture open_generating(const char *path)
                                                       .n_context = N_CONTEXT});
 }
 
-/* Behind a prompt and its answer the draft proposes what a fresh session's does. */
+/* After a prompt and its answer the draft proposes what a fresh session's does. */
 static void check_proposal(struct generate_fixture *used, struct generate_fixture *fresh,
                            const uint32_t *prompt, size_t n, const struct sp_result *r)
 {
@@ -58,7 +58,7 @@ static void check_proposal(struct generate_fixture *used, struct generate_fixtur
 }
 
 /* The session finds n_reused tokens of the prompt in its caches, and answers as a fresh one does.
- * To look at the caches changes them: guesses that became true late are made so. */
+ * To look at the caches changes them: draft tokens that became true late are made so. */
 static void check_prompt(struct generate_fixture *used, const char *path, const uint32_t *prompt,
                          size_t n, int draft_len, bool look, size_t n_reused)
 {
@@ -101,7 +101,7 @@ static void check_conversation(const char *path, int draft_len, bool look,
         {second, 220},                /* asked again */
         {third, 140},                 /* parts before the second's mark */
         {early, 90},                  /* ... before the first's */
-        {late, 240},                  /* ... behind the new one */
+        {late, 240},                  /* ... after the new one */
         {last, 235},                  /* ... where the second had one */
         {first, 100},
     };

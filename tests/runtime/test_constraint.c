@@ -80,7 +80,7 @@ static bool is_one(const char *text)
     return false;
 }
 
-/* Compares the masks behind ids[0..n-1], and behind all that they allow. */
+/* Compares the masks after ids[0..n-1], and after all that they allow. */
 static size_t compare_masks(struct sp_constraint *c, const struct vocabulary *v, uint32_t *ids,
                             size_t n, const char *text)
 {
@@ -145,8 +145,8 @@ static void masks(void **state)
 
 enum { N_LONG = 60 };
 
-/* A choice behind N_LONG tokens "a" with so much memory and work, 0 for the usual, perhaps after
- * one behind a few "b" or, with the same work, behind the same tokens. */
+/* A choice after N_LONG tokens "a" with so much memory and work, 0 for the usual, perhaps after
+ * one after a few "b" or, with the same work, after the same tokens. */
 static enum sp_status choose_within(const struct sp_token_trie *trie, const struct sp_grammar *g,
                                     size_t memory, uint64_t work, bool asked_before, bool proposes)
 {
@@ -215,7 +215,8 @@ static void small_close(struct small *s)
     tokenizer_case_close(&s->t);
 }
 
-/* Whether memory is enough does not depend on what was asked before; too little fails no guess. */
+/* Whether memory is enough does not depend on what was asked before; too little fails no draft
+ * token. */
 static void memory_is_for_one_question(void **state)
 {
     struct small s;
@@ -252,7 +253,7 @@ static void work_is_for_one_question(void **state)
 /* ---- looking ahead ----------------------------------------------------------------------------
  */
 
-/* Where blanks may come or not, they come as they did the last time behind the same byte, as deep
+/* Where blanks may come or not, they come as they did the last time after the same byte, as deep
  * in brackets, outside of strings. */
 static void whitespace_keeps_its_style(void **state)
 {
@@ -479,7 +480,7 @@ static void assert_holds(const struct sp_grammar *g, const struct sp_result *r)
     sp_grammar_matcher_close(a);
 }
 
-/* One way to sample, with and without drafting; returns how many guesses were right. */
+/* One way to sample, with and without drafting; returns how many draft tokens were right. */
 static size_t check_answers(const char *path, enum sp_draft_by by, const struct sp_grammar *g,
                             const struct sp_sampling *sampling)
 {

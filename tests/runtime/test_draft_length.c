@@ -184,7 +184,7 @@ static void pay(struct sp_round *round, double alone, size_t n)
     round->draft_cost += seconds / (double)n;
 }
 
-/* What everybody's guesses cost him, in passes that those share who are as far. */
+/* What everybody's draft tokens cost him, in passes that those share who are as far. */
 static void share_costs(const struct regime *r, struct sp_round *rounds)
 {
     size_t n_drafting = 0;
@@ -319,8 +319,9 @@ static void recovers_from_early_rejections(void **state)
     }
 }
 
-/* Milliseconds base + per_row (1 + guesses), those of a proposal, and the acceptance of each guess:
- * the regimes that ollama's controller is tested in (../shared/reference/ollama.md, 7.1). */
+/* Milliseconds base + per_row (1 + draft tokens), those of a proposal, and the acceptance of each
+ * draft token: the regimes that ollama's controller is tested in (../shared/reference/ollama.md,
+ * 7.1). */
 struct curve {
     double base, per_row, draft, accept[6];
 };

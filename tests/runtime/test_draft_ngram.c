@@ -1,5 +1,5 @@
-/* Guesses looked up in the text so far: the place they are copied from against a search of every
- * place, and what sampling makes of guesses that no logits chose. */
+/* Draft tokens looked up in the text so far: the place they are copied from against a search of
+ * every place, and what sampling makes of draft tokens that no logits chose. */
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/speculate/draft_ngram.h"
 #include "tests/support/random.h"
@@ -31,7 +31,7 @@ static void commit(struct sp_drafter *l, const uint32_t *ids, size_t first, size
     l->ops->commit(l, &rows);
 }
 
-/* Guesses behind ids[0..n_cached]; 0: none. */
+/* Draft tokens after ids[0..n_cached]; 0: none. */
 static size_t propose(struct sp_drafter *l, uint32_t *ids, size_t n_cached)
 {
     struct sp_chooser chooser = {0};
@@ -42,7 +42,7 @@ static size_t propose(struct sp_drafter *l, uint32_t *ids, size_t n_cached)
     return n;
 }
 
-/* The newest place behind which most of the last tokens stood before, 0: not even two did. */
+/* The newest place after which most of the last tokens stood before, 0: not even two did. */
 static size_t search(const uint32_t *ids, size_t n_cached)
 {
     size_t best = 0, longest = 1;
@@ -105,7 +105,7 @@ static void longest_match(void **state)
 }
 
 /* Where no two tokens agree: the newest place of the last one alone, 0: none; *again: the token
- * behind it stands behind an older one too. */
+ * after it stands after an older one too. */
 static size_t search_single(const uint32_t *ids, size_t n_cached, bool *again)
 {
     size_t newest = 0;
@@ -119,8 +119,8 @@ static size_t search_single(const uint32_t *ids, size_t n_cached, bool *again)
     return newest;
 }
 
-/* What followed a single token is guessed where guesses are weighed, surer where it did so twice.
- */
+/* What followed a single token is guessed where draft tokens are weighed, surer where it did so
+ * twice. */
 static void single_tokens(void **state)
 {
     struct sp_chooser chooser = {0};
@@ -194,7 +194,7 @@ static void nothing_found(void **state)
     l->ops->close(l);
 }
 
-/* The longer the match, the surer: how many guesses are judged says so. */
+/* The longer the match, the surer: how many draft tokens are judged says so. */
 static void confidence_grows_with_match_length(void **state)
 {
     struct sp_drafter *l = open_lookup(TEXT);
@@ -221,8 +221,8 @@ static void confidence_grows_with_match_length(void **state)
     l->ops->close(l);
 }
 
-/* Rejection sampling behind a guess that is certain in the draft gives the target's distribution:
- * p itself, within four standard errors at each token. */
+/* Rejection sampling after a draft token that is certain in the draft gives the target's
+ * distribution: p itself, within four standard errors at each token. */
 static void rejection(void **state)
 {
     enum { N = 5, DRAWS = 40000 };

@@ -79,7 +79,7 @@ static int keep_row(void *context, size_t row, const float *logits, size_t n_voc
     return 0;
 }
 
-/* The draft's rows behind ids (owned), and what it chose from them. */
+/* The draft's rows after ids (owned), and what it chose from them. */
 static float *draft_rows(struct sp_session *session, const uint32_t *ids, size_t n,
                          uint32_t *chosen, size_t n_rows)
 {
@@ -94,7 +94,7 @@ static float *draft_rows(struct sp_session *session, const uint32_t *ids, size_t
 }
 
 /* The confidences of a whole block, as the depth controller hears them: nothing costs anything, so
- * it wants every guess. The session has just given the rows of these ids. */
+ * it wants every draft token. The session has just given the rows of these ids. */
 static void heard_confidences(struct sp_session *session, double *out, size_t n_rows)
 {
     struct sp_speculator *s = session->speculator;
@@ -414,7 +414,7 @@ static void same_rounds(const struct sp_result *a, const struct sp_result *b)
 }
 
 /* Every depth, threads, kernels, cuts of the prompt: one text, and at one depth the same rounds.
- * Tells how many guesses were right. place: of the file among others, for generate_threads. */
+ * Tells how many draft tokens were right. place: of the file among others, for generate_threads. */
 static size_t check_lossless(const char *path, int block, size_t place)
 {
     struct sp_session_options options = {.size = sizeof options, .n_context = 200};
@@ -536,7 +536,7 @@ static void sampled(void **state)
     }
 }
 
-/* A head that repeats the token before, and a target that does: a block is B right guesses. */
+/* A head that repeats the token before, and a target that does: a block is B right draft tokens. */
 static void always_right(void **state)
 {
     struct handmade_dspark draft = {
@@ -598,7 +598,7 @@ static enum sp_dtype type_of(const struct sp_pack *pack, const char *name)
     return t->dtype;
 }
 
-/* What is read whole for every guess is quantized like an output matrix, nothing else. */
+/* What is read whole for every draft token is quantized like an output matrix, nothing else. */
 static void types(void **state)
 {
     struct handmade_dspark draft = {

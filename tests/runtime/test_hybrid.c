@@ -81,7 +81,7 @@ static struct sp_package *open_package(const char *path, const char *kernels, un
 
 /* ---- rollback ---- */
 
-/* A sequence, and the digest of all caches behind each of its lengths, decoded one by one. */
+/* A sequence, and the digest of all caches after each of its lengths, decoded one by one. */
 struct truth {
     uint32_t ids[N_PROMPT + N_TRUTH];
     uint64_t digests[N_PROMPT + N_TRUTH + 1];
@@ -123,7 +123,7 @@ static void decode_truth(struct truth *truth, const struct sp_package *package)
     sp_decoder_close(decoder);
 }
 
-/* One round at position pos: cur, n guesses of which the first `accepted` are right. */
+/* One round at position pos: cur, n draft tokens of which the first `accepted` are right. */
 static void verify_round(struct sp_decoder *decoder, const struct sp_package *package,
                          const struct truth *truth, size_t pos, size_t n, size_t accepted)
 {
@@ -138,7 +138,7 @@ static void verify_round(struct sp_decoder *decoder, const struct sp_package *pa
                      truth->digests[pos + accepted + 1]);
 }
 
-/* place: as generate_threads sees it, of the rounds behind the prompt that are tried. */
+/* place: as generate_threads sees it, of the rounds after the prompt that are tried. */
 static void check_rounds(const struct sp_package *package, const struct truth *truth,
                          unsigned n_threads, size_t place)
 {
@@ -146,8 +146,9 @@ static void check_rounds(const struct sp_package *package, const struct truth *t
     size_t pos = N_PROMPT;
     uint32_t seed = 1;
 
-    /* Every number of guesses, every number of right ones, right behind the prompt: what is rolled
-     * back does not depend on the kernels, so one set or another and one thread or two will do. */
+    /* Every number of draft tokens, every number of right ones, right after the prompt: what is
+     * rolled back does not depend on the kernels, so one set or another and one thread or two will
+     * do. */
     for (size_t n = 0; n <= MAX_DRAFTED; n++) {
         for (size_t a = 0; a <= n; a++) {
             if (generate_threads(place + n + a) != n_threads) continue;
@@ -367,7 +368,7 @@ static void eagle3_says_what_it_can(void **state)
     sp_package_close(package);
 }
 
-/* Behind a long prompt, which is read before the first proposal, a drafted answer leaves the caches
+/* After a long prompt, which is read before the first proposal, a drafted answer leaves the caches
  * that a fresh session has, whose first proposal reads all at once. */
 static void check_catching_up(const char *path)
 {

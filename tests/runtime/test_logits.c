@@ -258,7 +258,7 @@ static void oracle_prequantized(void **state)
     check_oracle("prequantized", *state, SP_F32);
 }
 
-/* What the draft proposed behind the n ids that it was last asked about. */
+/* What the draft proposed after the n ids that it was last asked about. */
 static void check_proposals(const struct sp_session *session, size_t n,
                             const struct sp_json *golden)
 {

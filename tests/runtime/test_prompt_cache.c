@@ -1,6 +1,6 @@
 /* Sessions that go on from a file do what the session that wrote it would have done, to the bit:
- * the same tokens of the next prompt are found in the caches, the same guesses are made, and the
- * answer is that of a fresh session. Files that do not fit are refused, damaged ones too. */
+ * the same tokens of the next prompt are found in the caches, the same draft tokens are made, and
+ * the answer is that of a fresh session. Files that do not fit are refused, damaged ones too. */
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -68,7 +68,7 @@ static void load(struct sp_session *session, const char *path)
     if (sp_session_load(session, path, &err)) fail_msg("%s", err.text);
 }
 
-/* Both propose the same behind a prompt, to the bit. */
+/* Both propose the same after a prompt, to the bit. */
 static void check_proposal(struct generate_fixture *writer, struct generate_fixture *reader,
                            const uint32_t *ids, size_t n)
 {
@@ -114,7 +114,7 @@ static struct generate_fixture reader_of(struct generate_fixture *writer, const 
     return reader;
 }
 
-/* Saved behind a prompt, and once more behind a drafted answer. */
+/* Saved after a prompt, and once more after a drafted answer. */
 static void check(const char *path)
 {
     struct generate_fixture writer = generate_open(path, NULL, 1, &usual), reader;
@@ -135,7 +135,7 @@ static void check(const char *path)
     generate_close(&writer);
 }
 
-/* Where guesses are right: both make and accept the same ones, from the first round on. */
+/* Where draft tokens are right: both make and accept the same ones, from the first round on. */
 static void check_guesses(const char *path, const struct sp_session_options *options)
 {
     enum { N_PROMPT = 4, N_ANSWER = 60, N_BOTH = N_PROMPT + N_ANSWER };

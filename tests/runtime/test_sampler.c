@@ -293,7 +293,7 @@ static void ring_wraps(void **state)
     sp_sampler_close(sampler);
 }
 
-/* A row behind drafts equals the same row with these tokens committed, and changes nothing. */
+/* A row after drafts equals the same row with these tokens committed, and changes nothing. */
 static void drafts_overlay(void **state)
 {
     struct sp_sampling s = defaults();
@@ -433,7 +433,7 @@ static void model_logits(float out[V], const uint32_t *ids, size_t pos, bool dra
 
 enum way { PLAIN, COUPLED, REJECTION, BROKEN };
 
-/* One sequence of LENGTH tokens after the token 0, two guesses a round. */
+/* One sequence of LENGTH tokens after the token 0, two draft tokens a round. */
 static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum way way)
 {
     struct sp_sampling_chooser *state = NULL;

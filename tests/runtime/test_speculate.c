@@ -35,8 +35,8 @@ static const uint32_t story[] = {582, 580, 258, 421};
 static const uint32_t question[] = {1597, 342, 10, 1091, 960, 32,   51,  281, 32,
                                     49,   53,  46, 1598, 10,  1597, 343, 10};
 
-/* Every emitted token is the prompt's, an accepted guess, or a round's own; in a run that nothing
- * but its budget ended. */
+/* Every emitted token is the prompt's, an accepted draft token, or a round's own; in a run that
+ * nothing but its budget ended. */
 static void assert_counts(const struct sp_result *r)
 {
     size_t n = 1, drafted = 0, accepted = 0, all = 0, mismatches = 0, plain = 0;
@@ -174,8 +174,8 @@ static void self_draft(void **state)
     generate_close(&o);
 }
 
-/* Guesses of a lookup, alone and beside the file's draft: a text that repeats itself is looked up
- * with success, and stays what it is. */
+/* Draft tokens of a lookup, alone and beside the file's draft: a text that repeats itself is
+ * looked up with success, and stays what it is. */
 static void check_lookup(const char *path, enum sp_draft_by by, const char *name, size_t place)
 {
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
@@ -594,8 +594,8 @@ static void check_cancelled(struct sp_session *session, struct sp_request *reque
     }
 }
 
-/* A special token is told where it stands among the texts, whatever waits for a stop text; the text
- * is the same as without. Where it stands: behind what the ids before it decode to. */
+/* A special token is told where it stands among the texts, whatever waits for a stop text; the
+ * text is the same as without. Where it stands: after what the ids before it decode to. */
 static void special_tokens(void **state)
 {
     static const char *const stops[] = {"e~", " the~"};

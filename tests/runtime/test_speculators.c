@@ -30,7 +30,7 @@ static const char *file_of(const char *name, enum sp_dtype target, enum sp_dtype
     return packed_file(modelfile, target, draft);
 }
 
-/* tests/oracle/speculators_*.py: the greedy answer and how many guesses each round accepted,
+/* tests/oracle/speculators_*.py: the greedy answer and how many draft tokens each round accepted,
  * to where the numbers that decide are too near to call. */
 static void golden_rounds(void **state)
 {
@@ -145,7 +145,7 @@ static void lossless_quantized(void **state)
     check_file(file_of(*state, SP_Q8, SP_Q4));
 }
 
-/* Both sessions, one of them new, propose the same behind ids[0..n-1] and the anchor ids[n]. */
+/* Both sessions, one of them new, propose the same after ids[0..n-1] and the anchor ids[n]. */
 static void check_proposal(struct generate_fixture *used, const uint32_t *ids, size_t n,
                            size_t n_steps)
 {
@@ -159,9 +159,9 @@ static void check_proposal(struct generate_fixture *used, const uint32_t *ids, s
     sp_session_close(fresh);
 }
 
-/* Behind an answer drafted at any depth, and behind less and less of it, with another token at its
- * end or near it, a P-EAGLE draft proposes what it would with fresh caches. A guess is the same
- * however many are wanted. */
+/* After an answer drafted at any depth, and after less and less of it, with another token at its
+ * end or near it, a P-EAGLE draft proposes what it would with fresh caches. A draft token is the
+ * same however many are wanted. */
 static void rolled_back(void **state)
 {
     static const size_t back[] = {0, 1, 4, 7, 30, N_TOKENS, N_TOKENS + 8};

@@ -110,7 +110,7 @@ static void chats_in_jinja(void **state)
     sp_template_free(t);
 }
 
-/* A thought is a member of its own, by both names; a level goes beside it. */
+/* Reasoning is a member of its own, by both names; a level goes beside it. */
 static void reasoning_is_rendered(void **state)
 {
     static const char jinja[] =

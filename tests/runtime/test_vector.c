@@ -374,7 +374,7 @@ static void test_sampling_loops(void **state)
                 assert_memory_equal(&y[i], &want_y, sizeof want_y);
                 assert_memory_equal(&u[i], &want_u, sizeof want_u);
             }
-            assert_true(n == N || (isnan(y[n]) && isnan(u[n]))); /* nothing behind the end */
+            assert_true(n == N || (isnan(y[n]) && isnan(u[n]))); /* nothing after the end */
         }
     }
 }

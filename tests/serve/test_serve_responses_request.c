@@ -63,7 +63,7 @@ static void test_input(void **state)
             "{\"role\": \"developer\", \"content\": \"E\"}]}",
             "[" SAID("system", "A\\n\\nB\\n\\nCD") "," SAID("user", "Hi") "," SAID("developer",
                                                                                    "E") "]");
-    /* Thought, content and calls of one turn are one message, each result another. */
+    /* Reasoning, content and calls of one turn are one message, each result another. */
     becomes(
         "{\"input\": [{\"role\": \"user\", \"content\": \"Hi\"}, "
         "{\"type\": \"reasoning\", \"id\": \"rs_1\", \"summary\": [], \"content\": [{\"type\": "
@@ -82,13 +82,13 @@ static void test_input(void **state)
                 "c2")) ","
                        "{\"role\":\"tool\",\"tool_call_id\":\"c1\",\"content\":\"17\"},"
                        "{\"role\":\"tool\",\"tool_call_id\":\"c2\",\"content\":\"18\"}]");
-    /* Another thought, or more content, begins another message. */
+    /* Another reasoning, or more content, begins another message. */
     becomes("{\"input\": [" CALLED("c1") ", {\"type\": \"reasoning\", \"summary\": [{\"type\": "
                                          "\"summary_text\", \"text\": \"S\"}]}, {\"role\": "
                                          "\"assistant\", \"content\": \"a\"}, "
                                          "{\"role\": \"assistant\", \"content\": \"b\"}]}",
             "[" ANSWER("", "", CALL("c1")) "," ANSWER("a", "S", "") "," ANSWER("b", "", "") "]");
-    /* Our own mark of what is not encrypted; what others encrypted is not read. */
+    /* Our own tag of what is not encrypted; what others encrypted is not read. */
     becomes("{\"input\": [{\"type\": \"reasoning\", \"summary\": [], \"encrypted_content\": "
             "\"spectool:Hm.\"}, {\"type\": \"reasoning\", \"summary\": [], \"content\": null, "
             "\"encrypted_content\": \"gAAAAABo\"}]}",

@@ -1,5 +1,5 @@
-/* Answers of `spectool serve` that are held to calls of tools, and forms behind thoughts: OpenAI's
- * tool_choice, parallel_tool_calls and strict, as its API's reference describes them. */
+/* Answers of `spectool serve` that are constrained to calls of tools, and forms after reasoning:
+ * OpenAI's tool_choice, parallel_tool_calls and strict, as its API's reference describes them. */
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The marks of Hermes and Qwen. The tiny model has never seen them: what it says in them is held to
- * be what was asked for. */
+/* The tags of Hermes and Qwen. The tiny model has never seen them: what it says in them is
+ * constrained to be what was asked for. */
 static const char caller[] =
     "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
     "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
@@ -105,7 +105,7 @@ static void test_choice(void **state)
     json = request(&s, ASK TOOLS ", \"max_tokens\": 8, \"tool_choice\": \"none\"}");
     assert_int_equal(check_calls(json, 0), 0);
     sp_json_free(json);
-    /* Content is free where calls are held to; a form may stand in its place. */
+    /* Content is free where calls are constrained to; a form may stand in its place. */
     json = request(&s, ASK ", \"max_tokens\": 8, \"tools\": [" PAINT("\"strict\": true, ") "]}");
     assert_int_equal(check_calls(json, 0), 0);
     assert_true(strlen(json_text(json, "choices.0.message.content")) > 8);
@@ -220,7 +220,7 @@ static void test_refusals(void **state)
     sp_json_free(json);
 }
 
-/* To this template the story that the tiny model tells begins with a thought: "There was once a
+/* To this template the story that the tiny model tells begins with reasoning: "There was once a
  * hungry". */
 static const char thinker[] =
     "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
@@ -238,7 +238,7 @@ static void test_reasoning(void **state)
     struct sp_json *json;
 
     (void)state;
-    /* The model opens its thought, */
+    /* The model opens its reasoning, */
     json = request(&s, ASK ONE_WORD "}");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
