@@ -638,6 +638,7 @@ static void trials_at_the_edge(void **state)
     assert_int_equal(sp_session_eval_draft(session, &request, &out, NULL), SP_OK);
     assert_int_equal(out.n_places, 3);
     assert_true(out.n_tokens <= 3 * 6);
+    sp_draft_eval_release(&out);
     request.progress = stop_at_once;
     assert_int_equal(sp_session_eval_draft(session, &request, &out, &err), SP_E_CHECK);
     sp_session_close(session);
