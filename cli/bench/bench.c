@@ -116,8 +116,7 @@ double sp_bench_prefill_rate(const struct sp_bench *bench)
 
 double sp_bench_bus_share(const struct sp_bench_depth *depth)
 {
-    return quotient((double)depth->read_size,
-                    depth->verify_seconds[0] * depth->bandwidth[0]);
+    return quotient((double)depth->read_size, depth->verify_seconds[0] * depth->bandwidth[0]);
 }
 
 double sp_bench_plain_share(const struct sp_bench_prompt *prompt)
