@@ -40,7 +40,7 @@ static enum sp_status generate_in(struct sp_session *session, struct sp_result *
         .prompt = ids->at,
         .n_prompt = ids->n,
         .max_tokens = (size_t)c->options->n_predict,
-        .plain = plain,
+        .no_draft = plain,
         .draft_len = (int)c->options->backend.draft_len,
         .digest = true,
         .grammar = c->grammar,

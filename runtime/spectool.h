@@ -283,7 +283,7 @@ struct sp_request {
     bool ignore_eos;
     const uint32_t *end_ids; /* [n_end_ids] tokens that end the answer, also with ignore_eos */
     size_t n_end_ids;
-    bool plain;                             /* generate without drafting */
+    bool no_draft;                          /* generate without drafting */
     int draft_len;                          /* draft tokens of a round, at most; or _LENGTH_AUTO */
     bool measure;                           /* also time steps without drafting, for speed_up */
     const struct sp_sampling *sampling;     /* NULL: greedy */
@@ -607,7 +607,7 @@ struct sp_chat_prompt_info {
     size_t text_size;
     const uint32_t *ids; /* [n_ids] */
     size_t n_ids;
-    bool plain; /* the whole answer is content: it has no reasoning and no calls */
+    bool content_only; /* the whole answer is content: it has no reasoning and no calls */
 };
 #define SP_CHAT_PROMPT_INFO_INIT SP_SIZED(struct sp_chat_prompt_info)
 /* [any thread] */

@@ -249,7 +249,7 @@ static enum sp_status measure_prefill(struct run *r)
                                      .prompt = ids,
                                      .n_prompt = b->n_prefill,
                                      .max_tokens = 1,
-                                     .plain = true};
+                                     .no_draft = true};
         for (size_t i = 0; i < b->n_prefill; i++)
             ids[i] = (uint32_t)((run + 1 + i * 31) % b->info.n_vocab);
         if ((st = interrupted(r))) return st;
@@ -324,7 +324,7 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t w
         .n_prompt = ids->n,
         .max_tokens = r->options->n_predict,
         .ignore_eos = true,
-        .plain = plain,
+        .no_draft = plain,
         .draft_len = draft_len,
         .simulation = !plain && sp_bench_simulated(b) ? &simulation : NULL,
         .token = stop_when_interrupted,

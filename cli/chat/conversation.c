@@ -151,7 +151,7 @@ bool sp_conversation_separates_reasoning(const struct sp_conversation *c,
     struct sp_chat_prompt_info info = {.size = sizeof info};
 
     sp_chat_prompt_describe(prompt, &info);
-    return c->chat_info.has_reasoning && !info.plain;
+    return c->chat_info.has_reasoning && !info.content_only;
 }
 
 static enum sp_status append_ids(struct sp_conversation *c, const uint32_t *ids, size_t n,

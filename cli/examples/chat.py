@@ -43,7 +43,7 @@ class ChatRequest(Structure):
 class Request(Structure):
     _fields_ = [("size", c_size_t), ("prompt", c_void_p), ("n_prompt", c_size_t),
                 ("max_tokens", c_size_t), ("ignore_eos", c_bool), ("end_ids", c_void_p), ("n_end_ids", c_size_t),
-                ("plain", c_bool), ("draft_len", c_int), ("measure", c_bool),
+                ("no_draft", c_bool), ("draft_len", c_int), ("measure", c_bool),
                 ("sampling", c_void_p), ("simulation", c_void_p), ("grammar", c_void_p),
                 ("stops", c_void_p), ("n_stops", c_size_t), ("logprobs", c_bool),
                 ("n_top", c_uint), ("digest", c_bool), ("special_ids", c_void_p),

@@ -38,7 +38,7 @@ struct sp_chat_prompt {
     struct sp_grammar *own_grammar;          /* owned; NULL: grammar is the request's */
     const struct sp_grammar *grammar;        /* NULL: the answer is not constrained */
     struct sp_json *tools;                   /* owned; whose calls are read; NULL: none */
-    bool plain;                              /* the whole answer is content */
+    bool content_only;                       /* the whole answer is content */
     bool in_reasoning;                       /* the prompt has opened the reasoning */
     bool constrained_calls;                  /* the grammar holds calls to the schemas of tools */
 };

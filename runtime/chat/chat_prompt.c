@@ -103,8 +103,8 @@ static enum sp_status plan_reading(struct sp_chat_prompt *p, const struct sp_cha
             "cannot continue");
     }
     if ((st = make_grammar(p, request, *tools, err))) return st;
-    p->plain = request->response_format && p->own_grammar == NULL;
-    if (p->plain) return SP_OK;
+    p->content_only = request->response_format && p->own_grammar == NULL;
+    if (p->content_only) return SP_OK;
     calls = request->tools && (request->response_format == NULL || p->constrained_calls);
     if (calls) {
         p->tools = *tools;
@@ -161,7 +161,7 @@ static enum sp_status take_ids(struct sp_chat_prompt *p, const struct sp_chat_re
     memcpy(p->ids, request->ids, request->n_ids * sizeof *p->ids);
     p->n_ids = request->n_ids;
     p->grammar = request->response_format;
-    p->plain = request->response_format != NULL;
+    p->content_only = request->response_format != NULL;
     return list_specials(p, false, err);
 }
 
@@ -205,9 +205,9 @@ static enum sp_status read_conversation(struct sp_chat_prompt *p,
         goto done;
     }
     /* Text around a gap is no conversation: what fills the gap is content. */
-    p->plain = parsed.messages == NULL;
+    p->content_only = parsed.messages == NULL;
     p->grammar = request->response_format;
-    if (!p->plain) st = plan_reading(p, request, &parsed.tools, err);
+    if (!p->content_only) st = plan_reading(p, request, &parsed.tools, err);
     if (!st) st = append_prefix(p, request, err);
     if (!st) st = encode(p, err);
 done:
@@ -258,7 +258,7 @@ void sp_chat_prompt_describe(const struct sp_chat_prompt *p, struct sp_chat_prom
         .text_size = p->size,
         .ids = p->ids,
         .n_ids = p->n_ids,
-        .plain = p->plain,
+        .content_only = p->content_only,
     };
 
     sp_copy_out(info, &all);

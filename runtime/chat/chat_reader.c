@@ -49,7 +49,7 @@ static enum sp_status open_parser(struct sp_chat_reader *reader, struct sp_err *
     const struct sp_chat_prompt *p = reader->prompt;
     struct sp_chat_parser_options parsing = {.part = take_part, .context = reader};
 
-    if (p == NULL || p->plain) return SP_OK;
+    if (p == NULL || p->content_only) return SP_OK;
     parsing.format = &p->chat->format;
     parsing.tools = p->tools;
     parsing.in_reasoning = p->in_reasoning;

@@ -50,7 +50,7 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
         d->keys[i] = l->kv_source < 0 ? borrowed_keys(d, l) : &d->caches[l->kv_source];
         if (l->kv_source != (int)i) continue;
         struct sp_kv_shape shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)};
-        if ((st = sp_kv_init(&d->caches[i], d->options.kv_type, shape, d->options.n_positions,
+        if ((st = sp_kv_init(&d->caches[i], d->options.cache_type, shape, d->options.n_positions,
                              l->window, d->options.max_rows, err))) {
             return st;
         }
@@ -122,9 +122,9 @@ void sp_decoder_close(struct sp_decoder *d)
 
 /* ---- caches ---- */
 
-enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *d)
+enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *d)
 {
-    return d->options.kv_type;
+    return d->options.cache_type;
 }
 
 bool sp_decoder_is_recurrent(const struct sp_decoder *d)

@@ -43,7 +43,7 @@ struct sp_decoder_options {
     size_t n_positions;    /* capacity of the full caches */
     size_t max_rows;       /* most rows of one pass */
     size_t max_logit_rows; /* most rows of one sp_decoder_logits */
-    enum sp_kv_type kv_type;
+    enum sp_cache_type cache_type;
     size_t n_planned;     /* length that selects the longrope factors; 0: n_positions */
     const unsigned *taps; /* [n_taps] layers with features, or SP_TAP_*; borrowed until close */
     unsigned n_taps;
@@ -67,7 +67,7 @@ SP_MUST_CHECK enum sp_status sp_decoder_open(struct sp_decoder **out, const stru
                                              struct sp_err *err);
 void sp_decoder_close(struct sp_decoder *decoder); /* NULL is fine */
 
-enum sp_kv_type sp_decoder_kv_type(const struct sp_decoder *decoder);
+enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *decoder);
 
 /* Sets rows 0..n-1 to the embeddings of ids from the table of `source` (the decoder's own model, or
  * the target for a draft that borrows its table). ids are below the rows of the table. */

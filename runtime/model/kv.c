@@ -18,13 +18,16 @@ static bool count_slots(size_t *out, size_t n_positions, size_t window, size_t m
     return true;
 }
 
-static enum sp_status check_dim(enum sp_kv_type type, unsigned dim, struct sp_err *err)
+static enum sp_status check_dim(enum sp_cache_type type, unsigned dim, struct sp_err *err)
 {
+    if ((unsigned)type >= SP_N_CACHE_TYPES) {
+        return sp_fail(err, SP_E_USAGE, "cache type %u: expected f16, f32 or q8", (unsigned)type);
+    }
     if (dim == 0 || dim > SP_MAX_HEAD_DIM) {
         return sp_fail(err, SP_E_UNSUPPORTED, "heads of %u dims: caches hold 1 to %d", dim,
                        SP_MAX_HEAD_DIM);
     }
-    if (type == SP_KV_Q8 && dim % SP_KV_GROUP) {
+    if (type == SP_CACHE_Q8 && dim % SP_KV_GROUP) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "q8 cache: heads of %u dims are not a multiple of %d; use f16 or f32", dim,
                        SP_KV_GROUP);
@@ -32,7 +35,7 @@ static enum sp_status check_dim(enum sp_kv_type type, unsigned dim, struct sp_er
     return SP_OK;
 }
 
-enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type, struct sp_kv_shape shape,
+enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type, struct sp_kv_shape shape,
                           size_t n_positions, size_t window, size_t max_rows, struct sp_err *err)
 {
     unsigned n_heads = shape.n_heads, value_dim = shape.value_dim;
@@ -106,8 +109,9 @@ enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, si
 /* Copies key `lane` of a block to `out`; returns its size. */
 static size_t copy_key(uint8_t *out, const struct sp_kv *kv, const uint8_t *block, size_t lane)
 {
-    size_t width = kv->type == SP_KV_F16 ? 2 : 4;
-    size_t n = kv->type == SP_KV_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
+    size_t width = kv->type == SP_CACHE_F16 ? 2 : 4;
+    size_t n =
+        kv->type == SP_CACHE_Q8 ? kv->head_dim / 4 + kv->head_dim / SP_KV_GROUP : kv->head_dim;
 
     for (size_t i = 0; i < n; i++) {
         memcpy(out + i * width, block + (i * SP_KV_BLOCK + lane) * width, width);
@@ -122,7 +126,7 @@ static size_t copy_value(uint8_t *out, const struct sp_kv *kv, const uint8_t *bl
     size_t size = kv->value_block_size / SP_KV_BLOCK;
     const uint8_t *codes = block + 4 * SP_KV_BLOCK + lane / 4 * 4 * kv->value_dim + lane % 4;
 
-    if (kv->type != SP_KV_Q8) {
+    if (kv->type != SP_CACHE_Q8) {
         memcpy(out, block + lane * size, size);
         return size;
     }

@@ -13,7 +13,7 @@
 #include "runtime/vector/vector.h"
 
 struct sp_kv {
-    enum sp_kv_type type;
+    enum sp_cache_type type;
     unsigned n_heads, head_dim, value_dim; /* head_dim: of a key; value_dim: of a value */
     size_t n_slots;
     size_t key_block_size, value_block_size;
@@ -30,7 +30,7 @@ struct sp_kv_shape {
 
 /* Allocates n_positions slots or, with a window, min(n_positions, window + max_rows); rounded up to
  * SP_SPAN. */
-SP_MUST_CHECK enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_kv_type type,
+SP_MUST_CHECK enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type,
                                         struct sp_kv_shape shape, size_t n_positions, size_t window,
                                         size_t max_rows, struct sp_err *err);
 void sp_kv_release(struct sp_kv *kv);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAGIC_SIZE = 8, HEAD_SIZE = 16, VERSION = 1 };
+enum { MAGIC_SIZE = 8, HEAD_SIZE = 16, VERSION = 2 };
 static const char magic[MAGIC_SIZE] = "SPCACHE";
 
 struct sp_session_file {

@@ -71,7 +71,7 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
     enum sp_status st;
     size_t max = c->package->target->config.max_positions;
     struct sp_decoder_options options = {
-        .max_rows = SP_PROMPT_ROWS, .max_logit_rows = 1, .kv_type = SP_KV_F32};
+        .max_rows = SP_PROMPT_ROWS, .max_logit_rows = 1, .cache_type = SP_CACHE_F32};
 
     c->n_window = max < USUAL_WINDOW ? max : USUAL_WINDOW;
     options.n_positions = c->n_window;

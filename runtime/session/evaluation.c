@@ -326,7 +326,7 @@ static enum sp_status open_readers(struct evaluation *e)
         .n_positions = e->n_window,
         .max_rows = SP_PROMPT_ROWS,
         .max_logit_rows = LOGIT_ROWS,
-        .kv_type = sp_kv_type_of(e->request->cache),
+        .cache_type = e->request->cache,
     };
     enum sp_status st = SP_OK;
 

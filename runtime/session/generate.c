@@ -236,7 +236,7 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
 
     if (draft_len > 0 && run->grammar_draft && draft_len < SP_DRAFT_GRAMMAR_MAX)
         draft_len = SP_DRAFT_GRAMMAR_MAX;
-    if (q->plain) draft_len = 0;
+    if (q->no_draft) draft_len = 0;
     if (q->draft_len >= 0 && draft_len > (size_t)q->draft_len) draft_len = (size_t)q->draft_len;
     left = q->max_tokens ? q->max_tokens - r->n_ids - 1 : SIZE_MAX;
     if (draft_len > left) draft_len = left;

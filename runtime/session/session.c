@@ -14,19 +14,6 @@ enum {
     LOGIT_ROWS = 16,        /* rows whose logits are computed at once */
 };
 
-enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache)
-{
-    switch (cache) {
-    case SP_CACHE_F32:
-        return SP_KV_F32;
-    case SP_CACHE_Q8:
-        return SP_KV_Q8;
-    case SP_CACHE_F16:
-    default:
-        return SP_KV_F16;
-    }
-}
-
 /* Chooses a number of prompt rows that fills the experts' tiles. Buffers and caches grow with it,
  * and beyond 256 rows no gain was measured. */
 static size_t choose_prompt_rows(const struct sp_config *config)
@@ -54,7 +41,7 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
     struct sp_speculator_options inner = {
         .n_positions = options->n_context,
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
-        .kv_type = sp_kv_type_of(options->cache),
+        .cache_type = options->cache,
         .ngram = !options->no_draft && sp_package_looks_up(package, options->draft_by),
         .scheduler = package->scheduler,
         .max_batch = options->max_batch,
@@ -128,7 +115,7 @@ static enum sp_status same_origin(const struct sp_session *s, struct sp_session_
     enum sp_status st;
 
     if ((st = sp_session_file_match(file, identity, "packed file", err))) return st;
-    return sp_session_file_match(file, sp_decoder_kv_type(s->speculator->decoder),
+    return sp_session_file_match(file, sp_decoder_cache_type(s->speculator->decoder),
                                  "type (--kv-type)", err);
 }
 
@@ -229,7 +216,7 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
         .n_positions = n,
         .max_rows = s->prompt_rows < n ? s->prompt_rows : n,
         .max_logit_rows = LOGIT_ROWS,
-        .kv_type = sp_decoder_kv_type(s->decoder),
+        .cache_type = sp_decoder_cache_type(s->decoder),
     };
     enum sp_status st;
 

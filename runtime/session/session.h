@@ -33,8 +33,6 @@ bool sp_package_looks_up(const struct sp_package *package, enum sp_draft_by by);
 /* The most draft tokens of a round. */
 size_t sp_session_max_depth(const struct sp_session *session);
 
-enum sp_kv_type sp_kv_type_of(enum sp_cache_type cache);
-
 struct sp_session {
     struct sp_package *package; /* borrowed */
     struct sp_session_options options;

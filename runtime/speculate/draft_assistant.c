@@ -128,7 +128,7 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
         .n_positions = setup->n_positions + 1,
         .max_rows = setup->max_batch, /* one row per sequence */
         .max_logit_rows = 1,
-        .kv_type = setup->kv_type,
+        .cache_type = setup->cache_type,
         .taps = taps,
         .n_taps = 1,
         .keys_of = setup->decoder,

@@ -82,7 +82,7 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
         .n_positions = d->n_positions,
         .max_rows = d->max_rows,
         .max_logit_rows = d->block_size,
-        .kv_type = setup->kv_type,
+        .cache_type = setup->cache_type,
         .taps = taps,
         .n_taps = n_taps,
         .max_batch = setup->max_batch,

@@ -23,7 +23,7 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
         .n_positions = setup->n_positions + p->draft_len,
         .max_rows = setup->max_rows + n_ahead,
         .max_logit_rows = p->parallel ? p->draft_len : 1,
-        .kv_type = setup->kv_type,
+        .cache_type = setup->cache_type,
         .taps = tap,
         .n_taps = tap != NULL,
         .max_batch = setup->max_batch,

@@ -75,7 +75,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .n_positions = d->n_positions,
         .max_rows = setup->max_rows,
         .max_logit_rows = 1,
-        .kv_type = setup->kv_type,
+        .cache_type = setup->cache_type,
         .max_batch = setup->max_batch,
         .workspace_of =
             setup->shared_with ? ((const struct draft_lm *)setup->shared_with)->decoder : NULL,

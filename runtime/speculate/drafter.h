@@ -30,7 +30,7 @@ struct sp_drafter_setup {
         *shared_with;   /* the drafter whose workspace to use; NULL: this one opens it */
     size_t n_positions; /* context of the session */
     size_t max_rows;    /* most rows one commit brings */
-    enum sp_kv_type kv_type;
+    enum sp_cache_type cache_type;
 };
 
 /* Rows that the target has just committed, in the order of their positions. */

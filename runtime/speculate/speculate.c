@@ -19,7 +19,7 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
     const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
     struct sp_decoder_options decoder = {
         .n_positions = options->n_positions,
-        .kv_type = options->kv_type,
+        .cache_type = options->cache_type,
         .checkpoints = true,
         .max_batch = options->max_batch < FULL_BATCH ? options->max_batch : FULL_BATCH,
         .workspace_of = options->shared_with ? options->shared_with->decoder : NULL,
@@ -50,7 +50,7 @@ static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_mode
         .shared_with = options->shared_with ? options->shared_with->drafter : NULL,
         .n_positions = options->n_positions,
         .max_rows = s->max_rows,
-        .kv_type = options->kv_type,
+        .cache_type = options->cache_type,
     };
 
     return sp_drafter_find(draft->config.draft.kind)->open(&s->drafter, &setup, err);

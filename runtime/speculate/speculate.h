@@ -45,7 +45,7 @@ struct sp_speculator {
 struct sp_speculator_options {
     size_t n_positions; /* context */
     size_t prompt_rows; /* rows of a prompt pass */
-    enum sp_kv_type kv_type;
+    enum sp_cache_type cache_type;
     bool ngram;                     /* also draft by n-gram lookup in the text so far */
     struct sp_scheduler *scheduler; /* must outlive the speculator; held by the caller of every
                                        function below but close */

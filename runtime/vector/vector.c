@@ -51,37 +51,33 @@ void sp_xielu_row(float *y, const struct sp_xielu *w, size_t n)
     }
 }
 
-size_t sp_key_block_size(enum sp_kv_type type, size_t head_dim)
+size_t sp_key_block_size(enum sp_cache_type type, size_t head_dim)
 {
     size_t size = 0;
 
     switch (type) {
-    case SP_KV_F32:
+    case SP_CACHE_F32:
         size = head_dim * SP_KV_BLOCK * sizeof(float);
         break;
-    case SP_KV_F16:
+    case SP_CACHE_F16:
         size = head_dim * SP_KV_BLOCK * sizeof(uint16_t);
         break;
-    case SP_KV_Q8:
+    case SP_CACHE_Q8:
         size = (head_dim + head_dim / SP_KV_GROUP * sizeof(float)) * SP_KV_BLOCK;
-        break;
-    case SP_N_KV_TYPES:
         break;
     }
     return sp_round_up(size, 64);
 }
 
-size_t sp_value_block_size(enum sp_kv_type type, size_t head_dim)
+size_t sp_value_block_size(enum sp_cache_type type, size_t head_dim)
 {
     switch (type) {
-    case SP_KV_F32:
+    case SP_CACHE_F32:
         return head_dim * SP_KV_BLOCK * sizeof(float);
-    case SP_KV_F16:
+    case SP_CACHE_F16:
         return head_dim * SP_KV_BLOCK * sizeof(uint16_t);
-    case SP_KV_Q8:
+    case SP_CACHE_Q8:
         return (head_dim + sizeof(float)) * SP_KV_BLOCK;
-    case SP_N_KV_TYPES:
-        break;
     }
     return 0;
 }

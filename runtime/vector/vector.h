@@ -8,12 +8,13 @@
 #define SP_RUNTIME_VECTOR_VECTOR_H
 
 #include "format/base/err.h"
+#include "runtime/spectool.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum sp_kv_type { SP_KV_F32, SP_KV_F16, SP_KV_Q8, SP_N_KV_TYPES };
+enum { SP_N_CACHE_TYPES = SP_CACHE_Q8 + 1 };
 
 /* Caches consist of blocks of 16 positions.
  *
@@ -27,8 +28,8 @@ enum sp_kv_type { SP_KV_F32, SP_KV_F16, SP_KV_Q8, SP_N_KV_TYPES };
 enum { SP_KV_BLOCK = 16, SP_KV_GROUP = 32, SP_MAX_HEAD_DIM = 1024 };
 enum { SP_SPAN = 256 }; /* positions of a span, the unit in which attention walks its keys */
 
-size_t sp_key_block_size(enum sp_kv_type type, size_t head_dim);   /* bytes, multiple of 64 */
-size_t sp_value_block_size(enum sp_kv_type type, size_t head_dim); /* bytes */
+size_t sp_key_block_size(enum sp_cache_type type, size_t head_dim);   /* bytes, multiple of 64 */
+size_t sp_value_block_size(enum sp_cache_type type, size_t head_dim); /* bytes */
 size_t sp_query_size(size_t head_dim); /* bytes of a prepared query, multiple of 64 */
 
 /* Attention over caches of one type. A q8 code is round-to-even(x * (127 / m)) with scale m / 127,
@@ -101,7 +102,7 @@ struct sp_vector {
      * by index % 16 (plain additions), fixed tree. s is 64-byte aligned and has space up to the
      * next multiple of 16, which may be read and is not changed. */
     void (*softmax)(float *s, size_t first, size_t last, float *max, float *sum);
-    const struct sp_vector_kv *kv[SP_N_KV_TYPES]; /* static */
+    const struct sp_vector_kv *kv[SP_N_CACHE_TYPES]; /* static */
 
     /* Sampling: soften: y = sp_exp((x - max) / temperature); uniform: y = sp_rng_uniform(key,
      * id). */

@@ -58,13 +58,14 @@ struct sp_value_rows {
 
 /* out_i += sum of p_i[j] v_j over j = from..to-1, for nq queries and all dims. */
 typedef void sp_weigh_rows_fn(float *out, size_t ld_out, const float *p, size_t ldp, size_t from,
-                              size_t to, struct sp_value_rows values, enum sp_kv_type type, int nq);
+                              size_t to, struct sp_value_rows values, enum sp_cache_type type,
+                              int nq);
 
 /* Weighs the keys that all nq queries attend to for all of them at once, and the keys before and
  * after these query by query. */
 INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
                           const size_t *first, const size_t *last, struct sp_value_rows values,
-                          enum sp_kv_type type, sp_weigh_rows_fn *weigh_rows, const int nq)
+                          enum sp_cache_type type, sp_weigh_rows_fn *weigh_rows, const int nq)
 {
     size_t from = first[0], to = last[0];
 
@@ -89,7 +90,8 @@ INLINE void weigh_queries(float *out, size_t ld_out, const float *p, size_t ldp,
  * four. */
 INLINE void weigh_floats(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                          const size_t *last, size_t n_queries, const uint8_t *rows, size_t dim,
-                         enum sp_kv_type type, sp_weigh_rows_fn *weigh_rows, const int max_queries)
+                         enum sp_cache_type type, sp_weigh_rows_fn *weigh_rows,
+                         const int max_queries)
 {
     const struct sp_value_rows values = {rows, sp_value_block_size(type, dim) / SP_KV_BLOCK, dim};
 

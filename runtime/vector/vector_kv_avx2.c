@@ -33,9 +33,9 @@ static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t he
  * accumulators. */
 enum { SCORE_QUERIES = 8 };
 
-INLINE __m256 load_keys(const uint8_t *p, enum sp_kv_type type)
+INLINE __m256 load_keys(const uint8_t *p, enum sp_cache_type type)
 {
-    if (type == SP_KV_F16) return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+    if (type == SP_CACHE_F16) return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
     return _mm256_loadu_ps((const float *)(const void *)p);
 }
 
@@ -51,8 +51,8 @@ INLINE const uint8_t *half_at(struct halves keys, size_t h)
 }
 
 TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, struct halves keys,
-                      size_t h, size_t head_dim, float factor, enum sp_kv_type type, const int nq,
-                      const int nh)
+                      size_t h, size_t head_dim, float factor, enum sp_cache_type type,
+                      const int nq, const int nh)
 {
     const size_t nb = (size_t)(nh + 1) / 2, ahead = nb * 2 * keys.width;
     __m256 acc[SCORE_QUERIES][4];
@@ -85,7 +85,7 @@ TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, stru
 
 /* Scores of nq queries for all keys. */
 TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, struct halves keys,
-                         size_t n_halves, size_t head_dim, float factor, enum sp_kv_type type,
+                         size_t n_halves, size_t head_dim, float factor, enum sp_cache_type type,
                          const int nq)
 {
     const int nh = nq <= 2 ? 4 : nq <= 4 ? 2 : 1;
@@ -101,11 +101,11 @@ TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, s
 
 INLINE void scores_float(float *s, size_t ld, const uint8_t *queries, size_t n_queries,
                          const uint8_t *blocks, size_t n_blocks, size_t dim, float factor,
-                         enum sp_kv_type type)
+                         enum sp_cache_type type)
 {
     const float *q = (const float *)(const void *)queries;
     size_t ldq = sp_query_size(dim) / sizeof *q, n_halves = 2 * n_blocks;
-    struct halves keys = {blocks, sp_key_block_size(type, dim), type == SP_KV_F16 ? 16 : 32};
+    struct halves keys = {blocks, sp_key_block_size(type, dim), type == SP_CACHE_F16 ? 16 : 32};
 
     for (size_t n; n_queries > 0; n_queries -= n, s += n * ld, q += n * ldq) {
         n = n_queries >= 8 ? 8 : n_queries >= 4 ? 4 : n_queries >= 2 ? 2 : 1;
@@ -129,25 +129,25 @@ static void scores_f32(float *scores, size_t ld_scores, const uint8_t *queries, 
                        const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
     scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_KV_F32);
+                 SP_CACHE_F32);
 }
 
 static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
                        const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
     scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_KV_F16);
+                 SP_CACHE_F16);
 }
 
 /* ---- weighted sums ---- */
 
 /* Loads n dims of a row from dim d on (8 if n >= 8). */
-INLINE __m256 load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type type)
+INLINE __m256 load_value(const uint8_t *row, size_t d, size_t n, enum sp_cache_type type)
 {
     __m128i bytes = _mm_setzero_si128();
 
     switch (type) {
-    case SP_KV_F16:
+    case SP_CACHE_F16:
         if (n >= LANES) {
             bytes = _mm_loadu_si128((const __m128i *)(row + 2 * d));
         } else {
@@ -164,7 +164,7 @@ enum { WEIGH_QUERIES = 4, VALUES_AHEAD = 4096 };
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
  * dims: number of dims of the last vector, 8 unless nv is 1. */
 TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
-                     struct sp_value_rows values, size_t d, size_t dims, enum sp_kv_type type,
+                     struct sp_value_rows values, size_t d, size_t dims, enum sp_cache_type type,
                      const int nq, const int nv)
 {
     __m256 acc[WEIGH_QUERIES][8];
@@ -195,7 +195,7 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
 
 /* Weighs all dims, as many vectors at a time as the registers can accumulate. */
 TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
-                     struct sp_value_rows values, enum sp_kv_type type, const int nq)
+                     struct sp_value_rows values, enum sp_cache_type type, const int nq)
 {
     size_t d = 0, dim = values.head_dim;
 
@@ -217,14 +217,14 @@ TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size
 static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
-    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F32,
+    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_CACHE_F32,
                  weigh_rows, WEIGH_QUERIES);
 }
 
 static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
-    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F16,
+    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_CACHE_F16,
                  weigh_rows, WEIGH_QUERIES);
 }
 

@@ -32,17 +32,17 @@ static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t he
 enum { SCORE_QUERIES = 8 };
 
 /* Loads 16 keys (or dims of a value) as floats. */
-INLINE __m512 load16(const uint8_t *p, enum sp_kv_type type)
+INLINE __m512 load16(const uint8_t *p, enum sp_cache_type type)
 {
-    if (type == SP_KV_F16) return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+    if (type == SP_CACHE_F16) return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
     return _mm512_loadu_ps(p);
 }
 
 TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, const uint8_t *blocks,
-                      size_t block_size, size_t head_dim, float factor, enum sp_kv_type type,
+                      size_t block_size, size_t head_dim, float factor, enum sp_cache_type type,
                       const int nq, const int nb)
 {
-    size_t width = type == SP_KV_F16 ? 32 : 64;
+    size_t width = type == SP_CACHE_F16 ? 32 : 64;
     __m512 acc[SCORE_QUERIES][2];
 
     for (int i = 0; i < nq; i++) {
@@ -72,7 +72,7 @@ TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, cons
 /* Scores of nq queries for all key blocks, two blocks at a time. */
 TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq,
                          const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor,
-                         enum sp_kv_type type, const int nq)
+                         enum sp_cache_type type, const int nq)
 {
     size_t size = sp_key_block_size(type, head_dim), b = 0;
 
@@ -88,7 +88,7 @@ TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq,
 
 INLINE void scores_float(float *s, size_t ld, const uint8_t *queries, size_t n_queries,
                          const uint8_t *keys, size_t n_blocks, size_t dim, float factor,
-                         enum sp_kv_type type)
+                         enum sp_cache_type type)
 {
     const float *q = (const float *)(const void *)queries;
     size_t ldq = sp_query_size(dim) / sizeof *q;
@@ -125,22 +125,22 @@ static void scores_f32(float *scores, size_t ld_scores, const uint8_t *queries, 
                        const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
     scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_KV_F32);
+                 SP_CACHE_F32);
 }
 
 static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
                        const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
     scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_KV_F16);
+                 SP_CACHE_F16);
 }
 
 /* ---- weighted sums ---- */
 
-INLINE __m512 load_value(const uint8_t *row, size_t d, __mmask16 m, enum sp_kv_type type)
+INLINE __m512 load_value(const uint8_t *row, size_t d, __mmask16 m, enum sp_cache_type type)
 {
     switch (type) {
-    case SP_KV_F16:
+    case SP_CACHE_F16:
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(m, row + 2 * d));
     default:
         return _mm512_maskz_loadu_ps(m, row + 4 * d);
@@ -152,7 +152,7 @@ enum { WEIGH_QUERIES = 8, VALUES_AHEAD = 4096 };
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
  * m: the lanes of the last vector. */
 TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
-                     struct sp_value_rows values, size_t d, __mmask16 m, enum sp_kv_type type,
+                     struct sp_value_rows values, size_t d, __mmask16 m, enum sp_cache_type type,
                      const int nq, const int nv)
 {
     __m512 acc[WEIGH_QUERIES][8];
@@ -183,7 +183,7 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
 
 /* Weighs all dims, as many vectors at a time as the registers can accumulate. */
 TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
-                     struct sp_value_rows values, enum sp_kv_type type, const int nq)
+                     struct sp_value_rows values, enum sp_cache_type type, const int nq)
 {
     size_t d = 0, dim = values.head_dim;
 
@@ -205,14 +205,14 @@ TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size
 static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
-    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F32,
+    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_CACHE_F32,
                  weigh_rows, WEIGH_QUERIES);
 }
 
 static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
-    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F16,
+    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_CACHE_F16,
                  weigh_rows, WEIGH_QUERIES);
 }
 

@@ -28,9 +28,9 @@ static void store_key_f16(uint8_t *block, size_t lane, const float *k, size_t he
 }
 
 /* Loads four stored numbers as floats. */
-INLINE float32x4_t widen4(const uint8_t *p, enum sp_kv_type type)
+INLINE float32x4_t widen4(const uint8_t *p, enum sp_cache_type type)
 {
-    if (type == SP_KV_F16) return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
+    if (type == SP_CACHE_F16) return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
     return vreinterpretq_f32_u8(vld1q_u8(p));
 }
 
@@ -46,7 +46,7 @@ struct keys {
 
 /* Scores of nq queries for the keys of nb blocks from the b-th on. */
 TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, struct keys keys,
-                      size_t b, float factor, enum sp_kv_type type, const int nq, const int nb)
+                      size_t b, float factor, enum sp_cache_type type, const int nq, const int nb)
 {
     const size_t row = SP_KV_BLOCK * keys.width, ahead = (size_t)nb * row;
     const uint8_t *block = keys.blocks + b * keys.block_size;
@@ -85,7 +85,7 @@ TILE void scores_tile(float *scores, size_t ld, const float *q, size_t ldq, stru
 
 /* Scores of nq queries for all keys. */
 TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, struct keys keys,
-                         size_t n_blocks, float factor, enum sp_kv_type type, const int nq)
+                         size_t n_blocks, float factor, enum sp_cache_type type, const int nq)
 {
     const int nb = nq <= 2 ? 2 : 1;
     size_t b = 0;
@@ -97,11 +97,12 @@ TILE void scores_queries(float *scores, size_t ld, const float *q, size_t ldq, s
 
 INLINE void scores_float(float *s, size_t ld, const uint8_t *queries, size_t n_queries,
                          const uint8_t *blocks, size_t n_blocks, size_t dim, float factor,
-                         enum sp_kv_type type)
+                         enum sp_cache_type type)
 {
     const float *q = (const float *)(const void *)queries;
     const size_t ldq = sp_query_size(dim) / sizeof *q;
-    const struct keys keys = {blocks, sp_key_block_size(type, dim), type == SP_KV_F16 ? 2 : 4, dim};
+    const struct keys keys = {blocks, sp_key_block_size(type, dim), type == SP_CACHE_F16 ? 2 : 4,
+                              dim};
 
     for (size_t n; n_queries > 0; n_queries -= n, s += n * ld, q += n * ldq) {
         n = n_queries < SCORE_QUERIES ? n_queries : SCORE_QUERIES;
@@ -125,22 +126,22 @@ static void scores_f32(float *scores, size_t ld_scores, const uint8_t *queries, 
                        const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
     scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_KV_F32);
+                 SP_CACHE_F32);
 }
 
 static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
                        const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
     scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_KV_F16);
+                 SP_CACHE_F16);
 }
 
 /* ---- weighted sums ---- */
 
 /* Loads n dims of a row from dim d on (4 if n >= 4). */
-INLINE float32x4_t load_value(const uint8_t *row, size_t d, size_t n, enum sp_kv_type type)
+INLINE float32x4_t load_value(const uint8_t *row, size_t d, size_t n, enum sp_cache_type type)
 {
-    const size_t width = type == SP_KV_F16 ? 2 : 4;
+    const size_t width = type == SP_CACHE_F16 ? 2 : 4;
     uint8_t rest[LANES * sizeof(float)] = {0};
 
     if (n >= LANES) return widen4(row + width * d, type);
@@ -153,7 +154,7 @@ enum { WEIGH_QUERIES = 4, VALUES_AHEAD = 4096 };
 /* out_i[d..] += sum of p_i[j] v_j[d..] over j = from..to-1, for nq queries and nv vectors of dims;
  * dims: number of dims of the last vector, 4 unless nv is 1. */
 TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
-                     struct sp_value_rows values, size_t d, size_t dims, enum sp_kv_type type,
+                     struct sp_value_rows values, size_t d, size_t dims, enum sp_cache_type type,
                      const int nq, const int nv)
 {
     float32x4_t acc[WEIGH_QUERIES][16];
@@ -185,7 +186,7 @@ TILE void weigh_tile(float *out, size_t ld_out, const float *p, size_t ldp, size
 
 /* Weighs all dims, as many vectors at a time as the registers can accumulate. */
 TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size_t from, size_t to,
-                     struct sp_value_rows values, enum sp_kv_type type, const int nq)
+                     struct sp_value_rows values, enum sp_cache_type type, const int nq)
 {
     size_t d = 0, dim = values.head_dim;
 
@@ -203,14 +204,14 @@ TILE void weigh_rows(float *out, size_t ld_out, const float *p, size_t ldp, size
 static void weigh_f32(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
-    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F32,
+    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_CACHE_F32,
                  weigh_rows, WEIGH_QUERIES);
 }
 
 static void weigh_f16(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                       const size_t *last, size_t n_queries, const uint8_t *values, size_t head_dim)
 {
-    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_KV_F16,
+    weigh_floats(out, ld_out, p, ldp, first, last, n_queries, values, head_dim, SP_CACHE_F16,
                  weigh_rows, WEIGH_QUERIES);
 }
 

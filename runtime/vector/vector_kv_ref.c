@@ -166,7 +166,7 @@ typedef float read_fn(const uint8_t *p);
 
 static void scores_float(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
                          const uint8_t *blocks, size_t n_blocks, size_t head_dim, float factor,
-                         enum sp_kv_type type, read_fn *read, size_t width)
+                         enum sp_cache_type type, read_fn *read, size_t width)
 {
     size_t block_size = sp_key_block_size(type, head_dim);
 
@@ -187,14 +187,14 @@ static void scores_f32(float *scores, size_t ld_scores, const uint8_t *queries, 
                        const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
     scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_KV_F32, get_f32, sizeof(float));
+                 SP_CACHE_F32, get_f32, sizeof(float));
 }
 
 static void scores_f16(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
                        const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
     scores_float(scores, ld_scores, queries, n_queries, key_blocks, n_blocks, head_dim, factor,
-                 SP_KV_F16, get_f16, sizeof(uint16_t));
+                 SP_CACHE_F16, get_f16, sizeof(uint16_t));
 }
 
 /* The dot product of a prepared query and key `lane` of a block. */
@@ -216,7 +216,7 @@ static float dot_q8(const uint8_t *query, const uint8_t *block, size_t lane, siz
 static void scores_q8(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
                       const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
-    size_t block_size = sp_key_block_size(SP_KV_Q8, head_dim);
+    size_t block_size = sp_key_block_size(SP_CACHE_Q8, head_dim);
 
     for (size_t i = 0; i < n_queries; i++) {
         const uint8_t *query = queries + i * sp_query_size(head_dim);
@@ -280,7 +280,7 @@ static void weigh_q8(float *out, size_t ld_out, const float *p, size_t ldp, cons
                      const size_t *last, size_t n_queries, const uint8_t *value_blocks,
                      size_t head_dim)
 {
-    size_t block_size = sp_value_block_size(SP_KV_Q8, head_dim);
+    size_t block_size = sp_value_block_size(SP_CACHE_Q8, head_dim);
     int32_t codes[SP_SPAN];
 
     for (size_t i = 0; i < n_queries; i++) {

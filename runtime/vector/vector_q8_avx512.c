@@ -59,7 +59,8 @@ enum { SCORE_QUERIES = 4, SCORE_BLOCKS = 2 };
 INLINE void scores_tile(float *scores, size_t ld, const uint8_t *queries, const uint8_t *blocks,
                         size_t head_dim, float factor, const int nq, const int nb)
 {
-    const size_t size = sp_key_block_size(SP_KV_Q8, head_dim), query_size = sp_query_size(head_dim);
+    const size_t size = sp_key_block_size(SP_CACHE_Q8, head_dim),
+                 query_size = sp_query_size(head_dim);
     __m512 acc[SCORE_QUERIES][SCORE_BLOCKS];
 
     for (int i = 0; i < nq; i++) {
@@ -132,7 +133,7 @@ INLINE void scores_blocks(float *scores, size_t ld, const uint8_t *queries, size
 static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
                    const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
-    const size_t size = sp_key_block_size(SP_KV_Q8, head_dim);
+    const size_t size = sp_key_block_size(SP_CACHE_Q8, head_dim);
     size_t b = 0;
 
     for (; b + 2 <= n_blocks; b += 2) {
@@ -214,7 +215,7 @@ INLINE __m512i four_weights(const uint8_t *plane, size_t j)
 INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights *w, size_t i,
                        const uint8_t *blocks, size_t head_dim, size_t d, const int nq, const int nv)
 {
-    const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
+    const size_t size = sp_value_block_size(SP_CACHE_Q8, head_dim);
     __m512i low[WEIGH_QUERIES][4], high[WEIGH_QUERIES][4];
 
     for (int q = 0; q < nq; q++) {
@@ -250,7 +251,7 @@ INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights 
 static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                         const size_t *last, size_t n, const uint8_t *blocks, size_t head_dim)
 {
-    const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
+    const size_t size = sp_value_block_size(SP_CACHE_Q8, head_dim);
     struct sp_value_weights w;
     size_t d = 0;
 

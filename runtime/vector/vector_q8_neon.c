@@ -135,7 +135,7 @@ INLINE void scores_keys(float *scores, size_t ld, const uint8_t *queries, size_t
 static void scores(float *scores, size_t ld_scores, const uint8_t *queries, size_t n_queries,
                    const uint8_t *key_blocks, size_t n_blocks, size_t head_dim, float factor)
 {
-    const size_t size = sp_key_block_size(SP_KV_Q8, head_dim);
+    const size_t size = sp_key_block_size(SP_CACHE_Q8, head_dim);
 
     for (size_t b = 0; b < n_blocks; b++) {
         const uint8_t *block = key_blocks + b * size;
@@ -201,7 +201,7 @@ static void quantize_weights(struct sp_value_weights *w, size_t i, const float *
 INLINE void weigh_tile(float *out, size_t ld_out, const struct sp_value_weights *w, size_t i,
                        const uint8_t *blocks, size_t head_dim, size_t d, const int nq, const int nv)
 {
-    const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
+    const size_t size = sp_value_block_size(SP_CACHE_Q8, head_dim);
     int32x4_t low[WEIGH_QUERIES][8], high[WEIGH_QUERIES][8];
 
     UNROLL
@@ -264,7 +264,7 @@ INLINE void weigh_group(float *out, size_t ld_out, const struct sp_value_weights
 static void weigh_batch(float *out, size_t ld_out, const float *p, size_t ldp, const size_t *first,
                         const size_t *last, size_t n, const uint8_t *blocks, size_t head_dim)
 {
-    const size_t size = sp_value_block_size(SP_KV_Q8, head_dim);
+    const size_t size = sp_value_block_size(SP_CACHE_Q8, head_dim);
     struct sp_value_weights w;
 
     attended_blocks(&w.first, &w.last, first, last, n);

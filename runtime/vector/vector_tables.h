@@ -40,7 +40,9 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
         .l2_norm = l2_norm, .rope = rope, .softmax = softmax, .delta_step = delta_step,            \
         .state_step = state_step, .state_replay = state_replay, .argmax = argmax,                  \
         .soften = soften, .uniform = uniform,                                                      \
-        .kv = {&sp_kv_f32_##set, &sp_kv_f16_##set, &sp_kv_q8_##set},                               \
+        .kv = {[SP_CACHE_F16] = &sp_kv_f16_##set,                                                  \
+               [SP_CACHE_F32] = &sp_kv_f32_##set,                                                  \
+               [SP_CACHE_Q8] = &sp_kv_q8_##set},                                                   \
     }
 
 extern const struct sp_vector sp_vector_ref;

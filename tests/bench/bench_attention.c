@@ -21,7 +21,7 @@ static const size_t counts[N_COUNTS] = {1, 2, 4, 8, 12, 16};
 struct bench {
     unsigned n_layers, n_heads, n_kv_heads, head_dim;
     size_t context;
-    enum sp_kv_type type;
+    enum sp_cache_type type;
     const struct sp_vector *vector;
     struct sp_pool *pool;
     struct sp_attention_scratch *scratch;
@@ -173,19 +173,20 @@ static void report(const struct bench *b, double times[][N_ROUNDS], double reads
 
 int main(int argc, char **argv)
 {
-    static const char *const types[] = {"f32", "f16", "q8"};
-    static struct bench b = {.type = SP_N_KV_TYPES};
+    static const char *const types[] = {"f16", "f32", "q8"};
+    static struct bench b;
     static double times[N_COUNTS][N_ROUNDS], reads[N_COUNTS][N_ROUNDS];
     unsigned numbers[] = {2, 4096, 28, 16, 8, 128};
     struct sp_err err = {0};
+    int type = 0;
 
-    for (int i = 0; i < SP_N_KV_TYPES; i++) {
-        if (strcmp(argc > 1 ? argv[1] : "f16", types[i]) == 0) b.type = (enum sp_kv_type)i;
-    }
+    while (type < SP_N_CACHE_TYPES && strcmp(argc > 1 ? argv[1] : "f16", types[type]) != 0)
+        type++;
+    b.type = (enum sp_cache_type)type;
     b.vector = sp_vector_find(argc > 2 ? argv[2] : "avx512");
     for (int i = 3; i < argc && i < 9; i++)
         numbers[i - 3] = (unsigned)strtoul(argv[i], NULL, 10);
-    if (b.type == SP_N_KV_TYPES || b.vector == NULL) {
+    if (type == SP_N_CACHE_TYPES || b.vector == NULL) {
         fprintf(stderr, "usage: bench_attention [f32|f16|q8 [KERNELS [THREADS [CONTEXT ...]]]]\n");
         return SP_E_USAGE;
     }

@@ -83,7 +83,7 @@ static void record_answer(struct sp_session *session, const char *prompt, size_t
 {
     struct sp_package *package = session->package;
     struct sp_request request = {
-        .size = sizeof request, .max_tokens = n_tokens + LENGTH, .plain = true};
+        .size = sizeof request, .max_tokens = n_tokens + LENGTH, .no_draft = true};
     struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
     uint32_t *ids, *all;

@@ -83,7 +83,7 @@ static void store(struct sequence *s, size_t first, size_t last, size_t most)
     }
 }
 
-static void open_sequence(struct sequence *s, struct shape shape, enum sp_kv_type type, size_t n,
+static void open_sequence(struct sequence *s, struct shape shape, enum sp_cache_type type, size_t n,
                           size_t n_rows, uint64_t seed)
 {
     *s = (struct sequence){.shape = shape, .n = n};
@@ -210,8 +210,8 @@ static void test_near_the_definition(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * N_SHAPES; i++) {
         struct sequence s;
-        open_sequence(&s, shapes[i / 2], SP_KV_F32, 300 + next(&seed) % 500, 1 + next(&seed) % 20,
-                      i);
+        open_sequence(&s, shapes[i / 2], SP_CACHE_F32, 300 + next(&seed) % 500,
+                      1 + next(&seed) % 20, i);
         if (i % 2) vary_ranges(&s, &seed);
         for (size_t j = 0; j < n_tables; j++) {
             float *out = attend(&s, &s.job, tables[j], 1);
@@ -229,17 +229,18 @@ static void test_near_the_definition(void **state)
  * values here are below 2, queries of 64 dims. */
 static void test_error_of_narrow_caches(void **state)
 {
-    static const double limits[SP_N_KV_TYPES] = {1e-5, 1e-3, 2e-2};
+    static const double limits[] = {
+        [SP_CACHE_F16] = 1e-3, [SP_CACHE_F32] = 1e-5, [SP_CACHE_Q8] = 2e-2};
 
     (void)state;
-    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+    for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence s;
-        open_sequence(&s, shapes[0], (enum sp_kv_type)type, 700, 8, 5);
+        open_sequence(&s, shapes[0], (enum sp_cache_type)type, 700, 8, 5);
         float *out = attend(&s, &s.job, tables[0], 1);
         double error = worst_error(&s, out);
         print_message("type %d: %.2g\n", type, error);
         assert_true(error < limits[type]);
-        assert_true(type == SP_KV_F32 || error > 1e-6); /* it is narrow */
+        assert_true(type == SP_CACHE_F32 || error > 1e-6); /* it is narrow */
         free(out);
         close_sequence(&s);
     }
@@ -254,7 +255,7 @@ static void test_cap_and_sinks(void **state)
         sinks[i] = (float)i / 2 - 3;
     for (unsigned i = 0; i < 4; i++) {
         struct sequence s;
-        open_sequence(&s, shapes[2], SP_KV_F32, 600, 5, 6);
+        open_sequence(&s, shapes[2], SP_CACHE_F32, 600, 5, 6);
         s.job.scale = 0.5f;
         if (i & 1) s.job.cap = 3;
         if (i & 2) s.job.sinks = sinks;
@@ -272,7 +273,7 @@ static void test_sink_example(void **state)
     struct sequence s;
 
     (void)state;
-    open_sequence(&s, (struct shape){1, 1, 2}, SP_KV_F32, 2, 1, 7);
+    open_sequence(&s, (struct shape){1, 1, 2}, SP_CACHE_F32, 2, 1, 7);
     memcpy(s.k, (float[]){1, 0}, 2 * sizeof(float));
     memcpy(s.k + s.ld_kv, (float[]){2, 0}, 2 * sizeof(float));
     memcpy(s.v, (float[]){1, 0}, 2 * sizeof(float));
@@ -294,11 +295,11 @@ static void test_bits_do_not_depend_on_other_rows(void **state)
     uint64_t seed = 8;
 
     (void)state;
-    for (size_t i = 0; i < N_SHAPES * SP_N_KV_TYPES; i++) {
-        struct shape shape = shapes[i / SP_N_KV_TYPES];
-        enum sp_kv_type type = (enum sp_kv_type)(i % SP_N_KV_TYPES);
+    for (size_t i = 0; i < N_SHAPES * SP_N_CACHE_TYPES; i++) {
+        struct shape shape = shapes[i / SP_N_CACHE_TYPES];
+        enum sp_cache_type type = (enum sp_cache_type)(i % SP_N_CACHE_TYPES);
         struct sequence s;
-        if (type == SP_KV_Q8 && shape.head_dim % SP_KV_GROUP) continue;
+        if (type == SP_CACHE_Q8 && shape.head_dim % SP_KV_GROUP) continue;
         size_t n_rows = i % 2 ? 1 + next(&seed) % 4 : MAX_ROWS;
         open_sequence(&s, shape, type, 257 + next(&seed) % 600, n_rows, i);
         if (i % 4 > 1) vary_ranges(&s, &seed);
@@ -333,15 +334,15 @@ static void test_narrow_values_and_heads_apart(void **state)
     float *out = malloc(HEADS * N_ROWS * KEY * sizeof *out);
 
     (void)state;
-    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+    for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence s;
-        open_sequence(&s, (struct shape){HEADS, 1, KEY}, (enum sp_kv_type)type, N, N_ROWS, 9);
+        open_sequence(&s, (struct shape){HEADS, 1, KEY}, (enum sp_cache_type)type, N, N_ROWS, 9);
         for (size_t p = 0; p < N; p++)
             memset(s.v + p * s.ld_kv + VALUE, 0, (KEY - VALUE) * sizeof(float));
         store(&s, 0, N, 64);
         float *want = attend(&s, &s.job, tables[0], 1);
         sp_kv_release(&s.kv);
-        assert_int_equal(sp_kv_init(&s.kv, (enum sp_kv_type)type,
+        assert_int_equal(sp_kv_init(&s.kv, (enum sp_cache_type)type,
                                     (struct sp_kv_shape){1, KEY, VALUE}, N, 0, 1, NULL),
                          SP_OK);
         store(&s, 0, N, 64);
@@ -385,10 +386,11 @@ static void test_window_of_exactly_w_keys(void **state)
     struct sequence s;
 
     (void)state;
-    open_sequence(&s, shapes[0], SP_KV_F32, N, ROWS, 9);
+    open_sequence(&s, shapes[0], SP_CACHE_F32, N, ROWS, 9);
     sp_kv_release(&s.kv);
     assert_int_equal(
-        sp_kv_init(&s.kv, SP_KV_F32, (struct sp_kv_shape){2, 64, 0}, N, WINDOW, ROWS, NULL), SP_OK);
+        sp_kv_init(&s.kv, SP_CACHE_F32, (struct sp_kv_shape){2, 64, 0}, N, WINDOW, ROWS, NULL),
+        SP_OK);
     memset(s.q, 0, MAX_ROWS * s.ldq * sizeof *s.q);
     for (size_t p = 0; p < N; p++) {
         for (size_t i = 0; i < s.ld_kv; i++)
@@ -420,13 +422,13 @@ static void test_ring_gives_the_same_bits(void **state)
     enum { N = 1100, WINDOW = 200, ROWS = 40 };
 
     (void)state;
-    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+    for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence full, ring;
-        open_sequence(&full, shapes[1], (enum sp_kv_type)type, N, ROWS, 10);
-        open_sequence(&ring, shapes[1], (enum sp_kv_type)type, N, ROWS, 10);
+        open_sequence(&full, shapes[1], (enum sp_cache_type)type, N, ROWS, 10);
+        open_sequence(&ring, shapes[1], (enum sp_cache_type)type, N, ROWS, 10);
         sp_kv_release(&ring.kv);
-        assert_int_equal(sp_kv_init(&ring.kv, (enum sp_kv_type)type, (struct sp_kv_shape){3, 64, 0},
-                                    N, WINDOW, ROWS, NULL),
+        assert_int_equal(sp_kv_init(&ring.kv, (enum sp_cache_type)type,
+                                    (struct sp_kv_shape){3, 64, 0}, N, WINDOW, ROWS, NULL),
                          SP_OK);
         assert_true(ring.kv.n_slots < full.kv.n_slots);
         for (size_t pos = 0; pos + ROWS <= N; pos += ROWS) {
@@ -452,10 +454,10 @@ static void test_rollback(void **state)
     enum { N = 520, ROWS = 8 };
 
     (void)state;
-    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+    for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         struct sequence plain, drafted;
-        open_sequence(&plain, shapes[0], (enum sp_kv_type)type, N, ROWS, 11);
-        open_sequence(&drafted, shapes[0], (enum sp_kv_type)type, N, ROWS, 11);
+        open_sequence(&plain, shapes[0], (enum sp_cache_type)type, N, ROWS, 11);
+        open_sequence(&drafted, shapes[0], (enum sp_cache_type)type, N, ROWS, 11);
         for (size_t pos = 500; pos < 512; pos++) {
             sp_kv_put(&drafted.kv, tables[0], pos, ROWS, plain.q, plain.q, plain.ldq);
         }
@@ -475,10 +477,10 @@ static void test_rollback(void **state)
 static void test_nan_is_not_lost(void **state)
 {
     (void)state;
-    for (int type = 0; type < SP_N_KV_TYPES; type++) {
+    for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
         for (int where = 0; where < 3; where++) {
             struct sequence s;
-            open_sequence(&s, shapes[3], (enum sp_kv_type)type, 300, 1, 12);
+            open_sequence(&s, shapes[3], (enum sp_cache_type)type, 300, 1, 12);
             float *at = where == 0 ? s.q : (where == 1 ? s.k : s.v) + 200 * s.ld_kv;
             at[5] = NAN;
             store(&s, 200, 201, 1);

@@ -72,7 +72,7 @@ static enum sp_status answer(struct client *c, size_t turn)
         .prompt = c->ids,
         .max_tokens = MOST_TOKENS - 5 * which,
         .ignore_eos = true,
-        .plain = draft_len == PLAIN,
+        .no_draft = draft_len == PLAIN,
         .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .measure = which == 1,
@@ -457,6 +457,7 @@ static struct sp_decoder *open_decoder(const struct generate_fixture *g,
     struct sp_decoder_options options = {.n_positions = 16,
                                          .max_rows = 8,
                                          .max_logit_rows = 1,
+                                         .cache_type = SP_CACHE_F32,
                                          .max_batch = N_ASKING,
                                          .workspace_of = like};
 

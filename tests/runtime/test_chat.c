@@ -106,7 +106,7 @@ static void makes_prompts(void **state)
     assert_string_equal(a.text, "<|im_start|>user\nIs it raining in Oslo?<|im_end|>\n"
                                 "<|im_start|>assistant\n");
     assert_int_equal(a.text_size, strlen(a.text));
-    assert_false(a.plain);
+    assert_false(a.content_only);
     assert_int_equal(sp_chat_count_tokens(chat, &request, &n, NULL), SP_OK);
     assert_int_equal(n, a.n_ids);
 
@@ -162,7 +162,7 @@ static void constrains(void **state)
     prompt = prompt_of(&request);
     sp_chat_prompt_apply(prompt, &generation);
     sp_chat_prompt_describe(prompt, &info);
-    assert_true(info.plain);
+    assert_true(info.content_only);
     assert_ptr_equal(generation.grammar, object);
     assert_ptr_equal(generation.prompt, info.ids);
     sp_chat_prompt_close(prompt);

@@ -41,7 +41,7 @@ static struct sp_result ask(const struct generate_fixture *o, const struct sp_gr
         .prompt = prompt,
         .n_prompt = sizeof prompt / sizeof *prompt,
         .max_tokens = 200,
-        .plain = draft_len == PLAIN,
+        .no_draft = draft_len == PLAIN,
         .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .sampling = sampling,

@@ -451,7 +451,7 @@ static struct sp_result ask(struct sp_session *session, const struct asked *a)
         .prompt = prompt,
         .n_prompt = sizeof prompt / sizeof *prompt,
         .max_tokens = 48,
-        .plain = a->draft_len == PLAIN,
+        .no_draft = a->draft_len == PLAIN,
         .draft_len = a->draft_len == PLAIN ? 0 : a->draft_len,
         .digest = true,
         .sampling = a->sampling,

@@ -378,7 +378,7 @@ static void embedding_tap(void **state)
     struct sp_decoder_options options = {.n_positions = 64,
                                          .max_rows = 16,
                                          .max_logit_rows = 1,
-                                         .kv_type = SP_KV_F16,
+                                         .cache_type = SP_CACHE_F16,
                                          .taps = taps,
                                          .n_taps = 3};
     struct sp_decoder *decoder = NULL;
@@ -514,9 +514,9 @@ static void sampled(void **state)
         size_t accepted = 0;
         sampling.temperature = 0.4f + 0.4f * (float)sampling.seed;
         sampling.accept = SP_ACCEPT_COUPLED;
-        request.plain = true;
+        request.no_draft = true;
         assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
-        request.plain = false;
+        request.no_draft = false;
         for (request.draft_len = SP_DRAFT_LENGTH_AUTO; request.draft_len <= 5;
              request.draft_len++) {
             assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);

@@ -91,7 +91,7 @@ static struct sp_decoder *open_decoder(const struct sp_package *package)
 {
     struct sp_decoder *decoder = NULL;
     struct sp_decoder_options options = {
-        .n_positions = 128, .max_rows = 64, .max_logit_rows = 16, .kv_type = SP_KV_F16};
+        .n_positions = 128, .max_rows = 64, .max_logit_rows = 16, .cache_type = SP_CACHE_F16};
     struct sp_err err = {0};
 
     if (sp_decoder_open(&decoder, package->target, &package->backend, &options, &err)) {

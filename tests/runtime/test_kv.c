@@ -10,7 +10,7 @@
 
 enum { N_HEADS = 2, DIM = 32, LD = N_HEADS * DIM + 5 };
 
-static void init(struct sp_kv *kv, enum sp_kv_type type, size_t n_positions, size_t window,
+static void init(struct sp_kv *kv, enum sp_cache_type type, size_t n_positions, size_t window,
                  size_t max_rows)
 {
     assert_int_equal(sp_kv_init(kv, type, (struct sp_kv_shape){N_HEADS, DIM, 0}, n_positions,
@@ -42,17 +42,17 @@ static void test_slots(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        init(&kv, SP_KV_F16, cases[i].n_positions, cases[i].window, cases[i].max_rows);
+        init(&kv, SP_CACHE_F16, cases[i].n_positions, cases[i].window, cases[i].max_rows);
         assert_int_equal(kv.n_slots, cases[i].want);
         assert_int_equal(sp_kv_size(&kv), cases[i].want * N_HEADS * DIM * 2 * 2);
         sp_kv_release(&kv);
     }
-    init(&kv, SP_KV_Q8, 256, 0, 1);
+    init(&kv, SP_CACHE_Q8, 256, 0, 1);
     assert_int_equal(sp_kv_size(&kv), 256 * N_HEADS * (DIM + 4) * 2);
     sp_kv_release(&kv);
     sp_kv_release(&kv); /* released stays released */
-    assert_int_equal(sp_kv_init(&kv, SP_KV_F16, (struct sp_kv_shape){1, 48, 32}, 256, 0, 1, NULL),
-                     SP_OK);
+    assert_int_equal(
+        sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){1, 48, 32}, 256, 0, 1, NULL), SP_OK);
     assert_int_equal(sp_kv_size(&kv), 256 * (48 + 32) * 2);
     sp_kv_release(&kv);
 }
@@ -63,19 +63,20 @@ static void test_refusals(void **state)
     struct sp_err err = {0};
 
     (void)state;
-    assert_int_equal(sp_kv_init(&kv, SP_KV_Q8, (struct sp_kv_shape){1, 40, 0}, 256, 0, 1, &err),
+    assert_int_equal(sp_kv_init(&kv, SP_CACHE_Q8, (struct sp_kv_shape){1, 40, 0}, 256, 0, 1, &err),
                      SP_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "40 dims"));
     err = (struct sp_err){0};
-    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){1, 2048, 0}, 256, 0, 1, &err),
-                     SP_E_UNSUPPORTED);
-    assert_int_equal(sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){1, 0, 0}, 256, 0, 1, NULL),
+    assert_int_equal(
+        sp_kv_init(&kv, SP_CACHE_F32, (struct sp_kv_shape){1, 2048, 0}, 256, 0, 1, &err),
+        SP_E_UNSUPPORTED);
+    assert_int_equal(sp_kv_init(&kv, SP_CACHE_F32, (struct sp_kv_shape){1, 0, 0}, 256, 0, 1, NULL),
                      SP_E_UNSUPPORTED);
     assert_int_equal(
-        sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){64, 128, 0}, SIZE_MAX / 2, 0, 1, NULL),
+        sp_kv_init(&kv, SP_CACHE_F32, (struct sp_kv_shape){64, 128, 0}, SIZE_MAX / 2, 0, 1, NULL),
         SP_E_NOMEM);
     assert_int_equal(
-        sp_kv_init(&kv, SP_KV_F32, (struct sp_kv_shape){64, 128, 0}, SIZE_MAX, 0, 1, NULL),
+        sp_kv_init(&kv, SP_CACHE_F32, (struct sp_kv_shape){64, 128, 0}, SIZE_MAX, 0, 1, NULL),
         SP_E_NOMEM);
     assert_null(kv.keys);
 }
@@ -86,9 +87,9 @@ static void test_digest(void **state)
     struct sp_kv plain, drafted;
 
     (void)state;
-    for (int type = 0; type < SP_N_KV_TYPES; type++) {
-        init(&plain, (enum sp_kv_type)type, 4096, 100, 16);
-        init(&drafted, (enum sp_kv_type)type, 4096, 100, 16);
+    for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
+        init(&plain, (enum sp_cache_type)type, 4096, 100, 16);
+        init(&drafted, (enum sp_cache_type)type, 4096, 100, 16);
         for (size_t pos = 0; pos < 600; pos++) {
             for (size_t ahead = 0; ahead < pos % 16; ahead++)
                 put(&drafted, pos + ahead, 0.5f);
@@ -114,8 +115,8 @@ static void test_digest_sees_all(void **state)
     struct sp_kv kv;
 
     (void)state;
-    for (int type = 0; type < SP_N_KV_TYPES; type++) {
-        init(&kv, (enum sp_kv_type)type, 256, 0, 1);
+    for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
+        init(&kv, (enum sp_cache_type)type, 256, 0, 1);
         sp_kv_put(&kv, sp_vector_find("scalar"), 7, 1, row, row, LD);
         uint64_t digest = sp_kv_digest(&kv, 7, 8);
         for (size_t i = 0; i < 2 * N_HEADS * DIM; i++) {
@@ -135,8 +136,8 @@ static void test_digest_does_not_see_slots(void **state)
     struct sp_kv ring, full;
 
     (void)state;
-    init(&ring, SP_KV_F16, 4096, 100, 16);
-    init(&full, SP_KV_F16, 4096, 0, 16);
+    init(&ring, SP_CACHE_F16, 4096, 100, 16);
+    init(&full, SP_CACHE_F16, 4096, 0, 16);
     for (size_t pos = 0; pos < 1000; pos++) {
         put(&ring, pos, 0);
         put(&full, pos, 0);
@@ -156,8 +157,8 @@ static void test_many_rows_at_once(void **state)
         k[i] = (float)(i % 97) - 48;
         v[i] = (float)(i % 89);
     }
-    init(&one, SP_KV_Q8, 512, 0, 20);
-    init(&all, SP_KV_Q8, 512, 0, 20);
+    init(&one, SP_CACHE_Q8, 512, 0, 20);
+    init(&all, SP_CACHE_Q8, 512, 0, 20);
     sp_kv_put(&all, sp_vector_find("scalar"), 250, 20, k, v, LD);
     for (size_t t = 0; t < 20; t++) {
         sp_kv_put(&one, sp_vector_find("scalar"), 250 + t, 1, k + t * LD, v + t * LD, LD);
@@ -176,7 +177,7 @@ static void test_blocks_do_not_overlap(void **state)
 
     (void)state;
     assert_int_equal(
-        sp_kv_init(&kv, SP_KV_F16, (struct sp_kv_shape){HEADS, 32, 0}, 3 * SP_SPAN, 0, 1, NULL),
+        sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){HEADS, 32, 0}, 3 * SP_SPAN, 0, 1, NULL),
         SP_OK);
     for (size_t h = 0; h < HEADS; h++) {
         for (size_t b = 0; b < N_BLOCKS; b++) {

@@ -356,9 +356,9 @@ static void damage_is_noticed(void **state)
         write_cache(cache, bytes, (size - 1) * i / 11);
         check_refused(path, &usual, cache, SP_E_INPUT, "");
     }
-    bytes[8] = 2;
+    bytes[8] = 3;
     write_cache(cache, bytes, size);
-    check_refused(path, &usual, cache, SP_E_UNSUPPORTED, "version 2");
+    check_refused(path, &usual, cache, SP_E_UNSUPPORTED, "version 3");
     free(bytes);
 }
 

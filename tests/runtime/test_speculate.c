@@ -517,9 +517,9 @@ static void sampled(void **state)
         sampling.top_k = sampling.seed % 2 ? 40 : 0;
         sampling.top_p = sampling.seed % 3 ? .95f : 1;
         sampling.repeat_penalty = sampling.seed == 4 ? 1.2f : 1;
-        request.plain = true;
+        request.no_draft = true;
         assert_int_equal(sp_session_generate(o.session, &request, &plain, &err), SP_OK);
-        request.plain = false;
+        request.no_draft = false;
         generate_close(&o);
         for (size_t file = 0; file < 3; file++) {
             options.draft_by = file == 2 ? SP_DRAFT_BY_BOTH : SP_DRAFT_BY_DEFAULT;

@@ -491,7 +491,7 @@ enum { N_DIMS = sizeof dims / sizeof *dims, MAX_DIM = 256, MAX_BLOCKS = 5, MAX_Q
 
 static bool holds(int type, size_t dim)
 {
-    return type != SP_KV_Q8 || dim % SP_KV_GROUP == 0;
+    return type != SP_CACHE_Q8 || dim % SP_KV_GROUP == 0;
 }
 
 static void test_stores_agree(void **state)
@@ -501,9 +501,9 @@ static void test_stores_agree(void **state)
     uint64_t seed = 5;
 
     (void)state;
-    for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * SP_KV_BLOCK; round++) {
+    for (size_t round = 0; round < N_DIMS * SP_N_CACHE_TYPES * SP_KV_BLOCK; round++) {
         size_t dim = dims[round % N_DIMS], lane = round % SP_KV_BLOCK;
-        int type = (int)(round / N_DIMS % SP_N_KV_TYPES);
+        int type = (int)(round / N_DIMS % SP_N_CACHE_TYPES);
         if (!holds(type, dim)) continue;
         fill(x, dim, &seed, (enum mode)(round % N_MODES));
         for (size_t i = 0; i < n_tables; i++) {
@@ -544,18 +544,18 @@ static void test_halves(void **state)
             double down = (double)a - (double)low, up = (double)high - (double)a;
             uint32_t want = down < up || (down == up && h % 2 == 0) ? h : h + 1;
             if (h == 0x7bff && i >= 2) continue; /* beyond the largest: below */
-            ref->kv[SP_KV_F16]->store_value((uint8_t *)&stored, 0, &x, 1);
+            ref->kv[SP_CACHE_F16]->store_value((uint8_t *)&stored, 0, &x, 1);
             assert_int_equal(stored, want | (i == 1 ? 0x8000 : 0));
         }
         uint16_t half = (uint16_t)h;
         size_t first = 0, last = 1;
-        ref->kv[SP_KV_F16]->weigh(&out, 1, &(float){1}, 1, &first, &last, 1, (const uint8_t *)&half,
-                                  1);
+        ref->kv[SP_CACHE_F16]->weigh(&out, 1, &(float){1}, 1, &first, &last, 1,
+                                     (const uint8_t *)&half, 1);
         assert_true(out == low);
     }
     uint16_t stored[3];
-    ref->kv[SP_KV_F16]->store_value((uint8_t *)stored, 0, (const float[]){65519, 65520, -INFINITY},
-                                    3);
+    ref->kv[SP_CACHE_F16]->store_value((uint8_t *)stored, 0,
+                                       (const float[]){65519, 65520, -INFINITY}, 3);
     assert_int_equal(stored[0], 0x7bff);
     assert_int_equal(stored[1], 0x7c00);
     assert_int_equal(stored[2], 0xfc00);
@@ -570,7 +570,7 @@ static void test_q8_error(void **state)
     uint64_t seed = 7;
 
     (void)state;
-    assert_int_equal(sp_value_block_size(SP_KV_Q8, DIM), sizeof block);
+    assert_int_equal(sp_value_block_size(SP_CACHE_Q8, DIM), sizeof block);
     for (size_t i = 0; i < SP_KV_BLOCK; i++)
         p[i] = 1;
     for (size_t round = 0; round < 160; round++) {
@@ -578,8 +578,8 @@ static void test_q8_error(void **state)
         float max = 0;
         fill(x, DIM, &seed, PLAIN);
         if (round == 0) memset(x, 0, sizeof x);
-        ref->kv[SP_KV_Q8]->store_value(block, first, x, DIM);
-        ref->kv[SP_KV_Q8]->weigh(out, DIM, p, SP_KV_BLOCK, &first, &last, 1, block, DIM);
+        ref->kv[SP_CACHE_Q8]->store_value(block, first, x, DIM);
+        ref->kv[SP_CACHE_Q8]->weigh(out, DIM, p, SP_KV_BLOCK, &first, &last, 1, block, DIM);
         for (size_t i = 0; i < DIM; i++)
             max = fmaxf(max, fabsf(x[i]));
         for (size_t i = 0; i < DIM; i++)
@@ -607,11 +607,11 @@ static void test_small_weights_of_q8(void **state)
                 want[d] += (double)p[j] * (double)v[d];
             }
             if (j != round) rest += (double)p[j];
-            ref->kv[SP_KV_Q8]->store_value(blocks +
-                                               j / SP_KV_BLOCK * sp_value_block_size(SP_KV_Q8, DIM),
-                                           j % SP_KV_BLOCK, v, DIM);
+            ref->kv[SP_CACHE_Q8]->store_value(blocks + j / SP_KV_BLOCK *
+                                                           sp_value_block_size(SP_CACHE_Q8, DIM),
+                                              j % SP_KV_BLOCK, v, DIM);
         }
-        ref->kv[SP_KV_Q8]->weigh(out, DIM, p, SP_SPAN, &first, &last, 1, blocks, DIM);
+        ref->kv[SP_CACHE_Q8]->weigh(out, DIM, p, SP_SPAN, &first, &last, 1, blocks, DIM);
         for (size_t d = 0; d < DIM; d++)
             assert_true(fabs((double)out[d] - want[d]) < rest * 5e-3);
     }
@@ -628,7 +628,7 @@ static void fill_keys(uint8_t *blocks, int type, size_t dim, size_t n_blocks, ui
     for (size_t j = 0; j < n_blocks * SP_KV_BLOCK; j++) {
         fill(k, dim, seed, mode);
         ref->kv[type]->store_key(blocks + j / SP_KV_BLOCK *
-                                              sp_key_block_size((enum sp_kv_type)type, dim),
+                                              sp_key_block_size((enum sp_cache_type)type, dim),
                                  j % SP_KV_BLOCK, k, dim);
     }
 }
@@ -652,10 +652,10 @@ static void test_scores_agree(void **state)
     uint64_t seed = 8;
 
     (void)state;
-    for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * 19; round++) {
+    for (size_t round = 0; round < N_DIMS * SP_N_CACHE_TYPES * 19; round++) {
         size_t dim = dims[round % N_DIMS], n_queries = round % MAX_QUERIES + 1;
         size_t n_blocks = next(&seed) % (MAX_BLOCKS + 1);
-        int type = (int)(round / N_DIMS % SP_N_KV_TYPES);
+        int type = (int)(round / N_DIMS % SP_N_CACHE_TYPES);
         enum mode mode = (enum mode)(next(&seed) % N_MODES);
         if (!holds(type, dim)) continue;
         fill_keys(blocks, type, dim, n_blocks, &seed, mode);
@@ -681,16 +681,16 @@ static void test_large_dim_of_q8_keys(void **state)
     double squares = 0;
 
     (void)state;
-    assert_int_equal(sp_key_block_size(SP_KV_Q8, DIM), sizeof block);
+    assert_int_equal(sp_key_block_size(SP_CACHE_Q8, DIM), sizeof block);
     for (size_t round = 0; round < 100; round++) {
         fill(q, DIM, &seed, PLAIN);
         for (size_t j = 0; j < N_KEYS; j++) {
             fill(k[j], DIM, &seed, PLAIN);
             k[j][5] = 200;
-            ref->kv[SP_KV_Q8]->store_key(block, j, k[j], DIM);
+            ref->kv[SP_CACHE_Q8]->store_key(block, j, k[j], DIM);
         }
         q[5] = 0;
-        score(ref->kv[SP_KV_Q8], got, N_KEYS, q, 1, block, 1, DIM);
+        score(ref->kv[SP_CACHE_Q8], got, N_KEYS, q, 1, block, 1, DIM);
         for (size_t j = 0; j < N_KEYS; j++) {
             double want = 0;
             for (size_t d = 0; d < DIM; d++)
@@ -753,9 +753,9 @@ static void test_weigh_agrees(void **state)
     float v[MAX_DIM];
 
     (void)state;
-    for (size_t round = 0; round < N_DIMS * SP_N_KV_TYPES * 40; round++) {
+    for (size_t round = 0; round < N_DIMS * SP_N_CACHE_TYPES * 40; round++) {
         size_t dim = dims[round % N_DIMS], n_queries = next(&seed) % MAX_QUERIES + 1;
-        int type = (int)(round / N_DIMS % SP_N_KV_TYPES);
+        int type = (int)(round / N_DIMS % SP_N_CACHE_TYPES);
         size_t n = round % 8 ? 48 : SP_SPAN; /* a whole span now and then */
         size_t low = next(&seed) % (n / 2), high = low + next(&seed) % (n - low) + 1;
         enum mode mode = (enum mode)(next(&seed) % N_MODES);
@@ -767,7 +767,7 @@ static void test_weigh_agrees(void **state)
             last[i] = first[i] + next(&seed) % (high - first[i] + 1);
         }
         for (size_t j = 0; j < n; j++) {
-            size_t size = sp_value_block_size((enum sp_kv_type)type, dim);
+            size_t size = sp_value_block_size((enum sp_cache_type)type, dim);
             fill(v, dim, &seed, j < low || j >= high ? ODD : mode);
             ref->kv[type]->store_value(values + j / SP_KV_BLOCK * size, j % SP_KV_BLOCK, v, dim);
         }

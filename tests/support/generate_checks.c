@@ -44,7 +44,7 @@ struct sp_result generate_run(struct sp_session *session, const uint32_t *prompt
         .prompt = prompt,
         .n_prompt = n,
         .max_tokens = max_tokens,
-        .plain = draft_len == PLAIN,
+        .no_draft = draft_len == PLAIN,
         .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .ignore_eos = ignore_eos,
