@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-/* Computes softmax(logits)[best] in blocks, without changing the row. */
-static double probability(const struct sp_vector *vector, const struct sp_logits *logits)
+/* Works in blocks, since the row is not changed. */
+double sp_greedy_confidence(const struct sp_vector *vector, const struct sp_logits *logits,
+                            uint32_t id)
 {
     enum { BLOCK = 1024 };
     _Alignas(64) float block[BLOCK];
@@ -18,7 +19,7 @@ static double probability(const struct sp_vector *vector, const struct sp_logits
         float max, sum;
         memcpy(block, logits->row + i, len * sizeof *block);
         vector->softmax(block, 0, len, &max, &sum);
-        total += (double)sum * sp_exp((double)max - (double)logits->row[logits->best]);
+        total += (double)sum * sp_exp((double)max - (double)logits->row[id]);
     }
     return 1 / total;
 }
@@ -32,7 +33,7 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
         return sp_fail(err, SP_E_INPUT, "a logit for position %zu is not finite", pos);
     }
     *id = (uint32_t)logits->best;
-    if (confidence) *confidence = probability(state, logits);
+    if (confidence) *confidence = sp_greedy_confidence(state, logits, *id);
     return SP_OK;
 }
 

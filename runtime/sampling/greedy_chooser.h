@@ -8,4 +8,8 @@
  * Borrows `vector`. */
 struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector);
 
+/* softmax(logits)[id] at temperature 1: how sure a draft is of the token that it chose greedily. */
+double sp_greedy_confidence(const struct sp_vector *vector, const struct sp_logits *logits,
+                            uint32_t id);
+
 #endif

@@ -1,6 +1,7 @@
 /* Sampled choice in a drafted sequence, coupled or by rejection (runtime/sampling/chooser.h). */
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/sampling/distribution.h"
+#include "runtime/sampling/greedy_chooser.h"
 
 #include "format/base/mem.h"
 
@@ -61,9 +62,9 @@ static enum sp_status distribution(struct sp_sampling_chooser *c, struct sp_dist
     return sp_sampler_distribution(out, c->scratch, &c->options, logits, &history, pos, err);
 }
 
-/* The confidence: if coupled, the draft token is accepted when it also wins the target's draw
- * under the same noise, which is more likely the clearer it won the draft's. With rejection
- * sampling, min(1, p/q) tends to grow with q. */
+/* The confidence at temperature 0 is that of a greedy choice. Otherwise, if coupled, the draft
+ * token is accepted when it also wins the target's draw under the same noise, which is more likely
+ * the clearer it won the draft's; with rejection sampling, min(1, p/q) tends to grow with q. */
 static enum sp_status propose(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,
                               struct sp_err *err)
@@ -77,7 +78,11 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
     *id = sp_distribution_draw(q, c->vector, c->options.seed, pos,
                                coupled ? SP_PURPOSE_TOKEN : SP_PURPOSE_PROPOSAL,
                                coupled ? confidence : NULL);
-    if (confidence && !coupled) *confidence = sp_distribution_at(q, *id);
+    if (confidence && c->options.temperature <= 0) {
+        *confidence = sp_greedy_confidence(c->vector, logits, *id);
+    } else if (confidence && !coupled) {
+        *confidence = sp_distribution_at(q, *id);
+    }
     return SP_OK;
 }
 

@@ -1,10 +1,13 @@
 #include "runtime/speculate/cost_model.h"
 
+#include <string.h>
+
 static const double line_weight = 2;   /* weight of the line, in timings at a length */
 static const double shape_weight = 10; /* weight of the prior of the line's slope */
 static const double longest_memory = 8;
 static const double quick = 0.3;   /* least weight of a shorter time in the mean */
 static const double outlier = 1.5; /* a longer time counts as this multiple of the expected one */
+static const double stale = 3;     /* a time this many times shorter disproves the earlier ones */
 
 static const double shortest = 1e-9;
 
@@ -48,9 +51,15 @@ double sp_cost_model_at(const struct sp_cost_model *c, size_t n)
 
 void sp_cost_model_record(struct sp_cost_model *c, size_t n, double seconds)
 {
-    double weight = 1 / (c->weight[n] + 1), most = outlier * sp_cost_model_at(c, n);
+    double weight, most = outlier * sp_cost_model_at(c, n);
 
     if (seconds < shortest) seconds = shortest;
+    if (c->n_timings > 0 && stale * outlier * seconds < most) {
+        memset(c->weight, 0, sizeof c->weight);
+        memset(c->mean, 0, sizeof c->mean);
+        c->n_timings = 0;
+    }
+    weight = 1 / (c->weight[n] + 1);
     if (c->n_timings >= FREE_TIMINGS && seconds > most) seconds = most;
     if (seconds < c->mean[n] && weight < quick) weight = quick;
     c->mean[n] += weight * (seconds - c->mean[n]);

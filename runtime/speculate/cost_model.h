@@ -5,7 +5,8 @@
  * for its shape, combined with the mean of the timings at n itself, which weighs more the more
  * there are: kernels have steps that a line does not. Noise of a shared machine only ever adds
  * time, so a mean follows shorter times quickly and longer ones slowly, and an outlier counts in
- * part. */
+ * part. Passes that touch the pages of the weights for the first time take many times as long as
+ * later ones: a time that is much shorter than expected discards all timings before it. */
 #ifndef SP_RUNTIME_SPECULATE_COST_MODEL_H
 #define SP_RUNTIME_SPECULATE_COST_MODEL_H
 

@@ -13,6 +13,7 @@ static const double place_weight = 8;         /* draft tokens that the place bef
 static const double rate_weight = 8;          /* rounds that the predicted rate counts for */
 static const double draft_prior_block = 0.25; /* plain steps that drafting a block takes */
 static const double draft_prior_step = 0.25;  /* plain steps that drafting a token takes */
+static const double first_pass = 4; /* times the prior that the first drafting may take to count */
 static const double confidence_weight = 20;   /* prior curvature of the calibration */
 static const double confidence_forget = 0.99; /* weight that the curvature keeps */
 static const double greatest_loss = 3;  /* plain steps that drafting may lose until it pauses */
@@ -368,6 +369,17 @@ static void record_pass(struct sp_draft_length *d, const struct sp_round *r)
     if (rows < SP_COST_LENGTHS) sp_cost_model_record(&d->verify, rows, r->verify_seconds);
 }
 
+/* The first pass of a draft reads its weights from the file, which may take many times as long as
+ * later passes: such a time is not evidence. */
+static void record_drafting(struct sp_draft_length *d, size_t n, double seconds)
+{
+    bool first = !d->has_drafted;
+
+    d->has_drafted = true;
+    if (first && seconds > first_pass * draft_cost(d, n)) return;
+    sp_cost_model_record(&d->draft, n, seconds);
+}
+
 void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *r)
 {
     size_t n = d->stepwise ? r->made : r->asked;
@@ -376,7 +388,7 @@ void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *r)
     if (r->drafted + r->other_rows >= SP_COST_LENGTHS) return;
     count_tokens(d, r->drafted, r->accepted);
     record_pass(d, r);
-    if (n > 0) sp_cost_model_record(&d->draft, n, r->draft_seconds);
+    if (n > 0) record_drafting(d, n, r->draft_seconds);
     if (d->n_asked > 0) settle(d, r, n);
     d->n_asked = d->n_made = 0;
 }

@@ -3,6 +3,7 @@
 #include "runtime/sampling/distribution.h"
 
 #include "quantize/kernels.h"
+#include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/sampling_chooser.h"
 
 #include <setjmp.h>
@@ -431,6 +432,33 @@ static void model_logits(float out[V], const uint32_t *ids, size_t pos, bool dra
     }
 }
 
+/* A sampling at temperature 0 and a greedy choice are equally sure of a draft token. */
+static void confidence_at_temperature_0(void **state)
+{
+    const struct sp_sampling sampling = {.size = sizeof sampling, .repeat_penalty = 1, .top_p = 1};
+    struct sp_chooser greedy = sp_greedy_chooser(vector()), chooser;
+    struct sp_sampling_chooser *sampled = NULL;
+
+    (void)state;
+    assert_int_equal(sp_sampling_chooser_new(&sampled, &sampling, V, 2, vector(), NULL), SP_OK);
+    chooser = sp_sampling_chooser_of(sampled);
+    for (uint32_t last = 0; last < 8; last++) {
+        float logits[V];
+        double expected = 0, confidence = 0;
+        uint32_t id, same;
+        struct sp_logits row;
+        model_logits(logits, &last, 1, true);
+        row = sp_logits_of(vector(), logits, V);
+        assert_int_equal(greedy.propose(greedy.state, &id, &expected, &row, &last, 1, NULL), SP_OK);
+        assert_int_equal(chooser.propose(chooser.state, &same, &confidence, &row, &last, 1, NULL),
+                         SP_OK);
+        assert_int_equal(id, same);
+        assert_true(expected > 0 && expected < 1);
+        assert_true(fabs(confidence - expected) < 1e-12);
+    }
+    sp_sampling_chooser_free(sampled);
+}
+
 enum way { PLAIN, COUPLED, REJECTION, BROKEN };
 
 /* One sequence of LENGTH tokens after the token 0, two draft tokens a round. */
@@ -573,6 +601,7 @@ int main(void)
         cmocka_unit_test(alike_slots_share),
         cmocka_unit_test(drafted_distributions),
         cmocka_unit_test(coupled_equals_plain),
+        cmocka_unit_test(confidence_at_temperature_0),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
