@@ -252,7 +252,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct guard guard = {0};
     enum sp_status st;
 
-    if ((st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, err))) return st;
+    if ((st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, (size_t)o->sessions, err)))
+        return st;
     guard.queue = s.queue;
     if ((st = watch_signals(&guard, err))) goto done;
     if ((st = sp_generation_read(&g, args, false, o->system, err))) goto done;

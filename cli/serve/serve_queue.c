@@ -14,11 +14,12 @@ struct sp_serve_queue {
     pthread_cond_t changed; /* signalled when a field below or a job changes */
     struct sp_serve_job *first, **last;
     size_t n_waiting, max_waiting;
+    size_t n_several, max_several; /* running answers of requests for several, and their maximum */
     uint64_t n_taken;
     bool stopped;
 };
 
-enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, size_t max_waiting,
+enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, size_t max_waiting, size_t n_threads,
                                   struct sp_err *err)
 {
     struct sp_serve_queue *q = NULL;
@@ -27,6 +28,7 @@ enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, size_t max_waitin
     if ((st = sp_new(&q, 1, sizeof *q, err))) return st;
     q->last = &q->first;
     q->max_waiting = max_waiting;
+    q->max_several = n_threads > 1 ? n_threads - 1 : 1;
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->changed, NULL);
     *out = q;
@@ -64,6 +66,13 @@ void sp_serve_queue_stop(struct sp_serve_queue *q)
     unlock_and_signal(q);
 }
 
+static void append(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    job->next = NULL;
+    *q->last = job;
+    q->last = &job->next;
+}
+
 enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     enum sp_serve_entry entry = SP_SERVE_IN;
@@ -74,10 +83,8 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve
     } else if (q->n_waiting >= q->max_waiting) {
         entry = SP_SERVE_FULL;
     } else {
-        job->next = NULL;
         job->is_queued = true;
-        *q->last = job;
-        q->last = &job->next;
+        append(q, job);
         q->n_waiting++;
     }
     unlock_and_signal(q);
@@ -90,16 +97,21 @@ static bool has_ended(const struct sp_serve_job *job)
     return !job->is_queued && job->n_running == 0;
 }
 
-static void dequeue(struct sp_serve_queue *q, struct sp_serve_job *job)
+static void unlink_job(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     struct sp_serve_job **at = &q->first;
 
-    if (!job->is_queued) return;
-    job->is_queued = false;
     while (*at != job)
         at = &(*at)->next;
     *at = job->next;
     if (q->last == &job->next) q->last = at;
+}
+
+static void dequeue(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    if (!job->is_queued) return;
+    job->is_queued = false;
+    unlink_job(q, job);
     q->n_waiting--;
 }
 
@@ -175,23 +187,43 @@ void sp_serve_queue_leave(struct sp_serve_queue *q, struct sp_serve_job *job)
     unlock(q);
 }
 
+/* Returns the first job of which an answer may be generated now; NULL: none. A stopped queue gives
+ * out every job, since its answers end at once. */
+static struct sp_serve_job *find_next(const struct sp_serve_queue *q)
+{
+    struct sp_serve_job *job = q->first;
+
+    while (job && job->n_answers > 1 && q->n_several >= q->max_several && !q->stopped)
+        job = job->next;
+    return job;
+}
+
+/* Takes an answer of the job, which then waits behind all others if it has more answers. */
+static void take(struct sp_serve_queue *q, struct sp_serve_job *job, size_t *answer)
+{
+    if (job->n_taken == 0) {
+        job->number = ++q->n_taken;
+        clock_gettime(CLOCK_REALTIME, &job->began);
+    }
+    *answer = job->n_taken++;
+    job->n_running++;
+    if (job->n_answers > 1) q->n_several++;
+    if (job->n_taken == job->n_answers) {
+        dequeue(q, job);
+    } else {
+        unlink_job(q, job);
+        append(q, job);
+    }
+}
+
 struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q, size_t *answer)
 {
     struct sp_serve_job *job;
 
     lock(q);
-    while (q->first == NULL && !q->stopped)
+    while ((job = find_next(q)) == NULL && !(q->stopped && q->first == NULL))
         pthread_cond_wait(&q->changed, &q->lock);
-    job = q->first;
-    if (job != NULL) {
-        if (job->n_taken == 0) {
-            job->number = ++q->n_taken;
-            clock_gettime(CLOCK_REALTIME, &job->began);
-        }
-        *answer = job->n_taken++;
-        job->n_running++;
-        if (job->n_taken == job->n_answers) dequeue(q, job);
-    }
+    if (job != NULL) take(q, job, answer);
     unlock(q);
     return job;
 }
@@ -281,5 +313,6 @@ void sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     lock(q);
     job->n_running--;
+    if (job->n_answers > 1) q->n_several--;
     unlock_and_signal(q);
 }

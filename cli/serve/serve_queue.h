@@ -1,4 +1,5 @@
-/* The queue of requests for text, first in, first out.
+/* The queue of requests for text. The answers of the waiting requests are taken in turn, one of
+ * each request, so that a request for many answers does not delay the others.
  *
  * The connection's thread adds a job and reads its output; a generating thread takes the job and
  * writes the output. One lock protects what several threads use. */
@@ -43,8 +44,10 @@ struct sp_serve_job {
 
 struct sp_serve_queue; /* opaque */
 
+/* n_threads: the number of threads that take answers. All but one of them at most generate answers
+ * of requests for several; the last one is kept for requests for a single answer. */
 SP_MUST_CHECK enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, size_t max_waiting,
-                                                struct sp_err *err);
+                                                size_t n_threads, struct sp_err *err);
 void sp_serve_queue_free(struct sp_serve_queue *queue); /* accepts NULL; the queue must be empty */
 
 /* Rejects further jobs and makes the present ones end soon. */

@@ -119,6 +119,24 @@ static void test_queue(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
+/* A short request is answered while the answers to a request for many are generated. */
+static void test_many_answers(void **state)
+{
+    struct server s = server_start(served_file, (const char *const[]){SERVED_SLOW_OPTIONS, NULL});
+    char body[256], byte;
+    int many;
+
+    (void)state;
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 128");
+    many = server_begin_request(&s, "/v1/completions", body);
+    assert_int_equal(recv(many, &byte, 1, 0), 1);
+    sp_json_free(
+        http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
+    assert_int_equal(server_count_log(&s, "POST /v1/completions 200"), 1);
+    close(many);
+    assert_int_equal(server_stop(&s), 0);
+}
+
 /* Closes the connection, or lets it be reset. */
 static void leave(int fd, bool reset)
 {
@@ -258,8 +276,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_clients), cmocka_unit_test(test_at_a_time),
-        cmocka_unit_test(test_queue),        cmocka_unit_test(test_disconnects),
-        cmocka_unit_test(test_slow_clients), cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_queue),        cmocka_unit_test(test_many_answers),
+        cmocka_unit_test(test_disconnects),  cmocka_unit_test(test_slow_clients),
+        cmocka_unit_test(test_stopping),
     };
 
     signal(SIGPIPE, SIG_IGN);

@@ -1,0 +1,93 @@
+/* Tests the order in which the server's queue gives out the answers of waiting requests. */
+#include "cli/serve/serve_queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static struct sp_serve_queue *queue_of(size_t n_threads)
+{
+    struct sp_serve_queue *q = NULL;
+
+    assert_int_equal(sp_serve_queue_new(&q, 8, n_threads, NULL), SP_OK);
+    return q;
+}
+
+static void put(struct sp_serve_queue *q, struct sp_serve_job *job, size_t n_answers)
+{
+    *job = (struct sp_serve_job){.n_answers = n_answers};
+    assert_int_equal(sp_serve_queue_put(q, job), SP_SERVE_IN);
+}
+
+/* Takes the next answer and checks which one it is. */
+static void take(struct sp_serve_queue *q, const struct sp_serve_job *job, size_t answer)
+{
+    size_t taken = SIZE_MAX;
+
+    assert_ptr_equal(sp_serve_queue_take(q, &taken), job);
+    assert_int_equal(taken, answer);
+}
+
+/* One answer of each request in turn; a request that arrives later waits for one answer only. */
+static void answers_are_taken_in_turn(void **state)
+{
+    struct sp_serve_queue *q = queue_of(1);
+    struct sp_serve_job many, few, one;
+
+    (void)state;
+    put(q, &many, 4);
+    put(q, &few, 2);
+    take(q, &many, 0);
+    sp_serve_queue_end(q, &many);
+    put(q, &one, 1);
+    take(q, &few, 0);
+    sp_serve_queue_end(q, &few);
+    take(q, &many, 1);
+    sp_serve_queue_end(q, &many);
+    take(q, &one, 0);
+    sp_serve_queue_end(q, &one);
+    take(q, &few, 1);
+    sp_serve_queue_end(q, &few);
+    take(q, &many, 2);
+    sp_serve_queue_end(q, &many);
+    take(q, &many, 3);
+    sp_serve_queue_end(q, &many);
+    sp_serve_queue_free(q);
+}
+
+/* Requests for several answers leave one thread to requests for one answer. */
+static void one_thread_is_kept_for_single_answers(void **state)
+{
+    struct sp_serve_queue *q = queue_of(3);
+    struct sp_serve_job many, one;
+
+    (void)state;
+    put(q, &many, 4);
+    take(q, &many, 0);
+    take(q, &many, 1);
+    put(q, &one, 1);
+    take(q, &one, 0);
+    sp_serve_queue_end(q, &many);
+    take(q, &many, 2);
+    sp_serve_queue_end(q, &one);
+    put(q, &one, 1);
+    take(q, &one, 0);
+    sp_serve_queue_end(q, &one);
+    sp_serve_queue_end(q, &many);
+    take(q, &many, 3);
+    sp_serve_queue_end(q, &many);
+    sp_serve_queue_end(q, &many);
+    sp_serve_queue_free(q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_taken_in_turn),
+        cmocka_unit_test(one_thread_is_kept_for_single_answers),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
