@@ -71,7 +71,7 @@ static enum sp_status learn(struct sp_chat *chat, struct sp_err *err)
     if (st) forget_format(chat);
     (void)sp_chat_format_describe_reasoning(chat->reasoning, &chat->format);
     (void)sp_chat_format_describe_calls(chat->tool_calls, &chat->format);
-    if (chat->tokenizer) find_end_id(chat);
+    if (chat->tokenizer && st != SP_E_CHECK) find_end_id(chat);
     return SP_OK;
 }
 

@@ -78,7 +78,7 @@ static enum sp_status read_messages(struct sp_json **out, const struct sp_probe 
     fputs("[{\"role\": \"user\", \"content\": \"" QUESTION "\"}", file);
     if (probe->answer != SP_PROBE_NONE) write_answer(file, probe);
     fputc(']', file);
-    if (fclose(file) != 0) {
+    if (fclose(file) != 0 || text == NULL) {
         st = sp_fail(err, SP_E_NOMEM, "no memory for messages");
     } else {
         st = sp_json_parse(out, text, size, SP_JSON_STRICT, err);
@@ -103,11 +103,13 @@ enum sp_status sp_probe_render(char **text, const struct sp_template *t,
                                const struct sp_probe *probe, bool whole, struct sp_err *err)
 {
     struct sp_json *messages = NULL, *tools = NULL;
+    bool exhausted = false;
     struct sp_template_input in = {
         .generation_prompt = probe->answer == SP_PROBE_NONE,
         .think = probe->think,
         .is_think_set = probe->is_think_set,
         .now = {2025, 1, 1, 0, 0, 0},
+        .exhausted = &exhausted,
     };
     struct sp_err ours = {0};
     enum sp_status st;
@@ -121,6 +123,7 @@ enum sp_status sp_probe_render(char **text, const struct sp_template *t,
     if (sp_template_render(text, &len, t, &in, &ours)) {
         *text = NULL;
         if (ours.status == SP_E_BUG) st = sp_fail(err, SP_E_BUG, "%s", ours.text);
+        if (exhausted) st = sp_fail(err, SP_E_CHECK, "%s", ours.text);
     } else if (strlen(*text) != len || (!whole && !cut_question(*text))) {
         free(*text);
         *text = NULL;

@@ -34,7 +34,8 @@ struct sp_probe {
 };
 
 /* Renders a probe. *text: what follows the question, or everything with `whole`; owned by the
- * caller. NULL if the template does not render it. */
+ * caller. NULL if the template does not render it. SP_E_CHECK: it exceeds a limit of work or
+ * memory, so that further probes are not worth their time. */
 SP_MUST_CHECK enum sp_status sp_probe_render(char **text, const struct sp_template *t,
                                              const struct sp_probe *probe, bool whole,
                                              struct sp_err *err);

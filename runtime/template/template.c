@@ -367,9 +367,11 @@ enum sp_status sp_template_render(char **text, size_t *len, const struct sp_temp
         (st = check_kind(in->suffix, SP_JSON_STRING, "suffix", err))) {
         return st;
     }
-    sp_heap_init(&heap, SP_TEMPLATE_MAX_MEMORY, SP_TEMPLATE_MAX_WORK, err);
+    sp_heap_init(&heap, in->exhausted ? SP_TEMPLATE_PROBE_MEMORY : SP_TEMPLATE_MAX_MEMORY,
+                 in->exhausted ? SP_TEMPLATE_PROBE_WORK : SP_TEMPLATE_MAX_WORK, err);
     st = t->go ? render_go(text, len, t, in, &heap, err)
                : render_jinja(text, len, t, in, &heap, err);
+    if (heap.exhausted && in->exhausted) *in->exhausted = true;
     sp_heap_release(&heap);
     return st;
 }

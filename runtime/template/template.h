@@ -47,6 +47,7 @@ struct sp_template_input {
     bool think, is_think_set;              /* Go; Jinja: enable_thinking and thinking, if set */
     const char *think_level;               /* Go; Jinja: reasoning_effort; NULL: none */
     struct sp_template_time now;
+    bool *exhausted; /* a probe: smaller limits apply; set to true if they are exceeded; or NULL */
 };
 
 /* Renders a conversation. *text is owned by the caller (free), NUL-terminated, *len bytes. */

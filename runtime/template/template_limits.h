@@ -13,6 +13,10 @@
 #define SP_TEMPLATE_MAX_TREE ((size_t)64 << 20) /* bytes of its parse tree */
 #define SP_TEMPLATE_MAX_MEMORY ((size_t)256 << 20)
 #define SP_TEMPLATE_MAX_WORK ((uint64_t)50 * 1000 * 1000) /* steps: a second or two */
+/* Limits of the probes from which a chat format is learned: conversations of a few words, some
+ * twenty of which are rendered. */
+#define SP_TEMPLATE_PROBE_MEMORY (SP_TEMPLATE_MAX_MEMORY / 8)
+#define SP_TEMPLATE_PROBE_WORK (SP_TEMPLATE_MAX_WORK / 20)
 enum {
     SP_TEMPLATE_MAX_NESTING = 100, /* nested blocks or parentheses */
     SP_TEMPLATE_MAX_CALLS = 600,   /* nested evaluations, macros included */

@@ -43,6 +43,7 @@ void sp_heap_release(struct sp_heap *heap)
 enum sp_status sp_heap_charge(struct sp_heap *heap, uint64_t n)
 {
     if (n > heap->work_limit - heap->work) {
+        heap->exhausted = true;
         return sp_fail(heap->err, SP_E_INPUT, "template does more than %" PRIu64 " steps of work",
                        heap->work_limit);
     }
@@ -57,6 +58,7 @@ static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
 
     if (cap > heap->limit - heap->used) cap = size;
     if (cap > heap->limit - heap->used) {
+        heap->exhausted = true;
         return sp_fail(heap->err, SP_E_INPUT, "template needs more than %zu bytes of memory",
                        heap->limit);
     }
@@ -85,6 +87,7 @@ enum sp_status sp_heap_take(struct sp_heap *heap, void *out, size_t size)
     char *at;
 
     if (size > heap->limit) {
+        heap->exhausted = true;
         return sp_fail(heap->err, SP_E_INPUT, "template needs more than %zu bytes of memory",
                        heap->limit);
     }

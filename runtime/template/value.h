@@ -84,6 +84,7 @@ struct sp_heap {
     struct sp_heap_chunk *chunks;
     size_t used, limit; /* bytes */
     uint64_t work, work_limit;
+    bool exhausted;     /* a limit was exceeded */
     struct sp_err *err; /* borrowed; receives failures */
 };
 

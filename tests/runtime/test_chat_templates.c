@@ -244,10 +244,32 @@ static void published_templates(void **state)
     }
 }
 
+/* Learning ends at the first probe that exceeds a limit of work or memory. */
+static void exhausting_templates(void **state)
+{
+    static const char *const texts[] = {
+        "{{ 'a' * 10000000000 }}",
+        "{% for i in range(100000) %}{{ messages|tojson|tojson|tojson }}{% endfor %}",
+        "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct sp_chat_format format;
+        struct sp_template *t = NULL;
+
+        assert_int_equal(
+            sp_template_compile(&t, texts[i], strlen(texts[i]), SP_TEMPLATE_JINJA, NULL), SP_OK);
+        assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_E_CHECK);
+        sp_template_free(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_templates),
+        cmocka_unit_test(exhausting_templates),
     };
 
     return cmocka_run_group_tests(tests, transcript_setup, transcript_teardown);
