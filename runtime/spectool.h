@@ -412,6 +412,11 @@ SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_encode(const struct sp_tokenize
                                                         unsigned flags, uint32_t **ids, size_t *n,
                                                         struct sp_err *err);
 
+/* A number of tokens that a text of `size` bytes has at least, by which a text that is too long is
+ * known without encoding it; 0 where the tokenizer may shorten a text by any amount. [any thread]
+ */
+SP_API size_t sp_tokenizer_min_tokens(const struct sp_tokenizer *tok, size_t size);
+
 /* Decodes ids. It skips ids without a token (rows of the embedding beyond the vocabulary). *text is
  * owned by the caller (free), NUL-terminated and valid UTF-8. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_decode(const struct sp_tokenizer *tok,
@@ -485,7 +490,7 @@ struct sp_template_time {
 SP_API struct sp_template_time sp_template_now(void);
 
 /* Renders a conversation; the members of the request that describe the answer do not count. *text
- * is owned by the caller (free) and NUL-terminated. [one thread] */
+ * is owned by the caller (free) and NUL-terminated. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_template_apply(char **text, size_t *size,
                                                       const struct sp_template *t,
                                                       const struct sp_chat_request *request,
@@ -581,17 +586,19 @@ struct sp_chat_request {
     bool one_call;                            /* at most one call */
     const uint32_t *end_ids;                  /* [n_end_ids] more tokens that end it */
     size_t n_end_ids;
-    bool ignore_eos; /* the template's own end of an answer does not end it */
+    bool ignore_eos;   /* the template's own end of an answer does not end it */
+    size_t max_tokens; /* of the prompt: a text that is known to have more is not encoded, and is
+                          SP_E_USAGE; 0: any number */
 };
 #define SP_CHAT_REQUEST_INIT SP_SIZED(struct sp_chat_request)
 
 /* A rendered conversation; immutable. */
 struct sp_chat_prompt;
 
-/* Renders and encodes a conversation, and makes the grammar of its answer. [one thread]: one thread
- * at a time makes prompts of the chat. SP_E_INPUT: invalid JSON, or a prompt without a token;
- * SP_E_UNSUPPORTED: the calls of this model cannot be constrained, a schema is not supported, or a
- * `prefix` where answers begin with reasoning. Errors of tools begin with "tools" or "tool_choice".
+/* Renders and encodes a conversation, and makes the grammar of its answer. [any thread] SP_E_INPUT:
+ * invalid JSON, or a prompt without a token; SP_E_UNSUPPORTED: the calls of this model cannot be
+ * constrained, a schema is not supported, or a `prefix` where answers begin with reasoning. Errors
+ * of tools begin with "tools" or "tool_choice".
  */
 SP_API SP_MUST_CHECK enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out,
                                                         const struct sp_chat *chat,
@@ -619,8 +626,7 @@ SP_API void sp_chat_prompt_describe(const struct sp_chat_prompt *prompt,
  */
 SP_API void sp_chat_prompt_apply(const struct sp_chat_prompt *prompt, struct sp_request *request);
 
-/* Counts the tokens of the prompt of a conversation and its prefix. [one thread], as
- * sp_chat_prompt_open. */
+/* Counts the tokens of the prompt of a conversation and its prefix. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
                                                          const struct sp_chat_request *request,
                                                          size_t *n_tokens, struct sp_err *err);

@@ -166,11 +166,16 @@ static enum sp_status take_ids(struct sp_chat_prompt *p, const struct sp_chat_re
 }
 
 /* The template writes every special token itself, so the tokenizer adds none. */
-static enum sp_status encode(struct sp_chat_prompt *p, struct sp_err *err)
+static enum sp_status encode(struct sp_chat_prompt *p, size_t max_tokens, struct sp_err *err)
 {
     const struct sp_chat *chat = p->chat;
+    size_t n = chat->tokenizer ? sp_tokenizer_min_tokens(chat->tokenizer, p->size) : 0;
     enum sp_status st;
 
+    if (max_tokens > 0 && n > max_tokens) {
+        return sp_fail(err, SP_E_USAGE, "the prompt has at least %zu tokens, expected at most %zu",
+                       n, max_tokens);
+    }
     if (chat->package && chat->tokenizer == NULL) {
         st = sp_package_encode(chat->package, p->text, p->size, SP_ENCODE_PARSE_SPECIAL, &p->ids,
                                &p->n_ids, err);
@@ -209,7 +214,7 @@ static enum sp_status read_conversation(struct sp_chat_prompt *p,
     p->grammar = request->response_format;
     if (!p->content_only) st = plan_reading(p, request, &parsed.tools, err);
     if (!st) st = append_prefix(p, request, err);
-    if (!st) st = encode(p, err);
+    if (!st) st = encode(p, request->max_tokens, err);
 done:
     sp_template_request_release(&parsed);
     return st;
@@ -293,7 +298,7 @@ enum sp_status sp_chat_count_tokens(const struct sp_chat *chat,
     st = sp_template_request_read(&parsed, &r, SP_JSON_STRICT, err);
     if (!st) st = render(&p, &parsed, err);
     if (!st) st = append_prefix(&p, &r, err);
-    if (!st) st = encode(&p, err);
+    if (!st) st = encode(&p, r.max_tokens, err);
     if (!st) *n_tokens = p.n_ids;
     sp_template_request_release(&parsed);
     free(p.text);

@@ -49,6 +49,32 @@ static enum sp_status check_kinds(const struct sp_tokenizer *tok, struct sp_err 
     return SP_OK;
 }
 
+/* The longest text of which normalization makes one byte, in bytes; 0: not known. A composed
+ * character is at least a third as long as its parts. */
+static size_t longest_per_byte(const struct sp_chain *normalizer)
+{
+    size_t longest = 1;
+
+    for (size_t i = 0; i < normalizer->n; i++) {
+        if (normalizer->at[i].step.kind != SP_STEP_NFC) return 0;
+        longest = 3;
+    }
+    return longest;
+}
+
+/* Only byte-level tokenizers have a token for each byte: others merge unknown text into one. */
+static size_t longest_token(const struct sp_tokenizer *tok)
+{
+    struct sp_token_info info;
+    size_t longest = 0;
+
+    if (!(tok->map.flags & SP_TOKMAP_BYTES)) return 0;
+    for (uint32_t id = 0; id < tok->map.n_ids; id++) {
+        if (sp_tokenizer_token(tok, id, &info) && info.len > longest) longest = info.len;
+    }
+    return longest;
+}
+
 enum sp_status sp_tokenizer_open(struct sp_tokenizer **out, const void *blob, size_t size,
                                  struct sp_err *err)
 {
@@ -63,6 +89,7 @@ enum sp_status sp_tokenizer_open(struct sp_tokenizer **out, const void *blob, si
     if ((st = check_kinds(tok, err))) goto done;
     sp_added_init(&tok->raw, &tok->map, &tok->map.raw);
     sp_added_init(&tok->normal, &tok->map, &tok->map.normal);
+    tok->max_token_bytes = longest_per_byte(&tok->normalizer) * longest_token(tok);
     *out = tok;
     tok = NULL;
 done:
@@ -84,6 +111,11 @@ void sp_tokenizer_close(struct sp_tokenizer *tok)
 uint32_t sp_tokenizer_n_ids(const struct sp_tokenizer *tok)
 {
     return tok->map.n_ids;
+}
+
+size_t sp_tokenizer_min_tokens(const struct sp_tokenizer *tok, size_t size)
+{
+    return tok->max_token_bytes ? size / tok->max_token_bytes : 0;
 }
 
 uint32_t sp_tokenizer_eos(const struct sp_tokenizer *tok)

@@ -17,6 +17,7 @@ struct sp_tokenizer {
     struct sp_tokmap map; /* views into the block, which is borrowed */
     struct sp_chain normalizer, splitter, decoder;
     struct sp_added raw, normal;
+    size_t max_token_bytes;   /* most bytes of a text that become one token; 0: not known */
     struct sp_pack *own_pack; /* packed file that contains the block, owned; NULL: the caller's */
     uint8_t *own_blob;        /* block compiled from a tokenizer.json, owned; NULL: none */
 };
