@@ -304,6 +304,61 @@ void sp_json_free(struct sp_json *root)
     json_object_put(node(root));
 }
 
+enum sp_status sp_json_measure(size_t *bytes, const char *text, size_t size,
+                               enum sp_json_strictness strictness, size_t max_bytes,
+                               struct sp_err *err)
+{
+    struct survey survey = {0};
+    enum sp_status st =
+        look_over(&survey, text, size, strictness == SP_JSON_STRICT, max_bytes, err);
+
+    if (!st) *bytes = survey.tree_bytes;
+    return st;
+}
+
+static int add_bytes(json_object *v, int flags, json_object *parent, const char *key, size_t *index,
+                     void *context)
+{
+    size_t *bytes = context;
+
+    (void)parent;
+    (void)index;
+    if (flags & JSON_C_VISIT_SECOND) return JSON_C_VISIT_RETURN_CONTINUE;
+    if (key) *bytes += MEMBER_BYTES + strlen(key);
+    if (json_object_is_type(v, json_type_object)) {
+        *bytes += OBJECT_BYTES;
+    } else if (json_object_is_type(v, json_type_array)) {
+        *bytes += ARRAY_BYTES;
+    } else {
+        *bytes += VALUE_BYTES;
+    }
+    if (json_object_is_type(v, json_type_string)) *bytes += (size_t)json_object_get_string_len(v);
+    return JSON_C_VISIT_RETURN_CONTINUE;
+}
+
+size_t sp_json_tree_bytes(const struct sp_json *v)
+{
+    size_t bytes = 0;
+
+    json_c_visit(node(v), 0, add_bytes, &bytes);
+    return bytes;
+}
+
+void sp_json_keep(struct sp_json *object, const char *const *keys)
+{
+    const struct lh_entry *entry = lh_table_head(json_object_get_object(node(object)));
+
+    while (entry) {
+        const struct lh_entry *next = lh_entry_next(entry);
+        const char *const *key = keys;
+
+        while (*key && strcmp(*key, lh_entry_k(entry)) != 0)
+            key++;
+        if (*key == NULL) json_object_object_del(node(object), lh_entry_k(entry));
+        entry = next;
+    }
+}
+
 enum sp_json_kind sp_json_kind(const struct sp_json *v)
 {
     switch (json_object_get_type(node(v))) {

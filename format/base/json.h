@@ -43,6 +43,17 @@ SP_MUST_CHECK enum sp_status sp_json_parse_within(struct sp_json **out, const ch
                                                   size_t max_bytes, struct sp_err *err);
 void sp_json_free(struct sp_json *root); /* NULL is fine */
 
+/* *bytes = an upper bound of the memory that the document would take, which is at most max_bytes;
+ * a text that would take more is refused as by sp_json_parse_within. */
+SP_MUST_CHECK enum sp_status sp_json_measure(size_t *bytes, const char *text, size_t size,
+                                             enum sp_json_strictness strictness, size_t max_bytes,
+                                             struct sp_err *err);
+/* The memory that a parsed value takes, by the same count. */
+size_t sp_json_tree_bytes(const struct sp_json *v);
+/* Removes the members of an object that are not in `keys`, which end with NULL. Pointers to removed
+ * values become invalid. */
+void sp_json_keep(struct sp_json *object, const char *const *keys);
+
 enum sp_json_kind sp_json_kind(const struct sp_json *v); /* of NULL: SP_JSON_NULL */
 const char *sp_json_kind_name(enum sp_json_kind kind);   /* "object", "string", ... */
 
