@@ -11,8 +11,6 @@
 #include "format/pack_contents.h"
 #include "runtime/spectool.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -28,7 +26,7 @@ struct options {
     bool no_draft, quiet, verbose;
 };
 
-enum { MOST_SESSIONS = 64 };
+enum { MOST_SESSIONS = 64, MAX_REQUEST_BYTES = 128 << 20 };
 
 static const char *const drafting[] = {"draft-depth", "accept", NULL};
 
@@ -37,7 +35,7 @@ static const char *const drafting[] = {"draft-depth", "accept", NULL};
 static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Server"},
     {SP_OPT_STRING, 0, "host", NULL, "HOST", AT(host), .shown = "127.0.0.1, this machine only",
-     .help = "Address to listen on"},
+     .help = "Address to listen on; with a slash: path of a UNIX socket"},
     {SP_OPT_INT, 0, "port", NULL, "N", AT(port), .max = 65535, .shown = "11434",
      .help = "Port to listen on; 0: any free port"},
     {SP_OPT_LIST, 0, "name", NULL, "NAME", AT(names), .shown = "the file name without extension",
@@ -159,13 +157,6 @@ static void log_request(void *context, const char *method, const char *path, int
     fprintf(stderr, "%s\n", line);
 }
 
-/* True if the name or address is that of the loopback interface. */
-static bool is_loopback(const char *host)
-{
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 ||
-           strcmp(host, "::1") == 0;
-}
-
 /* Prints the formats in which the model writes reasoning and tool calls. */
 static void print_tags(const struct sp_chat_info *chat)
 {
@@ -173,13 +164,10 @@ static void print_tags(const struct sp_chat_info *chat)
     fprintf(stderr, "tool calls: %s\n", chat->tool_calls);
 }
 
-static void announce(const struct sp_serve *s, const struct options *o, const struct sp_http *http)
+static void announce(const struct sp_serve *s, const char *url)
 {
     const struct sp_generation *g = s->generation;
-    const char *left = strchr(o->host, ':') ? "[" : "", *right = *left ? "]" : "";
-    char url[300];
 
-    snprintf(url, sizeof url, "http://%s%.255s%s:%u", left, o->host, right, sp_http_port(http));
     fprintf(stderr, "%s: %s, draft %s, %zu tokens of context, at %s\n", s->model.names[0],
             s->model.facts.parts[SP_PART_TARGET].config.family,
             g->no_draft || g->info.draft == NULL ? "none" : g->info.draft, s->model.n_context, url);
@@ -206,12 +194,27 @@ static void *answer_jobs(void *context)
     return NULL;
 }
 
-static enum sp_status serve_requests(struct sp_serve *s, const struct options *o,
+/* Opens the sockets to listen on: those that systemd has passed, or the one that the options name.
+ */
+static enum sp_status open_listeners(struct sp_listeners *out, const struct sp_args *args,
+                                     struct sp_err *err)
+{
+    const struct options *o = args->options;
+
+    if (!sp_listen_is_activated()) return sp_listen(out, o->host, (unsigned)o->port, err);
+    if (sp_args_given(args, "host") || sp_args_given(args, "port")) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--host and --port have no effect on the sockets of LISTEN_FDS");
+    }
+    return sp_listen_activated(out, err);
+}
+
+static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *args,
                                      struct guard *guard, struct sp_err *err)
 {
+    const struct options *o = args->options;
     struct sp_http_options http_options = {
-        .host = o->host,
-        .port = (unsigned)o->port,
+        .budget = s->budget,
         .max_connections = (unsigned)o->max_queue + 64,
         .context = s,
         .handle = sp_serve_handle,
@@ -222,9 +225,13 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct options *o
     size_t n = 0;
     enum sp_status st;
 
-    if ((st = sp_http_open(&http, &http_options, err))) return st;
+    if ((st = open_listeners(&http_options.listeners, args, err)) ||
+        (st = sp_http_open(&http, &http_options, err))) {
+        sp_listen_close(&http_options.listeners);
+        return st;
+    }
     atomic_store(&guard->serving, true);
-    announce(s, o, http);
+    announce(s, http_options.listeners.at[0].url);
     while (n + 1 < (size_t)o->sessions && pthread_create(&threads[n], NULL, answer_jobs, s) == 0)
         n++;
     answer_jobs(s);
@@ -241,13 +248,14 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_generation g = {
         .path = args->operands[0], .settings = &settings, .no_draft = o->no_draft};
     struct sp_backend_opts backend = o->backend;
-    pthread_mutex_t prompt_lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_t template_lock = PTHREAD_MUTEX_INITIALIZER;
+    struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(MAX_REQUEST_BYTES);
     struct sp_serve s = {.generation = &g,
-                         .prompt_lock = &prompt_lock,
+                         .template_lock = &template_lock,
                          .version = sp_version(),
                          .cors = o->cors,
                          .host = o->host,
-                         .loopback = is_loopback(o->host),
+                         .budget = &budget,
                          .quiet = o->quiet};
     struct guard guard = {0};
     enum sp_status st;
@@ -272,7 +280,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         sp_settings_print(stderr, &settings);
         print_tags(&g.conversation.chat_info);
     }
-    st = serve_requests(&s, o, &guard, err);
+    st = serve_requests(&s, args, &guard, err);
 done:
     end_watch(&guard);
     sp_serve_model_release(&s.model);

@@ -20,10 +20,9 @@ struct sp_serve {
     struct sp_serve_model model;
     struct sp_serve_queue *queue;
     struct sp_session_pool *sessions;
-    /* protects templates and tokenizer: one prompt is read at a time */
-    pthread_mutex_t *prompt_lock;
+    pthread_mutex_t *template_lock;    /* held while a request's own template is used */
     const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
-    bool loopback;                     /* the server listens on the loopback interface only */
+    struct sp_serve_budget *budget;    /* memory of all requests */
     bool quiet;
 };
 

@@ -2,29 +2,34 @@
  * unread. */
 #define _GNU_SOURCE
 #include "cli/serve/serve_http.h"
+#include "cli/serve/serve_connections.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    BACKLOG = 64,
-    IDLE_SECONDS = 30, /* timeout of a client that neither sends nor receives */
-    CLOSE_SECONDS = 2  /* time for pending responses when the server closes */
+    SPARE_CONNECTIONS = 256, /* connections beyond max_connections, which get a response at once */
+    IDLE_SECONDS = 30,       /* timeout of a client that neither sends nor receives */
+    CLOSE_SECONDS = 2        /* time for pending responses when the server closes */
 };
 
 struct sp_http {
     struct sp_http_options options;
     struct MHD_Daemon *daemon;
-    int listener;
-    unsigned port;
+    struct sp_connections *connections;
+    pthread_t acceptor;
+    bool accepts;
+    int wake[2]; /* pipe whose end stops the accepting thread */
     pthread_mutex_t lock;
     pthread_cond_t idle;
     size_t n_open; /* requests whose response is not complete; under `lock` */
@@ -34,10 +39,13 @@ struct sp_http {
 struct sp_http_connection {
     struct sp_http *http;
     struct MHD_Connection *mhd;
+    struct sp_connection *peer; /* owned by http->connections */
     int socket;
     char *method, *path; /* owned */
     struct sp_strbuf body;
-    bool too_large, failed, answered;
+    size_t n_charged; /* bytes of the body that were taken from the budget */
+    bool too_large, no_memory, failed, answered;
+    const char *malformed;
     struct sp_http_response answer;
 };
 
@@ -67,15 +75,23 @@ bool sp_http_is_gone(const struct sp_http_connection *c)
     return poll(&socket, 1, 0) > 0;
 }
 
-static struct sp_http_connection *connection_new(struct sp_http *http, struct MHD_Connection *mhd,
-                                                 const char *method, const char *path)
+static int socket_of(struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    return info ? info->connect_fd : -1;
+}
+
+static struct sp_http_connection *connection_new(struct sp_http *http, struct MHD_Connection *mhd,
+                                                 const char *method, const char *path)
+{
+    int socket = socket_of(mhd);
+    struct sp_connection *peer = sp_connections_find(http->connections, socket);
     struct sp_http_connection *c = NULL;
 
-    if (info == NULL || sp_new(&c, 1, sizeof *c, NULL)) return NULL;
-    *c = (struct sp_http_connection){.http = http, .mhd = mhd, .socket = info->connect_fd};
+    if (peer == NULL || sp_new(&c, 1, sizeof *c, NULL)) return NULL;
+    *c = (struct sp_http_connection){.http = http, .mhd = mhd, .peer = peer, .socket = socket};
     if (sp_copy_text(&c->method, method, strlen(method), NULL) ||
         sp_copy_text(&c->path, path, strlen(path), NULL)) {
         free(c->method);
@@ -86,18 +102,28 @@ static struct sp_http_connection *connection_new(struct sp_http *http, struct MH
     return c;
 }
 
+void sp_http_drop_body(struct sp_http_connection *c)
+{
+    sp_strbuf_release(&c->body);
+    sp_serve_budget_give(c->http->options.budget, c->n_charged);
+    c->n_charged = 0;
+}
+
 /* Adds received bytes to the body. A body that is too large is read to its end all the same, so
  * that the client reads the response. */
 static void take_body(struct sp_http_connection *c, const char *data, size_t size)
 {
-    if (c->too_large || c->failed) return;
+    sp_connections_receive(c->http->connections, c->peer, size);
+    if (c->too_large || c->no_memory || c->failed) return;
     if (size > SP_HTTP_MAX_BODY - c->body.len) {
         c->too_large = true;
-        sp_strbuf_release(&c->body);
-    } else if (sp_strbuf_append(&c->body, data, size, NULL)) {
-        c->failed = true;
-        sp_strbuf_release(&c->body);
+    } else if (!sp_serve_budget_take(c->http->options.budget, size)) {
+        c->no_memory = true;
+    } else {
+        c->n_charged += size;
+        c->failed = sp_strbuf_append(&c->body, data, size, NULL) != SP_OK;
     }
+    if (c->too_large || c->no_memory || c->failed) sp_http_drop_body(c);
 }
 
 /* Copies output of the handler's stream to libmicrohttpd. Afterwards the idle timeout starts anew,
@@ -134,6 +160,7 @@ static struct MHD_Response *response_of(struct sp_http_connection *c)
     add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, a->type);
     add_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, a->retry ? "1" : NULL);
+    if (c->malformed) add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (a->cors != NULL) {
         add_header(response, "Access-Control-Allow-Origin", a->cors);
         add_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
@@ -153,6 +180,9 @@ static enum MHD_Result answer(struct sp_http_connection *c)
         .origin = sp_http_header(c, MHD_HTTP_HEADER_ORIGIN),
         .size = c->body.len,
         .too_large = c->too_large,
+        .no_memory = c->no_memory,
+        .loopback = c->peer->listener->loopback,
+        .malformed = c->malformed,
         .connection = c,
     };
     struct MHD_Response *response;
@@ -160,15 +190,52 @@ static enum MHD_Result answer(struct sp_http_connection *c)
 
     if (c->failed || sp_strbuf_append(&c->body, "", 1, NULL)) return MHD_NO;
     request.body = c->body.at;
+    sp_connections_respond(c->http->connections, c->peer);
     set_timeout(c, 0);
     o->handle(o->context, &request, &c->answer);
     c->answered = true;
-    sp_strbuf_release(&c->body);
+    sp_http_drop_body(c);
     set_timeout(c, IDLE_SECONDS);
     if (c->answer.status == 0 || (response = response_of(c)) == NULL) return MHD_NO;
     done = MHD_queue_response(c->mhd, (unsigned)c->answer.status, response);
     MHD_destroy_response(response);
     return done;
+}
+
+/* What the headers of a request contain. */
+struct header_check {
+    unsigned n_lengths, n_encodings, n_hosts;
+    bool bad_name;
+};
+
+static enum MHD_Result check_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    struct header_check *check = context;
+
+    (void)kind;
+    (void)value;
+    check->n_lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
+    check->n_encodings += strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
+    check->n_hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    if (*name == '\0' || strpbrk(name, " \t\"(),/:;<=>?@[\\]{}")) check->bad_name = true;
+    return MHD_YES;
+}
+
+/* Returns why the headers are malformed, NULL: they are not. Headers that a proxy may read
+ * differently are refused: they could pass a request through it that it would not allow. */
+static const char *find_malformed(struct MHD_Connection *mhd)
+{
+    struct header_check check = {0};
+
+    (void)MHD_get_connection_values(mhd, MHD_HEADER_KIND, check_header, &check);
+    if (check.bad_name) return "the name of a header is not valid";
+    if (check.n_hosts > 1) return "the request has more than one Host header";
+    if (check.n_lengths > 1) return "the request has more than one Content-Length header";
+    if (check.n_encodings > 1) return "the request has more than one Transfer-Encoding header";
+    if (check.n_lengths + check.n_encodings > 1)
+        return "the request has both Content-Length and Transfer-Encoding";
+    return NULL;
 }
 
 /* Called by libmicrohttpd for the headers, for every part of the body, and at the end of the
@@ -181,8 +248,9 @@ static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const 
 
     (void)version;
     if (c == NULL) {
-        *own = connection_new(context, mhd, method, url);
-        return *own ? MHD_YES : MHD_NO;
+        if ((*own = c = connection_new(context, mhd, method, url)) == NULL) return MHD_NO;
+        if ((c->malformed = find_malformed(mhd)) == NULL) return MHD_YES;
+        return answer(c);
     }
     if (*size > 0) {
         take_body(c, data, *size);
@@ -208,77 +276,137 @@ static void finish(void *context, struct MHD_Connection *mhd, void **own,
     if (o->log && c->answered && !sp_strbuf_append(&c->answer.log_line, "", 1, NULL)) {
         o->log(o->context, c->method, c->path, c->answer.status, c->answer.log_line.at);
     }
-    count(c->http, -1);
+    sp_connections_expect(c->http->connections, c->peer);
     sp_strbuf_release(&c->answer.body);
     sp_strbuf_release(&c->answer.log_line);
-    sp_strbuf_release(&c->body);
+    sp_http_drop_body(c);
     free(c->method);
     free(c->path);
+    count(c->http, -1);
     free(c);
 }
 
-static enum sp_status listen_on(int *out, const struct addrinfo *at, const char *host,
-                                unsigned port, struct sp_err *err)
+static void forget_closed(void *context, struct MHD_Connection *mhd, void **own,
+                          enum MHD_ConnectionNotificationCode code)
 {
-    int one = 1, fd = socket(at->ai_family, at->ai_socktype, at->ai_protocol);
+    struct sp_http *http = context;
 
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) ||
-        bind(fd, at->ai_addr, at->ai_addrlen) || listen(fd, BACKLOG)) {
-        enum sp_status st =
-            sp_fail(err, SP_E_IO, "--host %s --port %u: %s", host, port, strerror(errno));
-        if (fd >= 0) close(fd);
-        return st;
+    (void)own;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED)
+        sp_connections_remove(http->connections, socket_of(mhd));
+}
+
+/* ---- accepting --------------------------------------------------------------------------------
+ */
+
+/* Answers a connection for which no thread is left. */
+static void turn_away(int fd)
+{
+    static const char response[] = "HTTP/1.1 503 Service Unavailable\r\n"
+                                   "Content-Type: text/plain\r\n"
+                                   "Content-Length: 41\r\n"
+                                   "Retry-After: 1\r\n"
+                                   "Connection: close\r\n\r\n"
+                                   "too many connections are open, try later\n";
+    char unread[4096];
+
+    (void)!send(fd, response, sizeof response - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    while (recv(fd, unread, sizeof unread, MSG_DONTWAIT) > 0) {
     }
-    *out = fd;
+    close(fd);
+}
+
+static void accept_one(struct sp_http *http, const struct sp_listener *listener)
+{
+    struct sockaddr_storage address;
+    socklen_t len = sizeof address;
+    int fd = accept(listener->fd, (struct sockaddr *)&address, &len);
+
+    if (fd < 0) {
+        const struct timespec pause = {.tv_nsec = 10000000}; /* while no descriptor is left */
+        if (errno == EMFILE || errno == ENFILE) nanosleep(&pause, NULL);
+        return;
+    }
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (!sp_connections_add(http->connections, fd, listener)) {
+        turn_away(fd);
+        return;
+    }
+    if (MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, len) != MHD_YES)
+        sp_connections_remove(http->connections, fd);
+}
+
+static void *accept_connections(void *context)
+{
+    struct sp_http *http = context;
+    const struct sp_listeners *l = &http->options.listeners;
+    struct pollfd fds[SP_LISTEN_MAX + 1];
+
+    for (size_t i = 0; i < l->n; i++)
+        fds[i] = (struct pollfd){.fd = l->at[i].fd, .events = POLLIN};
+    fds[l->n] = (struct pollfd){.fd = http->wake[0], .events = POLLIN};
+    while (poll(fds, (nfds_t)l->n + 1, -1) >= 0 || errno == EINTR) {
+        if (fds[l->n].revents) break;
+        for (size_t i = 0; i < l->n; i++) {
+            if (fds[i].revents) accept_one(http, &l->at[i]);
+        }
+    }
+    return NULL;
+}
+
+static enum sp_status start_accepting(struct sp_http *http, struct sp_err *err)
+{
+    for (size_t i = 0; i < http->options.listeners.n; i++) {
+        int fd = http->options.listeners.at[i].fd;
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    }
+    if (pipe(http->wake)) return sp_fail(err, SP_E_IO, "a pipe: %s", strerror(errno));
+    (void)fcntl(http->wake[0], F_SETFD, FD_CLOEXEC);
+    (void)fcntl(http->wake[1], F_SETFD, FD_CLOEXEC);
+    if (pthread_create(&http->acceptor, NULL, accept_connections, http)) {
+        return sp_fail(err, SP_E_NOMEM, "cannot create the thread that accepts connections");
+    }
+    http->accepts = true;
     return SP_OK;
 }
 
-static enum sp_status open_listener(struct sp_http *http, struct sp_err *err)
+static void stop_accepting(struct sp_http *http)
 {
-    const struct sp_http_options *o = &http->options;
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
-    struct sockaddr_storage address;
-    socklen_t len = sizeof address;
-    char port[16];
-    enum sp_status st;
-    int code;
-
-    snprintf(port, sizeof port, "%u", o->port);
-    if ((code = getaddrinfo(o->host, port, &hints, &found))) {
-        return sp_fail(err, SP_E_USAGE, "--host %s: %s", o->host, gai_strerror(code));
-    }
-    st = listen_on(&http->listener, found, o->host, o->port, err);
-    freeaddrinfo(found);
-    if (st) return st;
-    if (getsockname(http->listener, (struct sockaddr *)&address, &len) ||
-        getnameinfo((struct sockaddr *)&address, len, NULL, 0, port, sizeof port, NI_NUMERICSERV)) {
-        return sp_fail(err, SP_E_IO, "--host %s: its port is not known", o->host);
-    }
-    http->port = (unsigned)strtoul(port, NULL, 10);
-    return SP_OK;
+    if (http->wake[1] >= 0) close(http->wake[1]); /* the reading end becomes ready */
+    if (http->accepts) pthread_join(http->acceptor, NULL);
+    if (http->wake[0] >= 0) close(http->wake[0]);
+    sp_listen_close(&http->options.listeners);
 }
 
 enum sp_status sp_http_open(struct sp_http **out, const struct sp_http_options *options,
                             struct sp_err *err)
 {
     unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
-                     MHD_USE_POLL | MHD_USE_ITC;
+                     MHD_USE_POLL | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET;
+    const unsigned n_most = options->max_connections + SPARE_CONNECTIONS;
     struct sp_http *http = NULL;
     enum sp_status st;
 
     if ((st = sp_new(&http, 1, sizeof *http, err))) return st;
-    http->options = *options;
-    http->listener = -1;
+    http->wake[0] = http->wake[1] = -1;
     pthread_mutex_init(&http->lock, NULL);
     pthread_cond_init(&http->idle, NULL);
-    if ((st = open_listener(http, err))) goto done;
-    http->daemon =
-        MHD_start_daemon(flags, 0, NULL, NULL, receive, http, MHD_OPTION_LISTEN_SOCKET,
-                         http->listener, MHD_OPTION_NOTIFY_COMPLETED, finish, http,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-                         MHD_OPTION_CONNECTION_LIMIT, options->max_connections, MHD_OPTION_END);
+    http->options = *options;
+    http->options.listeners.n = 0; /* they are the caller's until the server has opened */
+    st = sp_connections_open(&http->connections, options->max_connections, n_most, err);
+    if (st) goto done;
+    http->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, receive, http, MHD_OPTION_NOTIFY_COMPLETED, finish, http,
+        MHD_OPTION_NOTIFY_CONNECTION, forget_closed, http, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT, n_most + 1, MHD_OPTION_END);
     if (http->daemon == NULL) {
         st = sp_fail(err, SP_E_IO, "no HTTP server: %s", strerror(errno));
+        goto done;
+    }
+    http->options.listeners.n = options->listeners.n;
+    if ((st = start_accepting(http, err))) {
+        http->options.listeners.n = 0;
         goto done;
     }
     *out = http;
@@ -288,19 +416,14 @@ done:
     return st;
 }
 
-unsigned sp_http_port(const struct sp_http *http)
-{
-    return http->port;
-}
-
 void sp_http_close(struct sp_http *http)
 {
     struct timespec until;
     int late = 0;
 
     if (http == NULL) return;
+    stop_accepting(http);
     if (http->daemon != NULL) {
-        (void)MHD_quiesce_daemon(http->daemon);
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec += CLOSE_SECONDS;
         pthread_mutex_lock(&http->lock);
@@ -309,7 +432,7 @@ void sp_http_close(struct sp_http *http)
         pthread_mutex_unlock(&http->lock);
         MHD_stop_daemon(http->daemon);
     }
-    if (http->listener >= 0) close(http->listener);
+    sp_connections_close(http->connections);
     pthread_cond_destroy(&http->idle);
     pthread_mutex_destroy(&http->lock);
     free(http);

@@ -6,6 +6,8 @@
 #ifndef SP_CLI_SERVE_SERVE_HTTP_H
 #define SP_CLI_SERVE_SERVE_HTTP_H
 
+#include "cli/serve/serve_budget.h"
+#include "cli/serve/serve_listen.h"
 #include "format/base/err.h"
 #include "format/base/strbuf.h"
 
@@ -22,7 +24,10 @@ struct sp_http_request {
     const char *host, *origin; /* headers; NULL: absent */
     const char *body;          /* NUL-terminated; never NULL */
     size_t size;
-    bool too_large; /* the body exceeded SP_HTTP_MAX_BODY bytes and was dropped */
+    bool too_large;        /* the body exceeded SP_HTTP_MAX_BODY bytes and was dropped */
+    bool no_memory;        /* the budget did not suffice for the body, which was dropped */
+    bool loopback;         /* the request came to a socket of the loopback interface */
+    const char *malformed; /* why the headers are no valid HTTP; static; NULL: they are valid */
     struct sp_http_connection *connection;
 };
 
@@ -45,8 +50,10 @@ struct sp_http_response {
 };
 
 struct sp_http_options {
-    const char *host; /* host name or address */
-    unsigned port;    /* 0: any free port */
+    struct sp_listeners listeners;  /* taken over by a server that opens, which closes them */
+    struct sp_serve_budget *budget; /* of the bodies; borrowed */
+    /* Beyond this number of connections, slow ones are closed. Some hundred more are accepted, so
+     * that every client gets a response. */
     unsigned max_connections;
     void *context;
     void (*handle)(void *context, const struct sp_http_request *request,
@@ -61,13 +68,15 @@ struct sp_http; /* opaque */
 /* Starts to listen. */
 SP_MUST_CHECK enum sp_status
 sp_http_open(struct sp_http **out, const struct sp_http_options *options, struct sp_err *err);
-unsigned sp_http_port(const struct sp_http *http);
 /* Accepts no more connections, gives pending responses a short time to be sent, and closes the
  * server. */
 void sp_http_close(struct sp_http *http); /* accepts NULL */
 
 /* Returns a header of the request; NULL: absent. Borrowed until the request ends. */
 const char *sp_http_header(const struct sp_http_connection *connection, const char *name);
+
+/* Releases the body of the request, which the handler does not need any more. */
+void sp_http_drop_body(struct sp_http_connection *connection);
 
 /* True if the client has closed its end of the connection. */
 bool sp_http_is_gone(const struct sp_http_connection *connection);

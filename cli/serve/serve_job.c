@@ -63,7 +63,7 @@ static bool open_out(struct answer_run *a)
 
 static void send_out(struct answer_run *a)
 {
-    if (fclose(a->response.out.file) == 0) {
+    if (fclose(a->response.out.file) == 0 && a->text != NULL) {
         sp_serve_queue_write(a->serve->queue, a->job, a->text, a->size);
     }
     free(a->text);
@@ -90,7 +90,7 @@ static void fail(struct answer_run *a, int status, const char *sentence)
     } else {
         d->fail(&a->response.out, status, sentence);
     }
-    if (fclose(a->response.out.file) == 0) {
+    if (fclose(a->response.out.file) == 0 && a->text != NULL) {
         sp_serve_queue_fail(a->serve->queue, a->job, status, a->text, a->size);
     }
     free(a->text);
@@ -249,7 +249,12 @@ static void send_whole(struct answer_run *a)
         send_out(a);
         return;
     }
-    fclose(a->response.out.file);
+    if (fclose(a->response.out.file) != 0 || a->text == NULL) {
+        sp_serve_queue_abort(a->serve->queue, a->job);
+        free(a->text);
+        a->text = NULL;
+        return;
+    }
     *to = (struct sp_strbuf){.at = a->text, .len = a->size, .cap = a->size};
     a->text = NULL;
 }
@@ -282,7 +287,7 @@ static void begin_stream(struct answer_run *a)
         a->job->api->begin(&a->response);
     }
     a->response.answer = answer;
-    if (fclose(a->response.out.file) == 0) {
+    if (fclose(a->response.out.file) == 0 && a->text != NULL) {
         sp_serve_queue_begin(a->serve->queue, a->job, a->text, a->size);
     }
     free(a->text);
@@ -369,10 +374,7 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
     a.response.waited = sp_seconds() - job->arrived_at;
     a.response.message = &a.message;
     if (is_abandoned(&a)) goto done;
-    pthread_mutex_lock(serve->prompt_lock);
-    st = sp_serve_prompt_read(&prompt, &job->request, which, &g, &err);
-    pthread_mutex_unlock(serve->prompt_lock);
-    if (st) goto done;
+    if ((st = sp_serve_prompt_read(&prompt, serve, &job->request, which, &err))) goto done;
     if ((st = sp_generation_check_context(&g, prompt.n_ids, &err))) {
         if (job->api->too_long) sp_context(&err, "%s", job->api->too_long);
         goto done;

@@ -6,6 +6,12 @@
 #include <string.h>
 #include <strings.h>
 
+/* True if the text is empty or a colon and a port. */
+static bool is_port(const char *text)
+{
+    return *text == '\0' || (*text == ':' && text[1 + strspn(text + 1, "0123456789")] == '\0');
+}
+
 /* True if `host` names this machine, with any port. */
 static bool is_local(const struct sp_serve *s, const char *host)
 {
@@ -13,9 +19,11 @@ static bool is_local(const struct sp_serve *s, const char *host)
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t len = strlen(names[i]);
-        if (strncasecmp(host, names[i], len) == 0 && (host[len] == '\0' || host[len] == ':')) {
-            return true;
-        }
+        bool bracket = strchr(names[i], ':') && *names[i] != '[' && *host == '[';
+        const char *at = host + bracket;
+
+        if (strncasecmp(at, names[i], len) != 0 || (bracket && at[len] != ']')) continue;
+        if (is_port(at + len + bracket)) return true;
     }
     return false;
 }
@@ -24,7 +32,7 @@ bool sp_serve_is_cross_origin(const struct sp_serve *s, const struct sp_http_req
 {
     const char *host;
 
-    if (s->loopback && q->host != NULL && !is_local(s, q->host)) return true;
+    if (q->loopback && q->host != NULL && !is_local(s, q->host)) return true;
     if (q->origin == NULL) return false;
     if (s->cors != NULL && (strcmp(s->cors, "*") == 0 || strcmp(s->cors, q->origin) == 0)) {
         return false;

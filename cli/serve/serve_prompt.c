@@ -60,6 +60,7 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
         .end_ids = r->stop_ids,
         .n_end_ids = sp_prompt_stop_ids(r->stop_ids, g->package, &request->settings),
         .ignore_eos = g->ignore_eos,
+        .max_tokens = g->info.max_positions,
     };
     if ((st = print(&to->messages, r, request->messages, err)) ||
         (st = print(&to->tools, r, request->tools, err)) ||
@@ -126,9 +127,12 @@ static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
 static enum sp_status read_raw(struct sp_serve_prompt *p, const struct sp_serve_raw_prompt *from,
                                const struct sp_generation *g, struct sp_err *err)
 {
+    const struct sp_tokenizer *tokenizer = sp_package_tokenizer(g->package);
     enum sp_status st;
 
     if (from->text != NULL) {
+        size_t n = tokenizer ? sp_tokenizer_min_tokens(tokenizer, from->size) : 0;
+        if (n > g->info.max_positions) return sp_generation_check_context(g, n, err);
         st = sp_prompt_raw(&p->raw, g->package, from->text, from->size, true, err);
         if (st) return st;
     } else {
@@ -146,14 +150,34 @@ static bool is_rendered(const struct sp_serve_request *request)
     return request->messages != NULL || request->suffix != NULL;
 }
 
-enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
-                                    const struct sp_serve_request *request, size_t which,
-                                    const struct sp_generation *g, struct sp_err *err)
+/* The file's template is used by any number of threads. Templates of requests are used by one
+ * thread at a time, since each may take the memory that a template is allowed. */
+static void lock_own_template(const struct sp_serve *serve, const struct sp_serve_request *request)
 {
-    struct sp_serve_prompt p = {.n_ids = 0};
-    enum sp_status st = is_rendered(request) ? render(&p, request, g, err)
-                                             : read_raw(&p, &request->prompts[which], g, err);
+    if (request->template) pthread_mutex_lock(serve->template_lock);
+}
 
+static void unlock_own_template(const struct sp_serve *serve,
+                                const struct sp_serve_request *request)
+{
+    if (request->template) pthread_mutex_unlock(serve->template_lock);
+}
+
+enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp_serve *serve,
+                                    const struct sp_serve_request *request, size_t which,
+                                    struct sp_err *err)
+{
+    const struct sp_generation *g = serve->generation;
+    struct sp_serve_prompt p = {.n_ids = 0};
+    enum sp_status st;
+
+    if (is_rendered(request)) {
+        lock_own_template(serve, request);
+        st = render(&p, request, g, err);
+        unlock_own_template(serve, request);
+    } else {
+        st = read_raw(&p, &request->prompts[which], g, err);
+    }
     if (st) {
         sp_serve_prompt_release(&p);
         return st;
@@ -169,14 +193,14 @@ enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *se
     struct sp_serve_prompt p = {.n_ids = 0};
     enum sp_status st;
 
-    pthread_mutex_lock(serve->prompt_lock);
     if (is_rendered(request)) {
+        lock_own_template(serve, request);
         st = count(n_tokens, &p, request, g, err);
+        unlock_own_template(serve, request);
     } else {
         st = read_raw(&p, &request->prompts[0], g, err);
         *n_tokens = p.n_ids;
     }
-    pthread_mutex_unlock(serve->prompt_lock);
     sp_serve_prompt_release(&p);
     return st;
 }

@@ -15,14 +15,14 @@ struct sp_serve_prompt {
 };
 void sp_serve_prompt_release(struct sp_serve_prompt *prompt);
 
-/* Reads the prompt; `which` is its index among several raw prompts. Since it uses templates, only
- * one thread may call it at a time. */
+/* Reads the prompt; `which` is its index among several raw prompts. A text that cannot fit into the
+ * context is refused before it is encoded. [any thread] */
 SP_MUST_CHECK enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
+                                                  const struct sp_serve *serve,
                                                   const struct sp_serve_request *request,
-                                                  size_t which, const struct sp_generation *g,
-                                                  struct sp_err *err);
+                                                  size_t which, struct sp_err *err);
 
-/* *n = the number of tokens of the prompt. Several threads may call it at the same time. */
+/* *n = the number of tokens of the prompt. [any thread] */
 SP_MUST_CHECK enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
                                                    const struct sp_serve_request *request,
                                                    struct sp_err *err);

@@ -91,6 +91,16 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve
     return entry;
 }
 
+bool sp_serve_queue_is_full(struct sp_serve_queue *q)
+{
+    bool full;
+
+    lock(q);
+    full = q->n_waiting >= q->max_waiting;
+    unlock(q);
+    return full;
+}
+
 /* True if no work on the job is running or pending. */
 static bool has_ended(const struct sp_serve_job *job)
 {
@@ -264,6 +274,13 @@ void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, co
 {
     lock(q);
     if (!job->failed && sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
+    unlock_and_signal(q);
+}
+
+void sp_serve_queue_abort(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    lock(q);
+    job->aborted = true;
     unlock_and_signal(q);
 }
 

@@ -57,6 +57,8 @@ void sp_serve_queue_stop(struct sp_serve_queue *queue);
 
 enum sp_serve_entry { SP_SERVE_IN, SP_SERVE_FULL, SP_SERVE_STOPPED };
 enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *queue, struct sp_serve_job *job);
+/* True if the queue would refuse another job. */
+bool sp_serve_queue_is_full(struct sp_serve_queue *queue);
 /* Waits until the job's status is known and returns it; 0: the client has gone, or memory ran out.
  */
 int sp_serve_queue_wait(struct sp_serve_queue *queue, struct sp_serve_job *job);
@@ -85,6 +87,8 @@ void sp_serve_queue_begin(struct sp_serve_queue *queue, struct sp_serve_job *job
 /* Appends output, unless an answer has failed. If memory runs out the job is aborted. */
 void sp_serve_queue_write(struct sp_serve_queue *queue, struct sp_serve_job *job, const char *text,
                           size_t size);
+/* Drops the output of the job, for which memory has run out. */
+void sp_serve_queue_abort(struct sp_serve_queue *queue, struct sp_serve_job *job);
 /* Records that an answer has failed, which aborts the others. Returns false if another answer
  * failed before: then nothing is to be sent. *started: a stream has started, so that the failure is
  * its end. The caller passes the text of the failure to sp_serve_queue_fail. */

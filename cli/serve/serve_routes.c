@@ -2,6 +2,7 @@
 #include "cli/serve/serve_routes.h"
 #include "cli/serve/serve_anthropic.h"
 #include "cli/serve/serve_anthropic_out.h"
+#include "cli/serve/serve_body.h"
 #include "cli/serve/serve_job.h"
 #include "cli/serve/serve_ollama.h"
 #include "cli/serve/serve_openai_out.h"
@@ -13,16 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The most memory that the JSON of a request may take. It is parsed on the connection's thread, in
- * parallel with others. */
-static const size_t max_tree_bytes = (size_t)256 << 20;
-
 static const char json_type[] = "application/json";
 
 struct exchange {
     const struct sp_serve *serve;
     const struct sp_http_request *request;
     struct sp_http_response *answer;
+    struct sp_serve_body body; /* of a request that has been read */
     char *text;
     size_t size;
     struct sp_json_out out;
@@ -37,7 +35,7 @@ static bool open_body(struct exchange *x)
 
 static void close_body(struct exchange *x, int status)
 {
-    bool whole = fclose(x->out.file) == 0;
+    bool whole = fclose(x->out.file) == 0 && x->text != NULL;
 
     x->answer->status = status;
     x->answer->type = json_type;
@@ -80,31 +78,42 @@ static void refuse(struct exchange *x, int status, const char *sentence)
     note(x, sentence);
 }
 
-/* Returns the JSON of a request for the served model, owned by the caller; NULL: an error was
- * written. */
-static struct sp_json *read_body(struct exchange *x)
+/* Refuses a request that could succeed later. */
+static void refuse_for_now(struct exchange *x, const char *sentence)
+{
+    refuse(x, 503, sentence);
+    x->answer->retry = true;
+}
+
+/* Reads the JSON of a request for the served model. Returns it, owned by x->body; NULL: an error
+ * was written. */
+static const struct sp_json *read_body(struct exchange *x)
 {
     const struct sp_http_request *q = x->request;
-    struct sp_json *body = NULL;
+    const struct sp_json *body;
     struct sp_err err = {0};
     const char *model = NULL;
     char sentence[SP_ERR_TEXT];
+    int status;
 
     if (q->too_large) {
         refuse(x, 413, "the request body is too large, expected at most 16 MiB");
         return NULL;
     }
-    if (sp_json_parse_within(&body, q->body, q->size, SP_JSON_STRICT, max_tree_bytes, &err)) {
-        refuse(x, sp_serve_status_of(err.status), err.text);
+    if (q->no_memory) {
+        refuse_for_now(x, "the requests of all clients take too much memory, try again later");
         return NULL;
     }
-    if (sp_json_kind(body) != SP_JSON_OBJECT) {
-        refuse(x, 400, "the request body is not a JSON object");
-        goto refused;
+    if ((status = sp_serve_body_read(&x->body, x->serve->budget, q->body, q->size, &err))) {
+        refuse(x, status, err.text);
+        x->answer->retry = status == 503;
+        return NULL;
     }
+    sp_http_drop_body(q->connection);
+    body = x->body.json;
     if (sp_json_get_string(body, "model", &model, &err)) {
         refuse(x, 400, err.text);
-        goto refused;
+        return NULL;
     }
     if (model == NULL) /* "name" is the member's earlier name */
         (void)!sp_json_get_string(body, "name", &model, NULL);
@@ -112,12 +121,9 @@ static struct sp_json *read_body(struct exchange *x)
         snprintf(sentence, sizeof sentence, "model '%.200s' not found, this server has '%s'", model,
                  x->serve->model.names[0]);
         refuse(x, 404, sentence);
-        goto refused;
+        return NULL;
     }
     return body;
-refused:
-    sp_json_free(body);
-    return NULL;
 }
 
 /* ---- text -------------------------------------------------------------------------------------
@@ -125,10 +131,11 @@ refused:
 
 struct client {
     const struct sp_serve *serve;
+    struct sp_serve_body body; /* without the JSON, which is the request's */
     struct sp_serve_job job;
 };
 
-static long read_job(void *stream, char *to, size_t size)
+static long read_output(void *stream, char *to, size_t size)
 {
     struct client *c = stream;
 
@@ -138,6 +145,7 @@ static long read_job(void *stream, char *to, size_t size)
 static void release_client(struct client *c)
 {
     sp_serve_request_release(&c->job.request);
+    sp_serve_body_release(&c->body);
     for (size_t i = 0; i < c->job.n_answers && c->job.answers; i++)
         sp_strbuf_release(&c->job.answers[i]);
     free(c->job.answers);
@@ -165,7 +173,7 @@ static void wait_for_job(struct exchange *x, struct client *c)
     int status = sp_serve_queue_wait(q, &c->job);
 
     a->stream = c;
-    a->read = read_job;
+    a->read = read_output;
     a->close = close_job;
     a->status = status;
     a->type = c->job.api->stream_type;
@@ -189,20 +197,22 @@ static enum sp_status allocate_answers(struct sp_serve_job *job, struct sp_err *
     return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
 }
 
-/* Handles a request for text; takes ownership of `body`. */
-static void generate(struct exchange *x, struct sp_json *body, const struct sp_serve_api *api)
+static const char queue_full[] = "too many requests are waiting, try again later";
+
+/* Handles a request for text, whose body has been read. */
+static void generate(struct exchange *x, const struct sp_serve_api *api)
 {
     struct client *c = NULL;
     struct sp_err err = {0};
     enum sp_status st;
     enum sp_serve_entry entry;
 
-    if (sp_new(&c, 1, sizeof *c, NULL)) {
-        sp_json_free(body);
-        return;
-    }
+    if (sp_new(&c, 1, sizeof *c, NULL)) return;
     c->serve = x->serve;
-    c->job.request.body = body;
+    c->body = x->body;
+    x->body = (struct sp_serve_body){0};
+    c->job.request.body = c->body.json;
+    c->body.json = NULL;
     c->job.api = api;
     c->job.connection = x->request->connection;
     c->job.arrived_at = c->job.polled_at = sp_seconds();
@@ -218,25 +228,34 @@ static void generate(struct exchange *x, struct sp_json *body, const struct sp_s
         wait_for_job(x, c);
         return;
     }
-    refuse(x, 503,
-           entry == SP_SERVE_FULL ? "too many requests are waiting, try again later"
-                                  : "the server is shutting down");
-    x->answer->retry = entry == SP_SERVE_FULL;
+    if (entry == SP_SERVE_FULL) {
+        refuse_for_now(x, queue_full);
+    } else {
+        refuse(x, 503, "the server is shutting down");
+    }
 refused:
     release_client(c);
+}
+
+/* Reads the body of a request for text. A request that would find the queue full is refused before
+ * its body is parsed. */
+static const struct sp_json *read_job(struct exchange *x)
+{
+    if (!sp_serve_queue_is_full(x->serve->queue)) return read_body(x);
+    refuse_for_now(x, queue_full);
+    return NULL;
 }
 
 static void anthropic(struct exchange *x)
 {
     static const char sentence[] = "thread: conversations are not stored";
-    struct sp_json *body = read_body(x);
+    const struct sp_json *body = read_job(x);
 
     if (body == NULL) return;
     if (sp_json_get(body, "thread") == NULL) {
-        generate(x, body, &sp_serve_anthropic);
+        generate(x, &sp_serve_anthropic);
         return;
     }
-    sp_json_free(body);
     if (!open_body(x)) return;
     sp_serve_anthropic_refuse_thread(&x->out, sentence);
     close_body(x, 400);
@@ -245,42 +264,31 @@ static void anthropic(struct exchange *x)
 
 static void openai_chat(struct exchange *x)
 {
-    struct sp_json *body = read_body(x);
-
-    if (body != NULL) generate(x, body, &sp_serve_openai_chat);
+    if (read_job(x)) generate(x, &sp_serve_openai_chat);
 }
 
 static void openai_text(struct exchange *x)
 {
-    struct sp_json *body = read_body(x);
-
-    if (body != NULL) generate(x, body, &sp_serve_openai_text);
+    if (read_job(x)) generate(x, &sp_serve_openai_text);
 }
 
 static void openai_responses(struct exchange *x)
 {
-    struct sp_json *body = read_body(x);
-
-    if (body != NULL) generate(x, body, &sp_serve_responses);
+    if (read_job(x)) generate(x, &sp_serve_responses);
 }
 
 static void ollama(struct exchange *x, bool chat)
 {
-    struct sp_json *body = read_body(x);
+    const struct sp_json *body = read_job(x);
 
-    if (body == NULL) return;
-    if (!open_body(x)) {
-        sp_json_free(body);
-        return;
-    }
+    if (body == NULL || !open_body(x)) return;
     if (sp_serve_ollama_loads(&x->out, x->serve, body, chat)) {
         close_body(x, 200);
-        sp_json_free(body);
         return;
     }
     fclose(x->out.file);
     free(x->text);
-    generate(x, body, chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text);
+    generate(x, chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text);
 }
 
 static void ollama_chat(struct exchange *x)
@@ -356,13 +364,9 @@ static void loaded(struct exchange *x)
 
 static void show(struct exchange *x)
 {
-    struct sp_json *body = read_body(x);
-
-    if (body == NULL || !open_object(x)) goto done;
+    if (read_body(x) == NULL || !open_object(x)) return;
     sp_serve_model_show(&x->out, &x->serve->model);
     close_object(x);
-done:
-    sp_json_free(body);
 }
 
 static void models(struct exchange *x)
@@ -397,12 +401,14 @@ static void model(struct exchange *x)
 /* Handles the request for the number of tokens of a conversation's prompt. */
 static void count_tokens(struct exchange *x)
 {
-    struct sp_serve_request request = {.body = read_body(x)};
+    struct sp_serve_request request = {.n_each = 1};
     struct sp_err err = {0};
     size_t n = 0;
     enum sp_status st;
 
-    if (request.body == NULL) return;
+    if (read_body(x) == NULL) return;
+    request.body = x->body.json;
+    x->body.json = NULL;
     st = sp_serve_anthropic_read_prompt(&request, x->serve, &err);
     if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);
     if (st) {
@@ -509,11 +515,14 @@ void sp_serve_handle(void *context, const struct sp_http_request *request,
     struct exchange x = {.serve = context, .request = request, .answer = answer};
 
     answer->cors = x.serve->cors;
-    if (sp_serve_is_cross_origin(x.serve, request)) {
+    if (request->malformed) {
+        refuse(&x, 400, request->malformed);
+    } else if (sp_serve_is_cross_origin(x.serve, request)) {
         refuse(&x, 403, "this host or origin is not allowed, see --cors of spectool serve");
     } else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL) {
         answer->status = 204;
     } else {
         dispatch(&x);
     }
+    sp_serve_body_release(&x.body);
 }

@@ -1,0 +1,21 @@
+/* Reads the JSON of a request within the memory budget of all requests. */
+#ifndef SP_CLI_SERVE_SERVE_BODY_H
+#define SP_CLI_SERVE_SERVE_BODY_H
+
+#include "cli/serve/serve_budget.h"
+#include "format/base/json.h"
+
+/* The JSON of a request. Valid when zeroed. */
+struct sp_serve_body {
+    struct sp_json *json;           /* an object without the members that no API has; owned */
+    struct sp_serve_budget *budget; /* that n_charged bytes were taken from; borrowed */
+    size_t n_charged;
+};
+
+/* Parses a body. Returns 0, or the HTTP status of the error in `err`: 400, 500, or 503 where the
+ * budget does not suffice now. */
+int sp_serve_body_read(struct sp_serve_body *out, struct sp_serve_budget *budget, const char *text,
+                       size_t size, struct sp_err *err);
+void sp_serve_body_release(struct sp_serve_body *body);
+
+#endif

@@ -1,0 +1,276 @@
+/* Tests that a hostile client can neither keep other clients out of `spectool serve` nor take all
+ * memory, and that requests which a proxy could read differently are refused. */
+#include "tests/support/served_model.h"
+#include "format/base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { IS_SANITIZED = 1 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { IS_SANITIZED = 1 };
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+
+static void nap(double seconds)
+{
+    const struct timespec time = {.tv_sec = (time_t)seconds,
+                                  .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+
+    nanosleep(&time, NULL);
+}
+
+/* Returns a number of /proc/PID/status in MB. */
+static long memory_mb(const struct server *s, const char *key)
+{
+    char path[64], line[256];
+    long kb = -1;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)s->pid);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f)) {
+        if (strncmp(line, key, strlen(key)) == 0) kb = strtol(line + strlen(key) + 1, NULL, 10);
+    }
+    fclose(f);
+    assert_true(kb >= 0);
+    return kb / 1024;
+}
+
+/* Returns a chat whose member `key` is an array of n objects; owned (free). */
+static char *body_of(const char *key, size_t n)
+{
+    char *body = malloc(256 + n * 8), *at = body;
+
+    assert_non_null(body);
+    at += sprintf(at, "{" MESSAGES ", \"max_tokens\": 4, \"%s\": [{\"a\":0}", key);
+    for (size_t i = 1; i < n; i++)
+        at += sprintf(at, ",{\"a\":0}");
+    sprintf(at, "]}");
+    return body;
+}
+
+enum { N_CLIENTS = 16 };
+
+struct poster {
+    const struct server *server;
+    const char *body;
+    int status;
+};
+
+static void *post(void *context)
+{
+    struct poster *p = context;
+    struct http_reply r = server_request(p->server, "POST", "/v1/chat/completions", p->body);
+
+    p->status = r.status;
+    http_reply_release(&r);
+    return NULL;
+}
+
+/* Sends the body from all clients at once; returns the number of responses with this status. */
+static size_t post_all(const struct server *s, const char *body, int status)
+{
+    struct poster posters[N_CLIENTS];
+    pthread_t threads[N_CLIENTS];
+    size_t n = 0;
+
+    for (size_t i = 0; i < N_CLIENTS; i++) {
+        posters[i] = (struct poster){.server = s, .body = body};
+        assert_int_equal(pthread_create(&threads[i], NULL, post, &posters[i]), 0);
+    }
+    for (size_t i = 0; i < N_CLIENTS; i++) {
+        pthread_join(threads[i], NULL);
+        n += posters[i].status == status;
+    }
+    return n;
+}
+
+/* The JSON of all requests together stays within a budget. Members that no API has do not count
+ * while a request waits, and JSON that is too large by itself is refused. */
+static void test_memory(void **state)
+{
+    struct server s = server_start(served_file, (const char *const[]){"--sessions", "1", NULL});
+    char *unknown = body_of("x", 40000), *kept = body_of("metadata", 40000),
+         *large = body_of("x", 180000);
+    size_t n_served;
+
+    (void)state;
+    n_served = post_all(&s, unknown, 200);
+    assert_true(n_served > 0);
+    assert_int_equal(post_all(&s, large, 400), N_CLIENTS);
+    n_served = post_all(&s, kept, 200);
+    assert_true(n_served > 0 && n_served < N_CLIENTS); /* the others get 503 */
+    sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/chat/completions", unknown), 200));
+    if (!IS_SANITIZED) {
+        assert_in_range(memory_mb(&s, "VmHWM"), 1, 300);
+        assert_in_range(memory_mb(&s, "VmRSS"), 1, 100);
+    }
+    free(unknown);
+    free(kept);
+    free(large);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* A request that would find the queue full is refused before it is parsed. */
+static void test_full_queue(void **state)
+{
+    static const char *const options[] = {"--max-queue",       "1", "--sessions", "1",
+                                          SERVED_SLOW_OPTIONS, NULL};
+    struct server s = server_start(served_file, options);
+    char body[256], byte;
+    int running, waiting;
+    struct http_reply r;
+
+    (void)state;
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
+    running = server_begin_request(&s, "/v1/completions", body);
+    assert_int_equal(recv(running, &byte, 1, 0), 1);
+    waiting = server_begin_request(&s, "/v1/completions", body);
+    nap(0.2);
+    r = server_request(&s, "POST", "/v1/completions", "not JSON");
+    assert_int_equal(r.status, 503);
+    assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
+    http_reply_release(&r);
+    close(waiting);
+    close(running);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* Clients that send a byte from time to time do not keep others out, however many they are. */
+static void test_dripping(void **state)
+{
+    enum { N_DRIPS = 200 };
+    struct server s = server_start(served_file, (const char *const[]){"--max-queue", "1", NULL});
+    int drips[N_DRIPS];
+    double began;
+
+    (void)state;
+    for (size_t i = 0; i < N_DRIPS; i++) {
+        drips[i] = client_connect(&s);
+        client_send(drips[i], "GET /health HTTP/1.1\r\nX: ", 25);
+    }
+    for (int round = 0; round < 4; round++) {
+        nap(0.3);
+        for (size_t i = 0; i < N_DRIPS; i++)
+            (void)!send(drips[i], "x", 1, MSG_NOSIGNAL);
+        began = sp_seconds();
+        sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
+        assert_true(sp_seconds() - began < 1);
+    }
+    for (size_t i = 0; i < N_DRIPS; i++)
+        close(drips[i]);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* More clients than --max-queue and its reserve all get a response. */
+static void test_many_connections(void **state)
+{
+    enum { N_CONNECTIONS = 190 };
+    static const char request[] = "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    struct server s = server_start(served_file, (const char *const[]){"--max-queue", "1", NULL});
+    int clients[N_CONNECTIONS];
+    char byte;
+
+    (void)state;
+    for (size_t i = 0; i < N_CONNECTIONS; i++)
+        clients[i] = client_connect(&s);
+    for (size_t i = 0; i < N_CONNECTIONS; i++)
+        client_send(clients[i], request, strlen(request));
+    for (size_t i = 0; i < N_CONNECTIONS; i++)
+        assert_int_equal(recv(clients[i], &byte, 1, 0), 1);
+    for (size_t i = 0; i < N_CONNECTIONS; i++)
+        close(clients[i]);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* A prompt that cannot fit is refused before it is tokenized. */
+static void test_long_prompt(void **state)
+{
+    enum { SIZE = 15 << 20 };
+    char *body = malloc(SIZE + 64);
+    struct sp_json *json;
+    double began;
+
+    (void)state;
+    assert_non_null(body);
+    strcpy(body, "{\"prompt\": \"");
+    memset(body + 12, ' ', SIZE);
+    strcpy(body + 12 + SIZE, "\"}");
+    began = sp_seconds();
+    json = http_reply_json(server_request(&tiny_server, "POST", "/v1/completions", body), 400);
+    assert_non_null(strstr(json_text(json, "error.message"), "the prompt has "));
+    assert_true(sp_seconds() - began < (IS_SANITIZED ? 20 : 2));
+    sp_json_free(json);
+    free(body);
+}
+
+static void test_ambiguous_requests(void **state)
+{
+    static const struct {
+        const char *headers, *says;
+    } all[] = {
+        {"Host: localhost\r\nContent-Length: 2\r\nContent-Length: 30\r\n", "one Content-Length"},
+        {"Host: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n", "both"},
+        {"Host: localhost\r\nHost: localhost\r\n", "one Host"},
+        {"Host: localhost\r\nHost: evil.example\r\n", "one Host"},
+        {"Host : evil.example\r\n", "name of a header"},
+        {"Host: localhost\r\nX Y: z\r\n", "name of a header"},
+    };
+    static const char *const foreign[] = {"Host: localhost:1@evil.example\r\n",
+                                          "Host: localhost.evil.example\r\n"};
+    char request[256];
+    struct http_reply r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        int fd = client_connect(&tiny_server);
+        snprintf(request, sizeof request, "POST /v1/completions HTTP/1.1\r\n%s\r\n{}",
+                 all[i].headers);
+        client_send(fd, request, strlen(request));
+        r = client_receive(fd);
+        if (r.status != 400) fail_msg("%s: status %d", all[i].headers, r.status);
+        assert_non_null(strstr(r.body, all[i].says));
+        http_reply_release(&r);
+    }
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        int fd = client_connect(&tiny_server);
+        snprintf(request, sizeof request, "GET /health HTTP/1.0\r\n%s\r\n", foreign[i]);
+        client_send(fd, request, strlen(request));
+        r = client_receive(fd);
+        assert_int_equal(r.status, 403);
+        http_reply_release(&r);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory),      cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_dripping),    cmocka_unit_test(test_many_connections),
+        cmocka_unit_test(test_long_prompt), cmocka_unit_test(test_ambiguous_requests),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
+}

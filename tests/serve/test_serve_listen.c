@@ -1,0 +1,99 @@
+/* Tests the sockets of the server: which of them are on the loopback interface, and UNIX sockets.
+ */
+#include "cli/serve/serve_listen.h"
+#include "tests/support/packed_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The bound address decides, in whatever way it is spelled. */
+static void loopback_by_address(void **state)
+{
+    static const struct {
+        const char *host;
+        bool loopback, maybe; /* maybe: the machine may lack IPv6 */
+    } all[] = {
+        {"127.0.0.1", true, false}, {"LOCALHOST", true, false},
+        {"127.1", true, false},     {"::ffff:127.0.0.1", true, true},
+        {"::1", true, true},        {"0.0.0.0", false, false},
+        {"::", false, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct sp_listeners l = {.n = 0};
+        enum sp_status st = sp_listen(&l, all[i].host, 0, NULL);
+
+        if (st && all[i].maybe) continue;
+        assert_int_equal(st, SP_OK);
+        assert_int_equal(l.n, 1);
+        assert_int_equal(l.at[0].loopback, all[i].loopback);
+        sp_listen_close(&l);
+    }
+}
+
+/* The socket of a server that was killed is replaced, that of a running one is not. */
+static void unix_sockets(void **state)
+{
+    const char *path = packed_path("spectool.sock");
+    struct sp_listeners first = {.n = 0}, second = {.n = 0};
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_listen(&first, path, 0, NULL), SP_OK);
+    assert_true(first.at[0].local && !first.at[0].loopback);
+    assert_int_equal(sp_listen(&second, path, 0, &err), SP_E_IO);
+    assert_non_null(strstr(err.text, "Address already in use"));
+    close(first.at[0].fd);
+    assert_int_equal(sp_listen(&second, path, 0, NULL), SP_OK);
+    sp_listen_close(&second);
+    assert_int_equal(access(path, F_OK), -1);
+    free(first.at[0].path);
+}
+
+/* Sockets that systemd passes begin at descriptor 3. */
+static void passed_sockets(void **state)
+{
+    struct sp_listeners own = {.n = 0}, passed = {.n = 0};
+    char pid[32];
+
+    (void)state;
+    assert_false(sp_listen_is_activated());
+    assert_int_equal(sp_listen(&own, "127.0.0.1", 0, NULL), SP_OK);
+    assert_int_equal(dup2(own.at[0].fd, 3), 3);
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    setenv("LISTEN_FDS", "1", 1);
+    setenv("LISTEN_PID", "1", 1);
+    assert_false(sp_listen_is_activated()); /* they are those of another process */
+    setenv("LISTEN_PID", pid, 1);
+    assert_true(sp_listen_is_activated());
+    assert_int_equal(sp_listen_activated(&passed, NULL), SP_OK);
+    assert_int_equal(passed.n, 1);
+    assert_true(passed.at[0].loopback);
+    assert_string_equal(passed.at[0].url, own.at[0].url);
+    sp_listen_close(&passed);
+    sp_listen_close(&own);
+    assert_int_equal(dup2(STDERR_FILENO, 3), 3); /* no listening socket */
+    assert_int_equal(sp_listen_activated(&passed, NULL), SP_E_USAGE);
+    close(3);
+    unsetenv("LISTEN_FDS");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loopback_by_address),
+        cmocka_unit_test(unix_sockets),
+        cmocka_unit_test(passed_sockets),
+    };
+
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
+}
