@@ -5,7 +5,8 @@
 #include <string.h>
 
 struct options {
-    const char *type, *shard_size;
+    const char *type;
+    uint64_t shard_size;
     int64_t n_threads;
     bool dry_run, force;
 };
@@ -18,8 +19,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "type", NULL, "TYPE", AT(type), .choices = types,
      .shown = "the torch_dtype of config.json, or bf16",
      .help = "Type to which q8 and q4 tensors are dequantized; others keep their type"},
-    {SP_OPT_STRING, 0, "shard-size", NULL, "SIZE", AT(shard_size), .shown = "5GB",
-     .help = "Maximum size of one weights file: a number of bytes, or with MB or GB"},
+    {SP_OPT_SIZE, 0, "shard-size", NULL, "SIZE", AT(shard_size), .shown = "5G",
+     .help = "Maximum size of one weights file in bytes, or with k, M, G, Ki, Mi or Gi"},
     {SP_OPT_FLAG, 0, "dry-run", NULL, NULL, AT(dry_run),
      .help = "Print what would be written, one tensor per line, and exit"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
@@ -28,22 +29,6 @@ static const struct sp_opt opts[] = {
      .shown = "one per core", .help = "Number of threads; does not affect the output"},
     {.kind = SP_OPT_END},
 };
-
-static enum sp_status parse_size(uint64_t *out, const char *text, struct sp_err *err)
-{
-    uint64_t n = 0, unit;
-    const char *p = text;
-
-    while (*p >= '0' && *p <= '9' && n < UINT64_C(1000000000000000))
-        n = 10 * n + (uint64_t)(*p++ - '0');
-    unit = strcmp(p, "MB") == 0 ? 1000000 : strcmp(p, "GB") == 0 ? 1000000000 : *p == '\0' ? 1 : 0;
-    if (unit && n > 0 && n <= UINT64_C(1000000000000000) / unit) {
-        *out = n * unit;
-        return SP_OK;
-    }
-    return sp_fail(err, SP_E_USAGE, "--shard-size %s: expected a number of bytes, 500MB or 5GB",
-                   text);
-}
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
@@ -58,9 +43,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .n_threads = (unsigned)o->n_threads,
         .force = o->force,
         .dry_run = o->dry_run,
+        .shard_size = o->shard_size,
     };
 
-    if (o->shard_size && (st = parse_size(&export.shard_size, o->shard_size, err))) return st;
     sp_create_attach(&export.callbacks, &listener);
     st = sp_export(&report, &export, err);
     sp_progress_end(&listener.progress);

@@ -15,11 +15,13 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *ids, *system, *prompt_cache, *format, *think;
+    const char *ids, *system, *prompt_cache, *format, *think, *context_full;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     bool batch;
     int64_t n_top, sessions;
 };
+
+static const char *const context_full[] = {"stop", "shift", NULL};
 
 /* The options that control drafting. */
 static const char *const draft_options[] = {"draft-depth", "accept", "show-draft", NULL};
@@ -45,6 +47,10 @@ static const struct sp_opt opts[] = {
      .shown = "left to the template",
      .help = "Turn the model's reasoning on or off, or set its level"},
     SP_OPT_NUM_CTX(struct options, settings),
+    SP_OPT_MEMORY(struct options, backend),
+    {SP_OPT_CHOICE, 0, "context-full", NULL, "HOW", AT(context_full), .choices = context_full,
+     .shown = "stop",
+     .help = "In a session, when the context is full: stop, or drop the oldest messages (shift)"},
     {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,
      .help = "Save the processed prompt to FILE and reuse it"},
     SP_OPT_FORMAT(struct options, format),
@@ -104,6 +110,22 @@ static enum sp_status request(struct sp_conversation *c, const struct sp_args *a
     return st;
 }
 
+/* Says that the context or the memory ended an answer. */
+static void report_limit(const struct sp_generation *g, enum sp_stop stop)
+{
+    size_t n = sp_session_n_context(g->session);
+
+    if (stop == SP_STOP_CONTEXT) {
+        fprintf(stderr, "the context of %zu tokens is full, so the answer ends here%s\n", n,
+                n < g->info.max_positions ? "; --num-ctx N enlarges it" : "");
+    } else if (stop == SP_STOP_MEMORY) {
+        fprintf(stderr,
+                "the memory for KV caches is used up after %zu tokens, so the answer ends "
+                "here; --kv-type q8 needs less, --memory sets the limit\n",
+                sp_session_n_cached(g->session));
+    }
+}
+
 static enum sp_status run_once(struct sp_generation *g, const struct options *o,
                                const struct sp_args *args, struct sp_err *err)
 {
@@ -123,13 +145,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     st = sp_generation_answer(&result, &reader, g, o->ids ? &ids : &g->conversation.prompt,
                               g->conversation.rendered, err);
     if (st) goto done;
-    if (result.stop == SP_STOP_CONTEXT && !o->json) {
-        fprintf(stderr, "the context of %zu tokens is full, so the answer ends here%s\n",
-                sp_session_n_context(g->session),
-                sp_session_n_context(g->session) < g->info.max_positions
-                    ? "; --num-ctx N enlarges it"
-                    : "");
-    }
+    if (!o->json) report_limit(g, result.stop);
     if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
 done:
     sp_chat_reader_close(reader);
@@ -179,6 +195,13 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
                        "--batch cannot be combined with PROMPT, --ids, --prompt-cache, "
                        "--show-draft, --hide-thinking, --logprobs or --top-logprobs");
     }
+    if (o->context_full && (o->batch || o->ids || args->n_operands > 1)) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--context-full requires a session: no PROMPT, --ids or --batch");
+    }
+    if (o->context_full && o->raw) {
+        return sp_fail(err, SP_E_USAGE, "--context-full requires a chat template, --raw uses none");
+    }
     if (!o->batch && sp_args_given(args, "sessions")) {
         return sp_fail(err, SP_E_USAGE, "--sessions requires --batch");
     }
@@ -214,6 +237,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                   .prompt_cache = o->prompt_cache},
         .no_draft = o->no_draft,
         .ignore_eos = o->ignore_eos,
+        .shift = o->context_full && strcmp(o->context_full, "shift") == 0,
         .logprobs = o->logprobs || o->n_top > 0,
         .n_top = (unsigned)o->n_top,
     };

@@ -55,6 +55,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "system", NULL, "TEXT", AT(system),
      .help = "System message, instead of the file's; one in the request replaces it"},
     SP_OPT_NUM_CTX(struct options, settings),
+    SP_OPT_MEMORY(struct options, backend),
     {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,
      .help = "Start with the processed prompt that run --prompt-cache saved to FILE"},
     {SP_OPT_HEADING, .help = "Stopping (defaults for requests)"},

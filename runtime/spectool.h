@@ -73,6 +73,9 @@ struct sp_package_options {
     unsigned n_threads;  /* 0: as many as the cores that this process may use */
     bool huge_pages;     /* read the file into memory of huge pages instead of mapping it: opening
                           * takes longer and the memory is not shared, but reading is faster */
+    size_t cache_memory; /* bytes that the caches of all sessions may hold together; 0: what the
+                          * machine and the limits of the process leave beside the weights when a
+                          * cache grows */
 };
 #define SP_PACKAGE_OPTIONS_INIT SP_SIZED(struct sp_package_options)
 
@@ -145,7 +148,11 @@ SP_API const char *sp_package_draft_name(const struct sp_package *package, enum 
 
 struct sp_session_options {
     size_t size;
-    size_t n_context; /* positions; 0: the maximum of the model, but at most 4096 */
+    /* The most positions of a sequence. The caches grow with the sequence, so a large number costs
+     * nothing before it is used. 0: the model's maximum. Two exceptions: models whose rotation
+     * depends on the context (longrope, dynamic) get 4096, or as many as they were trained with;
+     * and under a limit of the address space the context is halved until the caches fit. */
+    size_t n_context;
     enum sp_cache_type cache;
     enum sp_draft_by draft_by;
     bool no_draft;        /* generate without drafting */
@@ -315,8 +322,15 @@ struct sp_request {
 };
 #define SP_REQUEST_INIT SP_SIZED(struct sp_request)
 
-enum sp_stop { SP_STOP_EOS, SP_STOP_TEXT, SP_STOP_LENGTH, SP_STOP_CONTEXT, SP_STOP_CANCELLED };
-/* "eos", "stop", "length", "context" or "cancelled"; static. [any thread] */
+enum sp_stop {
+    SP_STOP_EOS,
+    SP_STOP_TEXT,
+    SP_STOP_LENGTH,
+    SP_STOP_CONTEXT, /* the context is full */
+    SP_STOP_CANCELLED,
+    SP_STOP_MEMORY, /* the caches cannot grow: memory, or cache_memory, is used up */
+};
+/* "eos", "stop", "length", "context", "cancelled" or "memory"; static. [any thread] */
 SP_API const char *sp_stop_name(enum sp_stop stop);
 
 /* Why a round verified as many draft tokens as it did. */
@@ -383,7 +397,8 @@ SP_API void sp_result_release(struct sp_result *result);
 
 /* Generates an answer to the prompt. Tokens at its beginning that the caches hold are not read
  * again. `stop` is set in the result before the last texts are delivered. On failure the result is
- * empty, and the session stays usable. [session] */
+ * empty, and the session stays usable. SP_E_NOMEM, before the prompt is read, if memory does not
+ * hold its caches; err states the numbers. [session] */
 SP_API SP_MUST_CHECK enum sp_status sp_session_generate(struct sp_session *session,
                                                         const struct sp_request *request,
                                                         struct sp_result *result,

@@ -41,6 +41,7 @@ enum sp_status sp_backend_open_package(struct sp_package **out, const char *path
         .kernels = named ? opts->kernels : NULL,
         .n_threads = (unsigned)opts->n_threads,
         .huge_pages = opts->huge_pages,
+        .cache_memory = (size_t)opts->memory,
     };
 
     return sp_package_open(out, path, &options, err);

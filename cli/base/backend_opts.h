@@ -8,7 +8,8 @@
 
 struct sp_backend_opts {
     int64_t n_threads; /* 0: the number of cores */
-    int64_t n_context; /* 0: the model's maximum, at most 4096 */
+    int64_t n_context; /* 0: the model's maximum */
+    uint64_t memory;   /* bytes that caches may hold; 0: what is free */
     int64_t draft_len; /* or SP_DRAFT_LENGTH_AUTO */
     const char *kernels, *kv_type, *draft_by;
     bool huge_pages;
@@ -51,8 +52,14 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
 #define SP_OPT_NUM_CTX(type, member)                                                               \
     {                                                                                              \
         SP_OPT_INT, 0, "num-ctx", NULL, "N", offsetof(type, member.n_context),                     \
-            .min = 1, .max = 1 << 30, .shown = "the model's maximum, at most 4096",                \
-            .help = "Context size in tokens"                                                       \
+            .min = 1, .max = 1 << 30, .shown = "the model's maximum",                              \
+            .help = "Maximum context in tokens; uses memory only as the text grows"                \
+    }
+#define SP_OPT_MEMORY(type, member)                                                                \
+    {                                                                                              \
+        SP_OPT_SIZE, 0, "memory", NULL, "SIZE", offsetof(type, member.memory),                     \
+            .shown = "what is free beside the weights",                                            \
+            .help = "Most memory for KV caches, such as 6G"                                        \
     }
 /* Row of --draft-depth; `least` is 0 if the command can run without a draft, else 1. */
 #define SP_OPT_DRAFT_DEPTH(type, member, least, text)                                              \

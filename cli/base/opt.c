@@ -177,6 +177,42 @@ static enum sp_status set_number(struct parser *p, const struct sp_opt *o, const
     return SP_OK;
 }
 
+/* The number of bytes that a unit stands for, with or without B after it; 0: no unit. */
+static uint64_t unit_of(const char *text)
+{
+    static const struct {
+        const char *name;
+        uint64_t size;
+    } units[] = {
+        {"", 1},         {"k", 1000},     {"M", 1000000},  {"G", 1000000000},
+        {"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30},
+    };
+    size_t n = strlen(text);
+
+    if (n > 0 && strchr("Bb", text[n - 1])) n--;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strlen(units[i].name) == n && strncasecmp(units[i].name, text, n) == 0)
+            return units[i].size;
+    }
+    return 0;
+}
+
+static enum sp_status set_size(struct parser *p, const struct sp_opt *o, const char *text, void *to)
+{
+    enum { MOST_DIGITS = 18 };
+    size_t n_digits = strspn(text, "0123456789");
+    uint64_t unit = unit_of(text + n_digits), n = 0;
+
+    if (n_digits <= MOST_DIGITS) n = strtoull(text, NULL, 10);
+    if (n_digits == 0 || n == 0 || unit == 0 || n > SIZE_MAX / unit) {
+        return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected a size such as 500M, 6G or 6GiB",
+                       o->name, text);
+    }
+    n *= unit;
+    memcpy(to, &n, sizeof n);
+    return SP_OK;
+}
+
 static enum sp_status set_choice(struct parser *p, const struct sp_opt *o, const char *text,
                                  void *to)
 {
@@ -214,6 +250,8 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
         return set_int(p, o, text, to);
     case SP_OPT_NUMBER:
         return set_number(p, o, text, to);
+    case SP_OPT_SIZE:
+        return set_size(p, o, text, to);
     case SP_OPT_CHOICE:
         return set_choice(p, o, text, to);
     case SP_OPT_LIST:

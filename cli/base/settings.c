@@ -136,7 +136,7 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
 
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
         if (strcasecmp(rows[i].parameter, name) != 0) continue;
-        if (rows[i].offset == AT(n_context) || rows[i].offset == AT(n_threads)) {
+        if (rows[i].offset == AT(n_threads)) {
             return sp_fail(err, SP_E_USAGE, "%s cannot be changed during a session", name);
         }
         if ((st = set_row(s, rows + i, value, err))) return st;

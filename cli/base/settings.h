@@ -17,7 +17,7 @@ struct sp_settings {
     int64_t top_k, repeat_last_n;
     int64_t seed;      /* seed, or SP_SEED_FRESH */
     int64_t n_predict; /* <= 0: no limit but a stop text and the context */
-    int64_t n_context; /* 0: the model's maximum, at most 4096 */
+    int64_t n_context; /* 0: the model's maximum */
     int64_t n_threads; /* 0: the number of cores */
     int64_t draft_len; /* SP_DRAFT_LENGTH_AUTO; 0: do not draft */
     const char *accept;

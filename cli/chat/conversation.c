@@ -327,6 +327,24 @@ enum sp_status sp_conversation_add_answer(struct sp_conversation *c, const struc
     return SP_OK;
 }
 
+enum sp_status sp_conversation_drop_oldest(struct sp_conversation *c, size_t *n, struct sp_err *err)
+{
+    size_t first = c->n_given, end = first + 1;
+
+    *n = 0;
+    while (end < c->n_turns && strcmp(c->turns[end].role, "user") != 0)
+        end++;
+    if (end >= c->n_turns) return SP_OK;
+    for (size_t i = first; i < end; i++) {
+        free(c->turns[i].content);
+        free(c->turns[i].reasoning);
+    }
+    memmove(c->turns + first, c->turns + end, (c->n_turns - end) * sizeof *c->turns);
+    c->n_turns -= end - first;
+    *n = end - first;
+    return render(c, err);
+}
+
 void sp_conversation_withdraw(struct sp_conversation *c)
 {
     c->prompt.n = c->n_kept;

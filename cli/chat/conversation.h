@@ -86,6 +86,11 @@ SP_MUST_CHECK enum sp_status sp_conversation_add_answer(struct sp_conversation *
                                                         const struct sp_result *result,
                                                         const struct sp_chat_reader *reader,
                                                         struct sp_err *err);
+/* Drops the oldest message that is not the file's, and what follows it up to the next message of
+ * the user, and makes c->prompt again. *n = messages dropped; 0: only the newest message is left,
+ * or there is no template. */
+SP_MUST_CHECK enum sp_status sp_conversation_drop_oldest(struct sp_conversation *c, size_t *n,
+                                                         struct sp_err *err);
 /* Drops the last message, which has no answer. */
 void sp_conversation_withdraw(struct sp_conversation *c);
 /* Drops everything except the file's messages. */

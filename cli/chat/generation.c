@@ -59,7 +59,41 @@ enum sp_status sp_generation_open(struct sp_generation *g, const struct sp_args 
     if (g->info.has_tokenizer && (st = sp_conversation_attach(&g->conversation, g->package, err))) {
         return st;
     }
-    return open_session(g, args, &opts, err);
+    if ((st = open_session(g, args, &opts, err))) return st;
+    g->backend = opts;
+    return SP_OK;
+}
+
+enum sp_status sp_generation_set_context(struct sp_generation *g, int64_t n_context,
+                                         struct sp_err *err)
+{
+    struct sp_backend_opts opts = g->backend;
+    struct sp_session *session = NULL;
+    enum sp_status st;
+
+    opts.n_context = n_context;
+    if ((st = sp_backend_open_session(&session, g->package, &opts, g->no_draft, 0, err))) return st;
+    sp_session_close(g->session);
+    g->session = session;
+    g->backend = opts;
+    g->n_used = 0;
+    return SP_OK;
+}
+
+enum sp_status sp_generation_shift(struct sp_generation *g, size_t *n, struct sp_err *err)
+{
+    enum { KEPT_FREE = 8, MADE_FREE = 4 };
+    struct sp_conversation *c = &g->conversation;
+    size_t context = sp_session_n_context(g->session), dropped;
+    enum sp_status st;
+
+    *n = 0;
+    if (c->prompt.n + context / KEPT_FREE < context) return SP_OK;
+    while (c->prompt.n + context / MADE_FREE > context) {
+        if ((st = sp_conversation_drop_oldest(c, &dropped, err)) || dropped == 0) return st;
+        *n += dropped;
+    }
+    return SP_OK;
 }
 
 void sp_generation_close(struct sp_generation *g)

@@ -13,12 +13,14 @@ struct sp_generation {
     struct sp_package *package;
     struct sp_package_info info;
     struct sp_session *session;
+    struct sp_backend_opts backend; /* the session's options */
     struct sp_settings *settings;
     struct sp_conversation conversation;
     size_t n_used; /* positions in use after the last answer, whose last token is not counted */
     struct sp_console_style style;
     const struct sp_grammar *grammar; /* constrains answers; borrowed; NULL: no constraint */
     bool no_draft, ignore_eos, logprobs;
+    bool shift; /* a full context drops the oldest messages of the conversation */
     unsigned n_top;
 };
 
@@ -34,6 +36,10 @@ SP_MUST_CHECK enum sp_status sp_generation_open(struct sp_generation *generation
                                                 const struct sp_args *args,
                                                 const struct sp_backend_opts *backend,
                                                 struct sp_err *err);
+/* Opens the session again with a context of n_context tokens (0: the model's maximum); the next
+ * prompt is read as a whole. On failure the session stays as it was. */
+SP_MUST_CHECK enum sp_status sp_generation_set_context(struct sp_generation *generation,
+                                                       int64_t n_context, struct sp_err *err);
 /* Closes what sp_generation_read and sp_generation_open have opened, and releases the settings. */
 void sp_generation_close(struct sp_generation *generation);
 
@@ -42,6 +48,12 @@ void sp_generation_close(struct sp_generation *generation);
 void sp_generation_note_no_effect(const struct sp_generation *generation,
                                   const struct sp_args *args, bool no_draft,
                                   const char *const *drafting);
+
+/* Drops the oldest messages of the conversation until its prompt leaves a quarter of the context
+ * for answers, if it leaves less than an eighth; the file's messages and the newest one stay.
+ * *n = messages dropped. */
+SP_MUST_CHECK enum sp_status sp_generation_shift(struct sp_generation *generation, size_t *n,
+                                                 struct sp_err *err);
 
 /* Fails with SP_E_USAGE if a prompt of n tokens does not fit into the context; the error says how
  * to enlarge it. */

@@ -1,8 +1,8 @@
 /* The interactive session: reads lines and commands from the terminal and shows the answers.
  *
  * Every prompt is the whole conversation; its cached prefix is reused. An interrupt ends an answer
- * and keeps the text generated so far. Messages are never dropped to free context: a full context
- * is reported. */
+ * and keeps the text generated so far. A full context is reported; only with --context-full shift
+ * are the oldest messages dropped. */
 #include "cli/chat/repl.h"
 #include "cli/chat/line_edit.h"
 #include "cli/base/out.h"
@@ -148,11 +148,16 @@ static bool set_switch(struct sp_generation *g, const char *name)
 static void set_parameter(struct sp_generation *g, const char *name, const char *value)
 {
     bool drafts = g->info.draft != NULL && !g->no_draft;
+    struct sp_settings before = *g->settings; /* of which a number at most is restored */
     struct sp_err err = {0};
 
     if (!drafts && strcasecmp(name, "draft_num_predict") == 0) {
         puts("This session does not draft.");
     } else if (sp_settings_set(g->settings, name, value, &err)) {
+        printf("%s.\n", err.text);
+    } else if (g->settings->n_context != before.n_context &&
+               sp_generation_set_context(g, g->settings->n_context, &err)) {
+        *g->settings = before;
         printf("%s.\n", err.text);
     }
 }
@@ -274,6 +279,28 @@ static bool run_command(struct chat *chat, char *line)
     return true;
 }
 
+/* Says how a full context can be enlarged, if it can. */
+static const char *ways_on(const struct sp_generation *g)
+{
+    return sp_session_n_context(g->session) < g->info.max_positions
+               ? "/set num_ctx enlarges it, /clear starts over"
+               : "/clear starts over";
+}
+
+/* Drops old messages from a full context if the user chose so. */
+static enum sp_status shift(struct sp_generation *g, struct sp_err *err)
+{
+    size_t before = g->conversation.prompt.n, n = 0;
+    enum sp_status st = g->shift ? sp_generation_shift(g, &n, err) : SP_OK;
+
+    if (n > 0) {
+        printf("The context of %zu tokens is full: the %zu oldest messages are dropped, %zu of %zu "
+               "tokens remain.\n",
+               sp_session_n_context(g->session), n, g->conversation.prompt.n, before);
+    }
+    return st;
+}
+
 /* True if the context has space for an answer after the prompt. */
 static bool fits(const struct sp_generation *g)
 {
@@ -281,8 +308,8 @@ static bool fits(const struct sp_generation *g)
 
     if (n < context) return true;
     printf("With this message the conversation has %zu tokens and leaves no space for an answer in "
-           "the context of %zu; the message is removed. /clear starts over.\n",
-           n, context);
+           "the context of %zu; the message is removed. %s.\n",
+           n, context, ways_on(g));
     return false;
 }
 
@@ -298,6 +325,7 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
     bool answered = false;
 
     if ((st = sp_conversation_add_user(c, text, size, err))) return st;
+    if ((st = shift(g, err))) goto done;
     if (fits(g)) {
         if ((st = sp_generation_answer(&result, &reader, g, &c->prompt, c->rendered, err))) {
             goto done;
@@ -305,9 +333,13 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
         if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
         if (result.stop == SP_STOP_CONTEXT) {
-            printf(
-                "The context of %zu tokens is full, so the answer ends here; /clear starts over.\n",
-                sp_session_n_context(g->session));
+            printf("The context of %zu tokens is full, so the answer ends here; %s.\n",
+                   sp_session_n_context(g->session),
+                   g->shift ? "the next message drops the oldest ones" : ways_on(g));
+        } else if (result.stop == SP_STOP_MEMORY) {
+            printf("The memory for KV caches is used up after %zu tokens, so the answer ends here; "
+                   "/clear starts over.\n",
+                   g->n_used);
         }
     }
     if (answered) st = sp_conversation_add_answer(c, &result, reader, err);
@@ -326,7 +358,7 @@ static enum sp_status answer(struct chat *chat, const char *text, size_t size)
     bool interrupted = sp_signals_caught();
 
     sp_signals_clear();
-    if (st == SP_E_NOMEM || st == SP_E_BUG) return sp_fail(chat->err, st, "%s", err.text);
+    if (st == SP_E_BUG) return sp_fail(chat->err, st, "%s", err.text);
     if (st && interrupted)
         puts("Interrupted; the message is removed.");
     else if (st)

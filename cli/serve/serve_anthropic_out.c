@@ -95,7 +95,7 @@ static void write_stop(struct sp_serve_response *r, const struct sp_result *resu
         reason = NULL;
     } else if (result->stop == SP_STOP_LENGTH) {
         reason = "max_tokens";
-    } else if (result->stop == SP_STOP_CONTEXT) {
+    } else if (result->stop == SP_STOP_CONTEXT || result->stop == SP_STOP_MEMORY) {
         reason = "model_context_window_exceeded";
     } else if (stop != NULL) {
         reason = "stop_sequence";

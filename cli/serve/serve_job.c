@@ -42,7 +42,8 @@ int sp_serve_status_of(enum sp_status st)
 
 bool sp_serve_is_truncated(const struct sp_result *result)
 {
-    return result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT;
+    return result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT ||
+           result->stop == SP_STOP_MEMORY;
 }
 
 const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,

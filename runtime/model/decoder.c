@@ -78,6 +78,76 @@ static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
     return SP_OK;
 }
 
+/* ---- growth ---- */
+
+/* Positions by which caches grow: few enough to waste little memory, enough to grow rarely. */
+enum { GROWTH = 2 * SP_SPAN };
+
+static size_t caches_size(const struct sp_decoder *d, size_t n)
+{
+    size_t size = 0;
+
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        if (d->caches[i].keys) size += sp_kv_size(&d->caches[i], n);
+    }
+    return size;
+}
+
+static enum sp_status grow_caches(struct sp_decoder *d, size_t n, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (unsigned i = 0; i < d->model->config.n_layers && !st; i++) {
+        if (d->caches[i].keys) st = sp_kv_grow(&d->caches[i], n, err);
+    }
+    return st;
+}
+
+static void shrink_caches(struct sp_decoder *d, size_t n)
+{
+    for (unsigned i = 0; i < d->model->config.n_layers; i++) {
+        if (d->caches[i].keys) sp_kv_shrink(&d->caches[i], n);
+    }
+}
+
+/* n rounded up to a step of growth, at most all positions. */
+static size_t positions_for(const struct sp_decoder *d, size_t n)
+{
+    size_t all = d->options.n_positions;
+
+    return n < all && all - n > GROWTH ? sp_round_up(n, GROWTH) : all;
+}
+
+enum sp_status sp_decoder_grow(struct sp_decoder *d, size_t n, struct sp_err *err)
+{
+    size_t ready, more;
+    enum sp_status st;
+
+    if (n > d->options.n_positions) n = d->options.n_positions;
+    if (n <= d->n_ready) return SP_OK;
+    ready = positions_for(d, n);
+    more = caches_size(d, ready) - caches_size(d, d->n_ready);
+    if (d->options.budget && (st = sp_cache_budget_take(d->options.budget, more, n, err)))
+        return st;
+    if ((st = grow_caches(d, ready, err))) {
+        shrink_caches(d, d->n_ready);
+        if (d->options.budget) sp_cache_budget_give(d->options.budget, more);
+        return st;
+    }
+    d->n_ready = ready;
+    return SP_OK;
+}
+
+void sp_decoder_shrink(struct sp_decoder *d, size_t n)
+{
+    size_t keep = positions_for(d, n);
+
+    if (d->options.budget == NULL || d->n_ready / 2 < keep) return;
+    sp_cache_budget_give(d->options.budget, caches_size(d, d->n_ready) - caches_size(d, keep));
+    shrink_caches(d, keep);
+    d->n_ready = keep;
+}
+
 enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *model,
                                const struct sp_backend *backend,
                                const struct sp_decoder_options *options, struct sp_err *err)
@@ -93,6 +163,7 @@ enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *m
     if ((st = open_workspace(d, err))) goto done;
     if ((st = open_frequencies(d, err))) goto done;
     if ((st = open_caches(d, err))) goto done;
+    if (options->budget == NULL && (st = sp_decoder_grow(d, options->n_positions, err))) goto done;
     if ((st = sp_recurrent_open(d, err))) goto done;
     if ((st = sp_state_checkpoints_open(d, err))) goto done;
     if ((st = sp_new_rows(&d->features, options->max_rows, n_features, err))) goto done;
@@ -106,6 +177,9 @@ done:
 void sp_decoder_close(struct sp_decoder *d)
 {
     if (d == NULL) return;
+    if (d->caches && d->options.budget) {
+        sp_cache_budget_give(d->options.budget, caches_size(d, d->n_ready));
+    }
     for (unsigned i = 0; d->caches && i < d->model->config.n_layers; i++) {
         sp_kv_release(&d->caches[i]);
     }

@@ -3,11 +3,11 @@
  * norms, biases) are data of the layers.
  *
  * A decoder owns its caches and has a workspace, its own or shared, that is allocated when the
- * decoder is opened; no function below allocates later. A pass over rows at positions pos..pos+n-1
- * overwrites the keys of those positions, so a rollback is a smaller pos in the next pass.
- * Recurrent layers keep one state, after the last committed row, and a log of the rows after it.
- * The results of row t depend on row t's input, the weights and the stored positions below its own;
- * not on n, the number of threads or the instruction set.
+ * decoder is opened; only sp_decoder_grow allocates later. A pass over rows at positions
+ * pos..pos+n-1 overwrites the keys of those positions, so a rollback is a smaller pos in the next
+ * pass. Recurrent layers keep one state, after the last committed row, and a log of the rows after
+ * it. The results of row t depend on row t's input, the weights and the stored positions below its
+ * own; not on n, the number of threads or the instruction set.
  *
  * This is the API of decoder.c (caches), decoder_forward.c (passes), decoder_features.c (EAGLE-3)
  * and decoder_file.c (session files). The struct stands in decoder_internal.h; going back to
@@ -16,6 +16,7 @@
 #define SP_RUNTIME_MODEL_DECODER_H
 
 #include "runtime/model/attention.h"
+#include "runtime/model/cache_budget.h"
 #include "runtime/model/logits.h"
 #include "runtime/model/model.h"
 #include "runtime/model/session_file.h"
@@ -40,9 +41,11 @@ struct sp_batch_seq {
 };
 
 struct sp_decoder_options {
-    size_t n_positions;    /* capacity of the full caches */
-    size_t max_rows;       /* most rows of one pass */
-    size_t max_logit_rows; /* most rows of one sp_decoder_logits */
+    size_t n_positions;             /* capacity of the full caches */
+    struct sp_cache_budget *budget; /* the caches take memory from it as they grow; borrowed; NULL:
+                                       they have memory for n_positions from the beginning */
+    size_t max_rows;                /* most rows of one pass */
+    size_t max_logit_rows;          /* most rows of one sp_decoder_logits */
     enum sp_cache_type cache_type;
     size_t n_planned;     /* length that selects the longrope factors; 0: n_positions */
     const unsigned *taps; /* [n_taps] layers with features, or SP_TAP_*; borrowed until close */
@@ -68,6 +71,14 @@ SP_MUST_CHECK enum sp_status sp_decoder_open(struct sp_decoder **out, const stru
 void sp_decoder_close(struct sp_decoder *decoder); /* NULL is fine */
 
 enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *decoder);
+
+/* Gives the caches memory for positions 0..n-1, and some more; n above n_positions means
+ * n_positions. SP_E_NOMEM, with the numbers, if the budget or the system has too little: nothing
+ * changed then. Passes run only at positions that have memory. */
+SP_MUST_CHECK enum sp_status sp_decoder_grow(struct sp_decoder *decoder, size_t n,
+                                             struct sp_err *err);
+/* Returns memory that positions 0..n-1 do not need, if it is much. */
+void sp_decoder_shrink(struct sp_decoder *decoder, size_t n);
 
 /* Sets rows 0..n-1 to the embeddings of ids from the table of `source` (the decoder's own model, or
  * the target for a draft that borrows its table). ids are below the rows of the table. */

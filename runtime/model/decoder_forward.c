@@ -212,7 +212,7 @@ static size_t begin_pass(struct sp_workspace *ws, const struct sp_batch_seq *seq
         const struct sp_batch_seq *seq = &seqs[i];
         struct sp_decoder *d = seq->decoder;
         assert(d->workspace == ws && seq->n <= d->options.max_rows && seq->n_committed <= seq->n &&
-               seq->pos + seq->n <= d->options.n_positions && n + seq->n <= ws->max_rows);
+               seq->pos + seq->n <= d->n_ready && n + seq->n <= ws->max_rows);
         for (size_t t = 0; t < seq->n; t++)
             ws->positions[n + t] = seq->pos + t;
         compute_rotations(ws, seq, n);

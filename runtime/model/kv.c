@@ -4,7 +4,6 @@
 #include "format/base/mem.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Slots of a cache as kv.h defines them; false on overflow. */
@@ -41,7 +40,7 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type, struct sp_k
     unsigned n_heads = shape.n_heads, value_dim = shape.value_dim;
     struct sp_kv new = {.type = type, .n_heads = n_heads, .head_dim = shape.head_dim};
     enum sp_status st;
-    size_t n;
+    size_t n, key_bytes, value_bytes;
 
     new.value_dim = value_dim ? value_dim : shape.head_dim;
     if ((st = check_dim(type, new.head_dim, err))) return st;
@@ -49,11 +48,15 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type, struct sp_k
     new.key_block_size = sp_key_block_size(type, new.head_dim);
     new.value_block_size = sp_value_block_size(type, new.value_dim);
     if (!count_slots(&new.n_slots, n_positions, window, max_rows) ||
-        !sp_mul(&n, new.n_slots / SP_KV_BLOCK, n_heads)) {
+        !sp_mul(&n, new.n_slots / SP_KV_BLOCK, n_heads) ||
+        !sp_mul(&key_bytes, n, new.key_block_size) ||
+        !sp_mul(&value_bytes, n, new.value_block_size)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: a cache of %zu positions", n_positions);
     }
-    if ((st = sp_new_sparse(&new.keys, &new.memory[0], n, new.key_block_size, err))) goto done;
-    if ((st = sp_new_sparse(&new.values, &new.memory[1], n, new.value_block_size, err))) goto done;
+    if ((st = sp_region_open(&new.regions[0], key_bytes, err))) goto done;
+    if ((st = sp_region_open(&new.regions[1], value_bytes, err))) goto done;
+    new.keys = new.regions[0].at;
+    new.values = new.regions[1].at;
     *kv = new;
     new = (struct sp_kv){0};
 done:
@@ -63,14 +66,42 @@ done:
 
 void sp_kv_release(struct sp_kv *kv)
 {
-    free(kv->memory[0]);
-    free(kv->memory[1]);
+    sp_region_close(&kv->regions[0]);
+    sp_region_close(&kv->regions[1]);
     *kv = (struct sp_kv){0};
 }
 
-size_t sp_kv_size(const struct sp_kv *kv)
+static size_t slots_of(const struct sp_kv *kv, size_t n)
 {
-    return kv->n_slots / SP_KV_BLOCK * (kv->key_block_size + kv->value_block_size) * kv->n_heads;
+    return n < kv->n_slots ? sp_round_up(n, SP_SPAN) : kv->n_slots;
+}
+
+size_t sp_kv_size(const struct sp_kv *kv, size_t n)
+{
+    return slots_of(kv, n) / SP_KV_BLOCK * (kv->key_block_size + kv->value_block_size) *
+           kv->n_heads;
+}
+
+enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
+{
+    size_t n_slots = slots_of(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
+    enum sp_status st;
+
+    if (n_slots <= kv->n_ready) return SP_OK;
+    if ((st = sp_region_grow(&kv->regions[0], n_blocks * kv->key_block_size, err))) return st;
+    if ((st = sp_region_grow(&kv->regions[1], n_blocks * kv->value_block_size, err))) return st;
+    kv->n_ready = n_slots;
+    return SP_OK;
+}
+
+void sp_kv_shrink(struct sp_kv *kv, size_t n)
+{
+    size_t n_slots = slots_of(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
+
+    if (n_slots >= kv->n_ready) return;
+    sp_region_shrink(&kv->regions[0], n_blocks * kv->key_block_size);
+    sp_region_shrink(&kv->regions[1], n_blocks * kv->value_block_size);
+    kv->n_ready = n_slots;
 }
 
 void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t head, size_t pos,
@@ -78,7 +109,7 @@ void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t hea
 {
     const struct sp_vector_kv *type = vector->kv[kv->type];
 
-    assert(n <= kv->n_slots);
+    assert(n <= kv->n_slots && slots_of(kv, pos + n) <= kv->n_ready);
     for (size_t t = 0; t < n; t++) {
         size_t lane = (pos + t) % SP_KV_BLOCK;
         type->store_key(sp_kv_keys(kv, head, pos + t), lane, k + t * ld, kv->head_dim);

@@ -5,10 +5,12 @@
  * has a slot for every position of the context. A layer with a window of W keys has W + (most rows
  * of one pass) slots, rounded up, so that a rejected draft never evicts a key that the accepted
  * prefix still needs. n_slots is a multiple of SP_SPAN, so a span never wraps. The heads of a span
- * are contiguous: a short sequence touches only the first pages. */
+ * are contiguous, so the first slots of all heads lie in front: address space is reserved for all
+ * slots, and memory for as many as the sequence has needed so far. */
 #ifndef SP_RUNTIME_MODEL_KV_H
 #define SP_RUNTIME_MODEL_KV_H
 
+#include "format/base/region.h"
 #include "runtime/model/session_file.h"
 #include "runtime/vector/vector.h"
 
@@ -17,9 +19,10 @@ struct sp_kv {
     unsigned n_heads, head_dim, value_dim; /* head_dim: of a key; value_dim: of a value */
     size_t n_slots;
     size_t key_block_size, value_block_size;
-    uint8_t *keys;   /* [n_slots / 256][n_heads][256 / 16] key blocks, owned */
-    uint8_t *values; /* [n_slots / 256][n_heads][256 / 16] value blocks, owned */
-    void *memory[2]; /* the allocations of keys and values */
+    uint8_t *keys;               /* [n_slots / 256][n_heads][256 / 16] key blocks, in a region */
+    uint8_t *values;             /* [n_slots / 256][n_heads][256 / 16] value blocks, in a region */
+    size_t n_ready;              /* slots 0..n_ready-1 have memory */
+    struct sp_region regions[2]; /* of keys and values */
 };
 
 /* Sizes of a position: each head has a key of head_dim dims and a value of value_dim dims (0:
@@ -28,13 +31,20 @@ struct sp_kv_shape {
     unsigned n_heads, head_dim, value_dim;
 };
 
-/* Allocates n_positions slots or, with a window, min(n_positions, window + max_rows); rounded up to
- * SP_SPAN. */
+/* Reserves n_positions slots or, with a window, min(n_positions, window + max_rows); rounded up to
+ * SP_SPAN. None has memory yet. */
 SP_MUST_CHECK enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type,
                                         struct sp_kv_shape shape, size_t n_positions, size_t window,
                                         size_t max_rows, struct sp_err *err);
 void sp_kv_release(struct sp_kv *kv);
-size_t sp_kv_size(const struct sp_kv *kv); /* bytes */
+
+/* The bytes of the slots that a sequence of n positions uses; all slots if n is SIZE_MAX. */
+size_t sp_kv_size(const struct sp_kv *kv, size_t n);
+/* Gives memory to the slots that a sequence of n positions uses. Positions without memory must not
+ * be stored. */
+SP_MUST_CHECK enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err);
+/* Returns the memory of the slots that a sequence of n positions does not use. */
+void sp_kv_shrink(struct sp_kv *kv, size_t n);
 
 /* Stores n rows at positions pos..pos+n-1. k, v: [n][ld], the heads of a row are contiguous. */
 void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, size_t n,

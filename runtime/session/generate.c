@@ -42,11 +42,9 @@ struct run {
 const char *sp_stop_name(enum sp_stop stop)
 {
     static const char *const names[] = {
-        [SP_STOP_EOS] = "eos",
-        [SP_STOP_TEXT] = "stop",
-        [SP_STOP_LENGTH] = "length",
-        [SP_STOP_CONTEXT] = "context",
-        [SP_STOP_CANCELLED] = "cancelled",
+        [SP_STOP_EOS] = "eos",       [SP_STOP_TEXT] = "stop",
+        [SP_STOP_LENGTH] = "length", [SP_STOP_CONTEXT] = "context",
+        [SP_STOP_MEMORY] = "memory", [SP_STOP_CANCELLED] = "cancelled",
     };
 
     return names[stop];
@@ -341,6 +339,10 @@ static enum sp_status run_rounds(struct run *run)
     while (!run->ended) {
         if (speculator->n_cached == speculator->n_positions) {
             end(run, SP_STOP_CONTEXT);
+            break;
+        }
+        if (sp_speculator_grow(speculator, speculator->n_cached, NULL)) {
+            end(run, SP_STOP_MEMORY);
             break;
         }
         if ((st = one_round(run, &chooser))) return st;

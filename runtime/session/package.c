@@ -115,6 +115,8 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
     st = o.huge_pages ? open_copy(p, path, err) : sp_pack_open(&p->pack, path, err);
     if (st) goto done;
+    p->caches.limit = o.cache_memory;
+    p->caches.mapped = p->copy ? 0 : sp_pack_size(p->pack);
     if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
     if (p->target->config.draft.kind != SP_DRAFT_NONE) {
         st = sp_fail(err, SP_E_INPUT, "the target is a draft (%s)", p->target->config.architecture);

@@ -1,8 +1,9 @@
 /* Sessions: a token sequence with its caches, the logits of given tokens, and timings. */
 #include "runtime/session/session.h"
 
-#include "format/base/mem.h"
 #include "format/base/clock.h"
+#include "format/base/free_memory.h"
+#include "format/base/mem.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/speculate/speculate_state.h"
 
@@ -10,8 +11,8 @@
 #include <string.h>
 
 enum {
-    DEFAULT_CONTEXT = 4096, /* a model's maximum may need more memory than there is */
-    LOGIT_ROWS = 16,        /* rows whose logits are computed at once */
+    USUAL_CONTEXT = 4096, /* what users rarely exceed without noticing */
+    LOGIT_ROWS = 16,      /* rows whose logits are computed at once */
 };
 
 /* Chooses a number of prompt rows that fills the experts' tiles. Buffers and caches grow with it,
@@ -30,6 +31,22 @@ static size_t choose_prompt_rows(const struct sp_config *config)
     return n < MOST ? n : MOST;
 }
 
+/* The context of a session that states none. A rotation that depends on the context's length has
+ * its best numbers within the length that the model was trained with. */
+static size_t choose_context(const struct sp_config *config)
+{
+    size_t n = config->max_positions;
+
+    for (unsigned i = 0; i < config->n_ropes; i++) {
+        const struct sp_rope *rope = &config->ropes[i];
+        size_t trained = (size_t)rope->original_positions;
+        if (rope->kind != SP_ROPE_LONGROPE && rope->kind != SP_ROPE_DYNAMIC) continue;
+        if (trained < USUAL_CONTEXT) trained = USUAL_CONTEXT;
+        if (trained < n) n = trained;
+    }
+    return n;
+}
+
 static enum sp_status open_session(struct sp_session **out, struct sp_package *package,
                                    const struct sp_session_options *options,
                                    const struct sp_speculator *shared_with, struct sp_err *err)
@@ -42,6 +59,7 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
         .n_positions = options->n_context,
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .cache_type = options->cache,
+        .budget = &package->caches,
         .ngram = !options->no_draft && sp_package_looks_up(package, options->draft_by),
         .scheduler = package->scheduler,
         .max_batch = options->max_batch,
@@ -53,7 +71,6 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
         return sp_fail(err, SP_E_USAGE, "context of %zu tokens: the model's maximum is %zu",
                        inner.n_positions, max);
     }
-    if (inner.n_positions == 0) inner.n_positions = max < DEFAULT_CONTEXT ? max : DEFAULT_CONTEXT;
     if (inner.prompt_rows > inner.n_positions) inner.prompt_rows = inner.n_positions;
     if ((st = sp_new(&s, 1, sizeof *s, err))) goto done;
     s->package = package;
@@ -73,13 +90,44 @@ done:
     return st;
 }
 
+/* True if the address space is limited and a quarter of it is not left for everything else. */
+static bool lacks_address_space(void)
+{
+    uint64_t left, limit;
+
+    return sp_address_space(&left, &limit) && left < limit / 4;
+}
+
+/* Opens a session with the default context, or the largest half, quarter, ... of it whose caches
+ * the address space holds. */
+static enum sp_status open_default(struct sp_session **out, struct sp_package *package,
+                                   struct sp_session_options *options, struct sp_err *err)
+{
+    options->n_context = choose_context(&package->target->config);
+    for (;; options->n_context /= 2) {
+        bool smallest = options->n_context <= USUAL_CONTEXT;
+        struct sp_session *s = NULL;
+        struct sp_err reason = {0};
+        enum sp_status st = open_session(&s, package, options, NULL, &reason);
+
+        if (st && (st != SP_E_NOMEM || smallest)) return sp_fail(err, st, "%s", reason.text);
+        if (st == SP_OK && (smallest || !lacks_address_space())) {
+            *out = s;
+            return SP_OK;
+        }
+        sp_session_close(s);
+    }
+}
+
 enum sp_status sp_session_open(struct sp_session **out, struct sp_package *package,
                                const struct sp_session_options *options, struct sp_err *err)
 {
     struct sp_session_options o = {0};
     enum sp_status st = sp_copy_in(&o, sizeof o, options, "sp_session_options", err);
 
-    return st ? st : open_session(out, package, &o, NULL, err);
+    if (st) return st;
+    return o.n_context ? open_session(out, package, &o, NULL, err)
+                       : open_default(out, package, &o, err);
 }
 
 enum sp_status sp_session_open_shared(struct sp_session **out, const struct sp_session *shared_with,

@@ -4,6 +4,7 @@
 
 #include "format/packfile.h"
 #include "runtime/grammar/constraint.h"
+#include "runtime/model/cache_budget.h"
 #include "runtime/speculate/round.h"
 #include "runtime/spectool.h"
 #include "runtime/speculate/speculate.h"
@@ -14,6 +15,7 @@ struct sp_package {
     uint8_t *copy;        /* the bytes of the file if they were read into memory; NULL: mapped */
     struct sp_backend backend;
     struct sp_scheduler *scheduler;
+    struct sp_cache_budget caches; /* of all sessions */
     struct sp_model *target;
     struct sp_model *draft;         /* NULL: none */
     char both[32];                  /* name of "lookup and" the draft's kind */

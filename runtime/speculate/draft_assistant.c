@@ -129,6 +129,7 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
         .max_rows = setup->max_batch, /* one row per sequence */
         .max_logit_rows = 1,
         .cache_type = setup->cache_type,
+        .budget = setup->budget,
         .taps = taps,
         .n_taps = 1,
         .keys_of = setup->decoder,
@@ -153,6 +154,7 @@ static enum sp_status assistant_open(struct sp_drafter **out, const struct sp_dr
         assistant_close(&d->base);
         return st;
     }
+    d->base.decoder = d->decoder;
     *out = &d->base;
     return SP_OK;
 }

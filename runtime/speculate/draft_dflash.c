@@ -83,13 +83,17 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
         .max_rows = d->max_rows,
         .max_logit_rows = d->block_size,
         .cache_type = setup->cache_type,
+        .budget = setup->budget,
         .taps = taps,
         .n_taps = n_taps,
         .max_batch = setup->max_batch,
         .workspace_of =
             setup->shared_with ? ((const struct sp_dflash *)setup->shared_with)->decoder : NULL,
     };
-    return sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err);
+    enum sp_status st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err);
+
+    d->base.decoder = d->decoder;
+    return st;
 }
 
 static void dflash_close(struct sp_drafter *base)

@@ -24,6 +24,7 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
         .max_rows = setup->max_rows + n_ahead,
         .max_logit_rows = p->parallel ? p->draft_len : 1,
         .cache_type = setup->cache_type,
+        .budget = setup->budget,
         .taps = tap,
         .n_taps = tap != NULL,
         .max_batch = setup->max_batch,
@@ -38,8 +39,9 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
     p->n_hidden = setup->draft->config.n_hidden;
     p->n_rows = p->head->head.rows;
     p->max_rows = setup->max_rows;
-    if ((st = sp_decoder_open(&p->decoder, setup->draft, setup->backend, &options, err)) ||
-        (st = sp_new_aligned(&p->hidden, (p->max_rows + n_ahead) * p->n_hidden, sizeof *p->hidden,
+    if ((st = sp_decoder_open(&p->decoder, setup->draft, setup->backend, &options, err))) return st;
+    p->base.decoder = p->decoder;
+    if ((st = sp_new_aligned(&p->hidden, (p->max_rows + n_ahead) * p->n_hidden, sizeof *p->hidden,
                              err)) ||
         p->parallel) {
         return st;

@@ -76,6 +76,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .max_rows = setup->max_rows,
         .max_logit_rows = 1,
         .cache_type = setup->cache_type,
+        .budget = setup->budget,
         .max_batch = setup->max_batch,
         .workspace_of =
             setup->shared_with ? ((const struct draft_lm *)setup->shared_with)->decoder : NULL,
@@ -83,6 +84,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
     d->recurrent = sp_config_is_recurrent(config);
     if (d->recurrent) options.max_logit_rows = MAX_DRAFT_LEN; /* as many rows may be draft tokens */
     if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err))) goto done;
+    d->base.decoder = d->decoder;
     if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
     if ((st = sp_new_aligned(&d->logits, MAX_DRAFT_LEN * d->n_vocab, sizeof *d->logits, err))) {
         goto done;

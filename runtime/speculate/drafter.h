@@ -31,6 +31,7 @@ struct sp_drafter_setup {
     size_t n_positions; /* context of the session */
     size_t max_rows;    /* most rows one commit brings */
     enum sp_cache_type cache_type;
+    struct sp_cache_budget *budget; /* of the caches of all sequences; borrowed; NULL: no growth */
 };
 
 /* Rows that the target has just committed, in the order of their positions. */
@@ -99,6 +100,8 @@ struct sp_pass_time {
 struct sp_drafter {
     const struct sp_drafter_ops *ops; /* static */
     struct sp_scheduler *scheduler;   /* borrowed; NULL: the kind runs no passes */
+    struct sp_decoder *decoder;       /* the draft's, whose caches grow with the sequence; owned by
+                                       * the kind; NULL: none */
     struct sp_pass_time time;
 };
 

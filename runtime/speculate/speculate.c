@@ -20,6 +20,7 @@ static enum sp_status open_decoder(struct sp_speculator *s, const struct sp_mode
     struct sp_decoder_options decoder = {
         .n_positions = options->n_positions,
         .cache_type = options->cache_type,
+        .budget = options->budget,
         .checkpoints = true,
         .max_batch = options->max_batch < FULL_BATCH ? options->max_batch : FULL_BATCH,
         .workspace_of = options->shared_with ? options->shared_with->decoder : NULL,
@@ -51,6 +52,7 @@ static enum sp_status open_drafter(struct sp_speculator *s, const struct sp_mode
         .n_positions = options->n_positions,
         .max_rows = s->max_rows,
         .cache_type = options->cache_type,
+        .budget = options->budget,
     };
 
     return sp_drafter_find(draft->config.draft.kind)->open(&s->drafter, &setup, err);
@@ -87,6 +89,27 @@ void sp_speculator_close(struct sp_speculator *s)
     sp_decoder_close(s->decoder);
     free(s->ids);
     free(s);
+}
+
+/* Positions that need memory after the first n: those of a round and of a timed pass. */
+static size_t with_passes(const struct sp_speculator *s, size_t n)
+{
+    return n + 2 * s->max_rows;
+}
+
+enum sp_status sp_speculator_grow(struct sp_speculator *s, size_t n, struct sp_err *err)
+{
+    enum sp_status st = sp_decoder_grow(s->decoder, with_passes(s, n), err);
+
+    if (st || s->drafter == NULL) return st;
+    return sp_decoder_grow(s->drafter->decoder, with_passes(s, n), err);
+}
+
+/* Returns memory of a sequence that was much longer. */
+static void shrink(struct sp_speculator *s, size_t n)
+{
+    sp_decoder_shrink(s->decoder, with_passes(s, n));
+    if (s->drafter) sp_decoder_shrink(s->drafter->decoder, with_passes(s, n));
 }
 
 /* Runs ids[n_cached..n_cached+n-1] through the target and computes the last n_logits rows of
@@ -193,9 +216,12 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
                                     struct sp_err *err)
 {
     size_t rows, checkpoint;
+    enum sp_status st;
 
     assert(n >= 1 && n <= s->n_positions);
+    if ((st = sp_speculator_grow(s, n, err))) return st;
     keep_common_prefix(s, prompt, n);
+    shrink(s, n);
     checkpoint = checkpoint_place(s, n);
     s->n_reused = s->n_cached;
     memcpy(s->ids, prompt, n * sizeof *prompt);
@@ -315,6 +341,7 @@ enum sp_status sp_speculator_round(struct sp_speculator *s, size_t draft_len,
     enum sp_status st;
 
     memset(round, 0, sizeof *round);
+    if ((st = sp_speculator_grow(s, s->n_cached, err))) return st;
     if (n && (st = sp_speculator_propose(s, s->drafter, n, proposal, round, err))) return st;
     return sp_speculator_verify(s, proposal->chooser, emit, context, round, err);
 }

@@ -46,6 +46,8 @@ struct sp_speculator_options {
     size_t n_positions; /* context */
     size_t prompt_rows; /* rows of a prompt pass */
     enum sp_cache_type cache_type;
+    struct sp_cache_budget *budget; /* of the caches of all sequences; must outlive the speculator;
+                                       NULL: caches have all their memory from the beginning */
     bool ngram;                     /* also draft by n-gram lookup in the text so far */
     struct sp_scheduler *scheduler; /* must outlive the speculator; held by the caller of every
                                        function below but close */
@@ -62,13 +64,19 @@ sp_speculator_open(struct sp_speculator **out, const struct sp_model *target,
                    const struct sp_speculator_options *options, struct sp_err *err);
 void sp_speculator_close(struct sp_speculator *s); /* NULL is fine */
 
+/* Gives the caches of target and draft memory for n positions, and for a round and a timed pass
+ * after them. SP_E_NOMEM, with the numbers, if there is too little; the sequence stays as it is. */
+SP_MUST_CHECK enum sp_status sp_speculator_grow(struct sp_speculator *s, size_t n,
+                                                struct sp_err *err);
+
 /* The number of leading tokens of a prompt that are cached and need not be processed again. The
  * last token of a prompt always is, with some drafts one more. */
 size_t sp_speculator_find(const struct sp_speculator *s, const uint32_t *prompt, size_t n);
 
 /* Processes prompt[0..n-1], 1 <= n <= n_positions, reusing the prefix that is cached, and sets
  * *logits to those of the last row, valid until the next pass. `progress` (may be NULL) is called
- * between passes with the number of rows done; a nonzero return cancels with SP_E_CHECK. */
+ * between passes with the number of rows done; a nonzero return cancels with SP_E_CHECK.
+ * SP_E_NOMEM, before any pass, if there is too little memory for the caches of the prompt. */
 SP_MUST_CHECK enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt,
                                                   size_t n, struct sp_logits *logits,
                                                   int (*progress)(void *, size_t, size_t),
@@ -90,7 +98,8 @@ SP_MUST_CHECK enum sp_status sp_speculator_propose(struct sp_speculator *s,
                                                    struct sp_round *round, struct sp_err *err);
 
 /* Second half of a round: verifies round->drafted draft tokens (0: a plain step) and emits the
- * accepted ones and one more token. At least one position must be free. Sets the rest of `round`.
+ * accepted ones and one more token. At least one position must be free, and the caches must have
+ * grown to n_cached before sp_speculator_propose. Sets the rest of `round`.
  * If the chooser fails, the caches hold everything that was emitted, and only a prompt may follow.
  */
 SP_MUST_CHECK enum sp_status sp_speculator_verify(struct sp_speculator *s,
@@ -98,8 +107,8 @@ SP_MUST_CHECK enum sp_status sp_speculator_verify(struct sp_speculator *s,
                                                   sp_emit_fn *emit, void *context,
                                                   struct sp_round *round, struct sp_err *err);
 
-/* Both halves with `draft_len` tokens of the file's draft model, fewer if it cannot propose as
- * many. */
+/* Growth and both halves with `draft_len` tokens of the file's draft model, fewer if it cannot
+ * propose as many. */
 SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t draft_len,
                                                  const struct sp_proposal *proposal,
                                                  sp_emit_fn *emit, void *context,

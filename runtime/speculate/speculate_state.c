@@ -15,6 +15,7 @@ static enum sp_status walk(struct sp_speculator *s, struct sp_session_file *file
         return sp_fail(err, SP_E_INPUT, "%s: a prompt cache of %zu tokens, the context has %zu",
                        sp_session_file_path(file), n, s->n_positions);
     }
+    if (sp_session_file_is_read(file) && (st = sp_speculator_grow(s, n, err))) return st;
     if ((st = sp_session_file_number(file, &has_draft, 1, err)) ||
         (st = sp_session_file_bytes(file, s->ids, n * sizeof *s->ids, err)) ||
         (st = sp_decoder_transfer(s->decoder, file, n, err))) {

@@ -129,7 +129,8 @@ static void init(struct bench *b)
     for (unsigned i = 0; i < b->n_layers; i++) {
         struct sp_kv *kv = &b->caches[i];
         if (sp_kv_init(kv, b->type, (struct sp_kv_shape){b->n_kv_heads, b->head_dim, 0}, b->context,
-                       0, MAX_ROWS, &err)) {
+                       0, MAX_ROWS, &err) ||
+            sp_kv_grow(kv, b->context, &err)) {
             die(&err);
         }
         for (size_t pos = 0; pos < b->context; pos++) {
@@ -159,7 +160,7 @@ static void report(const struct bench *b, double times[][N_ROUNDS], double reads
     double one_row = 0, size = 0;
 
     for (unsigned i = 0; i < b->n_layers; i++)
-        size += (double)sp_kv_size(&b->caches[i]);
+        size += (double)sp_kv_size(&b->caches[i], SIZE_MAX);
     printf("%s, %u threads, %zu positions, %.0f MB\n", b->vector->name, sp_pool_n_threads(b->pool),
            b->context, size / 1e6);
     printf("rows      ms   best  /1 row  /read  read GB/s\n");

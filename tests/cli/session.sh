@@ -34,10 +34,14 @@ the capital of Italy?"""
 /set temperature hot
 /set parameter top_k 3
 /set stop "capital of"
+/set num_ctx 9999
 /set num_ctx 12
+/set num_thread 2
 /set
 /show
 /nothing
+What is the capital of France?
+/set num_ctx 64
 What is the capital of France?
 /bye
 END
@@ -49,6 +53,22 @@ What is the capital of Italy?
 /clear
 What is the capital of Italy?
 /show template
+END
+echo '# a full context drops the oldest messages'
+session packed.bin --num-ctx 80 --context-full shift --system Brief. <<'END'
+What is the capital of France?
+What is 7 plus 8?
+What is the capital of Italy?
+What is 1 plus 2?
+/show messages
+/show system
+/clear
+What is the capital of Italy, and of France, and of Spain, and what is 7 plus 8, and what is 1 plus 2, and of what?
+END
+echo '# a budget for caches: the prompt is refused before it is read, and the session goes on'
+session packed.bin --memory 10k <<'END'
+What is 7 plus 8?
+/show messages
 END
 session packed.bin --raw --num-predict 6 <<'END'
 Once upon a time

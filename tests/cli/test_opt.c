@@ -15,6 +15,7 @@ struct options {
     int64_t n;
     double x;
     const char *text, *choice;
+    uint64_t size;
     struct sp_opt_list list;
 };
 
@@ -30,6 +31,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_NUMBER, 'x', "real", NULL, "X", AT(x), .min = 0, .max = 1, .help = "h"},
     {SP_OPT_STRING, 0, "text", NULL, "T", AT(text), .help = "h"},
     {SP_OPT_CHOICE, 0, "choice", NULL, "C", AT(choice), .choices = choices, .help = "h"},
+    {SP_OPT_SIZE, 0, "size", NULL, "S", AT(size), .help = "h"},
     {SP_OPT_LIST, 0, "list", NULL, "L", AT(list), .help = "h"},
     {.kind = SP_OPT_END},
 };
@@ -65,6 +67,46 @@ static enum sp_status parse(struct sp_args *args, struct sp_err *err, const char
 }
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void sizes(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t want; /* 0: refused */
+    } cases[] = {
+        {"1", 1},
+        {"500", 500},
+        {"7k", 7000},
+        {"7KiB", 7 << 10},
+        {"6G", 6000000000},
+        {"6gb", 6000000000},
+        {"3Mi", 3 << 20},
+        {"3MB", 3000000},
+        {"2B", 2},
+        {"2Gi", (uint64_t)2 << 30},
+        {"0", 0},
+        {"", 0},
+        {"G", 0},
+        {"5T", 0},
+        {"-1", 0},
+        {" 1", 0},
+        {"1 k", 0},
+        {"1.5G", 0},
+        {"99999999999G", 0},
+        {"9999999999999999999", 0},
+    };
+    struct sp_args args;
+    struct sp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum sp_status st = parse(&args, &err, WORDS("a", "--size", cases[i].text));
+        assert_int_equal(st, cases[i].want ? SP_OK : SP_E_USAGE);
+        if (st) continue;
+        assert_int_equal(((const struct options *)args.options)->size, cases[i].want);
+        sp_args_release(&args);
+    }
+}
 
 static void values_are_stored(void **state)
 {
@@ -235,6 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_stored),
+        cmocka_unit_test(sizes),
         cmocka_unit_test(omitted_options_keep_their_defaults),
         cmocka_unit_test(help_stops_parsing),
         cmocka_unit_test(misuse_is_one_sentence),

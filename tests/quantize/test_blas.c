@@ -337,6 +337,7 @@ static void attention(void **state)
     assert_int_equal(sp_kv_init(&kv, SP_CACHE_F32, (struct sp_kv_shape){KV_HEADS, DIM, 0},
                                 POSITIONS, 0, 1, NULL),
                      SP_OK);
+    assert_int_equal(sp_kv_grow(&kv, SIZE_MAX, NULL), SP_OK);
     sp_kv_put(&kv, sp_vector_find("scalar"), 0, POSITIONS, k, v, LD_KV);
     for (size_t i = 0; i < 3; i++) {
         size_t n = rows[i];

@@ -96,6 +96,7 @@ static void open_sequence(struct sequence *s, struct shape shape, enum sp_cache_
                                 (struct sp_kv_shape){shape.n_kv_heads, shape.head_dim, 0}, n, 0, 1,
                                 NULL),
                      SP_OK);
+    assert_int_equal(sp_kv_grow(&s->kv, SIZE_MAX, NULL), SP_OK);
     /* What no query may see must not matter: NaN wherever nothing gets stored. */
     memset(s->kv.keys, 0xff, s->kv.n_slots / SP_KV_BLOCK * s->kv.n_heads * s->kv.key_block_size);
     memset(s->kv.values, 0xff,
@@ -345,6 +346,7 @@ static void test_narrow_values_and_heads_apart(void **state)
         assert_int_equal(sp_kv_init(&s.kv, (enum sp_cache_type)type,
                                     (struct sp_kv_shape){1, KEY, VALUE}, N, 0, 1, NULL),
                          SP_OK);
+        assert_int_equal(sp_kv_grow(&s.kv, SIZE_MAX, NULL), SP_OK);
         store(&s, 0, N, 64);
         for (size_t h = 0; h < HEADS; h++) {
             for (size_t t = 0; t < N_ROWS; t++) {
@@ -391,6 +393,7 @@ static void test_window_of_exactly_w_keys(void **state)
     assert_int_equal(
         sp_kv_init(&s.kv, SP_CACHE_F32, (struct sp_kv_shape){2, 64, 0}, N, WINDOW, ROWS, NULL),
         SP_OK);
+    assert_int_equal(sp_kv_grow(&s.kv, SIZE_MAX, NULL), SP_OK);
     memset(s.q, 0, MAX_ROWS * s.ldq * sizeof *s.q);
     for (size_t p = 0; p < N; p++) {
         for (size_t i = 0; i < s.ld_kv; i++)
@@ -430,6 +433,7 @@ static void test_ring_gives_the_same_bits(void **state)
         assert_int_equal(sp_kv_init(&ring.kv, (enum sp_cache_type)type,
                                     (struct sp_kv_shape){3, 64, 0}, N, WINDOW, ROWS, NULL),
                          SP_OK);
+        assert_int_equal(sp_kv_grow(&ring.kv, SIZE_MAX, NULL), SP_OK);
         assert_true(ring.kv.n_slots < full.kv.n_slots);
         for (size_t pos = 0; pos + ROWS <= N; pos += ROWS) {
             store(&ring, pos, pos + ROWS, ROWS);

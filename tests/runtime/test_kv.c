@@ -16,6 +16,7 @@ static void init(struct sp_kv *kv, enum sp_cache_type type, size_t n_positions, 
     assert_int_equal(sp_kv_init(kv, type, (struct sp_kv_shape){N_HEADS, DIM, 0}, n_positions,
                                 window, max_rows, NULL),
                      SP_OK);
+    assert_int_equal(sp_kv_grow(kv, SIZE_MAX, NULL), SP_OK);
 }
 
 /* Stores one row whose numbers tell its position and what `mark` it was written with. */
@@ -44,16 +45,17 @@ static void test_slots(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         init(&kv, SP_CACHE_F16, cases[i].n_positions, cases[i].window, cases[i].max_rows);
         assert_int_equal(kv.n_slots, cases[i].want);
-        assert_int_equal(sp_kv_size(&kv), cases[i].want * N_HEADS * DIM * 2 * 2);
+        assert_int_equal(sp_kv_size(&kv, SIZE_MAX), cases[i].want * N_HEADS * DIM * 2 * 2);
         sp_kv_release(&kv);
     }
     init(&kv, SP_CACHE_Q8, 256, 0, 1);
-    assert_int_equal(sp_kv_size(&kv), 256 * N_HEADS * (DIM + 4) * 2);
+    assert_int_equal(sp_kv_size(&kv, SIZE_MAX), 256 * N_HEADS * (DIM + 4) * 2);
     sp_kv_release(&kv);
     sp_kv_release(&kv); /* released stays released */
     assert_int_equal(
         sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){1, 48, 32}, 256, 0, 1, NULL), SP_OK);
-    assert_int_equal(sp_kv_size(&kv), 256 * (48 + 32) * 2);
+    assert_int_equal(sp_kv_grow(&kv, SIZE_MAX, NULL), SP_OK);
+    assert_int_equal(sp_kv_size(&kv, SIZE_MAX), 256 * (48 + 32) * 2);
     sp_kv_release(&kv);
 }
 
@@ -179,6 +181,7 @@ static void test_blocks_do_not_overlap(void **state)
     assert_int_equal(
         sp_kv_init(&kv, SP_CACHE_F16, (struct sp_kv_shape){HEADS, 32, 0}, 3 * SP_SPAN, 0, 1, NULL),
         SP_OK);
+    assert_int_equal(sp_kv_grow(&kv, SIZE_MAX, NULL), SP_OK);
     for (size_t h = 0; h < HEADS; h++) {
         for (size_t b = 0; b < N_BLOCKS; b++) {
             const uint8_t *keys = sp_kv_keys(&kv, h, b * SP_KV_BLOCK);

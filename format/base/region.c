@@ -1,0 +1,82 @@
+#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS, MAP_NORESERVE */
+
+#include "format/base/region.h"
+
+#include "format/base/mem.h"
+
+#include <assert.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { HUGE_PAGE = 2 << 20 }; /* large regions use such pages: long reads miss the TLB less */
+
+static size_t round_to_pages(size_t size)
+{
+    return sp_round_up(size, (size_t)sysconf(_SC_PAGESIZE));
+}
+
+/* The first huge page consists of small pages: where little is used, little is cleared. The kernel
+ * may ignore this advice. */
+static void ask_for_huge_pages(const struct sp_region *region)
+{
+#ifdef MADV_HUGEPAGE
+    if (region->size < 2 * (size_t)HUGE_PAGE) return;
+    (void)madvise(region->at + HUGE_PAGE, region->size - HUGE_PAGE, MADV_HUGEPAGE);
+#else
+    (void)region;
+#endif
+}
+
+enum sp_status sp_region_open(struct sp_region *region, size_t size, struct sp_err *err)
+{
+    struct sp_region r = {0};
+    size_t align = size >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : 1;
+
+    if (size > SIZE_MAX / 2) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of address space wanted", size);
+    }
+    r.size = round_to_pages(size ? size : 1);
+    r.mapping_size = r.size + (align > 1 ? align : 0);
+    r.mapping =
+        mmap(NULL, r.mapping_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r.mapping == MAP_FAILED) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of address space wanted", size);
+    }
+    r.at = (uint8_t *)r.mapping + (sp_round_up((uintptr_t)r.mapping, align) - (uintptr_t)r.mapping);
+    ask_for_huge_pages(&r);
+    *region = r;
+    return SP_OK;
+}
+
+void sp_region_close(struct sp_region *region)
+{
+    if (region->mapping) munmap(region->mapping, region->mapping_size);
+    *region = (struct sp_region){0};
+}
+
+enum sp_status sp_region_grow(struct sp_region *region, size_t size, struct sp_err *err)
+{
+    size_t want = round_to_pages(size);
+
+    assert(want <= region->size);
+    if (want <= region->committed) return SP_OK;
+    if (mprotect(region->at + region->committed, want - region->committed,
+                 PROT_READ | PROT_WRITE)) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes wanted",
+                       want - region->committed);
+    }
+    region->committed = want;
+    return SP_OK;
+}
+
+void sp_region_shrink(struct sp_region *region, size_t size)
+{
+    size_t keep = round_to_pages(size), rest;
+
+    if (keep >= region->committed) return;
+    rest = region->committed - keep;
+    /* The pages are read as zero when they are committed again. */
+    if (madvise(region->at + keep, rest, MADV_DONTNEED)) return;
+    if (mprotect(region->at + keep, rest, PROT_NONE)) return;
+    region->committed = keep;
+}

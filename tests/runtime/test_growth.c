@@ -1,0 +1,261 @@
+/* Caches that grow with the sequence: the same bits as caches that are laid out at once, no memory
+ * before it is used, and refusals with numbers where the budget ends. */
+#include "tests/support/generate_checks.h"
+#include "tests/support/handmade_models.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+
+#include "runtime/session/session.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { N = 1500, ROWS = 97, N_SHORT = 60 };
+
+static void ids_of(uint32_t *ids, size_t n, size_t n_vocab)
+{
+    uint32_t seed = 5;
+
+    for (size_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        ids[i] = (seed >> 8) % (uint32_t)n_vocab;
+    }
+}
+
+/* Returns NULL if caches of this type do not support the model's heads. */
+static struct sp_decoder *open_decoder(const struct sp_package *package, enum sp_cache_type type,
+                                       struct sp_cache_budget *budget)
+{
+    struct sp_decoder_options options = {.n_positions = N,
+                                         .max_rows = ROWS,
+                                         .max_logit_rows = 1,
+                                         .cache_type = type,
+                                         .budget = budget};
+    struct sp_decoder *decoder = NULL;
+    struct sp_err err = {0};
+
+    switch (sp_decoder_open(&decoder, package->target, &package->backend, &options, &err)) {
+    case SP_OK:
+    case SP_E_UNSUPPORTED:
+        return decoder;
+    default:
+        fail_msg("%s", err.text);
+    }
+    return NULL;
+}
+
+/* Reads ids[from..to-1] with both decoders and compares the logits after every pass. */
+static void read_both(const struct sp_package *package, struct sp_decoder *whole,
+                      struct sp_decoder *grown, const uint32_t *ids, size_t from, size_t to)
+{
+    struct sp_decoder *both[] = {whole, grown};
+
+    for (size_t pos = from, n; pos < to; pos += n) {
+        n = to - pos < ROWS ? to - pos : ROWS;
+        assert_int_equal(sp_decoder_grow(grown, pos + n, NULL), SP_OK);
+        for (size_t k = 0; k < 2; k++) {
+            sp_decoder_embed(both[k], package->target, ids + pos, n);
+            sp_decoder_run(both[k], n, pos, n);
+            sp_decoder_commit(both[k], n);
+            sp_decoder_logits(both[k], package->target, n - 1, 1);
+        }
+        assert_memory_equal(sp_decoder_row(whole, 0).row, sp_decoder_row(grown, 0).row,
+                            package->target->config.n_vocab * sizeof(float));
+    }
+    assert_true(sp_decoder_digest(whole, to) == sp_decoder_digest(grown, to));
+}
+
+static void check_file(const char *path)
+{
+    struct generate_fixture g = generate_open(
+        path, NULL, 1, &(struct sp_session_options){.size = sizeof(struct sp_session_options)});
+    size_t most, few;
+    uint32_t ids[N];
+
+    ids_of(ids, N, g.package->target->config.n_vocab);
+    for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
+        struct sp_cache_budget budget = {.limit = (size_t)1 << 30};
+        struct sp_decoder *whole = open_decoder(g.package, (enum sp_cache_type)type, NULL);
+        struct sp_decoder *grown = open_decoder(g.package, (enum sp_cache_type)type, &budget);
+
+        assert_int_equal(budget.used, 0);
+        if (whole == NULL && type == SP_CACHE_Q8) continue;
+        read_both(g.package, whole, grown, ids, 0, N_SHORT);
+        few = budget.used;
+        read_both(g.package, whole, grown, ids, N_SHORT, N);
+        most = budget.used;
+        assert_true(few < most);
+        sp_decoder_shrink(grown, N);
+        assert_int_equal(budget.used, most);
+        sp_decoder_shrink(grown, N_SHORT);
+        assert_int_equal(budget.used, few);
+        read_both(g.package, whole, grown, ids, 0, N - 200);
+        sp_decoder_close(grown);
+        sp_decoder_close(whole);
+        assert_int_equal(budget.used, 0);
+    }
+    generate_close(&g);
+}
+
+/* Full attention, sliding windows, latents, gated delta layers, Mamba-2 beside attention, short
+ * convolutions. */
+static void same_bits(void **state)
+{
+    static const char *const families[] = {"cohere2", "deepseek_v3", "falcon_h1", "lfm2"};
+    static const struct handmade_options how = {.mixing = 0.4f};
+    char folder[512];
+
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE));
+    handmade_qwen3_5(scratch_folder(), &how);
+    check_file(
+        packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_DTYPE_NONE, SP_DTYPE_NONE));
+    scratch_remove();
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", families[i]);
+        check_file(packed_file(packed_modelfile(folder, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE));
+    }
+}
+
+/* The resident memory of this process in bytes. */
+static size_t resident(void)
+{
+    FILE *f = fopen("/proc/self/statm", "r");
+    unsigned long all = 0, pages = 0;
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu %lu", &all, &pages), 2);
+    fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static const char *drafting_file(void)
+{
+    return packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE);
+}
+
+static struct sp_package *open_package(size_t cache_memory)
+{
+    struct sp_package_options options = {.size = sizeof options, .cache_memory = cache_memory};
+    struct sp_package *package = NULL;
+    struct sp_err err = {0};
+
+    if (sp_package_open(&package, drafting_file(), &options, &err)) fail_msg("%s", err.text);
+    return package;
+}
+
+static struct sp_session *open_session(struct sp_package *package, size_t n_context)
+{
+    struct sp_session_options options = {.size = sizeof options, .n_context = n_context};
+    struct sp_session *session = NULL;
+    struct sp_err err = {0};
+
+    if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
+    return session;
+}
+
+/* The default context is the model's own maximum, and a million positions cost no memory. */
+static void free_of_charge(void **state)
+{
+    struct sp_package *package = open_package(0);
+    struct sp_session *session = open_session(package, 0);
+    size_t before;
+
+    (void)state;
+    assert_int_equal(sp_session_n_context(session), 2048);
+    sp_session_close(session);
+    package->target->config.max_positions = package->draft->config.max_positions = 1 << 20;
+    before = resident();
+    session = open_session(package, 0);
+    assert_int_equal(sp_session_n_context(session), 1 << 20);
+    assert_int_equal(package->caches.used, 0);
+    assert_true(resident() < before + (32 << 20));
+    sp_session_close(session);
+    sp_package_close(package);
+}
+
+/* A long answer from caches that grow is that of a context that is laid out at once; the draft's
+ * caches grow as well. A new prompt returns the memory. */
+static void long_answer(void **state)
+{
+    struct sp_package *package = open_package(0);
+    struct sp_session *grown = open_session(package, 2048), *small;
+    struct sp_result a, b;
+    uint32_t ids[N_SHORT];
+    size_t most;
+
+    (void)state;
+    ids_of(ids, N_SHORT, package->target->config.n_vocab);
+    a = generate_run(grown, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
+    most = package->caches.used;
+    small = open_session(package, N_SHORT + 1400);
+    b = generate_run(small, ids, N_SHORT, 1400, 4, true);
+    generate_assert_same(&a, &b);
+    sp_session_close(small);
+    assert_int_equal(package->caches.used, most);
+    sp_result_release(&a);
+    sp_result_release(&b);
+    a = generate_run(grown, ids, N_SHORT - 1, 1, PLAIN, true);
+    assert_true(package->caches.used < most);
+    sp_result_release(&a);
+    sp_session_close(grown);
+    assert_int_equal(package->caches.used, 0);
+    sp_package_close(package);
+}
+
+/* A budget that holds one step of growth: a longer prompt is refused with the numbers before it is
+ * read, and an answer ends where the budget does, with the tokens of the whole answer. */
+static void budgets(void **state)
+{
+    struct sp_package *package = open_package(0);
+    struct sp_session *session = open_session(package, 0);
+    uint32_t ids[N];
+    struct sp_request request = {
+        .size = sizeof request, .prompt = ids, .n_prompt = N, .max_tokens = 1, .ignore_eos = true};
+    struct sp_result whole, part, result = SP_RESULT_INIT;
+    struct sp_err err = {0};
+    size_t step;
+
+    (void)state;
+    ids_of(ids, N, package->target->config.n_vocab);
+    whole = generate_run(session, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
+    sp_session_close(session);
+    session = open_session(package, 0);
+    part = generate_run(session, ids, N_SHORT, 1, SP_DRAFT_LENGTH_AUTO, true);
+    step = package->caches.used;
+    sp_result_release(&part);
+    sp_session_close(session);
+    sp_package_close(package);
+
+    package = open_package(step + step / 2);
+    session = open_session(package, 0);
+    assert_int_equal(sp_session_generate(session, &request, &result, &err), SP_E_NOMEM);
+    assert_non_null(strstr(err.text, "KV caches for "));
+    assert_non_null(strstr(err.text, "--memory"));
+    assert_int_equal(sp_session_n_cached(session), 0);
+    part = generate_run(session, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
+    assert_int_equal(part.stop, SP_STOP_MEMORY);
+    assert_string_equal(sp_stop_name(part.stop), "memory");
+    assert_in_range(part.n_ids, 100, 1399);
+    assert_memory_equal(part.ids, whole.ids, part.n_ids * sizeof *part.ids);
+    sp_result_release(&part);
+    sp_result_release(&whole);
+    sp_session_close(session);
+    sp_package_close(package);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_bits),
+        cmocka_unit_test(free_of_charge),
+        cmocka_unit_test(long_answer),
+        cmocka_unit_test(budgets),
+    };
+
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
+}
