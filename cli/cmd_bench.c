@@ -25,7 +25,7 @@ struct options {
 
 static const struct sp_opt opts[] = {
     {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids),
-     .help = "A prompt as token ids; repeatable"},
+     .help = "A prompt as token IDs; repeatable"},
     {SP_OPT_LIST, 0, "prompt", NULL, "TEXT", AT(texts),
      .help = "A prompt as the text of a user's message; repeatable"},
     {SP_OPT_LIST, 0, "text", NULL, "FILE", AT(files), .path = true,

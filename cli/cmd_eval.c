@@ -27,7 +27,7 @@ struct options {
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 't', "text", NULL, "TEXTFILE", AT(text), .path = true,
      .help = "File with the text; - is standard input. Special tokens in it are recognised"},
-    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The text as token ids"},
+    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The text as token IDs"},
     {SP_OPT_STRING, 0, "against", NULL, "FILE|FOLDER", AT(against), .path = true,
      .help = "Compare with this packed file or checkpoint folder as the reference"},
     {SP_OPT_INT, 0, "num-ctx", NULL, "N", AT(backend.n_context), .min = 1, .max = 1 << 30,
@@ -60,7 +60,7 @@ struct job {
     const char *command;
     struct sp_package *package, *reference; /* the measured file and the reference; owned */
     struct sp_package_info info;
-    struct sp_ids ids; /* token ids of the text; owned */
+    struct sp_ids ids; /* token IDs of the text; owned */
     struct sp_progress progress;
     struct sp_err *err;
 };

@@ -279,7 +279,7 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_render = {
     .name = "render",
-    .summary = "Print the prompt that the chat template makes of a conversation",
+    .summary = "Apply the chat template to a conversation and print the prompt",
     .operands = "[SOURCE]",
     .min_operands = 0,
     .max_operands = 1,

@@ -33,10 +33,10 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "raw", NULL, NULL, AT(raw),
      .help = "Use the prompt without a chat template; special tokens in it are recognised"},
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids),
-     .help = "The prompt as token ids, without a chat template"},
+     .help = "The prompt as token IDs, without a chat template"},
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
      .help =
-         "Read one prompt per line from standard input as JSON: a string, an array of token ids, "
+         "Read one prompt per line from standard input as JSON: a string, an array of token IDs, "
          "or an object with prompt or messages, and settings; write one JSON object per answer"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "8",
      .help =

@@ -101,7 +101,7 @@ static const struct tokenize_options tokenize_defaults = {0};
 
 const struct sp_command sp_cmd_tokenize = {
     .name = "tokenize",
-    .summary = "Convert text to token ids",
+    .summary = "Convert text to token IDs",
     .operands = "SOURCE [TEXT]",
     .min_operands = 1,
     .max_operands = 2,
@@ -191,7 +191,7 @@ static const struct detokenize_options detokenize_defaults = {0};
 
 const struct sp_command sp_cmd_detokenize = {
     .name = "detokenize",
-    .summary = "Convert token ids to text",
+    .summary = "Convert token IDs to text",
     .operands = "SOURCE [ID,ID,...]",
     .min_operands = 1,
     .max_operands = 2,

@@ -19,7 +19,7 @@ static const struct sp_opt opts[] = {
              "compare the tokens and the bits of the logits"},
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print the result as JSON"},
     {SP_OPT_HEADING, .help = "With --lossless"},
-    {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token ids"},
+    {SP_OPT_LIST, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "A prompt as token IDs"},
     {SP_OPT_INT, 0, "num-predict", NULL, "N", AT(n_predict), .min = 1, .max = 1 << 30,
      .shown = "64", .help = "Number of tokens to generate per prompt"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 2, .max = 64, .shown = "none",
@@ -120,7 +120,7 @@ static const struct sp_lossless_options defaults = {.n_predict = 64,
 
 const struct sp_command sp_cmd_verify = {
     .name = "verify",
-    .summary = "Check a packed file, or prove that drafting is lossless",
+    .summary = "Check a packed file, or check that drafting is lossless",
     .operands = "FILE [PROMPT...]",
     .min_operands = 1,
     .max_operands = 1000,

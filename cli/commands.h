@@ -4,6 +4,9 @@
 
 #include "cli/base/opt.h"
 
+/* Summary of the command `help`, which main.c handles itself. */
+#define SP_HELP_SUMMARY "Describe a command"
+
 /* The quantization types for option tables, such as that of --quantize. */
 extern const char *const sp_cmd_types[];
 

@@ -123,7 +123,8 @@ static void zsh(void)
         put_quoted((*c)->summary, ":\\");
         puts("'");
     }
-    puts("    )\n"
+    puts("        'help:" SP_HELP_SUMMARY "'\n"
+         "    )\n"
          "    if (( CURRENT == 2 )); then\n"
          "        _describe command commands\n"
          "        return\n"
@@ -162,6 +163,7 @@ static void fish_option(const struct sp_command *c, const struct sp_opt *o)
 
 static void fish(void)
 {
+    puts("complete -c spectool -n __fish_use_subcommand -f -a help -d '" SP_HELP_SUMMARY "'");
     for (const struct sp_command *const *c = sp_commands; *c; c++) {
         if (!is_listed(*c)) continue;
         printf("complete -c spectool -n __fish_use_subcommand -f -a %s -d '", (*c)->name);

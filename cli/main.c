@@ -11,13 +11,14 @@
 
 static void print_commands(FILE *out)
 {
-    fputs("Usage: spectool COMMAND [options] ...\n\nRuns large language models fast on CPUs, with "
-          "output bit-identical to the plain model: packs a\nmodel, and a draft model if there is "
-          "one, into one file and decodes it speculatively.\n\nCommands:\n",
-          out);
+    fputs(
+        "Usage: spectool COMMAND [OPTION]... [ARGUMENT]...\n\nPacks a model and an optional draft "
+        "model into one file and generates text by\nspeculative decoding.\n\nCommands:\n",
+        out);
     for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
         if (!(*c)->hidden) fprintf(out, "  %-12s  %s\n", (*c)->name, (*c)->summary);
     }
+    fprintf(out, "  %-12s  %s\n", "help", SP_HELP_SUMMARY);
     fputs("\n`spectool COMMAND --help` or `spectool help COMMAND` describes a command; `spectool "
           "--version`\nprints the version.\n",
           out);

@@ -29,7 +29,7 @@ enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err 
         unsigned long long id = isdigit((unsigned char)*s) ? strtoull(s, &end, 10) : UINT64_MAX;
         if (id > UINT32_MAX) {
             int len = (int)strcspn(s + 1, ", \t\r\n") + 1;
-            st = sp_fail(err, SP_E_USAGE, "\"%.*s\" is not a token id, expected id,id,...",
+            st = sp_fail(err, SP_E_USAGE, "\"%.*s\" is not a token ID, expected id,id,...",
                          len < 40 ? len : 40, s);
             break;
         }
@@ -38,7 +38,7 @@ enum sp_status sp_ids_parse(struct sp_ids *out, const char *text, struct sp_err 
         if (*s == ',') s = skip_whitespace(s + 1);
     }
     if (st == SP_OK && array && last == NULL) {
-        st = sp_fail(err, SP_E_USAGE, "token ids begin with [ but do not end with ]");
+        st = sp_fail(err, SP_E_USAGE, "token IDs begin with [ but do not end with ]");
     }
     if (st) sp_ids_release(&ids);
     *out = ids;
@@ -52,13 +52,13 @@ enum sp_status sp_ids_of_json(struct sp_ids *out, const struct sp_json *array, s
     uint64_t id;
 
     if (sp_json_kind(array) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "expected an array of token ids, found %s",
+        return sp_fail(err, SP_E_INPUT, "expected an array of token IDs, found %s",
                        sp_json_kind_name(sp_json_kind(array)));
     }
     if ((st = sp_new(&ids.at, sp_json_len(array), sizeof *ids.at, err))) return st;
     for (; ids.n < sp_json_len(array); ids.n++) {
         if (!sp_json_to_u64(sp_json_at(array, ids.n), &id) || id > UINT32_MAX) {
-            st = sp_fail(err, SP_E_INPUT, "element %zu is not a token id", ids.n);
+            st = sp_fail(err, SP_E_INPUT, "element %zu is not a token ID", ids.n);
             sp_ids_release(&ids);
             return st;
         }

@@ -84,7 +84,7 @@ void sp_opt_print_help(FILE *out, const struct sp_command *c, int width)
     if (width < MIN_WIDTH) width = MIN_WIDTH;
     if (width > MAX_WIDTH) width = MAX_WIDTH;
     fprintf(out, "Usage: spectool %s%s%s%s\n\n", c->name,
-            c->opts->kind == SP_OPT_END ? "" : " [options]", c->operands[0] ? " " : "",
+            c->opts->kind == SP_OPT_END ? "" : " [OPTION]...", c->operands[0] ? " " : "",
             c->operands);
     put_words(out, c->summary, 0, 0, width);
     fputs(c->opts->kind == SP_OPT_HEADING ? ".\n" : ".\n\nOptions:\n", out);

@@ -113,7 +113,7 @@ static enum sp_status request(struct sp_conversation *c, const struct sp_json *l
     if (text != NULL) return size ? sp_conversation_add_user(c, text, size, err) : SP_OK;
     return sp_fail(
         err, SP_E_INPUT,
-        "expected a string, an array of token ids, or an object with prompt or messages");
+        "expected a string, an array of token IDs, or an object with prompt or messages");
 }
 
 static void take_prompt(struct sp_batch_line *line, struct sp_conversation *c)

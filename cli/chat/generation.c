@@ -26,25 +26,25 @@ done:
 }
 
 static enum sp_status open_session(struct sp_generation *g, const struct sp_args *args,
-                                   struct sp_backend_opts *backend, struct sp_err *err)
+                                   struct sp_backend_opts *opts, struct sp_err *err)
 {
     int64_t max = (int64_t)g->info.max_positions;
     char sentence[128];
 
-    if (backend->n_context > max && !sp_args_given(args, "num-ctx")) {
+    if (opts->n_context > max && !sp_args_given(args, "num-ctx")) {
         snprintf(sentence, sizeof sentence,
                  "num_ctx of %" PRId64 " in the Modelfile is cut to the model's %" PRId64,
-                 backend->n_context, max);
+                 opts->n_context, max);
         sp_out_note(args->command->name, sentence);
-        backend->n_context = max;
+        opts->n_context = max;
     }
-    return sp_backend_open_session(&g->session, g->package, backend, g->no_draft, 0, err);
+    return sp_backend_open_session(&g->session, g->package, opts, g->no_draft, 0, err);
 }
 
 enum sp_status sp_generation_open(struct sp_generation *g, const struct sp_args *args,
-                                  const struct sp_backend_opts *backend, struct sp_err *err)
+                                  const struct sp_backend_opts *backend_opts, struct sp_err *err)
 {
-    struct sp_backend_opts opts = *backend;
+    struct sp_backend_opts opts = *backend_opts;
     enum sp_status st;
 
     opts.n_threads = g->settings->n_threads;

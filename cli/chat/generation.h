@@ -30,11 +30,12 @@ struct sp_generation {
 SP_MUST_CHECK enum sp_status sp_generation_read(struct sp_generation *generation,
                                                 const struct sp_args *args, bool raw,
                                                 const char *system, struct sp_err *err);
-/* Opens package and session, with `backend` for what the settings do not hold. A context length
- * from the file is cut to the model's maximum; one from the command line is not. */
+/* Opens package and session. Threads and context length come from the settings, all other options
+ * from `backend_opts`. A context length from the file is cut to the model's maximum; one from the
+ * command line is not. */
 SP_MUST_CHECK enum sp_status sp_generation_open(struct sp_generation *generation,
                                                 const struct sp_args *args,
-                                                const struct sp_backend_opts *backend,
+                                                const struct sp_backend_opts *backend_opts,
                                                 struct sp_err *err);
 /* Opens the session again with a context of n_context tokens (0: the model's maximum); the next
  * prompt is read as a whole. On failure the session stays as it was. */

@@ -88,7 +88,7 @@ enum sp_status sp_request_settings_read_biases(struct sp_settings *settings,
 
     if (object == NULL) return SP_OK;
     if (sp_json_kind(object) != SP_JSON_OBJECT) {
-        return wrong("logit_bias", object, "an object with token ids as keys and numbers as values",
+        return wrong("logit_bias", object, "an object with token IDs as keys and numbers as values",
                      err);
     }
     while (sp_json_next(object, &it)) {
@@ -98,7 +98,7 @@ enum sp_status sp_request_settings_read_biases(struct sp_settings *settings,
 
         if (*it.key < '0' || *it.key > '9' || *end || id > UINT32_MAX ||
             !sp_json_to_double(it.value, &bias) || !(bias >= -1e9 && bias <= 1e9)) {
-            return sp_fail(err, SP_E_INPUT, "logit_bias: \"%s\": expected a token id and a number",
+            return sp_fail(err, SP_E_INPUT, "logit_bias: \"%s\": expected a token ID and a number",
                            it.key);
         }
         if ((st = sp_settings_add_bias(settings, (uint32_t)id, (float)bias, err))) return st;

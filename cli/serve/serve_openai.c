@@ -169,7 +169,7 @@ static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct s
     }
     to->text = sp_json_to_string(prompt, &to->size);
     if (to->text == NULL) {
-        return sp_fail(err, SP_E_INPUT, "prompt is %s, expected a string or token ids",
+        return sp_fail(err, SP_E_INPUT, "prompt is %s, expected a string or token IDs",
                        prompt ? sp_json_kind_name(sp_json_kind(prompt)) : "missing");
     }
     return SP_OK;

@@ -75,7 +75,7 @@ static enum sp_status note_gaps(struct job *job, const struct sp_source *source,
     }
     if (!st && is_target && source->texts[SP_SECTION_TOKENIZER] == NULL) {
         st = sp_warn(&job->warnings, err,
-                     "%s: no tokenizer.json: the packed file will take and give token ids only",
+                     "%s: no tokenizer.json: the packed file will accept and print token IDs only",
                      source->path);
     }
     return st;

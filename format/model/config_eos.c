@@ -10,7 +10,7 @@ static enum sp_status add_id(uint32_t ids[SP_MAX_EOS], size_t *n, const struct s
     int64_t id;
 
     if (!sp_json_to_i64(v, &id) || id < 0 || id > INT32_MAX) {
-        return sp_fail(err, SP_E_INPUT, "eos_token_id holds no token id");
+        return sp_fail(err, SP_E_INPUT, "eos_token_id holds no token ID");
     }
     for (size_t i = 0; i < *n; i++) {
         if (ids[i] == (uint32_t)id) return SP_OK;

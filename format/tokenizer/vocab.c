@@ -66,7 +66,7 @@ static enum sp_status size_tokens(struct sp_vocab *vocab, const struct sp_json *
         if (id > max) max = id;
     }
     if (max >= n_entries * 8 + ID_SLACK) {
-        return sp_fail(err, SP_E_INPUT, "token id %llu is far beyond the %llu entries there are",
+        return sp_fail(err, SP_E_INPUT, "token ID %llu is far beyond the %llu entries there are",
                        (unsigned long long)max, (unsigned long long)n_entries);
     }
     vocab->n_ids = n_entries ? (size_t)max + 1 : 0;

@@ -428,7 +428,7 @@ static enum sp_status append_ids(uint32_t **ids, size_t *n, const struct sp_json
     for (size_t i = 0; i < len; i++) {
         uint64_t id;
         if (!sp_json_to_u64(sp_json_at(list, i), &id) || id >= SP_ID_NONE) {
-            return sp_fail(err, SP_E_INPUT, "special_tokens: %s: ids[%zu] is not a token id", name,
+            return sp_fail(err, SP_E_INPUT, "special_tokens: %s: ids[%zu] is not a token ID", name,
                            i);
         }
         (*ids)[(*n)++] = (uint32_t)id;

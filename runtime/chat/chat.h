@@ -19,7 +19,7 @@ struct sp_chat {
     struct sp_chat_specials
         specials[2]; /* owned; [0]: tokens in tags of reasoning, [1]: in tags of calls too */
     char reasoning[SP_CHAT_FORMAT_TEXT],
-        tool_calls[SP_CHAT_FORMAT_TEXT]; /* descriptions for people */
+        tool_calls[SP_CHAT_FORMAT_TEXT]; /* printable descriptions of the tags */
     bool has_end_id;
     uint32_t end_id; /* the special token that the template writes after an answer */
 };
@@ -32,15 +32,15 @@ struct sp_chat_prompt {
     size_t n_ids;
     uint32_t *end_ids; /* [n_end_ids] */
     size_t n_end_ids;
-    uint32_t *special_ids; /* [n_special_ids] those of `specials` */
+    uint32_t *special_ids; /* [n_special_ids]: the ids of `specials` */
     size_t n_special_ids;
     const struct sp_chat_specials *specials; /* borrowed from the chat; NULL: none */
     struct sp_grammar *own_grammar;          /* owned; NULL: grammar is the request's */
     const struct sp_grammar *grammar;        /* NULL: the answer is not constrained */
-    struct sp_json *tools;                   /* owned; whose calls are read; NULL: none */
+    struct sp_json *tools;                   /* owned; tools whose calls are parsed; NULL: none */
     bool content_only;                       /* the whole answer is content */
     bool in_reasoning;                       /* the prompt has opened the reasoning */
-    bool constrained_calls;                  /* the grammar holds calls to the schemas of tools */
+    bool constrained_calls; /* the grammar constrains calls to the schemas of tools */
 };
 
 #endif

@@ -6,7 +6,7 @@
 #include "format/base/strbuf.h"
 #include "runtime/spectool.h"
 
-/* Valid when zeroed but for call_id_seed. */
+/* The parts of an answer. Zero all members but call_id_seed before use. */
 struct sp_chat_answer_store {
     struct sp_strbuf content, reasoning; /* owned; a NUL follows each that is not empty */
     struct sp_chat_call *calls;          /* [n_calls]; owned, with the names and arguments */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- customs ----------------------------------------------------------------------------------
+/* ---- known formats ----------------------------------------------------------------------------
  */
 
 /* Returns true if the vocabulary has a token for this text. */
@@ -20,37 +20,39 @@ static bool is_token(const struct sp_tokenizer *tokenizer, const char *text)
 }
 
 /* Tool call formats of models whose templates describe them in words, or not at all. */
-static const struct sp_tool_call_format customs[] = {
-    {.form = SP_TOOL_CALL_PYTHON, .open = "<|tool_call_start|>", .close = "<|tool_call_end|>"},
-    {.form = SP_TOOL_CALL_OBJECT,
+static const struct sp_tool_call_format known_formats[] = {
+    {.style = SP_TOOL_CALL_PYTHON, .open = "<|tool_call_start|>", .close = "<|tool_call_end|>"},
+    {.style = SP_TOOL_CALL_OBJECT,
      .open = "<tool_call>",
      .close = "</tool_call>",
      .name_key = "name",
      .arguments_key = "arguments"},
-    {.form = SP_TOOL_CALL_OBJECT,
+    {.style = SP_TOOL_CALL_OBJECT,
      .open = "<|tool_call|>",
      .close = "<|/tool_call|>",
      .name_key = "name",
      .arguments_key = "arguments"},
-    {.form = SP_TOOL_CALL_OBJECT,
+    {.style = SP_TOOL_CALL_OBJECT,
      .open = "[TOOL_CALLS]",
      .name_key = "name",
      .arguments_key = "arguments"},
 };
 
-static enum sp_status take_custom(struct sp_tool_call_format *out, const struct sp_template *t,
-                                  const struct sp_tokenizer *tokenizer, struct sp_err *err)
+static enum sp_status choose_known_format(struct sp_tool_call_format *out,
+                                          const struct sp_template *t,
+                                          const struct sp_tokenizer *tokenizer, struct sp_err *err)
 {
     const struct sp_probe probe = {.answer = SP_PROBE_NONE, .tools = true};
     enum sp_status st;
     char *text = NULL;
 
     if ((st = sp_probe_render(&text, t, &probe, true, err)) || text == NULL) return st;
-    for (size_t i = 0; i < sizeof customs / sizeof *customs && out->form == SP_TOOL_CALL_UNKNOWN &&
-                       strstr(text, SP_PROBE_NAME) != NULL;
+    for (size_t i = 0; i < sizeof known_formats / sizeof *known_formats &&
+                       out->style == SP_TOOL_CALL_UNKNOWN && strstr(text, SP_PROBE_NAME) != NULL;
          i++) {
-        if (strstr(text, customs[i].open) != NULL || is_token(tokenizer, customs[i].open)) {
-            *out = customs[i];
+        if (strstr(text, known_formats[i].open) != NULL ||
+            is_token(tokenizer, known_formats[i].open)) {
+            *out = known_formats[i];
         }
     }
     free(text);
@@ -70,7 +72,8 @@ enum sp_status sp_chat_format_learn(struct sp_chat_format *out, const struct sp_
         strcpy(s.reasoning_open, "<think>");
         strcpy(s.reasoning_close, "</think>");
     }
-    if (s.calls.form == SP_TOOL_CALL_UNKNOWN && (st = take_custom(&s.calls, t, tokenizer, err)))
+    if (s.calls.style == SP_TOOL_CALL_UNKNOWN &&
+        (st = choose_known_format(&s.calls, t, tokenizer, err)))
         return st;
     *out = s;
     return SP_OK;
@@ -78,14 +81,14 @@ enum sp_status sp_chat_format_learn(struct sp_chat_format *out, const struct sp_
 
 bool sp_chat_format_has_reasoning(const struct sp_chat_format *s)
 {
-    return *s->reasoning_close != '\0' || s->calls.form == SP_TOOL_CALL_HARMONY;
+    return *s->reasoning_close != '\0' || s->calls.style == SP_TOOL_CALL_HARMONY;
 }
 
 bool sp_chat_format_opens_reasoning(const struct sp_chat_format *s, const char *prompt, size_t size)
 {
     size_t len;
 
-    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.form == SP_TOOL_CALL_HARMONY)
+    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.style == SP_TOOL_CALL_HARMONY)
         return false;
     size = sp_trim_whitespace(prompt, size);
     for (size_t n = 1; n <= size && n <= 2 * SP_TAG_SIZE; n++) {
@@ -123,7 +126,7 @@ const char *sp_chat_format_describe_reasoning(char text[SP_CHAT_FORMAT_TEXT],
     struct line line = {text, 0};
 
     *text = '\0';
-    if (s->calls.form == SP_TOOL_CALL_HARMONY) {
+    if (s->calls.style == SP_TOOL_CALL_HARMONY) {
         add(&line, "<|channel|>analysis<|message|>...<|end|>");
     } else if (*s->reasoning_close) {
         add_all(&line, (const char *const[]){s->reasoning_open, "...", s->reasoning_close}, 3);
@@ -141,7 +144,7 @@ const char *sp_chat_format_describe_calls(char text[SP_CHAT_FORMAT_TEXT],
 
     *text = '\0';
     add_all(&line, (const char *const[]){s->all_open, s->open}, 2);
-    switch (s->form) {
+    switch (s->style) {
     case SP_TOOL_CALL_UNKNOWN:
         add(&line, "none found in the template");
         break;
@@ -229,7 +232,7 @@ enum sp_status sp_chat_specials_find(struct sp_chat_specials *out,
         st = find_in(&found, reasoning[i], tokenizer, err);
     for (size_t i = 0; calls && i < sizeof tags / sizeof *tags && !st; i++)
         st = find_in(&found, tags[i], tokenizer, err);
-    for (size_t i = 0; c->form == SP_TOOL_CALL_HARMONY && sp_chat_harmony_tags[i] && !st; i++)
+    for (size_t i = 0; c->style == SP_TOOL_CALL_HARMONY && sp_chat_harmony_tags[i] && !st; i++)
         st = find_in(&found, sp_chat_harmony_tags[i], tokenizer, err);
     if (st) {
         sp_chat_specials_release(&found);

@@ -37,7 +37,7 @@ enum sp_tool_call_style {
 
 /* Plain data, valid when zeroed: nothing is known. */
 struct sp_tool_call_format {
-    enum sp_tool_call_style form;
+    enum sp_tool_call_style style;
     char all_open[SP_TAG_SIZE], all_close[SP_TAG_SIZE];     /* around all calls of an answer */
     char open[SP_TAG_SIZE], close[SP_TAG_SIZE];             /* around each call */
     char name_key[SP_TAG_SIZE], arguments_key[SP_TAG_SIZE]; /* OBJECT; name_key empty: the name
@@ -72,8 +72,8 @@ bool sp_chat_format_has_reasoning(const struct sp_chat_format *format);
 bool sp_chat_format_opens_reasoning(const struct sp_chat_format *format, const char *prompt,
                                     size_t size);
 
-/* For people: "<think>...</think>", `<tool_call>{"name": ..., "arguments": ...}</tool_call>`;
- * "unknown". Returns `text`. */
+/* Write a printable description of the tags, such as "<think>...</think>" or
+ * `<tool_call>{"name": ..., "arguments": ...}</tool_call>`, or "unknown". Return `text`. */
 enum { SP_CHAT_FORMAT_TEXT = 1024 };
 const char *sp_chat_format_describe_reasoning(char text[SP_CHAT_FORMAT_TEXT],
                                               const struct sp_chat_format *format);

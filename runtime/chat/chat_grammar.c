@@ -10,7 +10,7 @@ enum sp_reasoning_mode sp_reasoning_mode_of(const struct sp_chat_format *s, cons
 {
     size_t n;
 
-    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.form == SP_TOOL_CALL_HARMONY) {
+    if (!*s->reasoning_open || !*s->reasoning_close || s->calls.style == SP_TOOL_CALL_HARMONY) {
         return SP_REASONING_NONE;
     }
     if (sp_chat_format_opens_reasoning(s, prompt, size)) return SP_REASONING_OPEN;
@@ -24,7 +24,7 @@ enum sp_reasoning_mode sp_reasoning_mode_of(const struct sp_chat_format *s, cons
 
 bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *s)
 {
-    return s->calls.form != SP_TOOL_CALL_UNKNOWN && s->calls.form != SP_TOOL_CALL_HARMONY;
+    return s->calls.style != SP_TOOL_CALL_UNKNOWN && s->calls.style != SP_TOOL_CALL_HARMONY;
 }
 
 /* ---- the parts of an answer -------------------------------------------------------------------
@@ -35,8 +35,8 @@ bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *s)
 static uint32_t content_or_calls(struct sp_chat_grammar_builder *b,
                                  const struct sp_chat_grammar_calls *calls)
 {
-    const struct sp_tool_call_format *s = &b->form->format->calls;
-    bool is_object = s->form == SP_TOOL_CALL_OBJECT;
+    const struct sp_tool_call_format *s = &b->options->format->calls;
+    bool is_object = s->style == SP_TOOL_CALL_OBJECT;
     struct sp_free_text text = {.end = SP_GRAMMAR_END, .not_first = is_object ? "{[" : NULL};
     uint32_t node;
 
@@ -53,32 +53,32 @@ static uint32_t content_or_calls(struct sp_chat_grammar_builder *b,
 
 static uint32_t after_reasoning(struct sp_chat_grammar_builder *b)
 {
-    const struct sp_chat_grammar_options *form = b->form;
+    const struct sp_chat_grammar_options *options = b->options;
     struct sp_chat_grammar_calls calls = {.all = SP_GRAMMAR_NEVER};
     uint32_t node;
 
-    if (form->tools) {
+    if (options->tools) {
         calls = sp_chat_grammar_calls(b);
-        if (*form->format->calls.all_open || *form->format->calls.open) {
+        if (*options->format->calls.all_open || *options->format->calls.open) {
             calls.all = sp_chat_grammar_whitespace(b, calls.all);
         }
-        if (form->must_call) return calls.all;
-        if (form->content == NULL) return content_or_calls(b, &calls);
+        if (options->must_call) return calls.all;
+        if (options->content == NULL) return content_or_calls(b, &calls);
     }
-    node = sp_grammar_call(b->g, sp_grammar_include(b->g, form->content), 1, 1, SP_GRAMMAR_END);
+    node = sp_grammar_call(b->g, sp_grammar_include(b->g, options->content), 1, 1, SP_GRAMMAR_END);
     return sp_grammar_either(b->g, node, calls.all);
 }
 
 static uint32_t answer(struct sp_chat_grammar_builder *b)
 {
-    const struct sp_chat_format *s = b->form->format;
+    const struct sp_chat_format *s = b->options->format;
     uint32_t node = after_reasoning(b), reasoning;
     struct sp_free_text text = {.n_stops = 1, .end = SP_GRAMMAR_NEVER};
 
-    if (b->form->thinking == SP_REASONING_NONE) return node;
+    if (b->options->thinking == SP_REASONING_NONE) return node;
     text.stops[0] = (struct sp_stop_tag){s->reasoning_close, sp_chat_grammar_whitespace(b, node)};
     reasoning = sp_chat_grammar_free_text(b, &text);
-    if (b->form->thinking == SP_REASONING_OPEN) return reasoning;
+    if (b->options->thinking == SP_REASONING_OPEN) return reasoning;
     return sp_grammar_either(b->g, sp_chat_grammar_tag(b, s->reasoning_open, reasoning), node);
 }
 
@@ -104,15 +104,15 @@ static enum sp_status parse(struct sp_json **out, const char *text, struct sp_er
     return sp_json_parse(out, text, strlen(text), SP_JSON_STRICT, err);
 }
 
-enum sp_status sp_chat_grammar(struct sp_grammar **out, const struct sp_chat_grammar_options *form,
-                               struct sp_err *err)
+enum sp_status sp_chat_grammar(struct sp_grammar **out,
+                               const struct sp_chat_grammar_options *options, struct sp_err *err)
 {
-    struct sp_chat_grammar_builder b = {.form = form};
+    struct sp_chat_grammar_builder b = {.options = options};
     enum sp_status st;
 
-    if (form->tools && !sp_chat_format_can_constrain_calls(form->format)) {
+    if (options->tools && !sp_chat_format_can_constrain_calls(options->format)) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       form->format->calls.form == SP_TOOL_CALL_UNKNOWN
+                       options->format->calls.style == SP_TOOL_CALL_UNKNOWN
                            ? "the model's chat template does not show how it writes tool calls, so "
                              "they cannot be constrained"
                            : "tool calls in this model's notation cannot be constrained");

@@ -52,7 +52,7 @@ bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *format);
 /* Builds the grammar; *out is owned by the caller. SP_E_UNSUPPORTED: the format of calls is not
  * known, or a tool's schema is not supported; SP_E_INPUT: a tool without a name, and the like. */
 SP_MUST_CHECK enum sp_status sp_chat_grammar(struct sp_grammar **out,
-                                             const struct sp_chat_grammar_options *form,
+                                             const struct sp_chat_grammar_options *options,
                                              struct sp_err *err);
 
 #endif

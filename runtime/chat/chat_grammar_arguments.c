@@ -71,7 +71,7 @@ static void refuse(struct writing *w, const char *key, const char *what)
     sp_grammar_fail(w->b->g, SP_E_UNSUPPORTED, "#/properties/%s: %s", key, what);
 }
 
-/* One of the values of `enum` or `const`. */
+/* Writes one value of `enum` or `const`. */
 static uint32_t given_text(struct writing *w, const char *key, const struct sp_json *value,
                            uint32_t next)
 {
@@ -79,7 +79,7 @@ static uint32_t given_text(struct writing *w, const char *key, const struct sp_j
     size_t len;
     const char *text = sp_json_to_string(value, &len);
 
-    if (text == NULL) return SP_GRAMMAR_NEVER; /* null is no string */
+    if (text == NULL) return SP_GRAMMAR_NEVER; /* a value of another type */
     if (strstr(text, n->after_text) || strlen(text) != len) {
         refuse(w, key, "the model cannot write one of these values");
         return SP_GRAMMAR_NEVER;

@@ -12,7 +12,7 @@
 
 static const struct sp_tool_call_format *syntax_of(const struct sp_chat_grammar_builder *b)
 {
-    return &b->form->format->calls;
+    return &b->options->format->calls;
 }
 
 /* ---- {"name": ..., "arguments": {...}} --------------------------------------------------------
@@ -129,7 +129,7 @@ static uint32_t python_call(struct sp_chat_grammar_builder *b, const struct sp_j
 static uint32_t call_of(struct sp_chat_grammar_builder *b, const struct sp_json *function,
                         const char *name)
 {
-    switch (syntax_of(b)->form) {
+    switch (syntax_of(b)->style) {
     case SP_TOOL_CALL_OBJECT:
         return object_call(b, function, name, SP_GRAMMAR_END);
     case SP_TOOL_CALL_NAMED:
@@ -150,7 +150,7 @@ static uint32_t call_of(struct sp_chat_grammar_builder *b, const struct sp_json 
 /* The rule for a call of any of the functions. */
 static uint32_t any_call(struct sp_chat_grammar_builder *b)
 {
-    const struct sp_json *tools = b->form->tools;
+    const struct sp_json *tools = b->options->tools;
     uint32_t ways = SP_GRAMMAR_NEVER, rule;
 
     for (size_t i = 0; i < sp_json_len(tools) && !b->g->err.status; i++) {
@@ -167,7 +167,7 @@ static uint32_t any_call(struct sp_chat_grammar_builder *b)
                                  : "expected a function with a name");
             break;
         }
-        if (b->form->function && strcmp(b->form->function, name) != 0) continue;
+        if (b->options->function && strcmp(b->options->function, name) != 0) continue;
         ways = sp_grammar_either(b->g, ways, call_of(b, function, name));
     }
     if (ways == SP_GRAMMAR_NEVER && !b->g->err.status) {
@@ -191,7 +191,7 @@ static uint32_t calls_between_tags(struct sp_chat_grammar_builder *b, uint32_t c
     fork = sp_grammar_fork(g);
     list = sp_chat_grammar_whitespace(b, TEXT(g, "]", next));
     sp_grammar_join(g, fork, list,
-                    b->form->one_call
+                    b->options->one_call
                         ? SP_GRAMMAR_NEVER
                         : sp_json_comma(&b->json, sp_grammar_call(g, call, 1, 1, fork)));
     list = sp_grammar_call(g, call, 1, 1, fork);
@@ -211,7 +211,7 @@ struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builde
     if (*s->open) calls.after_open = sp_chat_grammar_whitespace(b, calls.after_open);
     calls.after_all_open = sp_chat_grammar_tag(b, s->open, calls.after_open);
     if (*s->all_open) calls.after_all_open = sp_chat_grammar_whitespace(b, calls.after_all_open);
-    if (!b->form->one_call && *s->open) {
+    if (!b->options->one_call && *s->open) {
         more = sp_chat_grammar_whitespace(b, sp_chat_grammar_tag(b, s->open, calls.after_open));
     }
     sp_grammar_join(b->g, fork, sp_chat_grammar_close_tag(b, s->all_close, SP_GRAMMAR_END), more);

@@ -4,10 +4,12 @@
 
 #include "runtime/chat/chat_grammar_parts.h"
 
-/* All calls of an answer, up to its end: from the first tag, after the tag of all calls, after the
- * tag of one call, and without tags. */
+/* Grammar nodes that match all calls of an answer up to its end, by the place where they begin. */
 struct sp_chat_grammar_calls {
-    uint32_t all, after_all_open, after_open, bare;
+    uint32_t all;            /* before the first tag */
+    uint32_t after_all_open; /* after the tag that opens all calls */
+    uint32_t after_open;     /* after the tag that opens one call */
+    uint32_t bare;           /* calls without tags */
 };
 struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builder *b);
 

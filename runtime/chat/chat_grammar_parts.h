@@ -7,7 +7,7 @@
 #include "runtime/grammar/json_grammar.h"
 
 struct sp_chat_grammar_builder {
-    const struct sp_chat_grammar_options *form;
+    const struct sp_chat_grammar_options *options;
     struct sp_grammar *g;
     struct sp_json_grammar json;
     uint32_t word;                /* rule for SP_TAG_ANY */

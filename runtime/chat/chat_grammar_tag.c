@@ -44,7 +44,7 @@ static size_t next_special(const struct sp_tokenizer *tokenizer, struct sp_token
 
 static void split(struct sp_chat_grammar_builder *b, struct parts *p, const char *tag)
 {
-    const struct sp_tokenizer *tokenizer = b->form->tokenizer;
+    const struct sp_tokenizer *tokenizer = b->options->tokenizer;
     size_t size = strlen(tag), n_ids = 0, next;
     struct sp_token_info token = {0};
     uint32_t *ids = NULL;
@@ -75,8 +75,8 @@ static void split(struct sp_chat_grammar_builder *b, struct parts *p, const char
 
 static bool is_end(const struct sp_chat_grammar_builder *b, uint32_t id)
 {
-    for (size_t i = 0; i < b->form->n_ends; i++) {
-        if (b->form->ends[i] == id) return true;
+    for (size_t i = 0; i < b->options->n_ends; i++) {
+        if (b->options->ends[i] == id) return true;
     }
     return false;
 }

@@ -231,7 +231,7 @@ static bool learn_object(struct sp_tool_call_format *s, const struct rendering *
         if (text[at] != '{') continue;
         if (sp_tool_value_json_end(&len, text + at, r->end - at) != SP_VALUE_READ) continue;
         if (at + len <= r->calls[0].after_value[0] || !learn_keys(s, text + at, len)) continue;
-        s->form = SP_TOOL_CALL_OBJECT;
+        s->style = SP_TOOL_CALL_OBJECT;
         return end_of_objects(&end, r, at) && learn_list_tags(s, r, at, end);
     }
     return false;
@@ -268,7 +268,7 @@ static bool learn_named(struct sp_tool_call_format *s, const struct rendering *r
             return false;
         }
     }
-    s->form = SP_TOOL_CALL_NAMED;
+    s->style = SP_TOOL_CALL_NAMED;
     return learn_tags(s, r, ends);
 }
 
@@ -285,7 +285,7 @@ static bool learn_bare(struct sp_tool_call_format *s, const struct rendering *r)
     memcpy(s->quote, text + quote, n);
     s->quote[n] = '\0';
     if (!learn_named(s, r)) return false;
-    s->form = SP_TOOL_CALL_BARE;
+    s->style = SP_TOOL_CALL_BARE;
     return true;
 }
 
@@ -296,7 +296,7 @@ static bool learn_python(struct sp_tool_call_format *s, const struct rendering *
 
     if (c->key[0] != c->after_name + 1 || r->text[c->after_name] != '(') return false;
     if (r->text[c->after_key[0]] != '=' || r->text[end] != ')') return false;
-    s->form = SP_TOOL_CALL_PYTHON;
+    s->style = SP_TOOL_CALL_PYTHON;
     return learn_list_tags(s, r, c->name, end + 1);
 }
 
@@ -326,7 +326,7 @@ static bool learn_tagged(struct sp_tool_call_format *s, const struct rendering *
         if (r->end - last < n_value || memcmp(text + last, next, n_value) != 0) return false;
         ends[i] = last + n_value;
     }
-    s->form = SP_TOOL_CALL_TAGGED;
+    s->style = SP_TOOL_CALL_TAGGED;
     return sp_probe_tag(s->after_name, head, n_head - n_key) &&
            sp_probe_tag(s->before_key, head + n_head - n_key, n_key) &&
            sp_probe_tag(s->after_value, next, n_value) &&
@@ -342,7 +342,7 @@ static bool learn_harmony(struct sp_tool_call_format *s, const struct rendering 
     if (strstr(r->text, "<|channel|>") == NULL || strstr(r->text, "<|message|>") == NULL) {
         return false;
     }
-    s->form = SP_TOOL_CALL_HARMONY;
+    s->style = SP_TOOL_CALL_HARMONY;
     return true;
 }
 
@@ -416,8 +416,8 @@ static enum sp_status learn_from(struct sp_tool_call_format *out, const struct r
                                         .null_content = probe->null_content};
 
         if (!forms[i](&s, r)) continue;
-        if (s.form != SP_TOOL_CALL_OBJECT && !*s.open && !*s.all_open &&
-            s.form != SP_TOOL_CALL_HARMONY) {
+        if (s.style != SP_TOOL_CALL_OBJECT && !*s.open && !*s.all_open &&
+            s.style != SP_TOOL_CALL_HARMONY) {
             continue;
         }
         if ((st = check(&right, &s, r, err))) return st;
@@ -453,7 +453,7 @@ enum sp_status sp_chat_learn_calls(struct sp_chat_format *out, const struct sp_t
     enum sp_status st;
 
     /* objects and empty content first, as the servers of other programs send them */
-    for (unsigned i = 0; i < 8 && out->calls.form == SP_TOOL_CALL_UNKNOWN; i++) {
+    for (unsigned i = 0; i < 8 && out->calls.style == SP_TOOL_CALL_UNKNOWN; i++) {
         const struct sp_probe probe = {
             .answer = SP_PROBE_CALLS,
             .tools = true,

@@ -32,14 +32,14 @@ enum step { WAIT, AGAIN };
 
 static bool reads_calls(const struct sp_chat_parser *p)
 {
-    return p->reading.tools != NULL && p->format->calls.form != SP_TOOL_CALL_UNKNOWN;
+    return p->reading.tools != NULL && p->format->calls.style != SP_TOOL_CALL_UNKNOWN;
 }
 
 /* Returns true if objects count as calls without a tag at the beginning of an answer: some
  * templates have no tag, and small models forget theirs. */
 static bool reads_bare(const struct sp_chat_parser *p)
 {
-    return reads_calls(p) && p->format->calls.form == SP_TOOL_CALL_OBJECT && !p->has_content &&
+    return reads_calls(p) && p->format->calls.style == SP_TOOL_CALL_OBJECT && !p->has_content &&
            !p->called;
 }
 
@@ -264,7 +264,7 @@ static bool begins_call(const struct sp_chat_parser *p)
     char c = p->stream.text.at[0];
 
     if (p->closed || !sp_tool_call_is_list(&p->format->calls)) return false;
-    if (p->format->calls.form == SP_TOOL_CALL_OBJECT) return c == '{';
+    if (p->format->calls.style == SP_TOOL_CALL_OBJECT) return c == '{';
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
@@ -305,7 +305,7 @@ static enum sp_status advance(struct sp_chat_parser *p, bool final, struct sp_er
     enum sp_status st = SP_OK;
     enum step step = AGAIN;
 
-    if (p->format->calls.form == SP_TOOL_CALL_HARMONY) {
+    if (p->format->calls.style == SP_TOOL_CALL_HARMONY) {
         return sp_chat_harmony_read(&p->harmony, &p->stream, final, err);
     }
     while (step == AGAIN && !st) {

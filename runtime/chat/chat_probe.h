@@ -29,8 +29,9 @@ struct sp_probe {
     enum sp_probe_answer answer;
     bool tools; /* the model is shown the functions */
     bool think, is_think_set;
-    unsigned n_calls;                  /* 1 or 2 */
-    bool text_arguments, null_content; /* form of a call's arguments and of the content beside it */
+    unsigned n_calls; /* 1 or 2 */
+    bool text_arguments,
+        null_content; /* notation of a call's arguments and of the content beside it */
 };
 
 /* Renders a probe. *text: what follows the question, or everything with `whole`; owned by the

@@ -76,8 +76,8 @@ bool sp_partial_call_read(struct sp_partial_call *out, const struct sp_tool_call
     bool named = false;
     size_t end;
 
-    if (s->form == SP_TOOL_CALL_OBJECT) named = find_in_object(&r, out, s);
-    if (s->form == SP_TOOL_CALL_NAMED) named = find_after_name(&r, out, s);
+    if (s->style == SP_TOOL_CALL_OBJECT) named = find_in_object(&r, out, s);
+    if (s->style == SP_TOOL_CALL_NAMED) named = find_after_name(&r, out, s);
     if (!named) return false;
     skip_whitespace(&r);
     if (r.at == r.size || r.text[r.at] != '{') return false;

@@ -10,7 +10,7 @@ void sp_tool_call_release(struct sp_tool_call *call)
 
 bool sp_tool_call_is_list(const struct sp_tool_call_format *s)
 {
-    return s->form == SP_TOOL_CALL_OBJECT || s->form == SP_TOOL_CALL_PYTHON;
+    return s->style == SP_TOOL_CALL_OBJECT || s->style == SP_TOOL_CALL_PYTHON;
 }
 
 static enum sp_status set_name(struct sp_tool_call *call, const char *name, size_t size,
@@ -91,7 +91,7 @@ static enum sp_status take_object(enum sp_value_read *read, struct sp_tool_call 
     size_t size;
 
     *read = SP_VALUE_NONE;
-    if (s->form == SP_TOOL_CALL_OBJECT && !*s->name_key) {
+    if (s->style == SP_TOOL_CALL_OBJECT && !*s->name_key) {
         if (sp_json_len(object) != 1 || !sp_json_next(object, &only)) return SP_OK;
         if (!sp_tool_call_name_possible(only.key, strlen(only.key))) return SP_OK;
         if ((st = set_name(call, only.key, strlen(only.key), err))) return st;
@@ -174,7 +174,7 @@ static enum sp_status read_named(enum sp_value_read *read, struct sp_tool_call *
     *read = at == in->size ? SP_VALUE_MORE : SP_VALUE_NONE;
     if (at == in->size || in->text[at] != '{') return SP_OK;
     if ((st = set_name(call, in->text + name, n_name, err))) return st;
-    if (in->format->form == SP_TOOL_CALL_BARE) {
+    if (in->format->style == SP_TOOL_CALL_BARE) {
         st = sp_tool_value_read(read, &call->arguments, &end, in->text + at, in->size - at, &bare,
                                 err);
         *used = at + end;
@@ -366,7 +366,7 @@ enum sp_status sp_tool_call_read(enum sp_value_read *read, struct sp_tool_call *
 
     call->name.len = call->arguments.len = 0;
     *read = SP_VALUE_NONE;
-    switch (in->format->form) {
+    switch (in->format->style) {
     case SP_TOOL_CALL_OBJECT:
         st = read_object(read, call, used, in, err);
         break;

@@ -2,7 +2,7 @@
 
 #include "format/base/mem.h"
 #include "format/base/unicode_case.h"
-#include "runtime/grammar/whitespace_guess.h"
+#include "runtime/grammar/whitespace_style.h"
 #include "runtime/grammar/token_masks.h"
 
 #include <stdlib.h>
@@ -213,7 +213,7 @@ static enum sp_status look_ahead(struct sp_constraint *c, bool *sure, char *next
     *sure = n == 1;
     if (*sure) return SP_OK;
     n_whitespace = remove_whitespace(&bytes);
-    if (n_whitespace == 0 || !sp_whitespace_guess(next, text, len)) return SP_OK;
+    if (n_whitespace == 0 || !sp_whitespace_style_next(next, text, len)) return SP_OK;
     *sure = sp_is_whitespace(*next) || n == n_whitespace + 1;
     if (!sp_is_whitespace(*next)) *next = first_of(&bytes);
     return SP_OK;

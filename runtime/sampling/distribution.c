@@ -51,7 +51,7 @@ enum sp_status sp_sampling_check(const struct sp_sampling *s, size_t n_vocab, st
     for (size_t i = 0; i < s->n_biases; i++) {
         if (s->biases[i].id >= n_vocab) {
             return sp_fail(err, SP_E_USAGE,
-                           "logit_bias: token id %u: the vocabulary has %zu tokens",
+                           "logit_bias: token ID %u: the vocabulary has %zu tokens",
                            (unsigned)s->biases[i].id, n_vocab);
         }
         if (!isfinite(s->biases[i].bias)) {

@@ -212,7 +212,7 @@ const char *sp_package_draft_name(const struct sp_package *package, enum sp_draf
 static enum sp_status need_tokenizer(const struct sp_package *package, struct sp_err *err)
 {
     if (package->tokenizer) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: give token ids",
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: give token IDs",
                    sp_pack_path(package->pack));
 }
 

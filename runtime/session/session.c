@@ -218,7 +218,7 @@ enum sp_status sp_package_check_ids(const struct sp_package *package, const uint
 
     for (size_t i = 0; i < n; i++) {
         if (ids[i] >= n_vocab) {
-            return sp_fail(err, SP_E_USAGE, "token id %u: the vocabulary has %zu tokens",
+            return sp_fail(err, SP_E_USAGE, "token ID %u: the vocabulary has %zu tokens",
                            (unsigned)ids[i], n_vocab);
         }
     }

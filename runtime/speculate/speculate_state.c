@@ -52,7 +52,7 @@ static enum sp_status check_ids(const struct sp_speculator *s, const struct sp_s
 {
     for (size_t i = 0; i < s->n_cached; i++) {
         if (s->ids[i] < s->target->config.n_vocab) continue;
-        return sp_fail(err, SP_E_INPUT, "%s: token id %u, the vocabulary has %u tokens",
+        return sp_fail(err, SP_E_INPUT, "%s: token ID %u, the vocabulary has %u tokens",
                        sp_session_file_path(file), (unsigned)s->ids[i], s->target->config.n_vocab);
     }
     return SP_OK;

@@ -1,4 +1,4 @@
-# What there is, and where to read more.
+# The list of commands and the help of single commands.
 spectool --help
 spectool help create
 spectool verify --help | sed '/^ *--kernels/,/^ *--kv-type/{/^ *--k/!d;}' # the kernels of this machine

@@ -741,9 +741,9 @@ static void end_ids(void **state)
         {"{\"eos_token_id\": null}", NULL, "", NULL},
         {"{}", "{}", "", NULL},
         {"{\"eos_token_id\": [3, 3, 3]}", NULL, "3", NULL},
-        {"{\"eos_token_id\": -1}", NULL, NULL, "config.json: eos_token_id holds no token id"},
+        {"{\"eos_token_id\": -1}", NULL, NULL, "config.json: eos_token_id holds no token ID"},
         {"{\"eos_token_id\": 1}", "{\"eos_token_id\": [\"a\"]}", NULL,
-         "generation_config.json: eos_token_id holds no token id"},
+         "generation_config.json: eos_token_id holds no token ID"},
         {"{\"eos_token_id\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", NULL, NULL,
          "config.json: eos_token_id has more than 16 ids"},
     };

@@ -43,7 +43,7 @@ static const struct {
     {"{\"model\":{\"vocab\":{\"a\":5,\"b\":5},\"merges\":[]}}", SP_E_INPUT,
      "model.vocab: \"a\" and \"b\" share the id 5"},
     {"{\"model\":{\"vocab\":{\"a\":4000000000},\"merges\":[]}}", SP_E_INPUT,
-     "token id 4000000000 is far beyond the 1 entries there are"},
+     "token ID 4000000000 is far beyond the 1 entries there are"},
     {"{\"model\":{" WORDS "}}", SP_E_INPUT, "model.merges: a list expected, found null"},
     {SETTING("\"type\":\"Unigram\""), SP_E_UNSUPPORTED,
      "model type Unigram is not supported, only BPE is"},

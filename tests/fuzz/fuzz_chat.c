@@ -13,28 +13,28 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct sp_chat_format known[] = {
-    {"<think>", "</think>", {.form = SP_TOOL_CALL_UNKNOWN}},
+    {"<think>", "</think>", {.style = SP_TOOL_CALL_UNKNOWN}},
     {"<think>",
      "</think>",
-     {.form = SP_TOOL_CALL_OBJECT,
+     {.style = SP_TOOL_CALL_OBJECT,
       .open = "<c>",
       .close = "</c>",
       .name_key = "name",
       .arguments_key = "arguments"}},
-    {"", "", {.form = SP_TOOL_CALL_OBJECT, .name_key = "name", .arguments_key = "parameters"}},
-    {"", "", {.form = SP_TOOL_CALL_OBJECT, .open = "<c>"}},
+    {"", "", {.style = SP_TOOL_CALL_OBJECT, .name_key = "name", .arguments_key = "parameters"}},
+    {"", "", {.style = SP_TOOL_CALL_OBJECT, .open = "<c>"}},
     {"",
      "",
-     {.form = SP_TOOL_CALL_NAMED,
+     {.style = SP_TOOL_CALL_NAMED,
       .all_open = "<a>",
       .all_close = "</a>",
       .open = "<c>",
       .close = "</c>",
       .before_arguments = ":\x01<j>"}},
-    {"", "", {.form = SP_TOOL_CALL_BARE, .open = "<c>", .close = "</c>", .quote = "<q>"}},
+    {"", "", {.style = SP_TOOL_CALL_BARE, .open = "<c>", .close = "</c>", .quote = "<q>"}},
     {"",
      "",
-     {.form = SP_TOOL_CALL_TAGGED,
+     {.style = SP_TOOL_CALL_TAGGED,
       .open = "<c>",
       .close = "</c>",
       .after_name = ">",
@@ -44,8 +44,8 @@ static const struct sp_chat_format known[] = {
       .after_value = "</v>",
       .value_lead = "\n",
       .value_tail = "\n"}},
-    {"", "", {.form = SP_TOOL_CALL_PYTHON, .open = "<c>", .close = "</c>"}},
-    {"", "", {.form = SP_TOOL_CALL_HARMONY}},
+    {"", "", {.style = SP_TOOL_CALL_PYTHON, .open = "<c>", .close = "</c>"}},
+    {"", "", {.style = SP_TOOL_CALL_HARMONY}},
 };
 enum { N_KNOWN = sizeof known / sizeof *known };
 
@@ -111,7 +111,7 @@ static void check(const struct sp_chat_format *format, const struct sp_json *too
     if (whole.len != bytes.len || whole.len != threes.len) abort();
     if (whole.len && memcmp(whole.at, bytes.at, whole.len) != 0) abort();
     if (whole.len && memcmp(whole.at, threes.at, whole.len) != 0) abort();
-    if (tools == NULL && !*format->reasoning_close && format->calls.form != SP_TOOL_CALL_HARMONY &&
+    if (tools == NULL && !*format->reasoning_close && format->calls.style != SP_TOOL_CALL_HARMONY &&
         whole.len != (size ? size + 1 : 0)) {
         abort();
     }
@@ -123,11 +123,11 @@ static void check(const struct sp_chat_format *format, const struct sp_json *too
 /* Any syntax makes a grammar, or none. */
 static void make_grammar(const struct sp_chat_format *format, const struct sp_json *tools)
 {
-    struct sp_chat_grammar_options form = {.format = format, .tools = tools};
+    struct sp_chat_grammar_options options = {.format = format, .tools = tools};
     struct sp_grammar *g = NULL;
 
-    if (*format->reasoning_close) form.thinking = SP_REASONING_OPTIONAL;
-    if (tools && sp_chat_grammar(&g, &form, NULL) == SP_OK) sp_grammar_close(g);
+    if (*format->reasoning_close) options.thinking = SP_REASONING_OPTIONAL;
+    if (tools && sp_chat_grammar(&g, &options, NULL) == SP_OK) sp_grammar_close(g);
 }
 
 static void check_learned(const char *template, size_t n_template, const struct sp_json *tools,

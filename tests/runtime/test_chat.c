@@ -1,5 +1,5 @@
-/* The public chat functions on a template and a tokenizer without a model: prompts, their grammars,
- * and answers separated into reasoning, content and calls. */
+/* Tests the public chat functions on a template and a tokenizer without a model: prompts, their
+ * grammars, and responses parsed into reasoning, content and tool calls. */
 #include "runtime/spectool.h"
 
 #include <setjmp.h>
@@ -68,7 +68,8 @@ static struct sp_chat_prompt *prompt_of(const struct sp_chat_request *request)
     return prompt;
 }
 
-static void refuses(const struct sp_chat_request *request, enum sp_status status, const char *text)
+static void assert_refused(const struct sp_chat_request *request, enum sp_status status,
+                           const char *text)
 {
     struct sp_chat_prompt *prompt = NULL;
     struct sp_err err = {0};
@@ -78,7 +79,7 @@ static void refuses(const struct sp_chat_request *request, enum sp_status status
     if (strstr(err.text, text) == NULL) fail_msg("%s", err.text);
 }
 
-static void describes(void **state)
+static void describes_the_template(void **state)
 {
     struct sp_chat_info info = {.size = sizeof info};
     struct sp_chat *none = NULL;
@@ -94,7 +95,7 @@ static void describes(void **state)
     assert_null(none);
 }
 
-static void makes_prompts(void **state)
+static void builds_prompts(void **state)
 {
     struct sp_chat_request request = {.size = sizeof request, .messages = question};
     struct sp_chat_prompt_info a = {.size = sizeof a}, b = {.size = sizeof b};
@@ -129,16 +130,16 @@ static void refuses_requests(void **state)
     struct sp_chat_request request = {.messages = question};
 
     (void)state;
-    refuses(&request, SP_E_USAGE, "sp_chat_request");
+    assert_refused(&request, SP_E_USAGE, "sp_chat_request");
     request.size = sizeof request;
     request.messages = "[{]";
-    refuses(&request, SP_E_INPUT, "messages: ");
+    assert_refused(&request, SP_E_INPUT, "messages: ");
     request.messages = "{}";
-    refuses(&request, SP_E_INPUT, "messages is object, expected array");
+    assert_refused(&request, SP_E_INPUT, "messages is object, expected array");
     request.messages = question;
     request.tools = "[{\"type\": \"function\", \"function\": {}}]";
     request.must_call = true;
-    refuses(&request, SP_E_INPUT, "tool_choice: ");
+    assert_refused(&request, SP_E_INPUT, "tool_choice: ");
 }
 
 static void constrains(void **state)
@@ -215,7 +216,7 @@ static enum sp_status feed(struct sp_chat_reader *reader, struct sp_err *err)
     return st ? st : sp_chat_reader_finish(reader, err);
 }
 
-static void separates(void **state)
+static void separates_parts(void **state)
 {
     const struct sp_chat_request request = {
         .size = sizeof request, .messages = question, .tools = tools};
@@ -273,7 +274,7 @@ static void streams_calls(void **state)
     sp_chat_prompt_close(prompt);
 }
 
-static void stops(void **state)
+static void callback_cancels(void **state)
 {
     struct log log = {.stop_at = 2};
     const struct sp_chat_reader_options options = {
@@ -293,13 +294,10 @@ static void stops(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(describes),
-        cmocka_unit_test(makes_prompts),
-        cmocka_unit_test(refuses_requests),
-        cmocka_unit_test(constrains),
-        cmocka_unit_test(separates),
-        cmocka_unit_test(streams_calls),
-        cmocka_unit_test(stops),
+        cmocka_unit_test(describes_the_template), cmocka_unit_test(builds_prompts),
+        cmocka_unit_test(refuses_requests),       cmocka_unit_test(constrains),
+        cmocka_unit_test(separates_parts),        cmocka_unit_test(streams_calls),
+        cmocka_unit_test(callback_cancels),
     };
 
     return cmocka_run_group_tests(tests, open_all, close_all);

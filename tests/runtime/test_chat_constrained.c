@@ -1,5 +1,5 @@
-/* Answers that are constrained to reasoning and calls whose tags are special tokens: which ids may
- * come, and that drafting changes nothing. */
+/* Tests responses constrained to reasoning and tool calls whose tags are special tokens: the
+ * allowed ids, and that drafting does not change the response. */
 #include "format/base/json.h"
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/session/session.h"
@@ -20,7 +20,7 @@ enum { END_OF_TEXT = 1596, IM_START = 1597, MASK = 1599 };
 
 static const struct sp_chat_format format = {
     .reasoning_close = "<|mask|>",
-    .calls = {.form = SP_TOOL_CALL_OBJECT,
+    .calls = {.style = SP_TOOL_CALL_OBJECT,
               .open = "call <|im_start|>",
               .close = "<|mask|>",
               .name_key = "name",
@@ -32,8 +32,8 @@ static const char tools_text[] =
     "{\"type\": \"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": [\"colour\", "
     "\"coats\"]}}}]";
 
-static struct sp_result ask(const struct generate_fixture *o, const struct sp_grammar *g,
-                            int draft_len, const struct sp_sampling *sampling)
+static struct sp_result generate(const struct generate_fixture *o, const struct sp_grammar *g,
+                                 int draft_len, const struct sp_sampling *sampling)
 {
     static const uint32_t prompt[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
     const struct sp_request request = {
@@ -54,10 +54,11 @@ static struct sp_result ask(const struct generate_fixture *o, const struct sp_gr
     return result;
 }
 
-static struct sp_grammar *make(const struct generate_fixture *o, enum sp_reasoning_mode thinking)
+static struct sp_grammar *make_grammar(const struct generate_fixture *o,
+                                       enum sp_reasoning_mode thinking)
 {
     static const uint32_t ends[] = {END_OF_TEXT};
-    struct sp_chat_grammar_options form = {
+    struct sp_chat_grammar_options options = {
         .format = &format,
         .tokenizer = o->package->tokenizer,
         .ends = ends,
@@ -72,8 +73,8 @@ static struct sp_grammar *make(const struct generate_fixture *o, enum sp_reasoni
 
     assert_int_equal(sp_json_parse(&tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL),
                      SP_OK);
-    form.tools = tools;
-    if (sp_chat_grammar(&g, &form, &err)) fail_msg("%s", err.text);
+    options.tools = tools;
+    if (sp_chat_grammar(&g, &options, &err)) fail_msg("%s", err.text);
     sp_json_free(tools);
     return g;
 }
@@ -87,14 +88,15 @@ static size_t count(const struct sp_result *r, uint32_t id)
     return n;
 }
 
-/* Greedy or sampled: the tags are their tokens, once each, and with the text between them a call;
- * a drafted answer is the plain one. Returns how many draft tokens of the grammar were right. */
+/* Generates greedily or sampled: each tag is its special token, occurs once, and encloses a call;
+ * the drafted response equals the plain one. Returns how many draft tokens of the grammar were
+ * accepted. */
 static size_t check_call(const char *path, const struct sp_sampling *sampling)
 {
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
     struct generate_fixture plain_one = generate_open(path, "scalar", 1, &options), o;
-    struct sp_grammar *g = make(&plain_one, SP_REASONING_NONE);
-    struct sp_result plain = ask(&plain_one, g, PLAIN, sampling);
+    struct sp_grammar *g = make_grammar(&plain_one, SP_REASONING_NONE);
+    struct sp_result plain = generate(&plain_one, g, PLAIN, sampling);
     size_t n_right = 0;
 
     assert_int_equal(plain.stop, SP_STOP_EOS);
@@ -106,7 +108,7 @@ static size_t check_call(const char *path, const struct sp_sampling *sampling)
                                           .draft_by = SP_DRAFT_BY_BOTH};
     o = generate_open(path, NULL, 2, &options);
     for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) {
-        struct sp_result r = ask(&o, g, draft_len, sampling);
+        struct sp_result r = generate(&o, g, draft_len, sampling);
         generate_assert_same(&r, &plain);
         n_right += r.grammar_accepted;
         sp_result_release(&r);
@@ -130,14 +132,14 @@ static void calls_between_special_tokens(void **state)
     assert_in_range(check_call(path, &sampled), 20, 500);
 }
 
-/* In reasoning everything may come but the end of the answer and other special tokens; its tag may
- * come at any place, and is what a call follows. */
+/* Reasoning may contain any token except the end of the response and other special tokens. Its end
+ * tag may follow anywhere and is followed by a call. */
 static void reasoning_ends_at_a_special_token(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
     struct generate_fixture o = generate_open(path, NULL, 1, &options);
-    struct sp_grammar *g = make(&o, SP_REASONING_OPEN);
+    struct sp_grammar *g = make_grammar(&o, SP_REASONING_OPEN);
     struct sp_token_trie *trie = NULL;
     struct sp_constraint *c = NULL;
     const uint32_t ends[] = {END_OF_TEXT};
@@ -153,10 +155,10 @@ static void reasoning_ends_at_a_special_token(void **state)
     for (uint32_t id = 0; id < n_vocab && id < trie->n_ids; id++) {
         const char *bytes = trie->bytes + trie->at[id];
         size_t len = trie->at[id + 1] - trie->at[id];
-        bool no_text = false; /* bytes that are in no UTF-8 (RFC 3629) */
+        bool is_invalid_utf8 = false; /* bytes that never occur in UTF-8 (RFC 3629) */
         for (size_t i = 0; i < len; i++)
-            no_text = no_text || (unsigned char)bytes[i] >= 0xF8;
-        n_spelled += len > 0 && !no_text;
+            is_invalid_utf8 = is_invalid_utf8 || (unsigned char)bytes[i] >= 0xF8;
+        n_spelled += len > 0 && !is_invalid_utf8;
     }
     for (size_t n = 0; n <= 3; n++) {
         assert_int_equal(sp_constraint_mask(c, &mask, ids, n, NULL), SP_OK);
@@ -165,7 +167,7 @@ static void reasoning_ends_at_a_special_token(void **state)
         assert_false((mask.bits[END_OF_TEXT / 64] >> END_OF_TEXT % 64 & 1) != 0);
     }
     assert_int_equal(sp_constraint_mask(c, &mask, ids, 4, NULL), SP_OK);
-    assert_in_range(mask.n, 1, 60); /* blanks and beginnings of "call" */
+    assert_in_range(mask.n, 1, 60); /* whitespace and prefixes of "call" */
     sp_constraint_close(c);
     sp_token_trie_close(trie);
     sp_grammar_close(g);

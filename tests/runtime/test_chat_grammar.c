@@ -1,6 +1,6 @@
-/* Grammars of whole answers. The independent values are calls and reasoning as the published
- * formats of models have them, the templates' own renderings, and the parser of answers: what a
- * grammar allows is read as the calls that were asked for, and nothing else. */
+/* Tests grammars of whole responses. The independent values are calls and reasoning in the
+ * published formats of models, renderings of their templates, and the chat parser: it parses every
+ * text that a grammar allows as the requested calls and nothing else. */
 #include "runtime/grammar/grammar_matcher.h"
 #include "runtime/chat/chat_grammar.h"
 #include "tests/support/chat_transcript.h"
@@ -16,35 +16,35 @@
 
 #include <cmocka.h>
 
-/* ---- syntaxes, as the templates of these models teach them ------------------------------------
+/* ---- chat formats, as the templates of these models define them -------------------------------
  */
 
 #define THINK "<think>", "</think>"
 
 static const struct sp_chat_format hermes = {THINK,
-                                             {.form = SP_TOOL_CALL_OBJECT,
+                                             {.style = SP_TOOL_CALL_OBJECT,
                                               .open = "<tool_call>",
                                               .close = "</tool_call>",
                                               .name_key = "name",
                                               .arguments_key = "arguments"}},
                                    llama = {"",
                                             "",
-                                            {.form = SP_TOOL_CALL_OBJECT,
+                                            {.style = SP_TOOL_CALL_OBJECT,
                                              .name_key = "name",
                                              .arguments_key = "parameters"}},
                                    mistral = {"",
                                               "",
-                                              {.form = SP_TOOL_CALL_OBJECT,
+                                              {.style = SP_TOOL_CALL_OBJECT,
                                                .open = "[TOOL_CALLS]",
                                                .name_key = "name",
                                                .arguments_key = "arguments"}},
                                    apertus = {"",
                                               "",
-                                              {.form = SP_TOOL_CALL_OBJECT,
+                                              {.style = SP_TOOL_CALL_OBJECT,
                                                .open = "<|tools_prefix|>",
                                                .close = "<|tools_suffix|>"}},
                                    deepseek = {THINK,
-                                               {.form = SP_TOOL_CALL_NAMED,
+                                               {.style = SP_TOOL_CALL_NAMED,
                                                 .all_open = "<calls>",
                                                 .all_close = "</calls>",
                                                 .open = "<call>function<sep>",
@@ -52,7 +52,7 @@ static const struct sp_chat_format hermes = {THINK,
                                                 .before_arguments = "```json"}},
                                    kimi = {"",
                                            "",
-                                           {.form = SP_TOOL_CALL_NAMED,
+                                           {.style = SP_TOOL_CALL_NAMED,
                                             .all_open = "<|section|>",
                                             .all_close = "<|/section|>",
                                             .open = "<|call|>functions.",
@@ -60,7 +60,7 @@ static const struct sp_chat_format hermes = {THINK,
                                             .before_arguments = ":\x01<|argument|>"}},
                                    coder = {"",
                                             "",
-                                            {.form = SP_TOOL_CALL_TAGGED,
+                                            {.style = SP_TOOL_CALL_TAGGED,
                                              .open = "<tool_call>\n<function=",
                                              .close = "</function>\n</tool_call>",
                                              .after_name = ">",
@@ -71,7 +71,7 @@ static const struct sp_chat_format hermes = {THINK,
                                              .value_lead = "\n",
                                              .value_tail = "\n"}},
                                    glm = {THINK,
-                                          {.form = SP_TOOL_CALL_TAGGED,
+                                          {.style = SP_TOOL_CALL_TAGGED,
                                            .open = "<tool_call>",
                                            .close = "</tool_call>",
                                            .before_key = "<arg_key>",
@@ -80,34 +80,33 @@ static const struct sp_chat_format hermes = {THINK,
                                            .after_value = "</arg_value>"}},
                                    gemma = {"",
                                             "",
-                                            {.form = SP_TOOL_CALL_BARE,
+                                            {.style = SP_TOOL_CALL_BARE,
                                              .open = "<|tool_call>call:",
                                              .close = "<tool_call|>",
                                              .quote = "<|\"|>"}},
                                    lfm = {"",
                                           "",
-                                          {.form = SP_TOOL_CALL_PYTHON,
+                                          {.style = SP_TOOL_CALL_PYTHON,
                                            .open = "<|tool_call_start|>",
                                            .close = "<|tool_call_end|>"}},
-                                   silent = {THINK, {.form = SP_TOOL_CALL_UNKNOWN}};
+                                   silent = {THINK, {.style = SP_TOOL_CALL_UNKNOWN}};
 
-static const struct sp_chat_format *const callers[] = {
+static const struct sp_chat_format *const formats_with_calls[] = {
     &hermes, &llama, &mistral, &apertus, &deepseek, &kimi, &coder, &glm, &gemma, &lfm};
-enum { N_CALLERS = sizeof callers / sizeof *callers };
+enum { N_FORMATS = sizeof formats_with_calls / sizeof *formats_with_calls };
 
-/* ---- texts that are allowed, and others -------------------------------------------------------
- */
+/* ---- allowed and refused texts --------------------------------------------------------------- */
 
-static struct sp_grammar *make(const struct sp_chat_grammar_options *form)
+static struct sp_grammar *make(const struct sp_chat_grammar_options *options)
 {
     struct sp_grammar *g = NULL;
     struct sp_err err = {0};
 
-    if (sp_chat_grammar(&g, form, &err)) fail_msg("%s", err.text);
+    if (sp_chat_grammar(&g, options, &err)) fail_msg("%s", err.text);
     return g;
 }
 
-/* May the whole text be an answer? */
+/* Returns whether the whole text may be a response. */
 static bool allows(const struct sp_grammar *g, const char *text)
 {
     struct sp_grammar_matcher *a = NULL;
@@ -128,13 +127,13 @@ struct sample {
 };
 
 static void check_samples(const struct sample *samples, size_t n,
-                          struct sp_chat_grammar_options form)
+                          struct sp_chat_grammar_options options)
 {
     for (size_t i = 0; i < n; i++) {
         struct sp_grammar *g;
 
-        form.format = samples[i].format;
-        g = make(&form);
+        options.format = samples[i].format;
+        g = make(&options);
         if (allows(g, samples[i].text) != samples[i].allowed) {
             fail_msg("%s: %s", samples[i].allowed ? "not allowed" : "allowed", samples[i].text);
         }
@@ -142,7 +141,7 @@ static void check_samples(const struct sample *samples, size_t n,
     }
 }
 
-/* A call of get_weather, whose city is required, and of now. */
+/* Calls of get_weather, whose city is required, and of now, which has no parameters. */
 static void calls_follow_schemas(void **state)
 {
     static const struct sample samples[] = {
@@ -202,10 +201,10 @@ static void calls_follow_schemas(void **state)
         {&lfm, true, "<|tool_call_start|>[now(), now()]<|tool_call_end|>"},
         {&lfm, false, "<|tool_call_start|>[get_weather(days=2)]<|tool_call_end|>"},
     };
-    const struct sp_chat_grammar_options form = {.tools = transcript_tools, .must_call = true};
+    const struct sp_chat_grammar_options options = {.tools = transcript_tools, .must_call = true};
 
     (void)state;
-    check_samples(samples, sizeof samples / sizeof *samples, form);
+    check_samples(samples, sizeof samples / sizeof *samples, options);
 }
 
 static void one_call_of_one_function(void **state)
@@ -224,14 +223,14 @@ static void one_call_of_one_function(void **state)
          "{}}]"},
         {&lfm, false, "<|tool_call_start|>[now(), now()]<|tool_call_end|>"},
     };
-    const struct sp_chat_grammar_options form = {
+    const struct sp_chat_grammar_options options = {
         .tools = transcript_tools, .must_call = true, .one_call = true, .function = "now"};
 
     (void)state;
-    check_samples(samples, sizeof samples / sizeof *samples, form);
+    check_samples(samples, sizeof samples / sizeof *samples, options);
 }
 
-/* Content is free; what is read as a call is constrained to be one. */
+/* Content is unconstrained. Text that is parsed as a call must follow a schema. */
 static void content_or_calls(void **state)
 {
     static const struct sample samples[] = {
@@ -253,10 +252,10 @@ static void content_or_calls(void **state)
         {&coder, true, "The mark <tool_call> is spoken of."},
         {&coder, false, "The mark <tool_call> \n<function= is not."},
     };
-    const struct sp_chat_grammar_options form = {.tools = transcript_tools};
+    const struct sp_chat_grammar_options options = {.tools = transcript_tools};
 
     (void)state;
-    check_samples(samples, sizeof samples / sizeof *samples, form);
+    check_samples(samples, sizeof samples / sizeof *samples, options);
 }
 
 static void schemas_follow_reasoning(void **state)
@@ -283,20 +282,20 @@ static void schemas_follow_reasoning(void **state)
                                    {&silent, false, "<think></think>yes"},
                                };
     struct sp_grammar *content = NULL;
-    struct sp_chat_grammar_options form = {.thinking = SP_REASONING_OPEN};
+    struct sp_chat_grammar_options options = {.thinking = SP_REASONING_OPEN};
 
     (void)state;
     assert_int_equal(sp_grammar_of_gbnf(&content, gbnf, strlen(gbnf), NULL), SP_OK);
-    form.content = content;
-    check_samples(opened, sizeof opened / sizeof *opened, form);
-    form.thinking = SP_REASONING_OPTIONAL;
-    check_samples(perhaps, sizeof perhaps / sizeof *perhaps, form);
-    form.thinking = SP_REASONING_NONE;
-    check_samples(never, sizeof never / sizeof *never, form);
+    options.content = content;
+    check_samples(opened, sizeof opened / sizeof *opened, options);
+    options.thinking = SP_REASONING_OPTIONAL;
+    check_samples(perhaps, sizeof perhaps / sizeof *perhaps, options);
+    options.thinking = SP_REASONING_NONE;
+    check_samples(never, sizeof never / sizeof *never, options);
     sp_grammar_close(content);
 }
 
-/* A form, or calls instead. */
+/* The response is a text of the schema, or tool calls. */
 static void schema_or_calls(void **state)
 {
     static const char gbnf[] = "root ::= \"yes\" | \"no\"";
@@ -309,21 +308,20 @@ static void schema_or_calls(void **state)
          "Hm.</think>yes<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>"},
     };
     struct sp_grammar *content = NULL;
-    struct sp_chat_grammar_options form = {.tools = transcript_tools};
+    struct sp_chat_grammar_options options = {.tools = transcript_tools};
 
     (void)state;
     assert_int_equal(sp_grammar_of_gbnf(&content, gbnf, strlen(gbnf), NULL), SP_OK);
-    form.content = content;
-    check_samples(samples, 1, form);
-    form.thinking = SP_REASONING_OPEN;
-    check_samples(samples + 1, sizeof samples / sizeof *samples - 1, form);
+    options.content = content;
+    check_samples(samples, 1, options);
+    options.thinking = SP_REASONING_OPEN;
+    check_samples(samples + 1, sizeof samples / sizeof *samples - 1, options);
     sp_grammar_close(content);
 }
 
-/* ---- what is allowed is read ------------------------------------------------------------------
- */
+/* ---- allowed texts are parsed ---------------------------------------------------------------- */
 
-/* Where a text or a string ends: chance would not find it. */
+/* Finds the ends of texts and strings, which a random walk would hardly produce. */
 static size_t find_ends(const char *ends[8], const struct sp_chat_format *s)
 {
     const char *const all[] = {"\"",          s->reasoning_close, s->calls.after_value,
@@ -336,8 +334,8 @@ static size_t find_ends(const char *ends[8], const struct sp_chat_format *s)
     return n;
 }
 
-/* A byte that may come next, any with the same chance; *n of them. */
-static char any_byte(struct sp_grammar_matcher *a, uint32_t state, uint64_t *seed, unsigned *n)
+/* Returns one of the *n allowed bytes, each with the same probability. */
+static char random_byte(struct sp_grammar_matcher *a, uint32_t state, uint64_t *seed, unsigned *n)
 {
     char bytes[256];
 
@@ -351,7 +349,7 @@ static char any_byte(struct sp_grammar_matcher *a, uint32_t state, uint64_t *see
     return *n ? bytes[next(seed) % *n] : '\0';
 }
 
-/* Writes a text that the grammar allows; false: it has become too long. */
+/* Writes a text that the grammar allows. Returns false if the text becomes too long. */
 static bool write_text(char *text, size_t cap, struct sp_grammar_matcher *a,
                        const struct sp_chat_format *s, uint64_t *seed)
 {
@@ -366,7 +364,7 @@ static bool write_text(char *text, size_t cap, struct sp_grammar_matcher *a,
         uint32_t to = state;
         unsigned n;
 
-        one[0] = any_byte(a, state, seed, &n);
+        one[0] = random_byte(a, state, seed, &n);
         if (n == 0 || (whole && next(seed) % 2)) {
             text[len] = '\0';
             return whole;
@@ -384,8 +382,8 @@ static bool write_text(char *text, size_t cap, struct sp_grammar_matcher *a,
     }
 }
 
-/* What is wrong with a call, or NULL. */
-static const char *find_fault(const char *name, const struct sp_json *arguments)
+/* Returns what is wrong with a call, or NULL. */
+static const char *find_error(const char *name, const struct sp_json *arguments)
 {
     static const struct {
         const char *key;
@@ -420,7 +418,7 @@ struct reading {
     const char *fault;
 };
 
-static void judge(void *context, const struct sp_chat_part *part)
+static void check_part(void *context, const struct sp_chat_part *part)
 {
     struct reading *r = context;
     struct sp_json *arguments = NULL;
@@ -431,19 +429,19 @@ static void judge(void *context, const struct sp_chat_part *part)
     if (sp_json_parse(&arguments, part->text, part->size, SP_JSON_STRICT, NULL)) {
         r->fault = "no JSON";
     } else if (r->fault == NULL) {
-        r->fault = find_fault(part->name, arguments);
+        r->fault = find_error(part->name, arguments);
     }
     sp_json_free(arguments);
 }
 
-static struct reading read_back(const struct sp_chat_grammar_options *form, const char *text)
+static struct reading read_back(const struct sp_chat_grammar_options *options, const char *text)
 {
     struct reading r = {0};
-    const struct sp_chat_parser_options reading = {.format = form->format,
-                                                   .tools = form->tools,
+    const struct sp_chat_parser_options reading = {.format = options->format,
+                                                   .tools = options->tools,
                                                    .in_reasoning =
-                                                       form->thinking == SP_REASONING_OPEN,
-                                                   .part = judge,
+                                                       options->thinking == SP_REASONING_OPEN,
+                                                   .part = check_part,
                                                    .context = &r};
     struct sp_chat_parser *parser = NULL;
 
@@ -454,10 +452,11 @@ static struct reading read_back(const struct sp_chat_grammar_options *form, cons
     return r;
 }
 
-/* Returns how many texts have become an answer in time. */
-static unsigned check_texts(const struct sp_chat_grammar_options *form, unsigned n, uint64_t seed)
+/* Returns how many random walks ended in a complete response. */
+static unsigned check_texts(const struct sp_chat_grammar_options *options, unsigned n,
+                            uint64_t seed)
 {
-    struct sp_grammar *g = make(form);
+    struct sp_grammar *g = make(options);
     struct sp_grammar_matcher *a = NULL;
     unsigned n_whole = 0;
     char text[4000];
@@ -466,12 +465,12 @@ static unsigned check_texts(const struct sp_chat_grammar_options *form, unsigned
     for (unsigned i = 0; i < n; i++) {
         struct reading r;
 
-        if (!write_text(text, sizeof text, a, form->format, &seed)) continue;
+        if (!write_text(text, sizeof text, a, options->format, &seed)) continue;
         n_whole++;
-        r = read_back(form, text);
+        r = read_back(options, text);
         if (r.fault) fail_msg("%s: %s", r.fault, text);
-        if (form->must_call && (r.n_calls == 0 || r.content)) fail_msg("no call: %s", text);
-        if (form->one_call && r.n_calls > 1) fail_msg("%u calls: %s", r.n_calls, text);
+        if (options->must_call && (r.n_calls == 0 || r.content)) fail_msg("no call: %s", text);
+        if (options->one_call && r.n_calls > 1) fail_msg("%u calls: %s", r.n_calls, text);
     }
     sp_grammar_matcher_close(a);
     sp_grammar_close(g);
@@ -483,25 +482,26 @@ static void allowed_outputs_are_parsed(void **state)
     enum { N = 60 };
 
     (void)state;
-    for (size_t i = 0; i < N_CALLERS; i++) {
-        struct sp_chat_grammar_options form = {.format = callers[i], .tools = transcript_tools};
+    for (size_t i = 0; i < N_FORMATS; i++) {
+        struct sp_chat_grammar_options options = {.format = formats_with_calls[i],
+                                                  .tools = transcript_tools};
 
         for (unsigned k = 0; k < 4; k++) {
-            form.must_call = k & 1;
-            form.one_call = k & 2;
-            form.thinking = SP_REASONING_NONE;
-            assert_in_range(check_texts(&form, N, 7 + k), N / 3, N);
-            if (!*callers[i]->reasoning_close) continue;
-            form.thinking = SP_REASONING_OPEN;
-            assert_in_range(check_texts(&form, N, 17 + k), N / 3, N);
+            options.must_call = k & 1;
+            options.one_call = k & 2;
+            options.thinking = SP_REASONING_NONE;
+            assert_in_range(check_texts(&options, N, 7 + k), N / 3, N);
+            if (!*formats_with_calls[i]->reasoning_close) continue;
+            options.thinking = SP_REASONING_OPEN;
+            assert_in_range(check_texts(&options, N, 17 + k), N / 3, N);
         }
     }
 }
 
-/* ---- calls as they come -----------------------------------------------------------------------
- */
+/* ---- partial calls --------------------------------------------------------------------------- */
 
-/* "name(arguments)" of each call, the bracket closed where it is whole; content is "!". */
+/* Writes "name(arguments)" for each call, with the closing bracket if the call is complete, and "!"
+ * for content. */
 static void note_parts(void *context, const struct sp_chat_part *part)
 {
     struct sp_strbuf *text = context;
@@ -537,7 +537,8 @@ static char *read_parts(const struct sp_chat_format *format, const char *text, s
     return told.at;
 }
 
-/* However it is cut, name and arguments are reported, and no more when the answer ends within. */
+/* However the text is cut, name and arguments are reported as they arrive, and nothing beyond them
+ * if the response ends inside a call. */
 static void calls_are_reported_as_they_arrive(void **state)
 {
     static const struct {
@@ -561,7 +562,7 @@ static void calls_are_reported_as_they_arrive(void **state)
          "<calls><call>function<sep>get_weather\n```json\n{\"city\": \"P\"}\n```</call></calls>",
          "get_weather({\"city\": \"P\"})"},
         {&kimi, "<|section|><|call|>functions.now:0<|argument|>{}<|end|><|/section|>", "now({})"},
-        {&glm, "<tool_call>now\n</tool_call>", ")"}, /* not JSON: whole */
+        {&glm, "<tool_call>now\n</tool_call>", ")"}, /* not JSON: reported when complete */
     };
 
     (void)state;
@@ -618,7 +619,7 @@ static void unsupported_constraints_are_refused(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct sp_chat_grammar_options form = {.format = cases[i].format, .must_call = true};
+        struct sp_chat_grammar_options options = {.format = cases[i].format, .must_call = true};
         struct sp_grammar *g = NULL;
         struct sp_json *tools = NULL;
         struct sp_err err = {0};
@@ -626,8 +627,8 @@ static void unsupported_constraints_are_refused(void **state)
 
         snprintf(text, sizeof text, "[{\"type\": \"function\", \"function\": %s}]", cases[i].tool);
         assert_int_equal(sp_json_parse(&tools, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
-        form.tools = tools;
-        assert_int_equal(sp_chat_grammar(&g, &form, &err), cases[i].status);
+        options.tools = tools;
+        assert_int_equal(sp_chat_grammar(&g, &options, &err), cases[i].status);
         assert_string_equal(err.text, cases[i].sentence);
         sp_json_free(tools);
     }

@@ -118,7 +118,7 @@ static struct calls read_calls(const struct answer *a, size_t cut)
  * the longest beginning that is one. */
 static void check_grammar(const char *path, const struct answer *a, unsigned n_calls)
 {
-    const struct sp_chat_grammar_options form = {
+    const struct sp_chat_grammar_options options = {
         .format = a->format,
         .tools = transcript_tools,
         .must_call = true,
@@ -135,12 +135,12 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
     /* Not constrained to calls; and those that write values in a notation of their own, where an
      * answer is constrained to JSON, or ids, of which nothing is learned. Go sorts arguments by
      * name. */
-    if (a->format->calls.form == SP_TOOL_CALL_HARMONY ||
-        a->format->calls.form == SP_TOOL_CALL_BARE || strstr(path, "qwen3-coder.jinja") ||
+    if (a->format->calls.style == SP_TOOL_CALL_HARMONY ||
+        a->format->calls.style == SP_TOOL_CALL_BARE || strstr(path, "qwen3-coder.jinja") ||
         strstr(path, "mistral_nemo.jinja") || strstr(path, "/go/")) {
         return;
     }
-    if (sp_chat_grammar(&g, &form, &err)) fail_msg("%s: %s", path, err.text);
+    if (sp_chat_grammar(&g, &options, &err)) fail_msg("%s: %s", path, err.text);
     assert_int_equal(sp_grammar_matcher_open(&matcher, g, NULL), SP_OK);
     longest.size = 0;
     for (size_t i = 0; i < a->size && state != SP_STATE_DEAD; i++) {
@@ -207,10 +207,10 @@ static bool check_template(const char *path)
                      SP_OK);
     assert_int_equal(sp_template_read_tokens(t, tokens, strlen(tokens), &err), SP_OK);
     assert_int_equal(sp_chat_format_learn(&format, t, NULL, &err), SP_OK);
-    known = format.calls.form != SP_TOOL_CALL_UNKNOWN;
+    known = format.calls.style != SP_TOOL_CALL_UNKNOWN;
     /* A custom that its text names, but no rendering shows. */
     if (known && strstr(path, "granite3_3.jinja") == NULL) {
-        round_trip(path, t, &format, format.calls.form == SP_TOOL_CALL_HARMONY ? 1 : 2);
+        round_trip(path, t, &format, format.calls.style == SP_TOOL_CALL_HARMONY ? 1 : 2);
     }
     sp_template_free(t);
     free(text);

@@ -492,7 +492,7 @@ static void refusals(void **state)
     } cases[] = {
         {{.size = sizeof(struct sp_evaluation_request), .ids = wild, .n = 2},
          SP_E_USAGE,
-         "token id 1600: the vocabulary has 1600 tokens"},
+         "token ID 1600: the vocabulary has 1600 tokens"},
         {{.size = sizeof(struct sp_evaluation_request), .ids = ids, .n = 0},
          SP_E_USAGE,
          "0 tokens: there is nothing to predict"},

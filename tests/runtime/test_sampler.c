@@ -230,7 +230,7 @@ static void refusals(void **state)
     s.n_biases = 1;
     err = (struct sp_err){0};
     assert_int_equal(sp_sampling_check(&s, 5, &err), SP_E_USAGE);
-    assert_string_equal(err.text, "logit_bias: token id 9: the vocabulary has 5 tokens");
+    assert_string_equal(err.text, "logit_bias: token ID 9: the vocabulary has 5 tokens");
 }
 
 static void non_finite_logits(void **state)

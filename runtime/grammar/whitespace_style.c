@@ -1,4 +1,4 @@
-#include "runtime/grammar/whitespace_guess.h"
+#include "runtime/grammar/whitespace_style.h"
 #include "format/base/unicode_case.h"
 
 #include <stdint.h>
@@ -8,7 +8,7 @@ enum { MOST_DEPTH = 32 }; /* levels of brackets that are distinguished */
 
 /* The last place before text[end - 1] with the same byte, outside strings and inside the same
  * number of brackets; SIZE_MAX: none. */
-static size_t find_alike(const char *text, size_t end)
+static size_t find_same_context(const char *text, size_t end)
 {
     size_t at[MOST_DEPTH], depth = 0, last = end - 1;
     bool quoted = false;
@@ -28,14 +28,14 @@ static size_t find_alike(const char *text, size_t end)
     return SIZE_MAX;
 }
 
-bool sp_whitespace_guess(char *next, const char *text, size_t len)
+bool sp_whitespace_style_next(char *next, const char *text, size_t len)
 {
     size_t n = 0, at;
 
     while (n < len && sp_is_whitespace(text[len - 1 - n]))
         n++;
     if (n == len) return false;
-    at = find_alike(text, len - n);
+    at = find_same_context(text, len - n);
     if (at == SIZE_MAX || memcmp(text + at + 1, text + len - n, n) != 0) return false;
     *next = text[at + 1 + n];
     return true;
