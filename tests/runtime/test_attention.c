@@ -1,6 +1,6 @@
-/* Attention against a plain double-precision one, and its promise of bits: a query's result does
- * not depend on the rows beside it, the threads, the instruction set, the ring, or what lies in
- * slots that it does not see. */
+/* Tests attention against a plain definition in double precision. The bits of a query's result do
+ * not depend on the other rows of the pass, the number of threads, the instruction set, the ring
+ * buffer, or the contents of slots that the query does not see. */
 #include "runtime/model/attention.h"
 
 #include "format/base/bytes.h"
@@ -52,7 +52,7 @@ static int close_all(void **state)
 /* ---- one sequence -----------------------------------------------------------------------------
  */
 
-/* Keys, values and queries of positions 0..n-1; queries are rows of their own. */
+/* Keys, values and queries of positions 0..n-1. The queries are rows of their own. */
 struct sequence {
     struct shape shape;
     size_t n, ld_kv, ldq;
@@ -73,7 +73,7 @@ static float *new_rows(size_t n, size_t ld, uint64_t *seed)
     return x;
 }
 
-/* Stores positions first..last-1 in pieces of at most `most` rows. */
+/* Stores positions first..last-1 in chunks of at most `most` rows. */
 static void store(struct sequence *s, size_t first, size_t last, size_t most)
 {
     for (size_t n; first < last; first += n) {
@@ -97,7 +97,7 @@ static void open_sequence(struct sequence *s, struct shape shape, enum sp_cache_
                                 NULL),
                      SP_OK);
     assert_int_equal(sp_kv_grow(&s->kv, SIZE_MAX, NULL), SP_OK);
-    /* What no query may see must not matter: NaN wherever nothing gets stored. */
+    /* Slots without a stored position hold NaN: no result may depend on them. */
     memset(s->kv.keys, 0xff, s->kv.n_slots / SP_KV_BLOCK * s->kv.n_heads * s->kv.key_block_size);
     memset(s->kv.values, 0xff,
            s->kv.n_slots / SP_KV_BLOCK * s->kv.n_heads * s->kv.value_block_size);
@@ -123,7 +123,7 @@ static void close_sequence(struct sequence *s)
     sp_kv_release(&s->kv);
 }
 
-/* Runs the job into a new buffer of MAX_ROWS rows; the rest of it is 0. */
+/* Runs the job into a new buffer of MAX_ROWS rows. Rows that the job does not write are 0. */
 static float *attend(const struct sequence *s, const struct sp_attention *job,
                      const struct sp_vector *vector, unsigned n_threads)
 {
@@ -141,7 +141,7 @@ static float *attend(const struct sequence *s, const struct sp_attention *job,
     return out;
 }
 
-/* The definition, in double precision, of one row and head. */
+/* Computes one row of one head by the definition, in double precision. */
 static void attend_plainly(double *out, const struct sequence *s, size_t t, unsigned h)
 {
     const struct sp_attention *job = &s->job;
@@ -167,7 +167,7 @@ static void attend_plainly(double *out, const struct sequence *s, size_t t, unsi
         out[i] /= sum;
 }
 
-static double worst_error(const struct sequence *s, const float *out)
+static double largest_error(const struct sequence *s, const float *out)
 {
     double want[SP_MAX_HEAD_DIM], worst = 0;
     size_t d = s->shape.head_dim;
@@ -189,7 +189,8 @@ static void assert_same(const struct sequence *s, const float *got, const float 
     assert_memory_equal(got, want, MAX_ROWS * s->ldq * sizeof *got);
 }
 
-/* Ranges as windows, blocks that look ahead, pieces from the middle, and nothing give. */
+/* Gives the rows the ranges that occur in practice: windows, blocks that look ahead, chunks in the
+ * middle of a sequence, and empty ranges. */
 static void vary_ranges(struct sequence *s, uint64_t *seed)
 {
     for (size_t t = 0; t < s->job.n_rows; t++) {
@@ -216,7 +217,7 @@ static void test_near_the_definition(void **state)
         if (i % 2) vary_ranges(&s, &seed);
         for (size_t j = 0; j < n_tables; j++) {
             float *out = attend(&s, &s.job, tables[j], 1);
-            double error = worst_error(&s, out);
+            double error = largest_error(&s, out);
             if (error > worst) worst = error;
             assert_true(error < 1e-5);
             free(out);
@@ -226,8 +227,8 @@ static void test_near_the_definition(void **state)
     print_message("largest error %.2g\n", worst);
 }
 
-/* Stored as f16 a key is off by 2^-11 of itself, as q8 by 1/254 of the group's largest; keys and
- * values here are below 2, queries of 64 dims. */
+/* Bounds the error of narrow caches. An f16 key is off by at most 2^-11 of itself, a q8 key by
+ * 1/254 of its group's largest. Keys and values here are below 2, and queries have 64 dims. */
 static void test_error_of_narrow_caches(void **state)
 {
     static const double limits[] = {
@@ -238,10 +239,10 @@ static void test_error_of_narrow_caches(void **state)
         struct sequence s;
         open_sequence(&s, shapes[0], (enum sp_cache_type)type, 700, 8, 5);
         float *out = attend(&s, &s.job, tables[0], 1);
-        double error = worst_error(&s, out);
+        double error = largest_error(&s, out);
         print_message("type %d: %.2g\n", type, error);
         assert_true(error < limits[type]);
-        assert_true(type == SP_CACHE_F32 || error > 1e-6); /* it is narrow */
+        assert_true(type == SP_CACHE_F32 || error > 1e-6); /* the cache is narrow */
         free(out);
         close_sequence(&s);
     }
@@ -261,7 +262,7 @@ static void test_cap_and_sinks(void **state)
         if (i & 1) s.job.cap = 3;
         if (i & 2) s.job.sinks = sinks;
         float *out = attend(&s, &s.job, tables[0], 1);
-        assert_true(worst_error(&s, out) < 3e-5);
+        assert_true(largest_error(&s, out) < 3e-5);
         free(out);
         close_sequence(&s);
     }
@@ -290,7 +291,7 @@ static void test_sink_example(void **state)
     close_sequence(&s);
 }
 
-/* Tables, threads, and every row by itself: always the same bits. */
+/* The bits are the same for every table, every number of threads, and every row computed alone. */
 static void test_bits_do_not_depend_on_other_rows(void **state)
 {
     uint64_t seed = 8;
@@ -326,8 +327,8 @@ static void test_bits_do_not_depend_on_other_rows(void **state)
     }
 }
 
-/* Values may be narrower than keys, and a row's heads lie apart: what comes out are the same bits
- * as where values end in zeros and heads lie side by side. */
+/* Values may be narrower than keys, and the heads of a row may lie apart. The bits equal those of
+ * values padded with zeros and of adjacent heads. */
 static void test_narrow_values_and_heads_apart(void **state)
 {
     enum { N_ROWS = 5, HEADS = 6, KEY = 96, VALUE = 64, N = 700 };
@@ -380,9 +381,9 @@ static void test_narrow_values_and_heads_apart(void **state)
     free(out);
 }
 
-/* With a query of zeros every key weighs the same: the mean of what is seen tells which keys were.
- */
-static void test_window_of_exactly_w_keys(void **state)
+/* A query of zeros weighs all keys equally, so the mean of the values identifies the keys that were
+ * seen. */
+static void test_window_holds_w_keys(void **state)
 {
     enum { N = 1500, WINDOW = 130, ROWS = 16 };
     struct sequence s;
@@ -419,7 +420,7 @@ static void test_window_of_exactly_w_keys(void **state)
     close_sequence(&s);
 }
 
-/* A ring gives the bits of a cache that keeps everything. */
+/* A ring buffer gives the bits of a cache that keeps all positions. */
 static void test_ring_gives_the_same_bits(void **state)
 {
     enum { N = 1100, WINDOW = 200, ROWS = 40 };
@@ -452,8 +453,8 @@ static void test_ring_gives_the_same_bits(void **state)
     }
 }
 
-/* Draft tokens written ahead and then overwritten leave no trace in results or digest. */
-static void test_rollback(void **state)
+/* Draft tokens that are stored and then overwritten change neither results nor the digest. */
+static void test_overwritten_drafts_leave_no_trace(void **state)
 {
     enum { N = 520, ROWS = 8 };
 
@@ -477,8 +478,8 @@ static void test_rollback(void **state)
     }
 }
 
-/* A NaN that is seen must reach the result, so that it can be refused there. */
-static void test_nan_is_not_lost(void **state)
+/* A NaN that a query sees reaches the result, where it is refused. */
+static void test_nan_reaches_the_result(void **state)
 {
     (void)state;
     for (int type = 0; type < SP_N_CACHE_TYPES; type++) {
@@ -507,10 +508,10 @@ int main(void)
         cmocka_unit_test(test_sink_example),
         cmocka_unit_test(test_bits_do_not_depend_on_other_rows),
         cmocka_unit_test(test_narrow_values_and_heads_apart),
-        cmocka_unit_test(test_window_of_exactly_w_keys),
+        cmocka_unit_test(test_window_holds_w_keys),
         cmocka_unit_test(test_ring_gives_the_same_bits),
-        cmocka_unit_test(test_rollback),
-        cmocka_unit_test(test_nan_is_not_lost),
+        cmocka_unit_test(test_overwritten_drafts_leave_no_trace),
+        cmocka_unit_test(test_nan_reaches_the_result),
     };
 
     return cmocka_run_group_tests(tests, open_all, close_all);

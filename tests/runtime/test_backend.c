@@ -1,7 +1,7 @@
-/* The best element of each row, found range by range while a product is made, against a plain look
- * at the finished rows; and products of groups of rows with matrices of a stack, against sums.
- *
- * One column of weights and activations of 1 make a product whose rows are chosen freely. */
+/* Tests the largest element of each row, found range by range during a product, against a scan of
+ * the finished rows, and the products of groups of rows with matrices of a stack against sums. A
+ * product of one column of weights with activations of 1 allows free choice of the result's
+ * elements. */
 #include "runtime/model/backend.h"
 
 #include <math.h>
@@ -45,7 +45,7 @@ static void close_fixture(struct fixture *f)
     free(f->y);
 }
 
-/* Row t of the product: the weights times factor(t). */
+/* Row t of the product is the weights times factor(t). */
 static float factor(size_t t)
 {
     return (float)(t + 1);
@@ -61,7 +61,7 @@ static void multiply(struct fixture *f, float scale, float cap)
     sp_backend_multiply(&f->backend, &product, 1, &f->acts, N);
 }
 
-/* What a plain look finds. */
+/* Returns the index of the largest element by a scan. */
 static size_t find_best(const float *y)
 {
     size_t best = 0;
@@ -101,8 +101,8 @@ static void fill(struct fixture *f, unsigned seed)
         f->weights[i] = (float)(rand() % 20001 - 10000) / 4096;
 }
 
-/* Many elements are equal to the largest: the lowest index wins, whoever comes first. */
-static void best_of_many(void **state)
+/* If several elements equal the largest, the lowest index wins, whichever thread finds it. */
+static void lowest_index_wins(void **state)
 {
     (void)state;
     for (unsigned n_threads = 1; n_threads <= 4; n_threads++) {
@@ -124,8 +124,8 @@ static void best_of_many(void **state)
     }
 }
 
-/* Scaled to nothing, numbers become zeros of both signs, far apart. */
-static void zeros_are_equal(void **state)
+/* Elements scaled to zeros of both signs are equal. */
+static void zeros_of_both_signs_are_equal(void **state)
 {
     struct fixture f;
 
@@ -141,8 +141,8 @@ static void zeros_are_equal(void **state)
     close_fixture(&f);
 }
 
-/* A soft cap makes large elements equal that were not. */
-static void capped(void **state)
+/* A soft cap makes different large elements equal. */
+static void capped_elements_are_equal(void **state)
 {
     struct fixture f;
 
@@ -157,7 +157,7 @@ static void capped(void **state)
     close_fixture(&f);
 }
 
-static void not_finite(void **state)
+static void non_finite_elements(void **state)
 {
     const float bad[] = {NAN, INFINITY, -INFINITY};
     const size_t places[] = {0, 17, 25000, ROWS - 1};
@@ -187,7 +187,7 @@ struct stack {
     float y[PLACES][GROUP_LD];
 };
 
-/* Small whole numbers: sums are exact in any order. */
+/* Returns small whole numbers, whose sums are exact in any order. */
 static float weight(size_t which, size_t matrix, size_t row, size_t col)
 {
     return (float)((which * 5 + matrix * 7 + row * 3 + col * 11) % 13) - 6;
@@ -218,7 +218,8 @@ static float product_of(size_t which, size_t matrix, size_t row, const float *x)
     return sum;
 }
 
-/* gpt-oss: (clamp(up) + 1) times gate sigmoid(1.702 gate), gate at most 7. */
+/* The activation of gpt-oss: (clamp(up) + 1) times gate sigmoid(1.702 gate), with gate at most 7.
+ */
 static double gated(double gate, double up)
 {
     if (gate > 7) gate = 7;
@@ -290,8 +291,11 @@ static void groups_of_rows(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(best_of_many), cmocka_unit_test(zeros_are_equal), cmocka_unit_test(capped),
-        cmocka_unit_test(not_finite),   cmocka_unit_test(groups_of_rows),
+        cmocka_unit_test(lowest_index_wins),
+        cmocka_unit_test(zeros_of_both_signs_are_equal),
+        cmocka_unit_test(capped_elements_are_equal),
+        cmocka_unit_test(non_finite_elements),
+        cmocka_unit_test(groups_of_rows),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

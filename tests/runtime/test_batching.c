@@ -43,14 +43,14 @@ static void add_ids(struct client *c, size_t n)
     }
 }
 
-static int depth_of(size_t which, size_t turn)
+static int draft_length_of(size_t which, size_t turn)
 {
-    static const int depths[] = {SP_DRAFT_LENGTH_AUTO, 3, PLAIN, 15};
+    static const int draft_lengths[] = {SP_DRAFT_LENGTH_AUTO, 3, PLAIN, 15};
 
-    return depths[(which + turn) % (sizeof depths / sizeof *depths)];
+    return draft_lengths[(which + turn) % (sizeof draft_lengths / sizeof *draft_lengths)];
 }
 
-static int stop_soon(void *context, const struct sp_token *token)
+static int cancel_later(void *context, const struct sp_token *token)
 {
     size_t *left = context;
 
@@ -58,14 +58,14 @@ static int stop_soon(void *context, const struct sp_token *token)
     return --*left == 0;
 }
 
-/* Clients differ in the length of what they say, in how they draft, and in how they choose; one
- * does not hear an answer out, and the last one begins another conversation while the others are in
- * the middle of theirs. */
+/* Generates one response. The clients differ in the length of their responses, their draft lengths
+ * and their sampling. Client 2 cancels a response early, and the last client starts a new
+ * conversation while the others continue theirs. */
 static enum sp_status answer(struct client *c, size_t turn)
 {
     size_t which = c->which;
-    int draft_len = depth_of(which, turn);
-    size_t patience = 7;
+    int draft_len = draft_length_of(which, turn);
+    size_t n_before_cancel = 7;
     struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct sp_request q = {
         .size = sizeof q,
@@ -76,8 +76,8 @@ static enum sp_status answer(struct client *c, size_t turn)
         .draft_len = draft_len == PLAIN ? 0 : draft_len,
         .digest = true,
         .measure = which == 1,
-        .token = which == 2 && turn == 1 ? stop_soon : NULL,
-        .context = &patience,
+        .token = which == 2 && turn == 1 ? cancel_later : NULL,
+        .context = &n_before_cancel,
     };
     enum sp_status st;
 
@@ -119,7 +119,7 @@ static void end(struct client *c)
         sp_result_release(&c->results[turn]);
 }
 
-/* Runs all clients at once; none begins before all are active. */
+/* Runs all clients at the same time. No client begins before all of them are active. */
 static void converse_together(struct client *clients, size_t n, struct sp_scheduler *scheduler)
 {
     pthread_t threads[N_CLIENTS];
@@ -134,8 +134,10 @@ static void converse_together(struct client *clients, size_t n, struct sp_schedu
         assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
-/* The draft tokens are equal too, where it does not hang on the time that it took. */
-static void same(const struct sp_result *a, const struct sp_result *b, int draft_len)
+/* Compares two responses. Their draft tokens must be equal too, unless the draft length depends on
+ * timings. */
+static void assert_same_response(const struct sp_result *a, const struct sp_result *b,
+                                 int draft_len)
 {
     generate_assert_same(a, b);
     if (draft_len == SP_DRAFT_LENGTH_AUTO) return;
@@ -144,44 +146,45 @@ static void same(const struct sp_result *a, const struct sp_result *b, int draft
 }
 
 /* Scales queries with their positions as Ministral 3 does; no test checkpoint does. */
-static void grow_queries(struct sp_package *package)
+static void scale_queries(struct sp_package *package)
 {
     package->target->config.query_growth = 0.5;
     package->target->config.query_growth_from = 8;
 }
 
 static void check_with(const char *path, const char *kernels, unsigned n_threads,
-                       const struct sp_session_options *options, bool grows)
+                       const struct sp_session_options *options, bool scales_queries)
 {
     struct generate_fixture g = generate_open(path, kernels, n_threads, options);
     struct client clients[N_CLIENTS], alone;
     size_t n_shared = 0;
 
-    if (grows) grow_queries(g.package);
+    if (scales_queries) scale_queries(g.package);
     begin(&clients[0], 0, g.session);
     for (size_t i = 1; i < N_CLIENTS; i++) {
-        struct sp_session *like;
-        assert_int_equal(sp_session_open_shared(&like, g.session, NULL), SP_OK);
-        begin(&clients[i], i, like);
+        struct sp_session *shared;
+        assert_int_equal(sp_session_open_shared(&shared, g.session, NULL), SP_OK);
+        begin(&clients[i], i, shared);
     }
     converse_together(clients, N_CLIENTS, g.package->scheduler);
     for (size_t i = 0; i < N_CLIENTS; i++) {
-        struct generate_fixture own = generate_open(path, NULL, 1, options);
-        if (grows) grow_queries(own.package);
-        begin(&alone, i, own.session);
+        struct generate_fixture reference = generate_open(path, NULL, 1, options);
+        if (scales_queries) scale_queries(reference.package);
+        begin(&alone, i, reference.session);
         converse(&alone);
         assert_false(clients[i].failed || alone.failed);
         for (size_t turn = 0; turn < N_TURNS; turn++) {
             n_shared += clients[i].results[turn].n_shared;
             assert_int_equal(alone.results[turn].n_shared, 0);
-            same(&clients[i].results[turn], &alone.results[turn], depth_of(i, turn));
+            assert_same_response(&clients[i].results[turn], &alone.results[turn],
+                                 draft_length_of(i, turn));
         }
-        assert_int_equal(
-            sp_decoder_digest(clients[i].session->speculator->decoder,
-                              clients[i].session->speculator->n_cached),
-            sp_decoder_digest(own.session->speculator->decoder, own.session->speculator->n_cached));
+        assert_int_equal(sp_decoder_digest(clients[i].session->speculator->decoder,
+                                           clients[i].session->speculator->n_cached),
+                         sp_decoder_digest(reference.session->speculator->decoder,
+                                           reference.session->speculator->n_cached));
         end(&alone);
-        generate_close(&own);
+        generate_close(&reference);
         end(&clients[i]);
         if (i > 0) sp_session_close(clients[i].session);
     }
@@ -216,7 +219,7 @@ static void attention(void **state)
     check(family("gemma4_silu"), "scalar", 2, SP_CACHE_F32);
 }
 
-static void growing_queries(void **state)
+static void queries_scaled_by_position(void **state)
 {
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = N_CLIENTS};
@@ -264,7 +267,7 @@ static void drafts(void **state)
     }
 }
 
-static const char *by_itself(const char *name)
+static const char *self_drafted_family(const char *name)
 {
     char folder[400];
 
@@ -272,13 +275,14 @@ static const char *by_itself(const char *name)
     return packed_file(packed_modelfile(folder, folder), SP_Q8, SP_Q4);
 }
 
-/* A pass for every draft token; what the recurrent one guessed is run again in every pass. */
-static void small_models(void **state)
+/* An autoregressive draft needs one pass per draft token. A recurrent draft also repeats the tokens
+ * of its last proposal in every pass. */
+static void autoregressive_drafts(void **state)
 {
     (void)state;
     check(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 2, SP_CACHE_F16);
-    check(by_itself("olmo3"), NULL, 1, SP_CACHE_F32);
-    check(by_itself("falcon_h1"), NULL, 2, SP_CACHE_F16);
+    check(self_drafted_family("olmo3"), NULL, 1, SP_CACHE_F32);
+    check(self_drafted_family("falcon_h1"), NULL, 2, SP_CACHE_F16);
 }
 
 static const char *eagle3(float mixing, bool copies)
@@ -297,8 +301,9 @@ static const char *eagle3(float mixing, bool copies)
     return path;
 }
 
-/* The families with built-in heads: glm4_moe, qwen3_next. */
-static void pairs(void **state)
+/* Drafts that read pairs of a token and a hidden state: EAGLE-3 heads. The families glm4_moe and
+ * qwen3_next have built-in heads of this kind. */
+static void eagle3_drafts(void **state)
 {
     (void)state;
     check(eagle3(0.4f, false), NULL, 2, SP_CACHE_F16);
@@ -318,21 +323,21 @@ static void assistants(void **state)
     }
 }
 
-/* Two who say the same make their draft tokens in the same passes, and each pays for half of them.
+/* Two sessions with equal prompts draft in the same passes, and each is charged half of their cost.
  */
-static void in_step(void **state)
+static void equal_prompts_share_draft_passes(void **state)
 {
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
     struct generate_fixture g = generate_open(path, NULL, 2, &options);
-    struct sp_session *like;
+    struct sp_session *shared;
     struct client clients[2];
 
     (void)state;
-    assert_int_equal(sp_session_open_shared(&like, g.session, NULL), SP_OK);
+    assert_int_equal(sp_session_open_shared(&shared, g.session, NULL), SP_OK);
     begin(&clients[0], 1, g.session);
-    begin(&clients[1], 1, like);
+    begin(&clients[1], 1, shared);
     clients[0].n_turns = clients[1].n_turns = 1;
     converse_together(clients, 2, g.package->scheduler);
     for (size_t i = 0; i < 2; i++) {
@@ -342,7 +347,7 @@ static void in_step(void **state)
         assert_true(time->part * 2 == time->seconds);
         end(&clients[i]);
     }
-    sp_session_close(like);
+    sp_session_close(shared);
     generate_close(&g);
 }
 
@@ -371,17 +376,17 @@ static void failing_draft(void **state)
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4);
     struct generate_fixture g = generate_open(path, NULL, 2, &options);
-    struct generate_fixture own = generate_open(path, NULL, 1, &options);
+    struct generate_fixture reference = generate_open(path, NULL, 1, &options);
     struct client clients[2], alone;
-    struct sp_session *like;
+    struct sp_session *shared;
     struct sp_drafter_ops failing;
     struct sp_drafter *drafter;
 
     (void)state;
-    assert_int_equal(sp_session_open_shared(&like, g.session, NULL), SP_OK);
+    assert_int_equal(sp_session_open_shared(&shared, g.session, NULL), SP_OK);
     begin(&clients[0], 0, g.session);
-    begin(&clients[1], 1, like);
-    drafter = like->speculator->drafter;
+    begin(&clients[1], 1, shared);
+    drafter = shared->speculator->drafter;
     sound_ops = drafter->ops;
     failing = *sound_ops;
     failing.propose = fail_at_last;
@@ -392,38 +397,40 @@ static void failing_draft(void **state)
     drafter->ops = sound_ops;
     end(&clients[1]);
     for (size_t i = 0; i < 2; i++) {
-        begin(&alone, i, own.session);
+        begin(&alone, i, reference.session);
         converse(&alone);
         if (i == 1) {
-            begin(&clients[i], i, like);
+            begin(&clients[i], i, shared);
             converse(&clients[i]);
         }
         assert_false(clients[i].failed || alone.failed);
         for (size_t turn = 0; turn < N_TURNS; turn++)
-            same(&clients[i].results[turn], &alone.results[turn], depth_of(i, turn));
+            assert_same_response(&clients[i].results[turn], &alone.results[turn],
+                                 draft_length_of(i, turn));
         end(&alone);
         end(&clients[i]);
     }
-    sp_session_close(like);
-    generate_close(&own);
+    sp_session_close(shared);
+    generate_close(&reference);
     generate_close(&g);
 }
 
 /* ---- order of the passes ---- */
 
-enum { N_ASKING = 4 };
+enum { N_THREADS = 4 };
 
-/* One row of a draft's pass, where it has a draft, and then one of the target's. */
-struct row_of {
+/* One row in a pass of the draft, if there is a draft, followed by one row in a pass of the target.
+ */
+struct row_request {
     struct generate_fixture *g;
     struct sp_decoder *draft, *target;
-    enum sp_priority precedence; /* precedence of the target's pass */
-    size_t *clock, at[2];        /* times at which the passes were done */
+    enum sp_priority priority; /* priority of the target's pass */
+    size_t *clock, at[2];      /* times at which the passes were done */
     struct sp_pass passes[2];
 };
 
-static void run_row(struct row_of *r, size_t which, struct sp_decoder *decoder,
-                    const struct sp_model *model, enum sp_priority precedence)
+static void run_row(struct row_request *r, size_t which, struct sp_decoder *decoder,
+                    const struct sp_model *model, enum sp_priority priority)
 {
     static const uint32_t id = 5;
     struct sp_batch_seq seq = {.decoder = decoder,
@@ -434,39 +441,40 @@ static void run_row(struct row_of *r, size_t which, struct sp_decoder *decoder,
                                .n_committed = 1,
                                .n_logits = 1};
 
-    sp_scheduler_run(r->g->package->scheduler, &seq, precedence, &r->passes[which]);
+    sp_scheduler_run(r->g->package->scheduler, &seq, priority, &r->passes[which]);
     r->at[which] = ++*r->clock;
 }
 
 static void *run_rows(void *context)
 {
-    struct row_of *r = context;
+    struct row_request *r = context;
     const struct sp_package *package = r->g->package;
 
     sp_scheduler_acquire(package->scheduler);
     if (r->draft) run_row(r, 0, r->draft, package->draft, SP_PRIORITY_DRAFT);
-    run_row(r, 1, r->target, package->target, r->precedence);
+    run_row(r, 1, r->target, package->target, r->priority);
     sp_scheduler_release(package->scheduler);
     return NULL;
 }
 
 static struct sp_decoder *open_decoder(const struct generate_fixture *g,
-                                       const struct sp_model *model, const struct sp_decoder *like)
+                                       const struct sp_model *model,
+                                       const struct sp_decoder *shared)
 {
     struct sp_decoder *decoder = NULL;
     struct sp_decoder_options options = {.n_positions = 16,
                                          .max_rows = 8,
                                          .max_logit_rows = 1,
                                          .cache_type = SP_CACHE_F32,
-                                         .max_batch = N_ASKING,
-                                         .workspace_of = like};
+                                         .max_batch = N_THREADS,
+                                         .workspace_of = shared};
 
     assert_int_equal(sp_decoder_open(&decoder, model, &g->package->backend, &options, NULL), SP_OK);
     return decoder;
 }
 
-/* The first two, who are older, ask the target at once, one of them alone; the others draft before
- * that, and are in time for the target's pass. */
+/* The two oldest threads request passes of the target first, one of them exclusively. The passes of
+ * the draft still run before these, so that the drafting threads join the pass of the target. */
 static void draft_passes_run_first(void **state)
 {
     struct generate_fixture g =
@@ -474,17 +482,17 @@ static void draft_passes_run_first(void **state)
                       &(struct sp_session_options){.size = sizeof(struct sp_session_options),
                                                    .n_context = N_CONTEXT});
     struct sp_scheduler *scheduler = g.package->scheduler;
-    struct row_of rows[N_ASKING] = {{0}};
-    pthread_t threads[N_ASKING];
+    struct row_request rows[N_THREADS] = {{0}};
+    pthread_t threads[N_THREADS];
     size_t clock = 0;
 
     (void)state;
     sp_scheduler_acquire(scheduler);
-    for (size_t i = 0; i < N_ASKING; i++) {
-        rows[i] = (struct row_of){
+    for (size_t i = 0; i < N_THREADS; i++) {
+        rows[i] = (struct row_request){
             .g = &g,
             .target = open_decoder(&g, g.package->target, i ? rows[0].target : NULL),
-            .precedence = i == 1 ? SP_PRIORITY_EXCLUSIVE : SP_PRIORITY_FIFO,
+            .priority = i == 1 ? SP_PRIORITY_EXCLUSIVE : SP_PRIORITY_FIFO,
             .clock = &clock,
         };
         if (i >= 2) {
@@ -495,13 +503,13 @@ static void draft_passes_run_first(void **state)
             continue;
     }
     sp_scheduler_release(scheduler);
-    for (size_t i = 0; i < N_ASKING; i++)
+    for (size_t i = 0; i < N_THREADS; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-    for (size_t i = 2; i < N_ASKING; i++) {
+    for (size_t i = 2; i < N_THREADS; i++) {
         assert_int_equal(rows[i].passes[0].n_seqs, 2);
         assert_true(rows[i].at[0] < rows[0].at[1] && rows[i].at[0] < rows[1].at[1]);
     }
-    for (size_t i = 0; i < N_ASKING; i++) {
+    for (size_t i = 0; i < N_THREADS; i++) {
         assert_int_equal(rows[i].passes[1].n_seqs, i == 1 ? 1 : 3);
         assert_int_equal(rows[i].passes[1].n_rows, i == 1 ? 1 : 3);
         sp_decoder_close(rows[i].draft);
@@ -510,10 +518,10 @@ static void draft_passes_run_first(void **state)
     generate_close(&g);
 }
 
-/* ---- little room, and others that take their turn ---- */
+/* ---- small batches, and logit requests between passes ---- */
 
-/* The logits of all sessions do not fit in one pass; nor do their rows if prompts are read in
- * smaller steps. */
+/* With max_batch 1 the logits of all sessions do not fit in one pass. With rows_per_pass 16 their
+ * rows do not fit either. */
 static void small_batches_change_nothing(void **state)
 {
     struct sp_session_options options = {
@@ -525,8 +533,8 @@ static void small_batches_change_nothing(void **state)
     check_with(family("qwen3_next"), NULL, 1, &options, false);
 }
 
-/* Logits of given tokens, timings and trials take their turn between the passes of others. */
-struct asking {
+/* A thread that requests the logits of given tokens. */
+struct logits_request {
     struct sp_session *session;
     uint64_t sum;
     bool failed;
@@ -534,7 +542,7 @@ struct asking {
 
 static int add_logits(void *context, size_t row, const float *logits, size_t n)
 {
-    struct asking *a = context;
+    struct logits_request *a = context;
 
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;
@@ -544,9 +552,9 @@ static int add_logits(void *context, size_t row, const float *logits, size_t n)
     return 0;
 }
 
-static void *ask_logits(void *context)
+static void *request_logits(void *context)
 {
-    struct asking *a = context;
+    struct logits_request *a = context;
     uint32_t ids[40];
 
     for (size_t i = 0; i < 40; i++)
@@ -556,32 +564,32 @@ static void *ask_logits(void *context)
     return NULL;
 }
 
-static void logits_between(void **state)
+static void logits_between_shared_passes(void **state)
 {
     struct sp_session_options options = {
         .size = sizeof options, .n_context = N_CONTEXT, .max_batch = 2};
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct generate_fixture g = generate_open(path, NULL, 2, &options);
-    struct asking alone = {.session = g.session}, beside = {0};
-    struct client client, wanted;
+    struct logits_request alone = {.session = g.session}, concurrent = {0};
+    struct client client, expected;
     pthread_t thread;
 
     (void)state;
-    ask_logits(&alone);
-    assert_int_equal(sp_session_open_shared(&beside.session, g.session, NULL), SP_OK);
+    request_logits(&alone);
+    assert_int_equal(sp_session_open_shared(&concurrent.session, g.session, NULL), SP_OK);
     begin(&client, 0, g.session);
-    assert_int_equal(pthread_create(&thread, NULL, ask_logits, &beside), 0);
+    assert_int_equal(pthread_create(&thread, NULL, request_logits, &concurrent), 0);
     converse(&client);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    begin(&wanted, 0, beside.session);
-    converse(&wanted);
-    assert_false(alone.failed || beside.failed || client.failed || wanted.failed);
-    assert_int_equal(alone.sum, beside.sum);
+    begin(&expected, 0, concurrent.session);
+    converse(&expected);
+    assert_false(alone.failed || concurrent.failed || client.failed || expected.failed);
+    assert_int_equal(alone.sum, concurrent.sum);
     for (size_t turn = 0; turn < N_TURNS; turn++)
-        generate_assert_same(&client.results[turn], &wanted.results[turn]);
+        generate_assert_same(&client.results[turn], &expected.results[turn]);
     end(&client);
-    end(&wanted);
-    sp_session_close(beside.session);
+    end(&expected);
+    sp_session_close(concurrent.session);
     generate_close(&g);
 }
 
@@ -589,19 +597,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(attention),
-        cmocka_unit_test(growing_queries),
+        cmocka_unit_test(queries_scaled_by_position),
         cmocka_unit_test(experts),
         cmocka_unit_test(latents),
         cmocka_unit_test(states),
         cmocka_unit_test(drafts),
-        cmocka_unit_test(small_models),
-        cmocka_unit_test(pairs),
+        cmocka_unit_test(autoregressive_drafts),
+        cmocka_unit_test(eagle3_drafts),
         cmocka_unit_test(assistants),
-        cmocka_unit_test(in_step),
+        cmocka_unit_test(equal_prompts_share_draft_passes),
         cmocka_unit_test(failing_draft),
         cmocka_unit_test(draft_passes_run_first),
         cmocka_unit_test(small_batches_change_nothing),
-        cmocka_unit_test(logits_between),
+        cmocka_unit_test(logits_between_shared_passes),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- small templates, one a form --------------------------------------------------------------
+/* ---- small templates, one per format ----------------------------------------------------------
  */
 
 #define BEFORE                                                                                     \
@@ -28,7 +28,7 @@
 #define ITEMS(argument) "{% for k, v in c.function.arguments.items() %}" argument "{% endfor %}"
 #define COMMA "{% if not loop.first %}, {% endif %}"
 
-enum form {
+enum template_index {
     HERMES,
     NEMO,
     MISTRAL,
@@ -44,12 +44,12 @@ enum form {
     APERTUS,
     HARMONY,
     SILENT,
-    N_FORMS
+    N_TEMPLATES
 };
 
 static const struct {
     const char *template, *calls;
-} forms[N_FORMS] = {
+} templates[N_TEMPLATES] = {
     [HERMES] = {CALLS("",
                       "\n<tool_call>\n{\"name\": \"" NAME "\", \"arguments\": " JSON
                       "}\n</tool_call>",
@@ -120,15 +120,15 @@ static const struct {
     [SILENT] = {BEFORE AFTER, "none found in the template"},
 };
 
-static struct sp_chat_format learn(enum form form)
+static struct sp_chat_format learn(enum template_index template_index)
 {
     struct sp_chat_format format;
     struct sp_template *t = NULL;
     struct sp_err err = {0};
 
-    if (sp_template_compile(&t, forms[form].template, strlen(forms[form].template),
-                            SP_TEMPLATE_JINJA, &err)) {
-        fail_msg("form %d: %s", (int)form, err.text);
+    if (sp_template_compile(&t, templates[template_index].template,
+                            strlen(templates[template_index].template), SP_TEMPLATE_JINJA, &err)) {
+        fail_msg("template %d: %s", (int)template_index, err.text);
     }
     assert_int_equal(sp_chat_format_learn(&format, t, NULL, NULL), SP_OK);
     sp_template_free(t);
@@ -140,10 +140,10 @@ static void formats_are_detected(void **state)
     char text[SP_CHAT_FORMAT_TEXT];
 
     (void)state;
-    for (enum form f = 0; f < N_FORMS; f++) {
+    for (enum template_index f = 0; f < N_TEMPLATES; f++) {
         struct sp_chat_format s = learn(f);
 
-        assert_string_equal(sp_chat_format_describe_calls(text, &s), forms[f].calls);
+        assert_string_equal(sp_chat_format_describe_calls(text, &s), templates[f].calls);
         assert_string_equal(sp_chat_format_describe_reasoning(text, &s),
                             f == HARMONY ? "<|channel|>analysis<|message|>...<|end|>"
                                          : "<think>...</think>");
@@ -154,7 +154,7 @@ static void formats_are_detected(void **state)
  */
 
 struct output {
-    enum form form;
+    enum template_index template_index;
     const char *text, *read;
     bool in_reasoning, no_tools;
 };
@@ -163,7 +163,7 @@ static void check(const struct output *outputs, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         const struct output *o = &outputs[i];
-        struct sp_chat_format s = learn(o->form);
+        struct sp_chat_format s = learn(o->template_index);
         const struct answer a = {&s, o->no_tools, o->in_reasoning, o->text, strlen(o->text)};
         char *read = transcript_read(&a);
 

@@ -1,6 +1,5 @@
-/* runtime/tokenizer/token_trie.h and constraint.h: which tokens are left, against the texts
- * themselves, and that an answer held to a grammar is the same with and without drafting, to the
- * bit. */
+/* runtime/tokenizer/token_trie.h and constraint.h: token masks are compared with the texts of a
+ * grammar, and a response constrained by a grammar has the same bits with and without drafting. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,14 +19,16 @@
 /* ---- masks ------------------------------------------------------------------------------------
  */
 
-/* Tokens, the bytes that each spells inside a text, and at its beginning; NULL: none. */
+/* The tokens of a vocabulary: the bytes that each token spells inside a text and at its beginning;
+ * NULL: the token spells nothing. */
 struct vocabulary {
     const char *json;
     size_t n;
     const char *const *inside, *const *first;
 };
 
-#define SPACE "\xC4\xA0" /* how the byte alphabet spells a blank; E2 82 AC is spelled below */
+#define SPACE                                                                                      \
+    "\xC4\xA0" /* U+0120: a space in the byte alphabet; the bytes E2 82 AC are spelled below */
 
 static const char byte_level[] =
     "{\"added_tokens\":[{\"id\":9,\"content\":\"<s>\",\"special\":true},"
@@ -39,7 +40,8 @@ static const char byte_level[] =
 static const char *const byte_level_bytes[] = {"a",    "b",    "ab",       " ",  " a", "\xE2",
                                                "\x82", "\xAC", "\xE2\x82", NULL, "<t>"};
 
-/* Llama's: a blank is U+2581, bytes stand in brackets, and a text loses its first blank. */
+/* Llama's vocabulary: a space is U+2581, byte tokens are written in brackets, and the first space
+ * of a text is dropped. */
 static const char sentence_piece[] =
     "{\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
     "\"String\":\"\xE2\x96\x81\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},{\"type\":"
@@ -56,7 +58,8 @@ static const struct vocabulary vocabularies[] = {
     {sentence_piece, 9, sentence_piece_bytes, sentence_piece_first},
 };
 
-/* All texts of a grammar. What may follow a beginning follows it in one of them. */
+/* All texts of the grammar above. The allowed continuations of a prefix are those that occur in one
+ * of these texts. */
 static const char grammar_text[] =
     "root ::= \"ab\" (\" a\" | \"a\xE2\x82\xAC\") \"b\"? | \"<t>\" | \"\xE2\x82\xAC\" | \"b\"{2,3}";
 #define EURO "\xE2\x82\xAC"
@@ -64,7 +67,7 @@ static const char *const texts[] = {"ab a", "ab ab", "aba" EURO, "aba" EURO "b",
                                     "<t>",  EURO,    "bb",       "bbb"};
 enum { N_TEXTS = sizeof texts / sizeof *texts, END = 9, N_VOCAB = 70 };
 
-static bool begins_one(const char *text, size_t len)
+static bool is_prefix(const char *text, size_t len)
 {
     for (size_t i = 0; i < N_TEXTS; i++) {
         if (strlen(texts[i]) >= len && memcmp(texts[i], text, len) == 0) return true;
@@ -72,7 +75,7 @@ static bool begins_one(const char *text, size_t len)
     return false;
 }
 
-static bool is_one(const char *text)
+static bool is_text(const char *text)
 {
     for (size_t i = 0; i < N_TEXTS; i++) {
         if (strcmp(texts[i], text) == 0) return true;
@@ -80,7 +83,8 @@ static bool is_one(const char *text)
     return false;
 }
 
-/* Compares the masks after ids[0..n-1], and after all that they allow. */
+/* Compares the mask after ids[0..n-1], and recursively the masks after every allowed token. Returns
+ * the number of compared masks. */
 static size_t compare_masks(struct sp_constraint *c, const struct vocabulary *v, uint32_t *ids,
                             size_t n, const char *text)
 {
@@ -94,9 +98,9 @@ static size_t compare_masks(struct sp_constraint *c, const struct vocabulary *v,
         const char *bytes = id < v->n ? (n ? v->inside : v->first)[id] : NULL;
         if (bytes) {
             snprintf(longer, sizeof longer, "%s%s", text, bytes);
-            left[id] = begins_one(longer, strlen(longer));
+            left[id] = is_prefix(longer, strlen(longer));
         }
-        if (id == N_VOCAB - 1) left[id] = is_one(text); /* the end of the answer */
+        if (id == N_VOCAB - 1) left[id] = is_text(text); /* the end of the answer */
         if (((mask.bits[id / 64] >> id % 64 & 1) != 0) != left[id]) {
             fail_msg("\"%s\": token %u, expected %d", text, (unsigned)id, left[id]);
         }
@@ -145,10 +149,11 @@ static void masks(void **state)
 
 enum { N_LONG = 60 };
 
-/* A choice after N_LONG tokens "a" with so much memory and work, 0 for the usual, perhaps after
- * one after a few "b" or, with the same work, after the same tokens. */
+/* Chooses a token after N_LONG tokens "a" within the given memory and work; 0: the default limit.
+ * has_cache: a choice after a few "b" precedes it, and with a work limit also one after the same
+ * tokens. */
 static enum sp_status choose_within(const struct sp_token_trie *trie, const struct sp_grammar *g,
-                                    size_t memory, uint64_t work, bool asked_before, bool proposes)
+                                    size_t memory, uint64_t work, bool has_cache, bool proposes)
 {
     static const struct sp_vector *const vector = &sp_vector_ref;
     float row[N_VOCAB + 16] = {1, 0};
@@ -170,11 +175,11 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
 
     assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
     chooser = sp_constraint_chooser(c);
-    if (asked_before) {
+    if (has_cache) {
         st = chooser.choose(chooser.state, &id, &logits, others, 4, SP_NO_DRAFT_TOKEN, NULL);
         assert_int_equal(st, SP_OK);
     }
-    if (asked_before && work) {
+    if (has_cache && work) {
         (void)chooser.choose(chooser.state, &id, &logits, ids, N_LONG, SP_NO_DRAFT_TOKEN, NULL);
     }
     if (proposes) {
@@ -192,14 +197,14 @@ static enum sp_status choose_within(const struct sp_token_trie *trie, const stru
     return st;
 }
 
-/* The first vocabulary, and a grammar. */
-struct small {
+/* The first vocabulary with a grammar. */
+struct small_grammar {
     struct tokenizer_case t;
     struct sp_token_trie *trie;
     struct sp_grammar *g;
 };
 
-static void small_open(struct small *s, const char *text)
+static void small_grammar_open(struct small_grammar *s, const char *text)
 {
     const struct vocabulary *v = &vocabularies[0];
 
@@ -208,54 +213,54 @@ static void small_open(struct small *s, const char *text)
     assert_int_equal(sp_grammar_of_gbnf(&s->g, text, strlen(text), NULL), SP_OK);
 }
 
-static void small_close(struct small *s)
+static void small_grammar_close(struct small_grammar *s)
 {
     sp_grammar_close(s->g);
     sp_token_trie_close(s->trie);
     tokenizer_case_close(&s->t);
 }
 
-/* Whether memory is enough does not depend on what was asked before; too little fails no draft
- * token. */
-static void memory_is_for_one_question(void **state)
+/* Earlier choices do not change whether memory suffices for a choice. Insufficient memory makes a
+ * proposal uncertain, not an error. */
+static void memory_limit_ignores_earlier_choices(void **state)
 {
-    struct small s;
+    struct small_grammar s;
     size_t memory = 1024;
 
     (void)state;
-    small_open(&s, "root ::= \"a\" [ab]{1,200} | \"b\" [ab]{1,200}");
+    small_grammar_open(&s, "root ::= \"a\" [ab]{1,200} | \"b\" [ab]{1,200}");
     while (choose_within(s.trie, s.g, memory, 0, false, false) == SP_E_INPUT)
         memory += 16;
     assert_true(memory > 2048);
     assert_int_equal(choose_within(s.trie, s.g, memory, 0, false, false), SP_OK);
     assert_int_equal(choose_within(s.trie, s.g, memory, 0, true, false), SP_OK);
     assert_int_equal(choose_within(s.trie, s.g, memory / 2, 0, false, true), SP_E_INPUT);
-    small_close(&s);
+    small_grammar_close(&s);
 }
 
-/* Nor whether work is: what is known from before is no less work. */
-static void work_is_for_one_question(void **state)
+/* Earlier choices do not change whether work suffices for a choice: cached states count as work
+ * too. */
+static void work_limit_ignores_earlier_choices(void **state)
 {
-    struct small s;
+    struct small_grammar s;
     uint64_t work = 1;
 
     (void)state;
-    small_open(&s, "root ::= [ab]{1,200} | \"a\" ([ab]{1,3}){1,100}");
+    small_grammar_open(&s, "root ::= [ab]{1,200} | \"a\" ([ab]{1,3}){1,100}");
     while (choose_within(s.trie, s.g, 0, work, false, false) == SP_E_INPUT)
         work++;
-    /* At least a place for each of the ways on: a text of N_LONG is 20 to 60 groups and single. */
+    /* The limit counts at least one item per alternative: a text of N_LONG is 20 to 60 groups. */
     assert_true(work > 40);
     assert_int_equal(choose_within(s.trie, s.g, 0, work, true, false), SP_OK);
     assert_int_equal(choose_within(s.trie, s.g, 0, work - 1, true, false), SP_E_INPUT);
-    small_close(&s);
+    small_grammar_close(&s);
 }
 
-/* ---- looking ahead ----------------------------------------------------------------------------
- */
+/* ---- jump-forward ---------------------------------------------------------------------------- */
 
-/* Where blanks may come or not, they come as they did the last time after the same byte, as deep
- * in brackets, outside of strings. */
-static void whitespace_keeps_its_style(void **state)
+/* Where whitespace is optional, jump-forward repeats the choice made the last time after the same
+ * byte, at the same bracket depth and outside of strings. */
+static void whitespace_follows_earlier_style(void **state)
 {
     static const uint32_t ids[] = {0}; /* "a" */
     static const struct {
@@ -273,11 +278,11 @@ static void whitespace_keeps_its_style(void **state)
         {"a b \"ab\"a", " b"},
         {"]a b}a", " b"},
     };
-    struct small s;
+    struct small_grammar s;
     struct sp_constraint *c = NULL;
 
     (void)state;
-    small_open(&s, "root ::= \"a\" \" \"? \"b\"");
+    small_grammar_open(&s, "root ::= \"a\" \" \"? \"b\"");
     struct sp_constraint_options options = {.grammar = s.g, .trie = s.trie, .n_vocab = N_VOCAB};
     assert_int_equal(sp_constraint_open(&c, &options, NULL), SP_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -290,24 +295,25 @@ static void whitespace_keeps_its_style(void **state)
         assert_string_equal(text + from, cases[i].comes);
     }
     sp_constraint_close(c);
-    small_close(&s);
+    small_grammar_close(&s);
 }
 
 /* ---- the largest logit ------------------------------------------------------------------------
  */
 
-/* It is asked about by itself, without a mask: the choice is the one that the mask leaves. */
-static void the_best_token_is_checked(void **state)
+/* With takes_best the best token is checked alone, without a mask. The choice equals that of the
+ * mask. */
+static void best_token_is_checked_alone(void **state)
 {
     static const char text[] = "root ::= \"ab\" \"b\"?";
     static const struct {
         uint32_t ids[3], end, best, second, chosen;
     } cases[] = {
         {{0}, 1, N_VOCAB - 1, 1, 1},           /* "a" may not end */
-        {{0}, 1, 0, 1, 1},                     /* ... nor go on with "a" */
-        {{0}, 1, 1, 0, 1},                     /* "b" is right */
+        {{0}, 1, 0, 1, 1},                     /* "a" may not be followed by "a" */
+        {{0}, 1, 1, 0, 1},                     /* "a" may be followed by "b" */
         {{2}, 1, N_VOCAB - 1, 1, N_VOCAB - 1}, /* "ab" may end */
-        {{2, 1}, 2, 1, 0, N_VOCAB - 1},        /* "abb" has to */
+        {{2, 1}, 2, 1, 0, N_VOCAB - 1},        /* "abb" must end */
     };
     const struct vocabulary *v = &vocabularies[0];
     struct sp_token_trie *trie = NULL;
@@ -380,13 +386,13 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
         size_t n_grammar;
         assert_int_equal(sp_constraint_jump_forward(c, text, 0, 8, &n_grammar, ids, pos, NULL),
                          SP_OK);
-        if (n_grammar > 0) continue; /* llguidance leaves one spelling of it only */
+        if (n_grammar > 0) continue; /* llguidance allows only one tokenization of it */
         assert_int_equal(sp_constraint_mask(c, &mask, ids, pos, NULL), SP_OK);
         n_compared++;
         for (size_t i = 0; i < GOLDEN_VOCAB; i++) {
             char digit[2] = {hex[i / 4], '\0'};
             bool left = strtoul(digit, NULL, 16) >> i % 4 & 1;
-            /* JSON lets U+007F stand as it is, llguidance does not. */
+            /* JSON allows an unescaped U+007F, llguidance does not. */
             if (memchr(trie->bytes + trie->at[i], 0x7F, trie->at[i + 1] - trie->at[i])) continue;
             if ((mask.bits[i / 64] >> i % 64 & 1) == left) continue;
             fail_msg("%s, %s: behind %zu tokens token %zu is %sleft by llguidance", grammar,
@@ -400,7 +406,7 @@ static size_t compare_golden(const struct sp_json *line, const struct sp_token_t
     return n_compared;
 }
 
-/* tests/oracle/mask_cases.py: grammars, and values of schemas, that are read alike. */
+/* Compares masks with those of tests/oracle/mask_cases.py, for grammars and for JSON schemas. */
 static void golden_masks(void **state)
 {
     size_t size, n_compared = 0;
@@ -437,13 +443,13 @@ static const char person[] =
     "\"name\",\"age\",\"kind\"]}";
 static const char list[] = "root ::= (\"- \" [a-z]{2,6} (\" \" [a-z]+){0,2} \"\\n\"){3}";
 
-struct asked {
+struct request_options {
     const struct sp_grammar *grammar;
     int draft_len; /* or PLAIN */
     const struct sp_sampling *sampling;
 };
 
-static struct sp_result ask(struct sp_session *session, const struct asked *a)
+static struct sp_result generate(struct sp_session *session, const struct request_options *a)
 {
     static const uint32_t prompt[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
     struct sp_request request = {
@@ -464,8 +470,9 @@ static struct sp_result ask(struct sp_session *session, const struct asked *a)
     return result;
 }
 
-/* Ended by itself: a text of the grammar; by its length: the beginning of one. */
-static void assert_holds(const struct sp_grammar *g, const struct sp_result *r)
+/* A response that ended by itself is a text of the grammar. A response cut by its length is a
+ * prefix of one. */
+static void assert_follows_grammar(const struct sp_grammar *g, const struct sp_result *r)
 {
     struct sp_grammar_matcher *a = NULL;
     uint32_t state = SP_STATE_START;
@@ -480,24 +487,25 @@ static void assert_holds(const struct sp_grammar *g, const struct sp_result *r)
     sp_grammar_matcher_close(a);
 }
 
-/* One way to sample, with and without drafting; returns how many draft tokens were right. */
-static size_t check_answers(const char *path, enum sp_draft_by by, const struct sp_grammar *g,
-                            const struct sp_sampling *sampling)
+/* Generates with and without drafting and compares the responses. Returns how many draft tokens
+ * were accepted. */
+static size_t check_responses(const char *path, enum sp_draft_by by, const struct sp_grammar *g,
+                              const struct sp_sampling *sampling)
 {
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
     struct generate_fixture o = generate_open(path, "scalar", 1, &options);
-    struct sp_result plain = ask(o.session, &(struct asked){g, PLAIN, sampling});
+    struct sp_result plain = generate(o.session, &(struct request_options){g, PLAIN, sampling});
     size_t n_right = 0;
 
-    assert_holds(g, &plain);
+    assert_follows_grammar(g, &plain);
     generate_close(&o);
     options =
         (struct sp_session_options){.size = sizeof(struct sp_session_options), .draft_by = by};
     o = generate_open(path, NULL, 2, &options);
     for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) { /* auto, 3, 7 */
-        struct sp_result r = ask(o.session, &(struct asked){g, draft_len, sampling});
+        struct sp_result r = generate(o.session, &(struct request_options){g, draft_len, sampling});
         if (sampling && sampling->accept == SP_ACCEPT_REJECTION)
-            assert_holds(g, &r);
+            assert_follows_grammar(g, &r);
         else
             generate_assert_same(&r, &plain);
         n_right += r.accepted;
@@ -508,7 +516,7 @@ static size_t check_answers(const char *path, enum sp_draft_by by, const struct 
     return n_right;
 }
 
-static void answers(void **state)
+static void constrained_responses_equal_undrafted(void **state)
 {
     const char *const files[] = {
         packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8),
@@ -532,10 +540,10 @@ static void answers(void **state)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         size_t n_right = 0;
         for (size_t k = 0; k < 2; k++) {
-            n_right += check_answers(files[i], SP_DRAFT_BY_BOTH, grammars[k], NULL);
-            n_right += check_answers(files[i], SP_DRAFT_BY_DEFAULT, grammars[k], &sampled);
-            n_right += check_answers(files[i], SP_DRAFT_BY_BOTH, grammars[k], &coupled);
-            n_right += check_answers(files[i], SP_DRAFT_BY_DEFAULT, grammars[k], &rejected);
+            n_right += check_responses(files[i], SP_DRAFT_BY_BOTH, grammars[k], NULL);
+            n_right += check_responses(files[i], SP_DRAFT_BY_DEFAULT, grammars[k], &sampled);
+            n_right += check_responses(files[i], SP_DRAFT_BY_BOTH, grammars[k], &coupled);
+            n_right += check_responses(files[i], SP_DRAFT_BY_DEFAULT, grammars[k], &rejected);
         }
         assert_true(n_right > 0);
     }
@@ -543,9 +551,9 @@ static void answers(void **state)
     sp_grammar_close(grammars[1]);
 }
 
-/* What a grammar leaves no choice about is guessed, and nearly always right: a round brings several
- * tokens of it. */
-static void guesses(void **state)
+/* Tokens that the grammar determines are drafted by jump-forward and nearly always accepted,
+ * several per round. */
+static void jump_forward_drafts_determined_tokens(void **state)
 {
     static const char text[] = "\"Once upon a time there was an owl\"";
     static const char schema[] = "{\"const\":\"Once upon a time there was an owl\"}";
@@ -557,7 +565,7 @@ static void guesses(void **state)
     (void)state;
     assert_int_equal(sp_grammar_of_schema(&g, schema, strlen(schema), NULL), SP_OK);
     for (int draft_len = 0; draft_len <= 15; draft_len += 5) {
-        struct sp_result r = ask(o.session, &(struct asked){g, draft_len, NULL});
+        struct sp_result r = generate(o.session, &(struct request_options){g, draft_len, NULL});
         assert_string_equal(r.text, text);
         assert_int_equal(r.stop, SP_STOP_EOS);
         assert_int_equal(r.grammar_drafted > 0, draft_len > 0);
@@ -569,7 +577,7 @@ static void guesses(void **state)
     generate_close(&o);
 }
 
-/* What cannot be asked for together, and a grammar of what no token spells. */
+/* ignore_eos and simulated acceptance cannot be combined with a grammar. */
 static void refusals(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
@@ -601,13 +609,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks),
-        cmocka_unit_test(memory_is_for_one_question),
-        cmocka_unit_test(work_is_for_one_question),
-        cmocka_unit_test(whitespace_keeps_its_style),
-        cmocka_unit_test(the_best_token_is_checked),
+        cmocka_unit_test(memory_limit_ignores_earlier_choices),
+        cmocka_unit_test(work_limit_ignores_earlier_choices),
+        cmocka_unit_test(whitespace_follows_earlier_style),
+        cmocka_unit_test(best_token_is_checked_alone),
         cmocka_unit_test(golden_masks),
-        cmocka_unit_test(answers),
-        cmocka_unit_test(guesses),
+        cmocka_unit_test(constrained_responses_equal_undrafted),
+        cmocka_unit_test(jump_forward_drafts_determined_tokens),
         cmocka_unit_test(refusals),
     };
 

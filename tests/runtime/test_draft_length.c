@@ -14,16 +14,17 @@
 
 enum { MAX = 15, ROUNDS = 4000, FIXED = -1 };
 
-/* Costs in units of a plain step, and the acceptance of each draft token. */
+/* Costs in units of a plain step, and the acceptance of the draft tokens. */
 struct regime {
     const char *name;
-    double per_row;   /* each row beyond the first */
-    double draft;     /* cost of a block of any length, or */
-    double per_guess; /* cost of each draft token */
-    double accept;    /* of the first draft token */
-    double fade;      /* factor from one draft token to the next */
-    double change;    /* acceptance after half of the rounds; < 0: unchanged */
-    double knowing;   /* 0: all confidences are equal; 1: the draft knows which tokens are right */
+    double per_row; /* each row beyond the first */
+    double draft;   /* cost of a block of any length; 0: the draft proposes token by token */
+    double per_draft_token; /* cost of each draft token */
+    double accept;          /* of the first draft token */
+    double fade;            /* factor from one draft token to the next */
+    double change;          /* acceptance after half of the rounds; < 0: unchanged */
+    double
+        calibration; /* 0: all confidences are equal; 1: the draft knows which tokens are right */
 };
 
 static uint64_t seed = 42;
@@ -41,12 +42,12 @@ static bool draft_token(const struct regime *r, double p, uint64_t *random, doub
 {
     bool right = uniform(random) < p;
 
-    *confidence = (1 - r->knowing) * p + r->knowing * (right ? .98 : .1);
+    *confidence = (1 - r->calibration) * p + r->calibration * (right ? .98 : .1);
     return right;
 }
 
 /* Drafts the tokens of a round. Draft length FIXED: the controller chooses. */
-static struct sp_round guess_round(struct sp_draft_length *d, const struct regime *r, double p,
+static struct sp_round draft_round(struct sp_draft_length *d, const struct regime *r, double p,
                                    int draft_len, uint64_t *random)
 {
     struct sp_round round = {.asked = draft_len == FIXED ? sp_draft_length_choose(d, MAX)
@@ -72,12 +73,12 @@ static struct sp_round play(struct sp_draft_length *d, const struct regime *r, d
                             int draft_len, uint64_t *random)
 {
     double noise = .9 + .2 * uniform(random);
-    struct sp_round round = guess_round(d, r, p, draft_len, random);
+    struct sp_round round = draft_round(d, r, p, draft_len, random);
 
     round.other_rows = round.n_others = n_others;
     if (round.asked)
         round.draft_cost = round.draft_seconds =
-            (r->draft + r->per_guess * (double)round.made) * noise;
+            (r->draft + r->per_draft_token * (double)round.made) * noise;
     round.verify_seconds = (1 + r->per_row * (double)(round.drafted + n_others)) * noise;
     sp_draft_length_record(d, &round);
     return round;
@@ -116,7 +117,7 @@ static void check(const struct regime *r)
     double chosen = simulate(r, FIXED, ROUNDS), plain = simulate(r, 0, ROUNDS);
     double best = best_fixed(r);
 
-    if (chosen < .95 * best) fail_msg("%s: %.3f of the best fixed depth", r->name, chosen / best);
+    if (chosen < .95 * best) fail_msg("%s: %.3f of the best fixed length", r->name, chosen / best);
     if (chosen < .97 * plain) fail_msg("%s: %.3f of plain", r->name, chosen / plain);
     /* In a response of a hundred tokens, the exploration costs little. */
     chosen = simulate(r, FIXED, 100);
@@ -170,69 +171,70 @@ static void near_best_when_batched(void **state)
 
 /* ---- all sequences draft -------------------------------------------------------------------- */
 
-enum { COMPANY = 8, COMPANY_ROUNDS = 1500 };
+enum { N_SEQUENCES = 8, BATCH_ROUNDS = 1500 };
 
 /* The cost of a further row in a pass of the draft, relative to the first. */
-static const double joint_row = .1;
+static const double relative_row_cost = .1;
 
-/* A pass of the draft that n sequences share. */
-static void pay(struct sp_round *round, double alone, size_t n)
+/* Charges a pass of the draft that n sequences share. */
+static void add_draft_cost(struct sp_round *round, double alone, size_t n)
 {
-    double seconds = alone * (1 + joint_row * (double)(n - 1));
+    double seconds = alone * (1 + relative_row_cost * (double)(n - 1));
 
     round->draft_seconds += seconds;
     round->draft_cost += seconds / (double)n;
 }
 
-/* What everybody's draft tokens cost him, in passes that those share who are as far. */
+/* Distributes the cost of the drafting: sequences whose proposals are equally long share their
+ * passes. */
 static void share_costs(const struct regime *r, struct sp_round *rounds)
 {
     size_t n_drafting = 0;
 
-    for (size_t i = 0; i < COMPANY; i++)
+    for (size_t i = 0; i < N_SEQUENCES; i++)
         n_drafting += rounds[i].asked > 0;
-    for (size_t i = 0; i < COMPANY; i++) {
-        if (rounds[i].asked) pay(&rounds[i], r->draft, n_drafting);
+    for (size_t i = 0; i < N_SEQUENCES; i++) {
+        if (rounds[i].asked) add_draft_cost(&rounds[i], r->draft, n_drafting);
     }
-    for (size_t step = 1; step <= MAX && r->per_guess > 0; step++) {
-        size_t n_here = 0;
-        for (size_t i = 0; i < COMPANY; i++)
-            n_here += rounds[i].made >= step;
-        for (size_t i = 0; i < COMPANY; i++) {
-            if (rounds[i].made >= step) pay(&rounds[i], r->per_guess, n_here);
+    for (size_t step = 1; step <= MAX && r->per_draft_token > 0; step++) {
+        size_t n_at_step = 0;
+        for (size_t i = 0; i < N_SEQUENCES; i++)
+            n_at_step += rounds[i].made >= step;
+        for (size_t i = 0; i < N_SEQUENCES; i++) {
+            if (rounds[i].made >= step) add_draft_cost(&rounds[i], r->per_draft_token, n_at_step);
         }
     }
 }
 
 /* Returns the tokens per second of sequences that all draft, each with a draft length of its own
  * choice. */
-static double simulate_company(const struct regime *r, int draft_len)
+static double simulate_batch(const struct regime *r, int draft_len)
 {
-    struct sp_draft_length d[COMPANY];
-    struct sp_round rounds[COMPANY];
+    struct sp_draft_length d[N_SEQUENCES];
+    struct sp_round rounds[N_SEQUENCES];
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
-    for (size_t i = 0; i < COMPANY; i++)
+    for (size_t i = 0; i < N_SEQUENCES; i++)
         sp_draft_length_init(&d[i], MAX, r->draft <= 0);
-    for (int n = 0; n < COMPANY_ROUNDS; n++) {
+    for (int n = 0; n < BATCH_ROUNDS; n++) {
         double noise = .9 + .2 * uniform(&random), verify;
         size_t rows = 0;
-        for (size_t i = 0; i < COMPANY; i++) {
-            rounds[i] = guess_round(&d[i], r, r->accept, draft_len, &random);
+        for (size_t i = 0; i < N_SEQUENCES; i++) {
+            rounds[i] = draft_round(&d[i], r, r->accept, draft_len, &random);
             rows += 1 + rounds[i].drafted;
         }
         share_costs(r, rounds);
         verify = (1 + r->per_row * (double)(rows - 1)) * noise;
         seconds += verify;
-        for (size_t i = 0; i < COMPANY; i++) {
+        for (size_t i = 0; i < N_SEQUENCES; i++) {
             struct sp_round *round = &rounds[i];
             seconds += round->draft_cost;
             tokens += (double)round->accepted + 1;
             round->verify_seconds = verify;
             round->other_rows = rows - 1 - round->drafted;
-            round->other_drafts = round->other_rows - (COMPANY - 1);
-            round->n_others = COMPANY - 1;
+            round->other_drafts = round->other_rows - (N_SEQUENCES - 1);
+            round->n_others = N_SEQUENCES - 1;
             sp_draft_length_record(&d[i], round);
         }
     }
@@ -244,19 +246,19 @@ static double simulate_company(const struct regime *r, int draft_len)
 static void near_best_when_all_sessions_draft(void **state)
 {
     static const struct regime all[] = {
-        {"in company, good block", .02, .5, 0, .85, .97, -1, 0},
-        {"in company, dear rows", .15, .3, 0, .8, .95, -1, 0},
-        {"in company, useless block", .05, .3, 0, .02, .5, -1, 0},
-        {"in company, one guess at a time", .02, 0, .15, .8, 1, -1, 0},
-        {"in company, one dear guess at a time", .05, 0, .6, .8, 1, -1, 0},
-        {"in company, nearly always right", .1, 0, .05, .95, 1, -1, 0},
+        {"batch, good block", .02, .5, 0, .85, .97, -1, 0},
+        {"batch, costly rows", .15, .3, 0, .8, .95, -1, 0},
+        {"batch, useless block", .05, .3, 0, .02, .5, -1, 0},
+        {"batch, one draft token at a time", .02, 0, .15, .8, 1, -1, 0},
+        {"batch, one costly draft token at a time", .05, 0, .6, .8, 1, -1, 0},
+        {"batch, nearly always right", .1, 0, .05, .95, 1, -1, 0},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        double chosen = simulate_company(&all[i], FIXED), best = 0;
+        double chosen = simulate_batch(&all[i], FIXED), best = 0;
         for (int n = 0; n <= MAX; n++) {
-            double rate = simulate_company(&all[i], n);
+            double rate = simulate_batch(&all[i], n);
             if (rate > best) best = rate;
         }
         if (chosen < .87 * best) fail_msg("%s: %.3f of the best", all[i].name, chosen / best);
@@ -274,7 +276,7 @@ static void confidence_pays(void **state)
     (void)state;
     for (size_t i = 0; i < 2; i++) {
         double gain = simulate(&all[i], FIXED, ROUNDS) / best_fixed(&all[i]);
-        if (gain < 1.15) fail_msg("%s: only %.3f of the best fixed depth", all[i].name, gain);
+        if (gain < 1.15) fail_msg("%s: only %.3f of the best fixed length", all[i].name, gain);
     }
 }
 
@@ -289,7 +291,7 @@ static void notices_easy_text(void **state)
 }
 
 /* Returns the seconds per token over 60 responses of 100 rounds, each with a new controller. */
-static double short_answers(const struct regime *r, int draft_len)
+static double seconds_per_token_of_short_responses(const struct regime *r, int draft_len)
 {
     double seconds = 0;
 
@@ -303,31 +305,31 @@ static double short_answers(const struct regime *r, int draft_len)
 static void recovers_from_early_rejections(void **state)
 {
     static const struct regime all[] = {
-        {"dear block", .107, .6, .035, .8, 1, -1, 0},
-        {"dear block, good", .107, .6, .035, .9, 1, -1, 0},
-        {"dear block, fair", .107, .6, .035, .7, 1, -1, 0},
+        {"costly block", .107, .6, .035, .8, 1, -1, 0},
+        {"costly block, good", .107, .6, .035, .9, 1, -1, 0},
+        {"costly block, fair", .107, .6, .035, .7, 1, -1, 0},
     };
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        double best = INFINITY, chosen = short_answers(&all[i], FIXED);
+        double best = INFINITY, chosen = seconds_per_token_of_short_responses(&all[i], FIXED);
         for (int n = 0; n <= MAX; n++)
-            best = fmin(best, short_answers(&all[i], n));
+            best = fmin(best, seconds_per_token_of_short_responses(&all[i], n));
         if (best < .96 * chosen) {
-            fail_msg("%s: %.3f of the best fixed depth", all[i].name, best / chosen);
+            fail_msg("%s: %.3f of the best fixed length", all[i].name, best / chosen);
         }
     }
 }
 
-/* Milliseconds base + per_row (1 + draft tokens), those of a proposal, and the acceptance of each
- * draft token: the regimes that ollama's controller is tested in (../shared/reference/ollama.md,
- * 7.1). */
-struct curve {
+/* A case of ollama's draft length controller (../shared/reference/ollama.md, 7.1): a pass takes
+ * base + per_row (1 + draft tokens) milliseconds, a proposal takes `draft`, and accept[i] is the
+ * acceptance of draft token i. */
+struct ollama_case {
     double base, per_row, draft, accept[6];
 };
 
-static struct sp_round play_curve(struct sp_draft_length *d, const struct curve *c,
-                                  uint64_t *random)
+static struct sp_round play_ollama_case(struct sp_draft_length *d, const struct ollama_case *c,
+                                        uint64_t *random)
 {
     struct sp_round round = {.asked = sp_draft_length_choose(d, MAX)};
     bool more = true, right = true;
@@ -351,7 +353,7 @@ static struct sp_round play_curve(struct sp_draft_length *d, const struct curve 
 }
 
 /* Returns the mean draft length of the last 200 of 600 rounds. */
-static double settled_depth(const struct curve *c)
+static double settled_length(const struct ollama_case *c)
 {
     struct sp_draft_length d;
     uint64_t random = 0;
@@ -359,31 +361,31 @@ static double settled_depth(const struct curve *c)
 
     sp_draft_length_init(&d, MAX, false);
     for (int i = 0; i < 600; i++) {
-        struct sp_round round = play_curve(&d, c, &random);
+        struct sp_round round = play_ollama_case(&d, c, &random);
         if (i >= 400) sum += round.drafted;
     }
     return (double)sum / 200;
 }
 
-static void curves(void **state)
+static void settles_like_ollama(void **state)
 {
-    static const struct curve flat = {210, 2.6, 20, {.9, .82, .72, .6, .48, .4}},
-                              steep = {30, 19, 3, {.9, .82, .72, .6, .48, .4}},
-                              poor = {30, 19, 3, {.3, .3, .3, .3, .3, .3}};
+    static const struct ollama_case flat = {210, 2.6, 20, {.9, .82, .72, .6, .48, .4}},
+                                    steep = {30, 19, 3, {.9, .82, .72, .6, .48, .4}},
+                                    poor = {30, 19, 3, {.3, .3, .3, .3, .3, .3}};
 
     (void)state;
-    assert_true(settled_depth(&flat) >= 5);
-    assert_true(settled_depth(&steep) <= 4);
-    assert_true(settled_depth(&steep) >= 1);
-    assert_true(settled_depth(&poor) < .1);
+    assert_true(settled_length(&flat) >= 5);
+    assert_true(settled_length(&steep) <= 4);
+    assert_true(settled_length(&steep) >= 1);
+    assert_true(settled_length(&poor) < .1);
 }
 
 /* Drafting that does not pay is tried ever more rarely, and a stall changes nothing. When it pays
  * again the controller notices. */
 static void pauses_a_costly_draft(void **state)
 {
-    static const struct curve dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
-                              cheap = {15.5, .5, 2, {.95, .95, .95, .95, .95, .95}};
+    static const struct ollama_case dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
+                                    cheap = {15.5, .5, 2, {.95, .95, .95, .95, .95, .95}};
     struct sp_draft_length d;
     uint64_t random = 0;
     size_t n_drafted = 0, n_rounds = 0;
@@ -391,15 +393,15 @@ static void pauses_a_costly_draft(void **state)
     (void)state;
     sp_draft_length_init(&d, MAX, false);
     for (int i = 0; i < 2000; i++)
-        play_curve(&d, &dear, &random);
+        play_ollama_case(&d, &dear, &random);
     assert_true(d.paused);
     sp_draft_length_record(&d, &(struct sp_round){.verify_seconds = 49, .emitted = 1});
     assert_true(d.paused);
     for (int i = 0; i < 4096; i++)
-        n_drafted += play_curve(&d, &dear, &random).asked > 0;
+        n_drafted += play_ollama_case(&d, &dear, &random).asked > 0;
     if (n_drafted > 82) fail_msg("%zu of 4096 rounds drafted", n_drafted);
     for (n_drafted = 0; n_drafted < 20 && n_rounds < 8192; n_rounds++)
-        n_drafted = play_curve(&d, &cheap, &random).asked ? n_drafted + 1 : 0;
+        n_drafted = play_ollama_case(&d, &cheap, &random).asked ? n_drafted + 1 : 0;
     assert_int_equal(n_drafted, 20);
 }
 
@@ -441,8 +443,8 @@ static void cost_steps(void **state)
         assert_true(sp_cost_model_at(&c, n + 1) > sp_cost_model_at(&c, n));
 }
 
-/* The promise of a proposal is its tokens over its time, whatever is paid for time elsewhere: with
- * costs and confidences not yet learned, 1 + c1 + c1 c2 .. over 1 + .08 n plain steps. */
+/* The expected rate of a proposal is its tokens divided by its time. Before costs and confidences
+ * are learned, this is 1 + c1 + c1 c2 + ... tokens in 1 + .08 n plain steps. */
 static void expected_tokens_match_confidences(void **state)
 {
     static const double confidence[] = {.9, .8, .85, .1};
@@ -462,9 +464,9 @@ static void expected_tokens_match_confidences(void **state)
     assert_true(fabs(sp_draft_length_expected_rate(&d) - tokens / (1 + .08 * (double)n)) < 1e-9);
 }
 
-/* Drafting that has something to say in some rounds only, as a lookup does, beside plain steps: a
- * right one is used as often as it can be, a wrong one hardly costs anything. Tokens a second. */
-static double seldom(double chance, double accept)
+/* Returns the tokens per second if the draft proposes only in some rounds, as an n-gram draft does,
+ * and the other rounds are plain steps. */
+static double simulate_rare_proposals(double chance, double accept)
 {
     struct sp_draft_length d;
     uint64_t random = 0;
@@ -479,7 +481,8 @@ static double seldom(double chance, double accept)
             right = right && uniform(&random) < accept;
             round.accepted += right;
             round.made++;
-            more = sp_draft_length_consider(&d, .7); /* as sure whether right or wrong */
+            more = sp_draft_length_consider(
+                &d, .7); /* equal confidence for right and wrong draft tokens */
         }
         if (round.asked) round.drafted = sp_draft_length_n_verify(&d);
         if (round.accepted > round.drafted) round.accepted = round.drafted;
@@ -501,11 +504,11 @@ static double seldom(double chance, double accept)
 static void rare_proposals_still_pay(void **state)
 {
     (void)state;
-    assert_true(seldom(.3, .02) > .98);
-    assert_true(seldom(0, .5) == 1);
-    /* Each fourth round may bring 1 + .95 + .95^2 + ... of 15 for 2.5 in place of 1 for 1: 1.41 at
-     * best. */
-    assert_true(seldom(.25, .95) > 1.3);
+    assert_true(simulate_rare_proposals(.3, .02) > .98);
+    assert_true(simulate_rare_proposals(0, .5) == 1);
+    /* One round in four may produce 1 + .95 + .95^2 + ... tokens at a cost of 2.5 instead of one
+     * token at a cost of 1: 1.41 tokens per second at best. */
+    assert_true(simulate_rare_proposals(.25, .95) > 1.3);
 }
 
 static void limits(void **state)
@@ -537,7 +540,7 @@ int main(void)
         cmocka_unit_test(confidence_pays),
         cmocka_unit_test(notices_easy_text),
         cmocka_unit_test(recovers_from_early_rejections),
-        cmocka_unit_test(curves),
+        cmocka_unit_test(settles_like_ollama),
         cmocka_unit_test(pauses_a_costly_draft),
         cmocka_unit_test(costs),
         cmocka_unit_test(cost_steps),
