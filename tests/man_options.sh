@@ -1,6 +1,6 @@
 #!/bin/sh
-# Every option of every command stands in its man page, and every option that the page lists is one
-# that the command knows. usage: man_options.sh SPECTOOL
+# Every option of a command is in its man page, and the command accepts every option that the page
+# lists. usage: man_options.sh SPECTOOL
 set -u
 man=$(cd "$(dirname "$0")/../man" && pwd)
 lists=$(mktemp -d)
@@ -18,7 +18,8 @@ known() {
 named() { grep -v '^\.\\"' "$1" | grep -oE '(Fl|,) -[a-z][a-z-]*' | sed -E 's/^(Fl|,) -/--/' | sort -u; }
 listed() { grep '^\.It' "$1" | grep -oE '(Fl|,) -[a-z][a-z-]*' | sed -E 's/^(Fl|,) -/--/' | sort -u; }
 
-for command in $("$1" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
+# The command help has no options; spectool.1 describes it.
+for command in $("$1" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p' | grep -vx help); do
     page=$man/spectool-$command.1
     [ -f "$page" ] || { say "$command: no man page"; continue; }
     known "$1" "$command" >"$lists/known"
@@ -28,7 +29,7 @@ for command in $("$1" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p'); do
         say "$command: $option is not in ${page##*/}"
     done
     for option in $(comm -13 "$lists/known" "$lists/listed"); do
-        say "$command: ${page##*/} lists $option, which the command does not know"
+        say "$command: ${page##*/} lists $option, which the command does not accept"
     done
 done
 exit $bad
