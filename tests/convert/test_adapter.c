@@ -1,5 +1,6 @@
-/* Adapters merged at create, against the logits of PEFT and mlx-lm; and that the merged weights
- * are the same for any number of threads, from a packed file, and in any type. */
+/* Tests adapters that are merged at create against the logits of PEFT and mlx-lm. The merged
+ * weights do not depend on the number of threads, on whether the model comes from a packed file, or
+ * on the stored type. */
 #include "format/base/bytes.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
@@ -33,7 +34,7 @@ static const double tolerance = 1e-5;
 static const uint32_t prompt[] = {7, 99, 3,  58, 121, 76, 20, 33, 91,  110,
                                   2, 45, 45, 17, 64,  80, 5,  28, 101, 9};
 
-/* The path of a Modelfile for an adapter's model, or for `from` in its place. */
+/* Returns the path of a Modelfile for the adapter's model, or for `from` if it is not NULL. */
 static const char *modelfile_of(const char *name, const char *from, bool with_adapter)
 {
     char lines[1200], path[400], *base;
@@ -53,7 +54,7 @@ static const char *modelfile_of(const char *name, const char *from, bool with_ad
 
 /* ---- logits ---- */
 
-struct compared {
+struct comparison {
     const float *golden; /* [][width] */
     size_t width;
     double worst, largest;
@@ -61,7 +62,7 @@ struct compared {
 
 static int compare_row(void *context, size_t row, const float *logits, size_t n_vocab)
 {
-    struct compared *c = context;
+    struct comparison *c = context;
 
     assert_int_equal(n_vocab, c->width);
     for (size_t i = 0; i < n_vocab; i++) {
@@ -77,7 +78,7 @@ static double distance(const char *path, const char *name)
     struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
     struct sp_package *package = NULL;
     struct sp_session *session = NULL;
-    struct compared c = {0};
+    struct comparison c = {0};
     struct sp_err err = {0};
     char golden[400];
     float *rows;
@@ -99,7 +100,7 @@ static double distance(const char *path, const char *name)
     return c.worst / c.largest;
 }
 
-static void test_logits_are_theirs(void **state)
+static void test_logits_match_the_reference(void **state)
 {
     const char *path = create_keep_path(create_path("p.bin"));
     (void)state;
@@ -117,7 +118,7 @@ static void test_logits_are_theirs(void **state)
 
 /* ---- bytes ---- */
 
-static void test_threads_change_nothing(void **state)
+static void test_threads_do_not_change_the_file(void **state)
 {
     const char *a = create_keep_path(create_path("a.bin")),
                *b = create_keep_path(create_path("b.bin"));
@@ -130,8 +131,9 @@ static void test_threads_change_nothing(void **state)
     }
 }
 
-/* What create packs of a checkpoint can be merged into as well as the checkpoint. */
-static void test_packed_files_merge_alike(void **state)
+/* Merging an adapter into a packed file gives the same weights as merging it into the checkpoint.
+ */
+static void test_packed_files_give_equal_weights(void **state)
 {
     const char *a = create_keep_path(create_path("a.bin")),
                *b = create_keep_path(create_path("b.bin"));
@@ -147,8 +149,8 @@ static void test_packed_files_merge_alike(void **state)
     }
 }
 
-/* As stored, a merged tensor is what it is in f32, rounded once. */
-static void test_types_stay(void **state)
+/* A merged tensor in its stored type equals the f32 result rounded once. */
+static void test_stored_types_are_kept(void **state)
 {
     const char *a = create_keep_path(create_path("a.bin")),
                *b = create_keep_path(create_path("b.bin"));
@@ -179,7 +181,7 @@ static void test_types_stay(void **state)
     sp_source_release(&rounded);
 }
 
-/* ---- what a file tells ---- */
+/* ---- the record of merged adapters ---- */
 
 static char *read_adapters(const char *path)
 {
@@ -193,8 +195,9 @@ static char *read_adapters(const char *path)
     return text;
 }
 
-/* Merged twice, it tells of both; quantized, of the same. No path is in it. */
-static void test_files_tell(void **state)
+/* The record lists both adapters of a file that was merged twice, survives quantization, and
+ * contains no path. */
+static void test_record_lists_adapters(void **state)
 {
     const char *a = create_keep_path(create_path("a.bin")),
                *b = create_keep_path(create_path("b.bin"));
@@ -222,8 +225,8 @@ static void test_files_tell(void **state)
 
 /* ---- drafts ---- */
 
-/* An adapter whose embedding is a draft's. */
-static void write_embedding_of(const char *draft)
+/* Writes an adapter that replaces the embedding by that of a draft. */
+static void write_adapter_with_embedding_of(const char *draft)
 {
     static const char config[] = "{\"peft_type\":\"LORA\",\"modules_to_save\":[\"embed_tokens\"]}";
     struct sp_safetensors *checkpoint;
@@ -252,40 +255,41 @@ static bool draft_has_embedding(const char *lines)
 {
     const char *path = create_path("p.bin");
     struct sp_pack *pack;
-    bool there;
+    bool is_stored;
 
     create_pack(create_modelfile(lines), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     pack = create_open(path);
-    there = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
+    is_stored = sp_pack_find(pack, SP_PART_DRAFT, "embed_tokens.weight") != NULL;
     sp_pack_close(pack);
-    return there;
+    return is_stored;
 }
 
-/* A draft's embedding is stored once where it is the target's as merged. */
+/* The embedding of a draft is not stored again if it equals the merged embedding of the target. */
 static void test_drafts_use_the_merged_target(void **state)
 {
 #define PAIR "FROM " TESTDATA "/speculators/target\nDRAFT " TESTDATA "/speculators/peagle\n"
     (void)state;
-    write_embedding_of(TESTDATA "/speculators/peagle");
+    write_adapter_with_embedding_of(TESTDATA "/speculators/peagle");
     assert_true(draft_has_embedding(PAIR));
     assert_false(draft_has_embedding(PAIR "ADAPTER adapter.safetensors"));
 #undef PAIR
 }
 
-static char *heard;
+static char *warnings;
 
-static void hear(void *context, const char *sentence)
+static void add_warning(void *context, const char *sentence)
 {
-    size_t n = heard ? strlen(heard) : 0;
+    size_t n = warnings ? strlen(warnings) : 0;
     (void)context;
 
-    heard = realloc(heard, n + strlen(sentence) + 2);
-    assert_non_null(heard);
-    sprintf(heard + n, "%s\n", sentence);
+    warnings = realloc(warnings, n + strlen(sentence) + 2);
+    assert_non_null(warnings);
+    sprintf(warnings + n, "%s\n", sentence);
 }
 
-/* The model as it was may draft for the merged one, which it no longer equals. */
-static void test_the_model_drafts_for_itself(void **state)
+/* The unmerged model can draft for the merged one; create reports that they are equal only without
+ * an adapter. */
+static void test_unmerged_model_as_draft(void **state)
 {
     static const char *const adapters[] = {"", "ADAPTER " ADAPTERS "/patterns\n"};
     (void)state;
@@ -298,26 +302,28 @@ static void test_the_model_drafts_for_itself(void **state)
                  TESTDATA "/families/granite", adapters[i]);
         o = create_options(create_modelfile(lines), create_path("p.bin"));
         o.force = true;
-        o.callbacks.note = hear;
+        o.callbacks.note = add_warning;
         assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
-        assert_int_equal(strstr(heard, "draft equals target") != NULL, i == 0);
-        free(heard);
-        heard = NULL;
+        assert_int_equal(strstr(warnings, "draft equals target") != NULL, i == 0);
+        free(warnings);
+        warnings = NULL;
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_logits_are_theirs, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_threads_change_nothing, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_packed_files_merge_alike, create_setup,
+        cmocka_unit_test_setup_teardown(test_logits_match_the_reference, create_setup,
                                         create_teardown),
-        cmocka_unit_test_setup_teardown(test_types_stay, create_setup, create_teardown),
-        cmocka_unit_test_setup_teardown(test_files_tell, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_threads_do_not_change_the_file, create_setup,
+                                        create_teardown),
+        cmocka_unit_test_setup_teardown(test_packed_files_give_equal_weights, create_setup,
+                                        create_teardown),
+        cmocka_unit_test_setup_teardown(test_stored_types_are_kept, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_record_lists_adapters, create_setup, create_teardown),
         cmocka_unit_test_setup_teardown(test_drafts_use_the_merged_target, create_setup,
                                         create_teardown),
-        cmocka_unit_test_setup_teardown(test_the_model_drafts_for_itself, create_setup,
+        cmocka_unit_test_setup_teardown(test_unmerged_model_as_draft, create_setup,
                                         create_teardown),
     };
 

@@ -1,5 +1,5 @@
-/* Adapters that are refused, each with its sentence: configs that ask for what is not done, tensors
- * that are not the model's, and files of other kinds. Nothing is written. */
+/* Tests adapters that are refused, each with its message: configs with unsupported options, tensors
+ * that do not belong to the model, and files of other kinds. No file is written. */
 #include "format/base/bytes.h"
 #include "tests/support/create_files.h"
 #include "tests/support/scratch.h"
@@ -22,9 +22,9 @@
 
 struct refusal {
     const char *config;
-    const char *tensors; /* a line each: name, type, shape */
+    const char *tensors; /* one tensor per line: name, type, shape */
     enum sp_status status;
-    const char *message; /* part of it */
+    const char *message; /* part of the error message */
 };
 
 static const struct refusal refusals[] = {
@@ -128,7 +128,7 @@ static size_t add(char *header, size_t len, size_t *data, const char *line)
     return len;
 }
 
-/* A file of tensors of zeros. */
+/* Writes a file of tensors filled with zeros. */
 static void write_tensors(const char *name, const char *lines)
 {
     static char header[8192];
@@ -145,7 +145,8 @@ static void write_tensors(const char *name, const char *lines)
     free(file);
 }
 
-static void expect_of(const struct sp_create_options *o, enum sp_status status, const char *message)
+static void assert_outcome_of(const struct sp_create_options *o, enum sp_status status,
+                              const char *message)
 {
     struct sp_err err = {0};
 
@@ -155,14 +156,14 @@ static void expect_of(const struct sp_create_options *o, enum sp_status status, 
     assert_int_not_equal(access(o->output, F_OK), 0);
 }
 
-static void expect(const char *lines, enum sp_status status, const char *message)
+static void assert_outcome(const char *lines, enum sp_status status, const char *message)
 {
     struct sp_create_options o = create_options(create_modelfile(lines), create_path("out.bin"));
 
-    expect_of(&o, status, message);
+    assert_outcome_of(&o, status, message);
 }
 
-static void test_refusals_name_it(void **state)
+static void test_refusals_name_the_cause(void **state)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/target\nADAPTER a.safetensors"), create_path("out.bin"));
@@ -173,11 +174,12 @@ static void test_refusals_name_it(void **state)
 
         scratch_write("adapter_config.json", r->config, strlen(r->config));
         write_tensors("a.safetensors", r->tensors);
-        expect_of(&o, r->status, r->message);
+        assert_outcome_of(&o, r->status, r->message);
     }
 }
 
-/* Latent attention takes half of each head's rows as columns. */
+/* Latent attention uses half of the rows of each head as columns, so its transposed matrices cannot
+ * be merged. */
 static void test_transposed_matrices_are_not_changed(void **state)
 {
     char lines[600];
@@ -188,11 +190,12 @@ static void test_transposed_matrices_are_not_changed(void **state)
     write_tensors("a.safetensors",
                   "base_model.model.model.layers.0.self_attn.kv_b_proj.lora_A.weight F32 2,24\n"
                   "base_model.model.model.layers.0.self_attn.kv_b_proj.lora_B.weight F32 48,2\n");
-    expect(lines, SP_E_UNSUPPORTED, "kv_b_proj.weight, which is transposed when it is packed");
+    assert_outcome(lines, SP_E_UNSUPPORTED,
+                   "kv_b_proj.weight, which is transposed when it is packed");
 }
 
-/* The same tensors with a plain config are merged: what is refused above is what is meant. Those
- * for parts that are not packed are left out, as the parts are. */
+/* The same tensors with a valid config are merged, which proves that the refusals above have the
+ * intended cause. Tensors of parts that are not packed are ignored. */
 static void test_a_valid_adapter_is_accepted(void **state)
 {
     (void)state;
@@ -208,26 +211,28 @@ static void test_files_of_other_kinds(void **state)
     char lines[600], folder[500];
     (void)state;
 
-    expect("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "Modelfile:2:9: ADAPTER: ");
-    expect("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "nowhere does not exist");
+    assert_outcome("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "Modelfile:2:9: ADAPTER: ");
+    assert_outcome("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "nowhere does not exist");
     scratch_write("x.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
-    expect("FROM @/target\nADAPTER x.gguf", SP_E_UNSUPPORTED, "x.gguf: a GGUF file");
+    assert_outcome("FROM @/target\nADAPTER x.gguf", SP_E_UNSUPPORTED, "x.gguf: a GGUF file");
     scratch_write("x.txt", "x", 1);
-    expect("FROM @/target\nADAPTER x.txt", SP_E_INPUT, "expected an adapter's folder");
+    assert_outcome("FROM @/target\nADAPTER x.txt", SP_E_INPUT, "expected an adapter's folder");
     write_tensors("a.safetensors", GOOD);
-    expect("FROM @/target\nADAPTER a.safetensors", SP_E_INPUT, "no adapter_config.json beside it");
+    assert_outcome("FROM @/target\nADAPTER a.safetensors", SP_E_INPUT,
+                   "no adapter_config.json beside it");
     snprintf(folder, sizeof folder, "%s", create_path("f"));
     assert_int_equal(mkdir(folder, 0700), 0);
-    expect("FROM @/target\nADAPTER f", SP_E_INPUT, "no adapter_model.safetensors (PEFT)");
+    assert_outcome("FROM @/target\nADAPTER f", SP_E_INPUT, "no adapter_model.safetensors (PEFT)");
     snprintf(lines, sizeof lines, "%s/adapter_model.bin", folder);
     assert_int_equal(fclose(fopen(lines, "w")), 0);
-    expect("FROM @/target\nADAPTER f", SP_E_UNSUPPORTED, "its tensors are in adapter_model.bin");
+    assert_outcome("FROM @/target\nADAPTER f", SP_E_UNSUPPORTED,
+                   "its tensors are in adapter_model.bin");
     unlink(lines);
     rmdir(folder);
 }
 
-/* Numbers that were rounded to blocks once are not again, and tables that a packed file shares are
- * not parted. */
+/* Weights that were rounded to blocks are not rounded again, and tables that a packed file shares
+ * stay shared, so both are refused. */
 static void test_packed_files(void **state)
 {
     const char *packed = create_keep_path(create_path("packed.bin"));
@@ -236,18 +241,19 @@ static void test_packed_files(void **state)
     scratch_write("adapter_config.json", PEFT(""), strlen(PEFT("")));
     write_tensors("a.safetensors", GOOD);
     create_pack(create_modelfile("FROM @/target"), packed, SP_Q8, SP_DTYPE_NONE, 1);
-    expect("FROM packed.bin\nADAPTER a.safetensors", SP_E_INPUT,
-           "is q8 already, and with an adapter it would be rounded twice");
+    assert_outcome("FROM packed.bin\nADAPTER a.safetensors", SP_E_INPUT,
+                   "is q8 already, and with an adapter it would be rounded twice");
     write_tensors("a.safetensors", "base_model.model.lm_head.lora_A.weight F32 2,192\n"
                                    "base_model.model.lm_head.lora_B.weight F32 1600,2\n");
-    expect("FROM packed.bin\nADAPTER a.safetensors", SP_E_UNSUPPORTED,
-           "merge it into the checkpoint");
+    assert_outcome("FROM packed.bin\nADAPTER a.safetensors", SP_E_UNSUPPORTED,
+                   "merge it into the checkpoint");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_refusals_name_it, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_refusals_name_the_cause, create_setup,
+                                        create_teardown),
         cmocka_unit_test_setup_teardown(test_transposed_matrices_are_not_changed, create_setup,
                                         create_teardown),
         cmocka_unit_test_setup_teardown(test_a_valid_adapter_is_accepted, create_setup,

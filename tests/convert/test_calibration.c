@@ -1,6 +1,6 @@
-/* Calibration from end to end on the tiny target: what is gathered against inputs computed here,
- * what does not matter (threads, kernels, how texts are cut), what it brings, and what is refused.
- */
+/* Tests calibration end to end on the tiny target: the statistics against inputs computed here,
+ * independence of threads, kernels and the division of the texts, the gain in quality, and
+ * refusals. */
 #include "convert/create/create.h"
 #include "format/base/bytes.h"
 #include "format/pack_contents.h"
@@ -83,10 +83,10 @@ static const char *calibrate(const char *file)
     return out;
 }
 
-/* ---- what is gathered -------------------------------------------------------------------------
+/* ---- statistics -------------------------------------------------------------------------------
  */
 
-/* x[HIDDEN] = what the first layer's attention reads of a token, in double. */
+/* Computes x[HIDDEN], the input of the first layer's attention for a token, in double precision. */
 static void first_input(double *x, const struct sp_pack *pack, uint32_t id)
 {
     const struct sp_pack_tensor *e = sp_pack_find(pack, SP_PART_TARGET, "embed_tokens.weight");
@@ -103,8 +103,8 @@ static void first_input(double *x, const struct sp_pack *pack, uint32_t id)
         x[k] = (double)row[k] / sqrt(squares / HIDDEN + 1e-6) * (double)norm[k];
 }
 
-/* h[i][j], i <= j, becomes M[i][j], and h[k][k] D[k]: column by column from the last, each from
- * the finished ones after it. */
+/* Decomposes h in place: h[i][j], i <= j, becomes M[i][j], and h[k][k] becomes D[k]. The columns
+ * are computed from the last to the first, each from the finished columns after it. */
 static void decompose(double (*h)[HIDDEN])
 {
     double mean = 0;
@@ -124,7 +124,7 @@ static void decompose(double (*h)[HIDDEN])
     }
 }
 
-static void test_numbers(void **state)
+static void test_statistics_equal_the_definition(void **state)
 {
     static double h[HIDDEN][HIDDEN], x[HIDDEN];
     const char *file = target_file();
@@ -161,22 +161,22 @@ static void test_numbers(void **state)
     sp_pack_close(model);
 }
 
-static void test_what_does_not_matter(void **state)
+static void test_threads_and_kernels_do_not_change_the_file(void **state)
 {
     const char *file = target_file(), *first = create_path("first.bin");
     const char *other = create_path("other.bin");
-    const struct sp_calibration_text some = {ids, 140};
+    const struct sp_calibration_text text = {ids, 140};
 
     (void)state;
-    calibrate_with(file, first, &some, 1, NULL, 2);
+    calibrate_with(file, first, &text, 1, NULL, 2);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
-        calibrate_with(file, other, &some, 1, (*k)->name, k == sp_kernels_all() ? 3 : 1);
+        calibrate_with(file, other, &text, 1, (*k)->name, k == sp_kernels_all() ? 3 : 1);
         create_assert_same_file(first, other);
     }
 }
 
-/* A text of more than a window is read like two. */
+/* A text longer than a window is read like two texts. */
 static void test_windows(void **state)
 {
     const char *file = target_file(), *first = create_path("first.bin");
@@ -200,7 +200,7 @@ static int stop(void *context, size_t done, size_t total)
     return done >= 1000;
 }
 
-static void test_interrupted(void **state)
+static void test_cancelling_leaves_nothing(void **state)
 {
     struct sp_calibration_text text = {ids, N_IDS};
     struct sp_calibration_request request = {.size = sizeof request,
@@ -230,7 +230,7 @@ static void test_interrupted(void **state)
     sp_package_close(package);
 }
 
-/* ---- what it brings ---------------------------------------------------------------------------
+/* ---- quality ----------------------------------------------------------------------------------
  */
 
 static enum sp_status requantize(const char *in, const char *out, const char *calibration,
@@ -264,7 +264,7 @@ static double divergence(const char *file, const char *reference)
     return out.divergence.mean;
 }
 
-static void test_quality(void **state)
+static void test_divergence_decreases(void **state)
 {
     const char *file = target_file(), *calibration = calibrate(file);
     const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
@@ -281,7 +281,7 @@ static void test_quality(void **state)
     create.n_threads = 3;
     assert_int_equal(sp_create(NULL, &create, &err), SP_OK);
     create_assert_same_file(created, better);
-    fill_ids(2); /* others than those learned from */
+    fill_ids(2); /* a text other than the calibration text */
     before = divergence(plain, file);
     after = divergence(better, file);
     print_message("q4 of the tiny target: %.4f nats, calibrated %.4f\n", before, after);
@@ -296,7 +296,7 @@ static const struct sp_pack_tensor *tensor_of(const struct sp_pack *pack, const 
     return t;
 }
 
-/* The experts of a layer share one input; their down projections have none. */
+/* The experts of a layer share the statistics of one input. Their down projections have none. */
 static void test_experts(void **state)
 {
     static const struct {
@@ -337,8 +337,8 @@ static void test_experts(void **state)
     sp_pack_close(a);
 }
 
-/* A matrix that a calibration must know? */
-static bool is_learned(const struct sp_pack_tensor *t)
+/* Returns whether a calibration must hold statistics for the tensor. */
+static bool needs_statistics(const struct sp_pack_tensor *t)
 {
     return t->layout == SP_PANEL && t->shape[t->rank - 1] % 32 == 0 &&
            strncmp(t->name, "embed_tokens", 12) != 0 && strncmp(t->name, "lm_head", 7) != 0 &&
@@ -346,7 +346,7 @@ static bool is_learned(const struct sp_pack_tensor *t)
            strstr(t->name, "v_b_proj") == NULL;
 }
 
-static bool is_named(const struct sp_pack *calibration, const char *matrix)
+static bool has_statistics(const struct sp_pack *calibration, const char *matrix)
 {
     size_t len = strlen(matrix);
 
@@ -359,7 +359,7 @@ static bool is_named(const struct sp_pack *calibration, const char *matrix)
     return false;
 }
 
-/* However a family's layers are wired, no matrix of theirs is passed over. */
+/* A calibration covers every matrix of the layers of each family. */
 static void check_family(const char *name)
 {
     const char *file = create_path("family.bin"), *calibration = create_path("family.calibration");
@@ -373,7 +373,7 @@ static void check_family(const char *name)
     pack = create_open(calibration);
     for (size_t i = 0; i < sp_pack_n_tensors(model); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(model, i);
-        if (t->part == SP_PART_TARGET && is_named(pack, t->name) != is_learned(t)) {
+        if (t->part == SP_PART_TARGET && has_statistics(pack, t->name) != needs_statistics(t)) {
             fail_msg("%s: tensor %s", name, t->name);
         }
     }
@@ -393,11 +393,11 @@ static void test_families(void **state)
     }
 }
 
-/* ---- what is refused --------------------------------------------------------------------------
+/* ---- refusals ---------------------------------------------------------------------------------
  */
 
-static void refused(const char *model, const char *calibration, enum sp_dtype type,
-                    enum sp_status expected, const char *part)
+static void assert_refused(const char *model, const char *calibration, enum sp_dtype type,
+                           enum sp_status expected, const char *part)
 {
     struct sp_err err = {0};
     const char *out = create_path("refused.bin");
@@ -408,7 +408,7 @@ static void refused(const char *model, const char *calibration, enum sp_dtype ty
     assert_int_equal(create_count_files(), n_files);
 }
 
-static void test_refused(void **state)
+static void test_refusals(void **state)
 {
     const char *file = target_file(), *calibration = calibrate(file);
     const char *other = create_path("ar.bin");
@@ -417,18 +417,19 @@ static void test_refused(void **state)
 
     (void)state;
     create_pack(create_modelfile("FROM @/ar\n"), other, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
-    refused(file, create_path("missing"), SP_Q4, SP_E_IO, "missing");
-    refused(file, calibration, SP_Q8, SP_E_USAGE, "no matrix that it is about becomes q4");
-    refused(other, calibration, SP_Q4, SP_E_INPUT, "made for another model");
+    assert_refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
+    assert_refused(file, create_path("missing"), SP_Q4, SP_E_IO, "missing");
+    assert_refused(file, calibration, SP_Q8, SP_E_USAGE, "no matrix that it is about becomes q4");
+    assert_refused(other, calibration, SP_Q4, SP_E_INPUT, "made for another model");
     bytes[5000] = (char)(bytes[5000] ^ 1);
-    refused(file, scratch_write("damaged.bin", bytes, size), SP_Q4, SP_E_INPUT,
-            "does not match its digest");
-    refused(file, scratch_write("short.bin", bytes, size / 2), SP_Q4, SP_E_INPUT, "short.bin");
+    assert_refused(file, scratch_write("damaged.bin", bytes, size), SP_Q4, SP_E_INPUT,
+                   "does not match its digest");
+    assert_refused(file, scratch_write("short.bin", bytes, size / 2), SP_Q4, SP_E_INPUT,
+                   "short.bin");
     free(bytes);
 }
 
-/* Every value of a bf16 tensor in a safetensors file becomes `value`. */
+/* Overwrites every value of a bf16 tensor in a safetensors file with `value`. */
 static void overwrite(char *bytes, const char *name, uint16_t value)
 {
     char *entry = strstr(bytes + 8, name), *offsets;
@@ -442,7 +443,7 @@ static void overwrite(char *bytes, const char *name, uint16_t value)
         memcpy(at + first, &value, sizeof value);
 }
 
-/* A model that overflows is found out when it is calibrated, not when the calibration is used. */
+/* A model whose activations overflow is refused by calibrate, before the statistics are used. */
 static void test_overflow(void **state)
 {
     const char *file = create_path("model.bin"), *modelfile;
@@ -479,11 +480,11 @@ static void test_overflow(void **state)
     free(bytes);
 }
 
-/* A calibration of one input. */
-static const char *crafted(const char *record, const char *names, enum sp_part part, float number,
-                           size_t n)
+/* Writes a calibration file with one input. */
+static const char *write_calibration(const char *record, const char *names, enum sp_part part,
+                                     float number, size_t n)
 {
-    const char *path = create_path("crafted.bin");
+    const char *path = create_path("handmade.bin");
     struct sp_pack_tensor t = {
         .name = names, .part = part, .dtype = SP_F32, .layout = SP_PLAIN, .rank = 1, .shape = {n}};
     float *numbers = calloc(n, sizeof *numbers);
@@ -502,7 +503,7 @@ static const char *crafted(const char *record, const char *names, enum sp_part p
     return path;
 }
 
-static void test_crafted(void **state)
+static void test_malformed_files_are_refused(void **state)
 {
     static const char record[] = "{\"block\":256,\"tokens\":1}",
                       name[] = "layers.0.self_attn.q_proj.weight";
@@ -510,43 +511,47 @@ static void test_crafted(void **state)
     struct sp_err err = {0};
 
     (void)state;
-    crafted(record, name, SP_PART_TARGET, 1, N_NUMBERS);
+    write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS);
     assert_int_equal(
-        requantize(file, create_path("out.bin"), create_path("crafted.bin"), SP_Q4, 1, &err),
+        requantize(file, create_path("out.bin"), create_path("handmade.bin"), SP_Q4, 1, &err),
         SP_OK);
-    refused(file, crafted(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4, SP_E_INPUT,
-            "q_proj.weight: a number in it is not finite, or too large");
-    refused(file, crafted(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
-            "expected one row of f32 of the target");
-    refused(file, crafted(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4, SP_E_INPUT,
-            "which has 192 columns");
-    refused(file, crafted(record, "layers.9.mlp.up_proj.weight", SP_PART_TARGET, 1, N_NUMBERS),
-            SP_Q4, SP_E_INPUT, "has no matrix layers.9.mlp.up_proj.weight");
-    refused(file, crafted(record, "norm.weight", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
-            "has no matrix norm.weight");
-    refused(file, crafted(record, "a,b,a", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
-            "matrix a occurs twice");
-    refused(file, crafted(record, "a,", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
-            "has no matrix ");
-    refused(file, crafted("{\"block\":128}", name, SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
-            SP_E_UNSUPPORTED, "blocks of 128 columns, expected 256");
-    refused(file, crafted("[", name, SP_PART_TARGET, 1, N_NUMBERS), SP_Q4, SP_E_INPUT,
-            "section calibration");
+    assert_refused(file, write_calibration(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4,
+                   SP_E_INPUT, "q_proj.weight: a number in it is not finite, or too large");
+    assert_refused(file, write_calibration(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4,
+                   SP_E_INPUT, "expected one row of f32 of the target");
+    assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4,
+                   SP_E_INPUT, "which has 192 columns");
+    assert_refused(
+        file,
+        write_calibration(record, "layers.9.mlp.up_proj.weight", SP_PART_TARGET, 1, N_NUMBERS),
+        SP_Q4, SP_E_INPUT, "has no matrix layers.9.mlp.up_proj.weight");
+    assert_refused(file, write_calibration(record, "norm.weight", SP_PART_TARGET, 1, N_NUMBERS),
+                   SP_Q4, SP_E_INPUT, "has no matrix norm.weight");
+    assert_refused(file, write_calibration(record, "a,b,a", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
+                   SP_E_INPUT, "matrix a occurs twice");
+    assert_refused(file, write_calibration(record, "a,", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
+                   SP_E_INPUT, "has no matrix ");
+    assert_refused(file, write_calibration("{\"block\":128}", name, SP_PART_TARGET, 1, N_NUMBERS),
+                   SP_Q4, SP_E_UNSUPPORTED, "blocks of 128 columns, expected 256");
+    assert_refused(file, write_calibration("[", name, SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
+                   SP_E_INPUT, "section calibration");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_numbers, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_what_does_not_matter, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_statistics_equal_the_definition, begin,
+                                        create_teardown),
+        cmocka_unit_test_setup_teardown(test_threads_and_kernels_do_not_change_the_file, begin,
+                                        create_teardown),
         cmocka_unit_test_setup_teardown(test_windows, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_interrupted, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_quality, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_cancelling_leaves_nothing, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_divergence_decreases, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_experts, begin, create_teardown),
         cmocka_unit_test(test_families),
         cmocka_unit_test_setup_teardown(test_overflow, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_refused, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_crafted, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_refusals, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_malformed_files_are_refused, begin, create_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* create and quantize from end to end, on the tiny models: what is written against the checkpoints'
- * own bytes, what is told of it, and the memory it takes. */
+/* Tests create and quantize end to end on the tiny models: the packed tensors against the bytes of
+ * the checkpoints, the reports, and the memory that is used. */
 #include "format/modelfile/modelfile.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"
@@ -20,9 +20,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* ---- what is written ---- */
+/* ---- contents ---- */
 
-/* 16-bit elements of a checkpoint's tensor, found in the packed file by the layout's definition. */
+/* Compares 16-bit elements of a checkpoint's tensor with the packed file, whose layout is applied
+ * by its definition. */
 static void assert_bf16_kept(const struct sp_pack_tensor *t, const uint8_t *source)
 {
     uint64_t rows = t->rank == 2 ? t->shape[0] : 1, cols = t->shape[t->rank - 1];
@@ -91,7 +92,7 @@ static void assert_section_is(const struct sp_pack *pack, enum sp_part part,
     free(text);
 }
 
-static void test_weights_and_texts_are_kept(void **state)
+static void test_weights_and_sections_are_kept(void **state)
 {
     static const char *const drafts[] = {"dflash", "ar"};
     (void)state;
@@ -177,7 +178,7 @@ static void test_threads_change_no_byte(void **state)
     }
 }
 
-/* `show --modelfile`, as a function. */
+/* Writes the output of `show --modelfile` to a file and returns its path. */
 static const char *recreate(const char *pack_path, const char *name)
 {
     struct sp_pack *pack = create_open(pack_path);
@@ -211,7 +212,7 @@ static void test_a_packed_file_recreates_itself(void **state)
     create_assert_same_file(first, again);
 }
 
-static void test_quantizing_later_is_the_same(void **state)
+static void test_quantizing_later_gives_the_same_file(void **state)
 {
     const char *path = create_modelfile("FROM @/target\nDRAFT @/dflash\nPARAMETER seed 1");
     const char *plain = create_path("plain.bin"), *direct = create_path("direct.bin");
@@ -242,11 +243,11 @@ static void test_parts_of_packed_files(void **state)
     create_pack(create_modelfile("FROM @/target\nDRAFT ar.bin"), out, SP_DTYPE_NONE, SP_DTYPE_NONE,
                 2);
     create_assert_same_file(out, want);
-    /* A file without a draft lends its target. */
+    /* A file without a draft provides its target. */
     create_pack(create_modelfile("FROM @/target\nDRAFT alone.bin"), out, SP_DTYPE_NONE,
                 SP_DTYPE_NONE, 2);
     create_assert_same_file(out, want);
-    /* FROM of a pair takes the target alone. */
+    /* FROM with a packed pair takes only the target. */
     create_pack(create_modelfile("FROM @/target"), want, SP_Q8, SP_DTYPE_NONE, 2);
     create_pack(create_modelfile("FROM ar.bin"), out, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     create_assert_same_file(out, want);
@@ -269,26 +270,26 @@ static void test_a_single_file_serves_as_checkpoint(void **state)
     create_assert_same_file(a, b);
 }
 
-/* ---- dry run, notes, report ---- */
+/* ---- dry run, warnings, report ---- */
 
-struct heard {
+struct report {
     char text[65536];
     size_t n_lines;
     uint64_t done, total;
 };
 
-static void hear(void *context, const char *line)
+static void add_line(void *context, const char *line)
 {
-    struct heard *h = context;
+    struct report *h = context;
 
     strncat(h->text, line, sizeof h->text - strlen(h->text) - 2);
     strcat(h->text, "\n");
     h->n_lines++;
 }
 
-static int count(void *context, uint64_t done, uint64_t total)
+static int record_progress(void *context, uint64_t done, uint64_t total)
 {
-    struct heard *h = context;
+    struct report *h = context;
 
     assert_true(done >= h->done && done <= total);
     h->done = done;
@@ -302,12 +303,12 @@ static void test_dry_run_shows_the_plan(void **state)
         create_options(create_modelfile("FROM @/target\nDRAFT @/dflash"), create_path("p.bin"));
     struct sp_create_report dry, wet;
     struct sp_pack *pack;
-    struct heard *h = calloc(1, sizeof *h);
+    struct report *h = calloc(1, sizeof *h);
     (void)state;
 
     o.target_type = SP_Q4;
     o.dry_run = true;
-    o.callbacks = (struct sp_create_callbacks){.context = h, .plan = hear};
+    o.callbacks = (struct sp_create_callbacks){.context = h, .plan = add_line};
     assert_int_equal(sp_create(&dry, &o, NULL), SP_OK);
     assert_int_equal(create_count_files(), 1);
     assert_int_equal(h->n_lines, 1 + 68 + 14);
@@ -320,9 +321,10 @@ static void test_dry_run_shows_the_plan(void **state)
     assert_int_equal(dry.source_size[SP_PART_TARGET], 2 * 2669760);
     assert_int_equal(dry.file_size, 0);
 
-    *h = (struct heard){0};
+    *h = (struct report){0};
     o.dry_run = false;
-    o.callbacks = (struct sp_create_callbacks){.context = h, .progress = count, .plan = hear};
+    o.callbacks =
+        (struct sp_create_callbacks){.context = h, .progress = record_progress, .plan = add_line};
     assert_int_equal(sp_create(&wet, &o, NULL), SP_OK);
     assert_int_equal(h->n_lines, 0);
     assert_int_equal(h->total, dry.source_size[SP_PART_TARGET] + dry.source_size[SP_PART_DRAFT]);
@@ -334,14 +336,14 @@ static void test_dry_run_shows_the_plan(void **state)
     free(h);
 }
 
-static void test_notes_are_reported(void **state)
+static void test_warnings_are_reported(void **state)
 {
     struct sp_create_options o = create_options(
         create_modelfile("FROM @/target\nPARAMETER num_gpu 1\nRENDERER x"), create_path("p.bin"));
-    struct heard *h = calloc(1, sizeof *h);
+    struct report *h = calloc(1, sizeof *h);
     (void)state;
 
-    o.callbacks = (struct sp_create_callbacks){.context = h, .note = hear};
+    o.callbacks = (struct sp_create_callbacks){.context = h, .note = add_line};
     assert_int_equal(sp_create(NULL, &o, NULL), SP_OK);
     assert_non_null(strstr(h->text, ":2: PARAMETER num_gpu is stored without effect"));
     assert_non_null(strstr(h->text, ":3: RENDERER is stored without effect"));
@@ -352,8 +354,9 @@ static void test_notes_are_reported(void **state)
 
 enum { LARGE_ROWS = 1000000, LARGE_COLS = 64 };
 
-/* A tensor of a safetensors header, at *end, which moves on. */
-static size_t describe(char *text, const char *name, unsigned rows, unsigned cols, uint64_t *end)
+/* Appends a tensor to a safetensors header. *end is the end of the data and advances. */
+static size_t append_tensor(char *text, const char *name, unsigned rows, unsigned cols,
+                            uint64_t *end)
 {
     uint64_t begin = *end;
     char shape[32];
@@ -365,7 +368,7 @@ static size_t describe(char *text, const char *name, unsigned rows, unsigned col
         shape, (unsigned long long)begin, (unsigned long long)*end);
 }
 
-/* A checkpoint of 128 MB in the folder "large", most of it never written. */
+/* Writes a checkpoint of 128 MB to the folder "large". Most of the file is a hole. */
 static void make_large_checkpoint(void)
 {
     static const char *const vectors[] = {"input_layernorm", "post_attention_layernorm",
@@ -387,13 +390,13 @@ static void make_large_checkpoint(void)
 
     assert_int_equal(mkdir(scratch_path("large"), 0700), 0);
     scratch_write("large/config.json", config, sizeof config - 1);
-    n = describe(text, "model.embed_tokens.weight", LARGE_ROWS, LARGE_COLS, &end);
+    n = append_tensor(text, "model.embed_tokens.weight", LARGE_ROWS, LARGE_COLS, &end);
     text[0] = '{';
-    n += describe(text + n, "model.norm.weight", 0, LARGE_COLS, &end);
+    n += append_tensor(text + n, "model.norm.weight", 0, LARGE_COLS, &end);
     for (size_t i = 0; i < 11; i++) {
         snprintf(name, sizeof name, "model.layers.0.%s.weight",
                  i < 4 ? vectors[i] : matrices[i - 4]);
-        n += describe(text + n, name, i < 4 ? 0 : LARGE_COLS, LARGE_COLS, &end);
+        n += append_tensor(text + n, name, i < 4 ? 0 : LARGE_COLS, LARGE_COLS, &end);
     }
     text[n++] = '}';
     sp_put64(size, n);
@@ -401,7 +404,7 @@ static void make_large_checkpoint(void)
     assert_non_null(f);
     fwrite(size, 8, 1, f);
     fwrite(text, n, 1, f);
-    for (unsigned i = 0; i < 64; i++) { /* some numbers here and there */
+    for (unsigned i = 0; i < 64; i++) { /* a few numbers that are not zero */
         fseek(f, (long)(8 + n + i * 1999998ul), SEEK_SET);
         fwrite("\x80\x3f\x12\xbe\x99\x3e", 6, 1, f);
     }
@@ -423,8 +426,9 @@ static long peak_kib(void)
     return usage.ru_maxrss;
 }
 
-/* Of a checkpoint and of a packed file, neither a tensor's size nor what is mapped matters; and the
- * many chunks of a large tensor come in order, whoever converts them. */
+/* The memory of create does not depend on the size of a tensor or of the mapped source, which is a
+ * checkpoint or a packed file. The chunks of a large tensor are written in order, whichever thread
+ * converts them. */
 static void test_memory_is_bounded(void **state)
 {
     const char *packed = create_path("packed.bin"), *one = create_path("one.bin"),
@@ -438,14 +442,14 @@ static void test_memory_is_bounded(void **state)
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct sp_create_options as_it_is = create_options(path, packed),
+        struct sp_create_options unquantized = create_options(path, packed),
                                  q4 = create_options(path, one);
         struct sp_requantize_options again = {
             .input = packed, .output = two, .target_type = SP_Q4, .n_threads = 2};
         long before = peak_kib();
 
         q4.target_type = SP_Q4;
-        if (sp_create(NULL, &as_it_is, NULL) || sp_create(NULL, &q4, NULL)) _exit(1);
+        if (sp_create(NULL, &unquantized, NULL) || sp_create(NULL, &q4, NULL)) _exit(1);
         if (sp_requantize(NULL, &again, NULL)) _exit(2);
         _exit(peak_kib() - before < MOST_GROWTH_KIB ? 0 : 3);
     }
@@ -460,16 +464,16 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, create_setup, create_teardown)
     const struct CMUnitTest tests[] = {
-        T(test_weights_and_texts_are_kept),
+        T(test_weights_and_sections_are_kept),
         T(test_records_are_kept),
         T(test_pairing_is_recorded),
         T(test_threads_change_no_byte),
         T(test_a_packed_file_recreates_itself),
-        T(test_quantizing_later_is_the_same),
+        T(test_quantizing_later_gives_the_same_file),
         T(test_parts_of_packed_files),
         T(test_a_single_file_serves_as_checkpoint),
         T(test_dry_run_shows_the_plan),
-        T(test_notes_are_reported),
+        T(test_warnings_are_reported),
         T(test_memory_is_bounded),
     };
 #undef T

@@ -1,5 +1,6 @@
-/* Every promise of create and quantize about failure, on the tiny models: what is wrong is named,
- * nothing is left behind, the old file stays. Refused, cancelled, out of room, or killed. */
+/* Tests the failures of create and quantize on the tiny models: refusal, cancellation, a full disk
+ * and a killed process. The error names the cause, no file is left behind, and an existing file
+ * stays. */
 #include "format/base/file.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
@@ -25,7 +26,7 @@ struct refusal {
     const char *lines;
     enum sp_dtype target, draft;
     enum sp_status status;
-    const char *message; /* part of it */
+    const char *message; /* part of the error message */
 };
 
 static const struct refusal refusals[] = {
@@ -103,7 +104,8 @@ static void test_existing_output_needs_force(void **state)
     assert_int_equal(create_count_files(), 3);
 }
 
-/* Nor does force cost a file that is no packed one: a Modelfile, say, or the checkpoint itself. */
+/* --force does not overwrite a file of another kind, such as a Modelfile or the checkpoint itself.
+ */
 static void test_force_replaces_packed_files_only(void **state)
 {
     struct sp_create_options o = create_options(
@@ -154,7 +156,7 @@ static void test_requantize_refusals(void **state)
     assert_non_null(strstr(err.text, "not a packed file"));
 }
 
-/* The small model with one bf16 weight replaced: a folder "bad". */
+/* Copies the small model into a folder "bad" with one bf16 weight replaced. */
 static void bad_model(const char *tensor, uint64_t element, uint16_t bits)
 {
     static const char *const texts[] = {"config.json", "tokenizer.json"};
@@ -190,7 +192,7 @@ struct bad_weight {
     uint64_t element;
     uint16_t bits;
     enum sp_dtype type;
-    const char *place; /* NULL: no error */
+    const char *location; /* location in the error message; NULL: no error */
 };
 
 static const struct bad_weight bad_weights[] = {
@@ -217,25 +219,27 @@ static void test_bad_weights_are_named(void **state)
         bad_model(b->tensor, b->element, b->bits);
         o.target_type = b->type;
         st = sp_create(NULL, &o, &err);
-        if (b->place == NULL) {
+        if (b->location == NULL) {
             if (st) fail_msg("weight %zu: %s", i, err.text);
         } else {
-            if (st != SP_E_INPUT || strstr(err.text, b->place) == NULL) {
+            if (st != SP_E_INPUT || strstr(err.text, b->location) == NULL) {
                 fail_msg("weight %zu: %d \"%s\"", i, (int)st, err.text);
             }
             assert_false(sp_file_exists(o.output));
         }
-        assert_int_equal(create_count_files(), b->place ? 2 : 3);
+        assert_int_equal(create_count_files(), b->location ? 2 : 3);
     }
 }
 
-static void test_damage_is_not_passed_on(void **state)
+static void test_damaged_input_is_refused(void **state)
 {
     const char *in = create_path("in.bin");
     struct sp_requantize_options q = {
         .input = in, .output = create_path("out.bin"), .target_type = SP_Q8, .n_threads = 2};
     static const char *const tensors[] = {"layers.0.mlp.up_proj.weight", "norm.weight"};
-    static const char *const damage[] = {"abcd", "\xff\x7f\xff\x7f"}; /* NaN is not the fault */
+    static const char *const damage[] = {
+        "abcd", "\xff\x7f\xff\x7f"}; /* the second value would be a NaN, which must not be reported
+                                        instead */
     (void)state;
 
     for (size_t i = 0; i < 4; i++) {
@@ -250,7 +254,7 @@ static void test_damage_is_not_passed_on(void **state)
     }
 }
 
-/* ---- cancelled ---- */
+/* ---- cancellation ---- */
 
 static int cancel(void *context, uint64_t done, uint64_t total)
 {
@@ -274,9 +278,10 @@ static void test_cancelling_leaves_nothing(void **state)
     assert_int_equal(create_count_files(), 1);
 }
 
-/* ---- failing and dying while writing ---- */
+/* ---- full disk, killed process ---- */
 
-/* Runs create in a child whose files may not exceed `limit` bytes; its status. */
+/* Runs create in a child process whose files may not exceed `limit` bytes, and returns its status.
+ */
 static int create_within(const char *path, const char *output, rlim_t limit)
 {
     int status;
@@ -374,7 +379,7 @@ int main(void)
         T(test_force_replaces_packed_files_only),
         T(test_requantize_refusals),
         T(test_bad_weights_are_named),
-        T(test_damage_is_not_passed_on),
+        T(test_damaged_input_is_refused),
         T(test_cancelling_leaves_nothing),
         T(test_a_full_disk_leaves_the_old_file),
         T(test_a_kill_leaves_old_or_new),

@@ -1,4 +1,5 @@
-/* convert/create/draft_compat.h: every reason for which a draft does not fit, with its sentence. */
+/* convert/create/draft_compat.h: every reason why a draft does not fit its target, with its
+ * message. */
 #include "convert/create/draft_compat.h"
 
 #include <setjmp.h>
@@ -13,7 +14,7 @@
 
 #include "tests/support/scratch.h"
 
-/* V 8, H 4, six layers. */
+/* Vocabulary 8, hidden size 4, six layers. */
 #define TARGET                                                                                     \
     "{\"model_type\": \"qwen3\", \"vocab_size\": 8, \"hidden_size\": 4, "                          \
     "\"num_hidden_layers\": 6, \"num_attention_heads\": 2, \"num_key_value_heads\": 1, "           \
@@ -60,7 +61,7 @@ static struct sp_draft_compat_side side(const struct sp_config *c, const char *t
                                              tokenizer_config ? strlen(tokenizer_config) : 0};
 }
 
-/* NULL: it fits. */
+/* error NULL: the draft fits */
 static void check(const struct sp_draft_compat_side *target,
                   const struct sp_draft_compat_side *draft, bool same_source, const char *error,
                   const char *expected_notes)
@@ -75,7 +76,8 @@ static void check(const struct sp_draft_compat_side *target,
     free(warnings);
 }
 
-/* Of the speculators library: inputs of layers, the last layer's output at their number. */
+/* A draft of the speculators library. Its taps are inputs of layers, and the number of layers
+ * stands for the output of the last one. */
 #define SPECULATOR(ids)                                                                            \
     "{\"speculators_model_type\": \"dflash\", \"block_size\": 4, \"mask_token_id\": 7, "           \
     "\"draft_vocab_size\": 8, \"aux_hidden_state_layer_ids\": " ids ", "                           \
@@ -119,8 +121,8 @@ static void block_drafts(void **state)
     sp_config_release(&t);
 }
 
-/* A mask token that the target's table lacks, and a draft in the target's place. */
-static void wrong_ends(void **state)
+/* A mask token that the target's vocabulary lacks, and a draft as the target. */
+static void wrong_mask_tokens_and_targets(void **state)
 {
     struct sp_config t, d;
     struct sp_draft_compat_side a, b;
@@ -281,7 +283,7 @@ static void eagle3_drafts(void **state)
     sp_config_release(&t);
 }
 
-/* Row i of a draft's own head stands for token i + d2t[i]. */
+/* Row i of a draft's own output matrix belongs to token i + d2t[i]. */
 static void token_maps(void **state)
 {
     static const struct {
@@ -306,7 +308,8 @@ static void token_maps(void **state)
     }
 }
 
-/* What a clustered head's order must be, and in which ways it can fail. */
+/* The token order of a clustered output matrix must be a permutation. Each kind of error is
+ * refused. */
 static void token_orders(void **state)
 {
     static const float orders[][4] = {{2, 0, 3, 1}, {2, 0, 2, 1}, {2, 0, 4, 1}, {2, 0, -1, 1}};
@@ -327,7 +330,7 @@ static void tokenizers(void **state)
         const char *tokenizer, *config, *error, *warnings;
     } cases[] = {
         {TOKENIZER, ends, NULL, ""},
-        /* The same content in another order, another spelling of merges, and no word about ends. */
+        /* The same content in another order, with other notations of merges and end tokens. */
         {VOCAB("\"bc\": 4, \"b\": 1, \"a\": 0, \"c\": 2, \"ab\": 3",
                "[\"a\", \"b\"], [\"b\", \"c\"]", ENDS),
          NULL, NULL, ""},
@@ -378,7 +381,7 @@ static void damaged_tokenizer(void **state)
     sp_config_release(&d);
 }
 
-static void observations(void **state)
+static void warnings_of_valid_pairs(void **state)
 {
     struct sp_config t, d;
     struct sp_draft_compat_side a, b;
@@ -446,9 +449,9 @@ static void trained_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(block_drafts),      cmocka_unit_test(wrong_ends),
+        cmocka_unit_test(block_drafts),      cmocka_unit_test(wrong_mask_tokens_and_targets),
         cmocka_unit_test(built_in_heads),    cmocka_unit_test(tokenizers),
-        cmocka_unit_test(damaged_tokenizer), cmocka_unit_test(observations),
+        cmocka_unit_test(damaged_tokenizer), cmocka_unit_test(warnings_of_valid_pairs),
         cmocka_unit_test(trained_models),    cmocka_unit_test(assistants),
         cmocka_unit_test(token_orders),      cmocka_unit_test(eagle3_drafts),
         cmocka_unit_test(token_maps),

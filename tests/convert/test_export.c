@@ -1,6 +1,6 @@
-/* Export against what was packed: every tensor bit for bit under its published name, the same file
- * when it is packed again, q8 and q4 by the formulas of spectool-pack(5); and that nothing is left
- * when it fails. */
+/* Tests export: every packed tensor is exported with its bits and its published name, packing the
+ * export gives the same file, q8 and q4 follow the formulas of spectool-pack(5), and a failure
+ * leaves no files. */
 #include "convert/export/export.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
@@ -64,9 +64,9 @@ static uint8_t *bytes_of(const struct sp_safetensors *c, const struct sp_safeten
     return bytes;
 }
 
-/* ---- what was packed ---- */
+/* ---- tensors ----- */
 
-/* The source's tensor: in a multimodal checkpoint it has a longer name. */
+/* Returns the source's tensor, which has a longer name in a multimodal checkpoint. */
 static const struct sp_safetensor *find_source(const struct sp_safetensors *c, const char *name)
 {
     static const char *const prefixes[][2] = {
@@ -86,8 +86,9 @@ static const struct sp_safetensor *find_source(const struct sp_safetensors *c, c
     return t;
 }
 
-/* Every tensor of the export is the source's. That none is missing shows when it is packed. */
-static void same_weights(const char *source, const char *export)
+/* Every exported tensor equals that of the source. Packing the export shows that none is missing.
+ */
+static void assert_same_weights(const char *source, const char *export)
 {
     struct sp_safetensors *from = open_weights(source), *to = open_weights(export);
     size_t n;
@@ -110,7 +111,7 @@ static void same_weights(const char *source, const char *export)
     sp_safetensors_close(to);
 }
 
-static bool same_text(const char *a, const char *b)
+static bool is_same_text(const char *a, const char *b)
 {
     size_t n, m;
     char *x = scratch_read(a, &n), *y = scratch_read(b, &m);
@@ -121,7 +122,7 @@ static bool same_text(const char *a, const char *b)
     return same;
 }
 
-static void same_parts(const char *a, const char *b)
+static void assert_same_parts(const char *a, const char *b)
 {
     struct sp_pack *x = create_open(a), *y = create_open(b);
 
@@ -135,7 +136,8 @@ static void same_parts(const char *a, const char *b)
     sp_pack_close(y);
 }
 
-/* Packs, exports, compares with the checkpoints, packs again. draft: NULL, or its folder. */
+/* Packs, exports, compares the export with the checkpoints, and packs it again. draft: the folder
+ * of the draft; NULL: none. */
 static void round_trip(const char *target, const char *draft, const char *lines)
 {
     const char *packed = create_path("packed.bin"), *again = create_path("again.bin");
@@ -143,12 +145,12 @@ static void round_trip(const char *target, const char *draft, const char *lines)
 
     create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     export_to(packed, export, SP_DTYPE_NONE);
-    same_weights(target, made);
-    if (draft) same_weights(draft, join(export, "draft"));
+    assert_same_weights(target, made);
+    if (draft) assert_same_weights(draft, join(export, "draft"));
     create_pack(join(export, "Modelfile"), again, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    same_parts(packed, again);
-    /* A config that need not change has not changed, and so nothing has. */
-    if (same_text(join(target, "config.json"), join(made, "config.json"))) {
+    assert_same_parts(packed, again);
+    /* A config that needs no change is exported unchanged, so the files are equal. */
+    if (is_same_text(join(target, "config.json"), join(made, "config.json"))) {
         create_assert_same_file(packed, again);
     }
     create_teardown(NULL);
@@ -227,7 +229,7 @@ static struct sp_json *config_of(const char *export)
     return json;
 }
 
-static void expect_member(const struct sp_json *json, const char *key, const char *want)
+static void assert_member(const struct sp_json *json, const char *key, const char *want)
 {
     assert_string_equal(sp_json_to_string(sp_json_get(json, key), NULL), want);
 }
@@ -241,8 +243,8 @@ static void copy_text(const char *from, const char *to)
     free(text);
 }
 
-/* One tied model whose config says that it is not; one that says nothing of the kind. */
-static void tied_is_stated(void **state)
+/* A tied model whose config says that it is not tied, and one whose config does not say it. */
+static void tied_embeddings_are_stated(void **state)
 {
     static const char *const stated[] = {"\"tie_word_embeddings\": false,", ""};
     const char *packed = create_path("packed.bin"), *export = create_path("export");
@@ -271,7 +273,7 @@ static void tied_is_stated(void **state)
     }
 }
 
-static void wrapper_is_left_out(void **state)
+static void multimodal_wrapper_is_omitted(void **state)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     char lines[450];
@@ -283,8 +285,8 @@ static void wrapper_is_left_out(void **state)
     create_pack(create_modelfile(lines), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
     json = config_of(export);
-    expect_member(json, "model_type", "qwen3_5_moe_text");
-    expect_member(sp_json_get(json, "rope_parameters"), "rope_type", "default");
+    assert_member(json, "model_type", "qwen3_5_moe_text");
+    assert_member(sp_json_get(json, "rope_parameters"), "rope_type", "default");
     assert_string_equal(sp_json_to_string(sp_json_at(sp_json_get(json, "architectures"), 0), NULL),
                         "Qwen3_5MoeForCausalLM");
     assert_false(sp_json_has(json, "text_config"));
@@ -292,7 +294,7 @@ static void wrapper_is_left_out(void **state)
     sp_json_free(json);
 }
 
-/* ---- what was quantized ---- */
+/* ---- quantized tensors ---- */
 
 static float f32_of_bits(uint32_t bits)
 {
@@ -311,7 +313,7 @@ static uint32_t get(const uint8_t *p, int n)
     return v;
 }
 
-/* spectool-pack(5), q8. */
+/* Decodes a q8 weight by the formula of spectool-pack(5). */
 static float q8_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
 {
     size_t blocks = (size_t)t->shape[1] / 32, r = row % 16, k = col % 32;
@@ -321,7 +323,7 @@ static float q8_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
     return (float)code * f32_of_bits(get(block + 512 + 2 * r, 2) << 16);
 }
 
-/* spectool-pack(5), q4. */
+/* Decodes a q4 weight by the formula of spectool-pack(5). */
 static float q4_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
 {
     static const int books[4][16] = {
@@ -344,7 +346,7 @@ static float stored_weight(const struct sp_pack_tensor *t, size_t row, size_t co
     return t->dtype == SP_Q8 ? q8_weight(t, row, col) : q4_weight(t, row, col);
 }
 
-/* The upper half, rounded to nearest, halves to even. */
+/* Rounds to bfloat16, ties to even. */
 static uint32_t bf16_of(float x)
 {
     uint32_t bits;
@@ -353,8 +355,8 @@ static uint32_t bf16_of(float x)
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
 }
 
-static void same_matrix(const struct sp_pack_tensor *t, const struct sp_safetensors *c,
-                        enum sp_dtype type)
+static void assert_same_matrix(const struct sp_pack_tensor *t, const struct sp_safetensors *c,
+                               enum sp_dtype type)
 {
     char name[300];
     const struct sp_safetensor *made;
@@ -394,17 +396,17 @@ static void check_quantized(const char *packed, const char *export, enum sp_dtyp
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
         if (t->dtype != SP_Q8 && t->dtype != SP_Q4) continue;
         n_quantized++;
-        same_matrix(t, made, type == SP_DTYPE_NONE ? SP_BF16 : type);
+        assert_same_matrix(t, made, type == SP_DTYPE_NONE ? SP_BF16 : type);
     }
     assert_true(n_quantized >= 8);
     json = config_of(export);
-    expect_member(json, sp_json_has(json, "dtype") ? "dtype" : "torch_dtype", stated);
+    assert_member(json, sp_json_has(json, "dtype") ? "dtype" : "torch_dtype", stated);
     sp_json_free(json);
     sp_safetensors_close(made);
     sp_pack_close(pack);
 }
 
-static void quantized(void **state)
+static void quantized_tensors_are_decoded(void **state)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     (void)state;
@@ -413,13 +415,13 @@ static void quantized(void **state)
         create_pack(create_modelfile("FROM @/ar"), packed, i ? SP_Q4 : SP_Q8, SP_DTYPE_NONE, 2);
         check_quantized(packed, export, SP_F32, "float32");
         check_quantized(packed, export, SP_DTYPE_NONE, "bfloat16");
-        /* What was not quantized is as it was. */
+        /* A tensor that was not quantized is exported unchanged. */
         create_pack(join(export, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE,
                     SP_DTYPE_NONE, 1);
     }
 }
 
-/* A checkpoint that was quantized leaves without saying so. */
+/* The export of a dequantized checkpoint has no quantization config. */
 static void dequantized(void **state)
 {
     const char *packed = create_path("packed.bin"), *export = create_path("export");
@@ -433,11 +435,11 @@ static void dequantized(void **state)
     export_to(packed, export, SP_DTYPE_NONE);
     json = config_of(export);
     assert_false(sp_json_has(json, "quantization_config"));
-    expect_member(json, "torch_dtype", "float32");
+    assert_member(json, "torch_dtype", "float32");
     sp_json_free(json);
     create_pack(join(export, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
                 1);
-    same_parts(packed, create_path("again.bin"));
+    assert_same_parts(packed, create_path("again.bin"));
 }
 
 /* ---- files ---- */
@@ -453,10 +455,11 @@ static void shards(void **state)
 
     create_pack(create_modelfile("FROM @/target"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     export_to(packed, whole, SP_DTYPE_NONE);
-    o.shard_size = 700000; /* the embedding alone is larger; then some, and one last */
+    o.shard_size = 700000; /* the first shard holds the embedding alone, which is larger; the last
+                              one is smaller */
     o.n_threads = 1;
     assert_int_equal(sp_export(NULL, &o, NULL), SP_OK);
-    same_weights(TINY "/target", join(cut, "target"));
+    assert_same_weights(TINY "/target", join(cut, "target"));
     c = open_weights(join(cut, "target"));
     n = sp_safetensors_n_shards(c);
     assert_true(n > 3);
@@ -465,7 +468,7 @@ static void shards(void **state)
     assert_false(sp_file_exists(join(cut, "target/model.safetensors")));
     create_pack(join(cut, "Modelfile"), create_path("again.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     create_assert_same_file(packed, create_path("again.bin"));
-    /* Replaced by one file: no shard stays. */
+    /* An export to one file replaces the shards. */
     o.shard_size = 0;
     o.n_threads = 3;
     o.force = true;
@@ -478,7 +481,7 @@ static void shards(void **state)
 
 /* ---- refusals and failures ---- */
 
-static void expect_refusal(const struct sp_export_options *o, enum sp_status status,
+static void assert_refused(const struct sp_export_options *o, enum sp_status status,
                            const char *message)
 {
     struct sp_err err = {0};
@@ -498,44 +501,46 @@ static void refusals(void **state)
 
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     export_to(packed, export, SP_DTYPE_NONE);
-    expect_refusal(&o, SP_E_USAGE, "export exists already, --force replaces it");
+    assert_refused(&o, SP_E_USAGE, "export exists already, --force replaces it");
     o.force = true;
     scratch_write("export/target/notes.txt", "mine", 4);
-    expect_refusal(&o, SP_E_USAGE,
+    assert_refused(&o, SP_E_USAGE,
                    "export contains target/notes.txt, which is not part of an export");
     o.output = packed;
-    expect_refusal(&o, SP_E_USAGE, "packed.bin exists and is not a folder");
+    assert_refused(&o, SP_E_USAGE, "packed.bin exists and is not a folder");
     o.output = create_path("no/where");
-    expect_refusal(&o, SP_E_IO, "no/where: its folder: No such file");
+    assert_refused(&o, SP_E_IO, "no/where: its folder: No such file");
     o.output = "/";
-    expect_refusal(&o, SP_E_USAGE, "/ is not a name for a new folder");
+    assert_refused(&o, SP_E_USAGE, "/ is not a name for a new folder");
     o.output = create_path("new");
     o.input = TINY "/ar";
-    expect_refusal(&o, SP_E_INPUT, "ar is a folder, expected a packed file");
+    assert_refused(&o, SP_E_INPUT, "ar is a folder, expected a packed file");
     o.input = TINY "/ar/model.safetensors";
-    expect_refusal(&o, SP_E_INPUT, "not a packed file");
+    assert_refused(&o, SP_E_INPUT, "not a packed file");
     mkdir(scratch_path("mlx"), 0777);
     handmade_qwen3_5(scratch_path("mlx"),
                      &(struct handmade_options){.mixing = 0.1F, .converted = true});
     create_pack(create_modelfile("FROM mlx"), create_path("mlx.bin"), SP_DTYPE_NONE, SP_DTYPE_NONE,
                 1);
     o.input = create_path("mlx.bin");
-    expect_refusal(&o, SP_E_UNSUPPORTED, "conv1d.weight is stored as mlx converts it");
+    assert_refused(&o, SP_E_UNSUPPORTED, "conv1d.weight is stored as mlx converts it");
 }
 
 static void damage(void **state)
 {
     static const char *const tensors[] = {"layers.0.mlp.up_proj.weight", "norm.weight"};
-    static const char *const damages[] = {"abcd", "\xff\x7f\xff\x7f"}; /* NaN is not the fault */
+    static const char *const damaged_bytes[] = {
+        "abcd", "\xff\x7f\xff\x7f"}; /* the second value would be a NaN, which must not be reported
+                                        instead */
     const char *packed = create_path("packed.bin");
     struct sp_export_options o = options_of(packed, create_path("export"));
     (void)state;
 
     for (size_t i = 0; i < 4; i++) {
         create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
-        create_damage_tensor(packed, tensors[i % 2], damages[i / 2], 4);
-        expect_refusal(&o, SP_E_INPUT, tensors[i % 2]);
-        expect_refusal(&o, SP_E_INPUT, "digest");
+        create_damage_tensor(packed, tensors[i % 2], damaged_bytes[i / 2], 4);
+        assert_refused(&o, SP_E_INPUT, tensors[i % 2]);
+        assert_refused(&o, SP_E_INPUT, "digest");
     }
 }
 
@@ -555,11 +560,12 @@ static void cancelled(void **state)
     create_pack(create_modelfile("FROM @/ar"), packed, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
     o.n_threads = 1;
     o.callbacks = (struct sp_create_callbacks){.context = &calls, .progress = cancel};
-    expect_refusal(&o, SP_E_CHECK, "cancelled");
+    assert_refused(&o, SP_E_CHECK, "cancelled");
     assert_int_equal(calls, 1);
 }
 
-/* Runs export in a child whose files may not exceed `limit` bytes; its status. */
+/* Runs export in a child process whose files may not exceed `limit` bytes, and returns its status.
+ */
 static int export_within(const struct sp_export_options *o, rlim_t limit)
 {
     int status;
@@ -578,7 +584,7 @@ static int export_within(const struct sp_export_options *o, rlim_t limit)
     return WEXITSTATUS(status);
 }
 
-static int die(void *context, uint64_t done, uint64_t total)
+static int kill_self(void *context, uint64_t done, uint64_t total)
 {
     (void)context;
     (void)done;
@@ -586,7 +592,7 @@ static int die(void *context, uint64_t done, uint64_t total)
     return raise(SIGKILL);
 }
 
-/* In a child that is killed while it writes. */
+/* Exports in a child process that is killed while it writes. */
 static void export_killed(struct sp_export_options o)
 {
     int status;
@@ -594,7 +600,7 @@ static void export_killed(struct sp_export_options o)
 
     assert_true(child >= 0);
     if (child == 0) {
-        o.callbacks.progress = die;
+        o.callbacks.progress = kill_self;
         _exit((int)sp_export(NULL, &o, NULL));
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -613,10 +619,11 @@ static void killed(void **state)
     assert_false(sp_file_exists(export));
     export_to(packed, export, SP_F32);
     export_killed(o);
-    same_weights(TINY "/ar", join(export, "target"));
-    /* What it left has another process's name and is in nobody's way. */
+    assert_same_weights(TINY "/ar", join(export, "target"));
+    /* The temporary folder of the killed process has a name of its own, so the next export
+     * succeeds. */
     export_to(packed, export, SP_F32);
-    same_weights(TINY "/ar", join(export, "target"));
+    assert_same_weights(TINY "/ar", join(export, "target"));
 }
 
 static void full_disk(void **state)
@@ -648,9 +655,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FILES(families),
         FILES(pairs),
-        FILES(tied_is_stated),
-        FILES(wrapper_is_left_out),
-        FILES(quantized),
+        FILES(tied_embeddings_are_stated),
+        FILES(multimodal_wrapper_is_omitted),
+        FILES(quantized_tensors_are_decoded),
         FILES(dequantized),
         FILES(shards),
         FILES(refusals),

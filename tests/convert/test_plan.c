@@ -1,5 +1,5 @@
-/* Sources and plans: rows through every kind of piece, against values that follow from their place;
- * and what a plan decides for the tiny models. */
+/* Tests sources and plans: rows read through every kind of span, against values that follow from
+ * their position, and the plans of the tiny models. */
 #include "convert/create/plan.h"
 
 #include "convert/source/source_read.h"
@@ -31,7 +31,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* ---- rows of a made-up checkpoint; every element's value is its number in its tensor ---- */
+/* ---- rows of a handmade checkpoint; each element's value is its index in its tensor ---- */
 
 static const char header[] =
     "{\"fused\":{\"dtype\":\"BF16\",\"shape\":[6,4],\"data_offsets\":[0,48]},"
@@ -61,7 +61,7 @@ static const struct sp_tensor_spec specs[] = {
     {"stacked", SP_ROLE_MLP, 3, {2, 2, 4}, 4, 2}, {"joined", SP_ROLE_MLP, 2, {3, 4}, 6, 2},
     {"codes", SP_ROLE_MLP, 2, {2, 4}, 8, 1},      {"parted", SP_ROLE_MLP, 3, {2, 6, 3}, 9, 1},
 };
-enum { RUN, TRANSPOSED, BIAS, STRIDED, STACKED, JOINED, CODES, PARTED };
+enum { RUN, TRANSPOSED, BIAS, STRIDED, STACKED, JOINED, CODES, STRIDED_COLUMNS };
 
 static void write_numbers(uint8_t *p, enum sp_dtype dtype, size_t n)
 {
@@ -77,7 +77,7 @@ static void write_numbers(uint8_t *p, enum sp_dtype dtype, size_t n)
     }
 }
 
-static struct sp_source made_up(void)
+static struct sp_source handmade_source(void)
 {
     static uint8_t bytes[8 + sizeof header - 1 + 640];
     uint8_t *data = bytes + 8 + sizeof header - 1;
@@ -102,11 +102,11 @@ static struct sp_source made_up(void)
     memcpy(source.specs.spans, spans, sizeof spans);
     source.specs.n_specs = sizeof specs / sizeof specs[0];
     source.specs.n_spans = sizeof spans / sizeof spans[0];
-    source.path = strdup("made-up");
+    source.path = strdup("handmade");
     return source;
 }
 
-/* What a matrix must read as, row by row. */
+/* The expected elements of a matrix, row by row. */
 struct expected {
     int spec;
     size_t rows, cols;
@@ -118,18 +118,20 @@ static const struct expected matrices[] = {
     /* element (expert e, row r, column k) of the file is number 24 e + 6 k + r */
     {TRANSPOSED, 6, 4, {1,  7,  13, 19, 3,  9,  15, 21, 5,  11, 17, 23,
                         25, 31, 37, 43, 27, 33, 39, 45, 29, 35, 41, 47}},
-    {PARTED, 12, 3, {0,  6,  12, 1,  7,  13, 2,  8,  14, 3,  9,  15, 4,  10, 16, 5,  11, 17,
-                     24, 30, 36, 25, 31, 37, 26, 32, 38, 27, 33, 39, 28, 34, 40, 29, 35, 41}},
+    {STRIDED_COLUMNS, 12, 3, {0,  6,  12, 1,  7,  13, 2,  8,  14, 3,  9,  15,
+                              4,  10, 16, 5,  11, 17, 24, 30, 36, 25, 31, 37,
+                              26, 32, 38, 27, 33, 39, 28, 34, 40, 29, 35, 41}},
     {STRIDED, 3, 5, {5, 6, 7, 8, 9, 20, 21, 22, 23, 24, 35, 36, 37, 38, 39}},
     {STACKED, 4, 4, {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7}},
     {JOINED, 3, 4, {0, 1, 2, 3, 4, 5, 6, 7, 20, 21, 22, 23}},
 };
 
-/* Every range of rows, with scratch down to one row of the widest type. */
-static void test_rows_of_every_kind_of_piece(void **state)
+/* Reads every range of rows with scratch buffers of several sizes, down to one row of the widest
+ * type. */
+static void test_rows_of_every_kind_of_span(void **state)
 {
     static const size_t sizes[] = {40, 41, 64, 96, 1 << 16};
-    struct sp_source source = made_up();
+    struct sp_source source = handmade_source();
     (void)state;
 
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
@@ -160,7 +162,7 @@ static void test_rows_of_every_kind_of_piece(void **state)
 static void test_elements_of_a_vector(void **state)
 {
     static const float want[] = {0, 2, 4, 6, 8, 10};
-    struct sp_source source = made_up();
+    struct sp_source source = handmade_source();
     (void)state;
 
     for (size_t size = 2; size < 64; size += 3) {
@@ -180,7 +182,7 @@ static void test_stored_types(void **state)
 {
     static const enum sp_dtype types[] = {SP_BF16, SP_F32, SP_F16, SP_F64, SP_F32, SP_BF16, SP_I8};
     static const uint64_t bytes[] = {16, 96, 12, 120, 48, 24, 8};
-    struct sp_source source = made_up();
+    struct sp_source source = handmade_source();
     struct sp_policy_request keep = {0};
     struct sp_plan plan = {0};
     struct sp_err err = {0};
@@ -195,21 +197,21 @@ static void test_stored_types(void **state)
     }
     assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &keep, false, &err),
                      SP_E_UNSUPPORTED);
-    assert_non_null(strstr(err.text, "made-up: tensor codes"));
+    assert_non_null(strstr(err.text, "handmade: tensor codes"));
     sp_plan_release(&plan);
     sp_source_release(&source);
 }
 
 /* ---- plans of the tiny models ---- */
 
-struct planned {
+struct expected_plan {
     enum sp_dtype type, output_type;
     const char *tensor;
     enum sp_dtype to;
     enum sp_layout layout;
 };
 
-static const struct planned planned[] = {
+static const struct expected_plan expected_plan[] = {
     {0, 0, "embed_tokens.weight", SP_BF16, SP_PANEL},
     {0, 0, "norm.weight", SP_BF16, SP_PLAIN},
     {SP_Q4, 0, "layers.0.mlp.up_proj.weight", SP_Q4, SP_PANEL},
@@ -226,8 +228,8 @@ static void test_plans(void **state)
     (void)state;
 
     assert_int_equal(sp_source_open(&source, TINY "/ar", SP_PART_TARGET, NULL, NULL), SP_OK);
-    for (size_t i = 0; i < sizeof planned / sizeof planned[0]; i++) {
-        const struct planned *p = &planned[i];
+    for (size_t i = 0; i < sizeof expected_plan / sizeof expected_plan[0]; i++) {
+        const struct expected_plan *p = &expected_plan[i];
         struct sp_policy_request request = {.type = p->type, .output_type = p->output_type};
         struct sp_plan plan = {0};
         bool found = false;
@@ -255,7 +257,7 @@ static void test_plans(void **state)
     sp_source_release(&source);
 }
 
-static void test_a_line_of_a_plan(void **state)
+static void test_printed_line(void **state)
 {
     struct sp_policy_request request = {.type = SP_Q8};
     struct sp_source source;
@@ -295,11 +297,11 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(test_rows_of_every_kind_of_piece),
+        T(test_rows_of_every_kind_of_span),
         T(test_elements_of_a_vector),
         T(test_stored_types),
         T(test_plans),
-        T(test_a_line_of_a_plan),
+        T(test_printed_line),
         T(test_non_sources_are_refused),
     };
 #undef T

@@ -1,5 +1,5 @@
-/* Quantized weights of made-up checkpoints: what they read as, against numbers done by hand, and
- * what is refused, with its sentence. */
+/* Tests quantized weights of handmade checkpoints: the values that are read, against numbers
+ * computed by hand, and refusals with their messages. */
 #include "convert/source/quantized_weights.h"
 
 #include "convert/source/quantized_weights_read.h"
@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A safetensors file being put together. */
-struct made {
+/* A safetensors file under construction. */
+struct file_builder {
     char header[4096];
     uint8_t data[4096];
     size_t header_len, size;
 };
 
-static void add(struct made *m, const char *name, const char *dtype, const char *shape,
+static void add(struct file_builder *m, const char *name, const char *dtype, const char *shape,
                 const void *bytes, size_t size)
 {
     m->header_len +=
@@ -33,7 +33,7 @@ static void add(struct made *m, const char *name, const char *dtype, const char 
     m->size += size;
 }
 
-static void add_floats(struct made *m, const char *name, const char *shape, const float *x,
+static void add_floats(struct file_builder *m, const char *name, const char *shape, const float *x,
                        size_t n)
 {
     uint8_t bytes[256];
@@ -43,19 +43,20 @@ static void add_floats(struct made *m, const char *name, const char *shape, cons
     add(m, name, "F32", shape, bytes, 4 * n);
 }
 
-/* The checkpoint and its quantized weights. */
-struct opened {
+/* An open checkpoint and its quantized weights. */
+struct quantized_checkpoint {
     struct sp_safetensors *checkpoint;
     struct sp_quantized_weights weights;
     enum sp_status status;
     struct sp_err err;
 };
 
-static struct opened open_made(struct made *m, const struct sp_prequantized *stated)
+static struct quantized_checkpoint open_checkpoint(struct file_builder *m,
+                                                   const struct sp_prequantized *stated)
 {
     static const struct sp_prequantized nothing = {0};
     static uint8_t file[8 + sizeof m->header + sizeof m->data];
-    struct opened o = {0};
+    struct quantized_checkpoint o = {0};
 
     m->header[m->header_len++] = '}';
     sp_put64(file, m->header_len);
@@ -71,14 +72,15 @@ static struct opened open_made(struct made *m, const struct sp_prequantized *sta
     return o;
 }
 
-static void close_made(struct opened *o)
+static void close_checkpoint(struct quantized_checkpoint *o)
 {
     sp_quantized_weights_release(&o->weights);
     sp_safetensors_close(o->checkpoint);
 }
 
-/* Every range of rows and every step, with as little scratch as can be and with plenty. */
-static void assert_reads(const struct opened *o, const char *name, uint64_t rows, const float *want)
+/* Reads every range of rows in every step size, with minimal and with ample scratch. */
+static void assert_reads(const struct quantized_checkpoint *o, const char *name, uint64_t rows,
+                         const float *want)
 {
     const struct sp_weight *w = sp_quantized_weights_find(&o->weights, name);
     size_t cols, least, sizes[2];
@@ -116,42 +118,42 @@ static void assert_reads(const struct opened *o, const char *name, uint64_t rows
     }
 }
 
-/* 1, 2, ... in e4m3. */
+/* The codes of 1, 2, ... in e4m3. */
 static const uint8_t counting[] = {0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e, 0x50,
                                    0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58};
 
-/* Tiles of 2 x 2 over 3 x 5: both edges are cut. */
+/* Tiles of 2 x 2 over a matrix of 3 x 5, so the tiles at both edges are partial. */
 static void fp8_blocks(void **state)
 {
     static const float scales[] = {1, 10, 100, -1, 2, 0.5f};
     static const float want[] = {1, 2, 30, 40, 500, 6, 7, 80, 90, 1000, -11, -12, 26, 28, 7.5f};
     struct sp_prequantized stated = {.tiles = {{2, 2}}, .n_tiles = 1};
-    struct made m = {0};
-    struct opened o;
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
 
     (void)state;
     add(&m, "a.weight", "F8_E4M3", "3, 5", counting, 15);
     add_floats(&m, "a.weight_scale_inv", "2, 3", scales, 6);
     add(&m, "b.weight", "BF16", "2", NULL, 4);
     add(&m, "a.activation_scale", "F32", "", NULL, 4);
-    o = open_made(&m, &stated);
+    o = open_checkpoint(&m, &stated);
     assert_reads(&o, "a.weight", 3, want);
     assert_int_equal(o.weights.n, 1);
     assert_int_equal(sp_weight_float_type(o.weights.all), SP_F32);
     assert_int_equal(sp_weight_size(o.weights.all), 15 + 24);
     assert_null(sp_quantized_weights_find(&o.weights, "b.weight"));
-    assert_false(o.weights.taken[0]); /* sorted: the activation's scale */
-    close_made(&o);
+    assert_false(o.weights.taken[0]); /* index 0 in sorted order: the scale of the activations */
+    close_checkpoint(&o);
 }
 
-/* One scale for everything, for each row (two spellings), for each expert's rows. */
+/* One scale for the tensor, for each row (in two notations), and for the rows of each expert. */
 static void fp8_scales(void **state)
 {
     static const float two[] = {2}, rows[] = {1, -1}, experts[] = {1, 2, 3, 4};
     static const float scalar[] = {2, 4, 6, 8}, channel[] = {1, 2, -3, -4};
     static const float stacked[] = {1, 2, 6, 8, 15, 18, 28, 32};
-    struct made m = {0};
-    struct opened o;
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
 
     (void)state;
     add(&m, "a.weight", "F8_E4M3", "2, 2", counting, 4);
@@ -164,16 +166,16 @@ static void fp8_scales(void **state)
     add_floats(&m, "d.up_proj_scale", "2, 2, 1", experts, 4);
     add(&m, "e.up_proj", "F8_E4M3", "2, 2, 1", counting, 4);
     add_floats(&m, "e.up_proj_scale", "1", two, 1);
-    o = open_made(&m, NULL);
+    o = open_checkpoint(&m, NULL);
     assert_reads(&o, "a.weight", 2, scalar);
     assert_reads(&o, "b.weight", 2, channel);
     assert_reads(&o, "c.weight", 2, channel);
     assert_reads(&o, "d.up_proj", 4, stacked);
     assert_reads(&o, "e.up_proj", 4, scalar);
-    close_made(&o);
+    close_checkpoint(&o);
 }
 
-/* Groups of 2 over 4 columns, zero points as bytes. */
+/* Groups of 2 over 4 columns, with zero points as bytes. */
 static void int8_groups(void **state)
 {
     static const uint8_t codes[] = {1, 2, 0xff, 0xfe, 127, 0x80, 5, 6};
@@ -181,27 +183,28 @@ static void int8_groups(void **state)
     static const float scales[] = {1, 2, 0.5f, -1};
     static const float want[] = {0, 1, 0, -2, 63.5f, -64, -0.0f, -1};
     struct sp_prequantized stated = {.tiles = {{1, 2}}, .n_tiles = 1};
-    struct made m = {0};
-    struct opened o;
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
 
     (void)state;
     add(&m, "a.weight", "I8", "2, 4", codes, 8);
     add_floats(&m, "a.weight_scale", "2, 2", scales, 4);
     add(&m, "a.weight_zero_point", "I8", "2, 2", zeros, 4);
-    o = open_made(&m, &stated);
+    o = open_checkpoint(&m, &stated);
     assert_reads(&o, "a.weight", 2, want);
-    close_made(&o);
+    close_checkpoint(&o);
 }
 
-/* Nine columns of four bits: the second word holds one. Nine rows: so do the zero points. */
+/* Nine columns of 4 bits: the second word of a row holds one. Nine rows: so does the second word of
+ * the zero points. */
 static void packed_words(void **state)
 {
     static const float scales[] = {1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2, -1, 3};
     uint8_t words[9 * 8] = {0}, zeros[2 * 8] = {0}, shape[16] = {9, 0, 0, 0, 0, 0, 0, 0, 9};
     float plain[81], shifted[81];
     struct sp_prequantized stated = {.tiles = {{1, 8}, {1, 128}}, .n_tiles = 2};
-    struct made m = {0};
-    struct opened o;
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
 
     (void)state;
     for (unsigned r = 0; r < 9; r++) {
@@ -221,42 +224,43 @@ static void packed_words(void **state)
     add_floats(&m, "b.weight_scale", "9, 2", scales, 18);
     add(&m, "b.weight_shape", "I64", "2", shape, 16);
     add(&m, "b.weight_zero_point", "I32", "2, 2", zeros, sizeof zeros);
-    o = open_made(&m, &stated);
+    o = open_checkpoint(&m, &stated);
     assert_reads(&o, "a.weight", 9, plain);
     assert_reads(&o, "b.weight", 9, shifted);
-    close_made(&o);
+    close_checkpoint(&o);
 }
 
-/* The same bytes as words of four codes of 8 bits. */
+/* The same bytes as words of four 8-bit codes. */
 static void packed_bytes(void **state)
 {
     static const uint8_t words[] = {0x80, 0x81, 0x7f, 0x00, 0xff, 0, 0, 0};
     static const uint8_t zeros[] = {0x82, 0, 0, 0}, shape[16] = {1, 0, 0, 0, 0, 0, 0, 0, 5};
     static const float scale[] = {0.5f};
     static const float want[] = {-1, -0.5f, -1.5f, -65, 62.5f};
-    struct made m = {0};
-    struct opened o;
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
 
     (void)state;
     add(&m, "a.weight_packed", "I32", "1, 2", words, 8);
     add_floats(&m, "a.weight_scale", "1, 1", scale, 1);
     add(&m, "a.weight_shape", "I64", "2", shape, 16);
     add(&m, "a.weight_zero_point", "I32", "1, 1", zeros, 4);
-    o = open_made(&m, NULL);
+    o = open_checkpoint(&m, NULL);
     assert_reads(&o, "a.weight", 1, want);
     assert_string_equal(o.weights.all[0].coding, "i8");
-    close_made(&o);
+    close_checkpoint(&o);
 }
 
-/* Two groups of 16: scales 2 and 256 over 4, or times 4. 3 * 5 / 3 is rounded to bf16. */
+/* Two groups of 16 with block scales 2 and 256 and a global scale of 1/4 or 4. The product 3 * 5 /
+ * 3 is rounded to bf16. */
 static void nvfp4(void **state)
 {
     static const float four[] = {4}, third[] = {3};
     static const uint8_t scales[] = {0x40, 0x78}, odd[] = {0x4a, 0x38};
     uint8_t codes[16];
     float divided[32], multiplied[32], rounded[32];
-    struct made m = {0};
-    struct opened o;
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
 
     (void)state;
     memset(codes, 0xd2, sizeof codes); /* 1, -3 */
@@ -274,23 +278,23 @@ static void nvfp4(void **state)
     add(&m, "c.weight_packed", "U8", "1, 16", codes, 16);
     add(&m, "c.weight_scale", "F8_E4M3", "1, 2", odd, 2);
     add_floats(&m, "c.weight_global_scale", "1", third, 1);
-    o = open_made(&m, NULL);
+    o = open_checkpoint(&m, NULL);
     assert_reads(&o, "a.weight", 1, divided);
     assert_reads(&o, "b.weight", 1, multiplied);
     assert_reads(&o, "c.weight", 1, rounded);
     assert_int_equal(sp_weight_float_type(o.weights.all), SP_BF16);
-    close_made(&o);
+    close_checkpoint(&o);
 }
 
-/* Two experts of one row of two blocks, in both ranks. */
+/* Two experts of one row of two blocks, as tensors of both ranks. */
 static void mxfp4(void **state)
 {
     static const uint8_t scales[] = {127, 128, 126, 0};
     static const float factors[] = {1, 2, 0.5f, 0x1p-127f};
     uint8_t blocks[64];
     float want[128];
-    struct made m = {0};
-    struct opened o;
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
 
     (void)state;
     for (size_t i = 0; i < 64; i++)
@@ -301,24 +305,24 @@ static void mxfp4(void **state)
     add(&m, "e.up_proj_scales", "U8", "2, 1, 2", scales, 4);
     add(&m, "f.up_proj_blocks", "U8", "2, 1, 32", blocks, 64);
     add(&m, "f.up_proj_scales", "U8", "2, 1, 2", scales, 4);
-    o = open_made(&m, NULL);
+    o = open_checkpoint(&m, NULL);
     assert_reads(&o, "e.up_proj_blocks", 2, want);
     assert_reads(&o, "f.up_proj_blocks", 2, want);
     assert_int_equal(sp_weight_float_type(o.weights.all), SP_BF16);
     assert_int_equal(o.weights.all[0].rank, 3);
     assert_int_equal(o.weights.all[0].shape[2], 64);
-    close_made(&o);
+    close_checkpoint(&o);
 }
 
-/* A scale that is no number, and one that becomes none. */
-static void scales_that_are_no_numbers(void **state)
+/* A scale that is not a number, and one whose product with the global scale is not a number. */
+static void scales_that_are_not_numbers(void **state)
 {
     static const uint8_t scales[] = {127, 255};
     static const float bad[] = {1, NAN};
     uint8_t blocks[32] = {0}, bytes[4096];
     float floats[2049], out[64];
-    struct made m = {0};
-    struct opened o;
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
     struct sp_err err = {0};
 
     (void)state;
@@ -326,7 +330,7 @@ static void scales_that_are_no_numbers(void **state)
     add_floats(&m, "a.weight_scale", "2, 1", bad, 2);
     add(&m, "e.up_proj_blocks", "U8", "1, 1, 2, 16", blocks, 32);
     add(&m, "e.up_proj_scales", "U8", "1, 1, 2", scales, 2);
-    o = open_made(&m, NULL);
+    o = open_checkpoint(&m, NULL);
     assert_int_equal(o.status, SP_OK);
     assert_int_equal(sp_weight_read(out, sp_quantized_weights_find(&o.weights, "a.weight"),
                                     o.checkpoint, 0, 1, 2, bytes, sizeof bytes, floats, &err),
@@ -340,10 +344,10 @@ static void scales_that_are_no_numbers(void **state)
     assert_string_equal(
         err.text,
         "tensor \"e.up_proj_scales\": the scale of row 0, column 1 is not a finite number");
-    close_made(&o);
+    close_checkpoint(&o);
 }
 
-/* "name dtype shape bytes; ...": all zero. */
+/* Tensors as "name dtype shape bytes; ...", filled with zeros. */
 struct refusal {
     const char *tensors;
     enum sp_status status;
@@ -416,13 +420,13 @@ static const struct refusal refused[] = {
 
 static void refusals(void **state)
 {
-    /* Groups of 3, 4 and 5 all make two of six columns. */
+    /* Groups of 3, 4 and 5 all divide six columns into two groups. */
     struct sp_prequantized stated = {.tiles = {{1, 3}, {1, 4}, {40, 40}}, .n_tiles = 3};
 
     (void)state;
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
-        struct made m = {0};
-        struct opened o;
+        struct file_builder m = {0};
+        struct quantized_checkpoint o;
         char text[512], *rest;
         snprintf(text, sizeof text, "%s", refused[i].tensors);
         for (char *t = strtok_r(text, ";", &rest); t; t = strtok_r(NULL, ";", &rest)) {
@@ -431,19 +435,19 @@ static void refusals(void **state)
             assert_int_equal(sscanf(t, "%63s %15s %31s %u", name, dtype, shape, &size), 4);
             add(&m, name, dtype, shape, NULL, size);
         }
-        o = open_made(&m, &stated);
+        o = open_checkpoint(&m, &stated);
         assert_string_equal(o.err.text, refused[i].sentence);
         assert_int_equal(o.status, refused[i].status);
         assert_null(o.weights.all);
-        close_made(&o);
+        close_checkpoint(&o);
     }
 }
 
-/* What a text model does not need may be stored in any way. */
-static void other_tensors_are_unchanged(void **state)
+/* Tensors that a text model does not use may be stored in any format. */
+static void unused_tensors_are_ignored(void **state)
 {
-    struct made m = {0};
-    struct opened o;
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
 
     (void)state;
     add(&m, "vision_tower.a.weight", "F8_E4M3", "2, 2", NULL, 4);
@@ -452,10 +456,10 @@ static void other_tensors_are_unchanged(void **state)
     add(&m, "model.layers.0.router.per_expert_scale", "BF16", "4", NULL, 8);
     add(&m, "model.layers.0.a.weight.absmax", "U8", "4", NULL, 4);
     add(&m, "model.layers.0.a.weight", "U8", "4, 1", NULL, 4);
-    o = open_made(&m, NULL);
+    o = open_checkpoint(&m, NULL);
     assert_int_equal(o.status, SP_OK);
     assert_int_equal(o.weights.n, 0);
-    close_made(&o);
+    close_checkpoint(&o);
 }
 
 static int begin(void **state)
@@ -478,8 +482,8 @@ int main(void)
         cmocka_unit_test(fp8_blocks),   cmocka_unit_test(fp8_scales),
         cmocka_unit_test(int8_groups),  cmocka_unit_test(packed_words),
         cmocka_unit_test(packed_bytes), cmocka_unit_test(nvfp4),
-        cmocka_unit_test(mxfp4),        cmocka_unit_test(scales_that_are_no_numbers),
-        cmocka_unit_test(refusals),     cmocka_unit_test(other_tensors_are_unchanged),
+        cmocka_unit_test(mxfp4),        cmocka_unit_test(scales_that_are_not_numbers),
+        cmocka_unit_test(refusals),     cmocka_unit_test(unused_tensors_are_ignored),
     };
 
     return cmocka_run_group_tests(tests, begin, finish);

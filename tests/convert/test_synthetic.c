@@ -1,5 +1,5 @@
-/* Files of random weights: sizes by hand calculation from the published shape, the same bytes every
- * time, and usable like any other file; what a step reads; and simulated acceptance. */
+/* Tests files of random weights: sizes computed by hand from the published shape, reproducible
+ * bytes, use like any other file, the bytes that a step reads, and simulated acceptance. */
 #include "convert/create/synthetic.h"
 #include "convert/create/pairing_record.h"
 #include "format/pack_contents.h"
@@ -15,12 +15,14 @@
 static const char shape[] = "smollm2-135m";
 
 /* SmolLM2-135M as published: 134 515 008 weights. */
-static const uint64_t keys_values = 2 * 192 * 576; /* in q8, as the embedding */
+static const uint64_t keys_values =
+    2 * 192 * 576; /* number of weights of a key or value matrix, stored in q8 like the embedding */
 static const uint64_t layer_matrices = 2 * 576 * 576 + 3 * 576 * 1536;
 static const uint64_t layer_panels = (2 * 576 + 2 * 1536 + 576) / 16;
 static const uint64_t norms = 30 * 2 * 576 + 576, embedding = 49152 * 576;
 
-/* 288 bytes a q4 block of 512 weights and 64 a panel, 544 a q8 block, 2 a bf16 number. */
+/* A q4 block of 512 weights takes 288 bytes and a panel 64 more; a q8 block takes 544 bytes, a bf16
+ * number 2. */
 static uint64_t size_in_q4(void)
 {
     return 30 * (layer_matrices / 512 * 288 + layer_panels * 64) +
@@ -67,7 +69,8 @@ static void test_shape(void **state)
     }
     assert_int_equal(n_weights, 134515008);
     assert_int_equal(size, size_in_q4());
-    assert_true(identities[0] == identities[1]); /* the directory has every tensor's digest */
+    assert_true(identities[0] ==
+                identities[1]); /* equal identities: the directory contains every tensor's digest */
 }
 
 static uint64_t read_size(struct sp_package *package, enum sp_cache_type cache, size_t n_before)
@@ -84,7 +87,8 @@ static uint64_t read_size(struct sp_package *package, enum sp_cache_type cache, 
     return size;
 }
 
-/* Acceptance in rounds of two draft tokens each, and the tokens made. */
+/* Returns the fraction of accepted draft tokens in rounds of two. *n_ids: number of generated
+ * tokens. */
 static double simulate(struct sp_session *session, double acceptance, size_t *n_ids)
 {
     static const uint32_t prompt[] = {5, 7};
@@ -100,17 +104,17 @@ static double simulate(struct sp_session *session, double acceptance, size_t *n_
     };
     struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
-    double share;
+    double accepted_fraction;
 
     if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
     assert_true(result.drafted > 0);
-    share = (double)result.accepted / (double)result.drafted;
+    accepted_fraction = (double)result.accepted / (double)result.drafted;
     *n_ids = result.n_ids;
     sp_result_release(&result);
-    return share;
+    return accepted_fraction;
 }
 
-static void test_run(void **state)
+static void test_generation(void **state)
 {
     const char *path = packed_path("pair.bin");
     struct sp_session_options options = {.size = sizeof options, .n_context = 64};
@@ -119,7 +123,7 @@ static void test_run(void **state)
     struct sp_err err = {0};
     struct sp_pack *pack;
     size_t n_ids;
-    uint64_t cached = UINT64_C(64) * 30 * 2 * 192; /* numbers: 64 positions, keys and values */
+    uint64_t n_cached = UINT64_C(64) * 30 * 2 * 192; /* elements of 64 positions, keys and values */
     (void)state;
 
     if (write(path, shape, shape, &err)) fail_msg("%s", err.text);
@@ -130,8 +134,8 @@ static void test_run(void **state)
                         &err)) {
         fail_msg("%s", err.text);
     }
-    assert_int_equal(read_size(package, SP_CACHE_F16, 63), size_in_q4() + 2 * cached);
-    assert_int_equal(read_size(package, SP_CACHE_F32, 63), size_in_q4() + 4 * cached);
+    assert_int_equal(read_size(package, SP_CACHE_F16, 63), size_in_q4() + 2 * n_cached);
+    assert_int_equal(read_size(package, SP_CACHE_F32, 63), size_in_q4() + 4 * n_cached);
     if (sp_session_open(&session, package, &options, &err)) fail_msg("%s", err.text);
     assert_true(simulate(session, 1, &n_ids) == 1);
     assert_int_equal(n_ids, 7);
@@ -156,8 +160,8 @@ static void test_refusals(void **state)
         "the draft qwen3-0.6b does not fit smollm2-135m: it has 151936 tokens, expected 49152");
 }
 
-/* Every name can be written: shapes parse, and a block draft fits its target. Stops at the first
- * panel. */
+/* Every name of a model is valid: its shape is parsed, and a block draft fits its target. The
+ * callback stops at the first panel. */
 static int stop(void *context, uint64_t done, uint64_t total)
 {
     (void)done;
@@ -171,16 +175,16 @@ static void test_names(void **state)
         const char *target, *draft;
         uint64_t n_weights;
     } cases[] = {
-        /* as published: 596 049 920 and 4 022 468 096 weights */
+        /* published: 596 049 920 and 4 022 468 096 weights */
         {"qwen3-0.6b", NULL, UINT64_C(596049920)},
         {"qwen3-4b", NULL, UINT64_C(4022468096)},
         {"smollm2-135m", NULL, UINT64_C(134515008)},
-        /* five layers, fc of five taps, two norms beside theirs; by hand as below */
+        /* five layers, fc of five taps, and two norms */
         {"qwen3-0.6b", "dflash",
          UINT64_C(596049920) +
              5 * (UINT64_C(1024) * (2 * 2048 + 2 * 1024 + 3 * 3072) + 2 * 1024 + 2 * 128) +
              UINT64_C(5) * 1024 * 1024 + 2 * 1024},
-        /* the same, and two tables of the markov head */
+        /* the same, and two tables of the Markov head */
         {"qwen3-0.6b", "dspark",
          UINT64_C(596049920) +
              5 * (UINT64_C(1024) * (2 * 2048 + 2 * 1024 + 3 * 3072) + 2 * 1024 + 2 * 128) +
@@ -202,8 +206,9 @@ static void test_names(void **state)
     }
 }
 
-/* The coin is fair, and what it refuses is not the draft token, whatever the logits prefer. */
-static void test_coin(void **state)
+/* Simulated acceptance has the requested probability, and a rejected draft token is not emitted,
+ * whatever the logits are. */
+static void test_simulated_acceptance(void **state)
 {
     enum { N = 20000, VOCABULARY = 32 };
     float logits[VOCABULARY] = {0};
@@ -239,8 +244,11 @@ static void test_coin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shape), cmocka_unit_test(test_run),  cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_names), cmocka_unit_test(test_coin),
+        cmocka_unit_test(test_shape),
+        cmocka_unit_test(test_generation),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_simulated_acceptance),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
