@@ -1,5 +1,5 @@
-/* Folders that are replaced, also where the file system can do less than Linux: the system calls
- * for it are this file's, and fail as they would there. */
+/* Tests folders that are replaced atomically, also on file systems that lack a system call. This
+ * file defines the calls renameat2 and renameat, which fail as they would on such a file system. */
 #define _GNU_SOURCE /* SYS_renameat2, RENAME_EXCHANGE */
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
@@ -20,27 +20,27 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool knows_flags;   /* the file system: renameat2's */
-static unsigned failing;   /* the call of renameat that fails; 0: none */
-static unsigned n_renames; /* calls of it */
+static bool supports_flags;   /* whether the file system supports the flags of renameat2 */
+static unsigned failing_call; /* which call of renameat fails, counted from 1; 0: none */
+static unsigned n_renames;    /* number of calls of renameat */
 
 int renameat2(int from, const char *a, int to, const char *b, unsigned flags)
 {
-    if (knows_flags) return (int)syscall(SYS_renameat2, from, a, to, b, flags);
+    if (supports_flags) return (int)syscall(SYS_renameat2, from, a, to, b, flags);
     errno = EINVAL;
     return -1;
 }
 
 int renameat(int from, const char *a, int to, const char *b)
 {
-    if (failing && ++n_renames == failing) {
+    if (failing_call && ++n_renames == failing_call) {
         errno = EIO;
         return -1;
     }
     return (int)syscall(SYS_renameat2, from, a, to, b, 0);
 }
 
-static bool is_ours(const char *inside, const char *name)
+static bool is_replaceable(const char *inside, const char *name)
 {
     return inside == NULL && strcmp(name, "a") == 0;
 }
@@ -78,34 +78,34 @@ static size_t n_entries(void)
     return n;
 }
 
-/* Writes "new" over the folder, with a call of renameat failing; what is then there, and nothing
- * beside it. */
+/* Replaces the folder by one that holds "new" while a call of renameat fails. Checks the content
+ * afterwards, and that no other entry is left. */
 static void replace(unsigned call, enum sp_status status, const char *expected)
 {
     struct sp_atomic_folder *folder = NULL;
     char out[512];
 
     snprintf(out, sizeof out, "%s", scratch_path("out"));
-    assert_int_equal(sp_atomic_folder_open(&folder, out, true, is_ours, NULL), SP_OK);
+    assert_int_equal(sp_atomic_folder_open(&folder, out, true, is_replaceable, NULL), SP_OK);
     write_inside(sp_atomic_folder_path(folder), "new");
-    failing = call;
+    failing_call = call;
     n_renames = 0;
     assert_int_equal(sp_atomic_folder_commit(folder, NULL), status);
-    failing = 0;
+    failing_call = 0;
     sp_atomic_folder_close(folder);
     assert_inside(out, expected);
     assert_int_equal(n_entries(), 1);
 }
 
-static void replaced(void **state)
+static void folders_are_replaced(void **state)
 {
     char out[512];
 
     (void)state;
-    for (int able = 0; able < 2; able++) {
-        knows_flags = able;
+    for (int supported = 0; supported < 2; supported++) {
+        supports_flags = supported;
         snprintf(out, sizeof out, "%s", scratch_path("out"));
-        replace(0, SP_OK, "new"); /* there was none */
+        replace(0, SP_OK, "new"); /* the folder does not exist yet */
         assert_int_equal(unlink(scratch_path("out/a")), 0);
         write_inside(out, "old");
         replace(0, SP_OK, "new");
@@ -113,14 +113,14 @@ static void replaced(void **state)
     }
 }
 
-/* The calls of renameat: into the name (it is taken), the old one aside, the new one into the name,
- * the old one back. */
-static void failures(void **state)
+/* renameat is called for the new name (which exists), to move the old folder aside, to move the new
+ * one into place, and to move the old one back. */
+static void failed_renames_restore_the_folder(void **state)
 {
     char out[512];
 
     (void)state;
-    knows_flags = false;
+    supports_flags = false;
     snprintf(out, sizeof out, "%s", scratch_path("out"));
     assert_int_equal(mkdir(out, 0777), 0);
     write_inside(out, "old");
@@ -133,8 +133,8 @@ static void failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replaced),
-        cmocka_unit_test(failures),
+        cmocka_unit_test(folders_are_replaced),
+        cmocka_unit_test(failed_renames_restore_the_folder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

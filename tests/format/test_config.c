@@ -1,5 +1,5 @@
 /* format/model/config.h: models. Every expected number is read by hand from a config.json and the
- * documented rules of its family, or computed by hand from a formula; none comes from the code
+ * documented rules of its family, or computed by hand from a formula. None comes from the code
  * under test. */
 #include "format/model/config.h"
 
@@ -120,8 +120,8 @@ static void golden_checkpoints(void **state)
     free(text);
 }
 
-/* The numbers of golden configs that only one family has. */
-static void golden_particulars(void **state)
+/* Numbers that only one family's golden config has. */
+static void golden_special_values(void **state)
 {
     struct sp_config c;
 
@@ -165,7 +165,7 @@ static void golden_particulars(void **state)
     sp_config_release(&c);
 }
 
-/* Values read off the folders' config.json by hand. */
+/* The expected numbers are read by hand from the config.json files. */
 static void golden_gemma4(void **state)
 {
     struct sp_config c;
@@ -186,7 +186,7 @@ static void golden_gemma4(void **state)
     assert_int_equal(c.layers[5].kv_source, 3); /* the last sliding layer below layer 5 */
     assert_int_equal(c.layers[7].kv_source, 4);
     assert_int_equal(c.layers[4].n_ffn, 96);
-    assert_int_equal(c.layers[5].n_ffn, 192); /* double wide where keys are shared */
+    assert_int_equal(c.layers[5].n_ffn, 192); /* twice as wide where keys are shared */
     assert_int_equal(c.ropes[0].n_rot, 32);
     assert_int_equal(c.ropes[0].n_rotated, 4); /* 0.25 * 32 / 2 */
     assert_int_equal(c.ropes[1].n_rot, 16);
@@ -221,14 +221,15 @@ static void llama(void **state)
 
     config_read_testdata(&c, "llama3_tied", NULL);
     assert_true(c.tied && c.tied_stated);
-    config_assert_near(c.ropes[0].theta, 10001); /* nested, not the class default */
+    config_assert_near(c.ropes[0].theta, 10001); /* the nested value precedes the class default */
     config_assert_near(c.ropes[0].low_freq_factor, 1);
     config_assert_near(c.ropes[0].high_freq_factor, 4);
     config_assert_near(c.ropes[0].original_positions, 32);
     assert_int_equal(c.max_positions, 256); /* written as 256.0 */
     sp_config_release(&c);
 
-    /* Class defaults; a window, which transformers' Llama does not know, is mentioned. */
+    /* Class defaults apply. A window, which transformers' Llama does not support, causes a warning.
+     */
     config_read_testdata(&c, "llama_sparse", &warnings);
     assert_int_equal(c.n_vocab, 32000);
     assert_int_equal(c.n_hidden, 4096);
@@ -243,7 +244,8 @@ static void llama(void **state)
     free(warnings);
     sp_config_release(&c);
 
-    /* Null is absence, NaN is legal in files of Python, a repeated key's last value counts. */
+    /* null means absent, NaN is accepted as in files written by Python, and the last value of a
+     * repeated key counts. */
     config_read_testdata(&c, "null_and_nan", NULL);
     assert_int_equal(c.n_layers, 2);
     assert_shape(&c, 4, 4, 16, 11008);
@@ -274,7 +276,7 @@ static void mistral(void **state)
 
     config_read_testdata(&c, "ministral3_wrap", NULL);
     assert_string_equal(c.family, "ministral3");
-    config_assert_near(c.ropes[0].theta, 1e4); /* of a dict that does not say */
+    config_assert_near(c.ropes[0].theta, 1e4); /* the dict does not state theta */
     assert_int_equal(c.ropes[0].kind, SP_ROPE_YARN);
     config_assert_near(c.ropes[0].amplitude, 1); /* mscale equals mscale_all_dim */
     config_assert_near(c.query_growth, 0.5);
@@ -282,13 +284,15 @@ static void mistral(void **state)
     assert_false(c.tied_stated);
     sp_config_release(&c);
 
-    /* Everything from the class, rotation included; text_config's tie counts before the root's. */
+    /* All values come from the class, including the rotation. The text_config's tie_word_embeddings
+     * precedes that of the root. */
     config_read_testdata(&c, "ministral3_sparse", NULL);
     assert_int_equal(c.n_vocab, 131072);
     assert_shape(&c, 32, 8, 128, 14336);
     config_assert_windows(&c, "0,0");
     config_assert_near(c.norm_eps, 1e-5);
-    config_assert_near(c.ropes[0].theta, 1e6); /* the default dict before what stands beside */
+    config_assert_near(c.ropes[0].theta,
+                       1e6); /* the default dict precedes the member outside of it */
     config_assert_near(c.ropes[0].factor, 16);
     config_assert_near(c.ropes[0].original_positions, 16384);
     config_assert_near(c.ropes[0].beta_fast, 32);
@@ -300,7 +304,7 @@ static void mistral(void **state)
     sp_config_release(&c);
 }
 
-/* Experts in every layer, of intermediate_size. */
+/* Every layer has experts, whose width is intermediate_size. */
 static void mixtral(void **state)
 {
     struct sp_config c;
@@ -310,7 +314,7 @@ static void mixtral(void **state)
     config_assert_windows(&c, "0,0");
     assert_shape(&c, 5, 1, 8, 56);
     assert_int_equal(c.layers[1].n_experts, 6);
-    assert_int_equal(c.layers[1].n_experts_used, 2); /* by class */
+    assert_int_equal(c.layers[1].n_experts_used, 2); /* class default */
     assert_int_equal(c.layers[1].n_shared_ffn, 0);
     assert_true(c.routing.norm && !c.routing.biased && !c.shared_gate && !c.qk_norm);
     sp_config_release(&c);
@@ -331,7 +335,7 @@ static void qwen(void **state)
     assert_shape(&c, 32, 32, 128, 22016);
     sp_config_release(&c);
 
-    /* beta_fast null and beta_slow 0 mean the defaults. */
+    /* beta_fast null and beta_slow 0 select the defaults. */
     config_read_testdata(&c, "qwen3_yarn", NULL);
     config_assert_near(c.ropes[0].theta, 1e6);
     config_assert_near(c.ropes[0].factor, 4);
@@ -342,7 +346,7 @@ static void qwen(void **state)
     assert_true(c.qk_norm && !c.qkv_bias);
     sp_config_release(&c);
 
-    /* factor from the lengths, A as given. */
+    /* The factor follows from the lengths, and the attention factor is given. */
     config_read_testdata(&c, "qwen3_yarn_lengths", NULL);
     config_assert_near(c.ropes[0].theta, 5e6);
     config_assert_near(c.ropes[0].factor, 4);
@@ -350,7 +354,7 @@ static void qwen(void **state)
     assert_shape(&c, 32, 32, 128, 22016);
     sp_config_release(&c);
 
-    /* rope_scaling counts, but the dict that does not knows theta. */
+    /* rope_scaling is used, but theta comes from the other dict. */
     config_read_testdata(&c, "unused_dict_theta", NULL);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
     config_assert_near(c.ropes[0].theta, 123456);
@@ -365,7 +369,7 @@ static void qwen(void **state)
     assert_true(c.routing.norm);
     sp_config_release(&c);
 
-    /* Both have a window for all layers or for none, and layer_types is not read. */
+    /* In both families either all layers or none have a window, and layer_types is not read. */
     config_read_testdata(&c, "qwen3_moe_listed", NULL);
     config_assert_windows(&c, "7,7");
     sp_config_release(&c);
@@ -374,7 +378,7 @@ static void qwen(void **state)
     sp_config_release(&c);
 }
 
-/* Which layers are attention, A, delta, D, or short convolutions, C. */
+/* Compares the mixers of the layers: A attention, D delta, C short convolution. */
 static void assert_mixers(const struct sp_config *c, const char *expected)
 {
     static const char letters[] = {[SP_MIXER_ATTENTION] = 'A',
@@ -393,7 +397,7 @@ static void lfm2(void **state)
     struct sp_config c;
 
     (void)state;
-    /* Spelled as released: block_ff_dim and tie_embedding count. */
+    /* The released spelling: block_ff_dim and tie_embedding are used. */
     config_read_testdata(&c, "lfm2_released", NULL);
     assert_mixers(&c, "CCACAC");
     assert_true(sp_config_is_recurrent(&c));
@@ -404,13 +408,14 @@ static void lfm2(void **state)
     config_assert_near(c.ropes[0].theta, 1e6);
     assert_int_equal(c.ropes[0].n_rot, 12);
     for (unsigned i = 0; i < 6; i++)
-        assert_int_equal(c.layers[i].n_ffn, 208); /* 200 * 2 / 3 = 133, * 1.5 = 199, in sixteens */
+        assert_int_equal(c.layers[i].n_ffn,
+                         208); /* 200 * 2 / 3 = 133, * 1.5 = 199, rounded up to a multiple of 16 */
     assert_int_equal(c.layers[0].rope, -1);
     assert_int_equal(c.layers[2].n_heads, 4);
     assert_int_equal(c.layers[0].n_heads, 0);
     sp_config_release(&c);
 
-    /* The list of types counts; without a factor nothing is rounded. */
+    /* The list of layer types is used. Without a multiplier the width is not rounded. */
     config_read_testdata(&c, "lfm2_sparse", NULL);
     assert_mixers(&c, "CAC");
     assert_int_equal(c.n_hidden, 2560);
@@ -425,7 +430,7 @@ static void qwen3_5(void **state)
     struct sp_config c;
 
     (void)state;
-    /* Text model at the root, layers by list, sizes all given. */
+    /* A text model at the root: layers are listed, and all sizes are given. */
     config_read_testdata(&c, "qwen3_5_text", NULL);
     assert_mixers(&c, "DDAD");
     assert_int_equal(c.delta.n_key_heads, 2);
@@ -437,11 +442,12 @@ static void qwen3_5(void **state)
     assert_true(c.layers[2].output_gate && !c.layers[1].output_gate);
     assert_int_equal(c.layers[1].rope, -1);
     assert_int_equal(c.layers[2].rope, 0);
-    assert_int_equal(c.ropes[0].n_rot, 4); /* a quarter of 16 without being asked */
+    assert_int_equal(c.ropes[0].n_rot, 4); /* a quarter of 16, the default of the class */
     assert_int_equal(c.n_mtp_layers, 1);
     sp_config_release(&c);
 
-    /* Wrapped, experts, layers by interval, sizes of delta heads by default. */
+    /* A wrapped model with experts: layers follow an interval, and the sizes of the delta heads are
+     * the defaults. */
     config_read_testdata(&c, "qwen3_5_moe", NULL);
     assert_mixers(&c, "DADADA");
     assert_int_equal(c.delta.n_value_heads, 32);
@@ -479,7 +485,7 @@ static void qwen3_next(void **state)
     sp_config_release(&c);
 }
 
-/* Experts of some layers, and how they are chosen. */
+/* Experts in some layers, and their routing. */
 static void routing(void **state)
 {
     struct sp_config c;
@@ -493,7 +499,7 @@ static void routing(void **state)
     config_assert_near(c.routing.scale, 1.5);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(c.layers[i].n_experts, i < 3 ? 0 : 6);
-        assert_int_equal(c.layers[i].n_ffn, i < 3 ? 72 : 24); /* not adjusted */
+        assert_int_equal(c.layers[i].n_ffn, i < 3 ? 72 : 24); /* not changed by the multiplier */
     }
     sp_config_release(&c);
 
@@ -527,7 +533,7 @@ static void routing(void **state)
     sp_config_release(&c);
 }
 
-static void routing_elsewhere(void **state)
+static void routing_of_other_families(void **state)
 {
     struct sp_config c;
 
@@ -545,7 +551,7 @@ static void routing_elsewhere(void **state)
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
     assert_true(c.routing.corrected && c.routing.norm && c.tied && !c.shared_gate);
     for (unsigned i = 0; i < 8; i++) {
-        bool sparse = i == 3 || i == 5; /* odd ones of 2..5 */
+        bool sparse = i == 3 || i == 5; /* the odd layers of 2..5 */
         assert_int_equal(c.layers[i].n_experts, sparse ? 6 : 0);
         assert_int_equal(c.layers[i].n_experts_used, sparse ? 3 : 0);
         assert_int_equal(c.layers[i].n_ffn, sparse ? 20 : 72);
@@ -577,7 +583,8 @@ static void gemma(void **state)
     config_assert_windows(&c, "4096");
     sp_config_release(&c);
 
-    /* A diff against the class, and the same model spelled out in the new way. */
+    /* A config that states only differences from the class, and the same model written in full in
+     * the newer notation. */
     config_read_testdata(&c, "gemma3_sparse", NULL);
     config_read_testdata(&d, "gemma3_nested", NULL);
     config_assert_windows(&c, "4,4,4,4,4,0,4");
@@ -604,8 +611,8 @@ static void gemma4(void **state)
 
     (void)state;
     config_read_testdata(&c, "gemma4_sparse", NULL);
-    config_assert_windows(&c,
-                          "4,0,4,0"); /* the last layer sees everything, whatever the list says */
+    config_assert_windows(
+        &c, "4,0,4,0"); /* the last layer has full attention, whatever the list states */
     assert_ropes(&c, "1,0,1,0");
     assert_int_equal(c.layers[0].head_dim, 256);
     assert_int_equal(c.layers[1].head_dim, 512);
@@ -613,7 +620,8 @@ static void gemma4(void **state)
     assert_int_equal(c.n_per_layer_vocab, 262144);
     config_assert_near(c.logit_cap, 0);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_PROPORTIONAL);
-    assert_int_equal(c.ropes[0].n_rotated, 64); /* a quarter: inside the dict before beside it */
+    assert_int_equal(c.ropes[0].n_rotated,
+                     64); /* a quarter: the value inside the dict precedes the one outside */
     config_assert_near(c.ropes[0].theta, 1e6);
     assert_int_equal(c.ropes[1].n_rot, 256);
     config_assert_near(c.ropes[1].theta, 1e4);
@@ -624,7 +632,7 @@ static void gemma4(void **state)
     assert_int_equal(c.n_per_layer, 0);
     assert_int_equal(c.layers[1].head_dim, 32);
     assert_int_equal(c.ropes[0].n_rot, 32);
-    assert_int_equal(c.ropes[0].n_rotated, 16); /* without partial_rotary_factor all pairs turn */
+    assert_int_equal(c.ropes[0].n_rotated, 16); /* without partial_rotary_factor all pairs rotate */
     config_assert_near(c.ropes[0].theta, 5e5);
     sp_config_release(&c);
 }
@@ -661,7 +669,7 @@ static void smollm_phi_oss(void **state)
     free(warnings);
     sp_config_release(&c);
 
-    /* The class's original length counts before the dict's; layer_types is not read. */
+    /* The class's original length precedes the dict's, and layer_types is not read. */
     config_read_testdata(&c, "phi3_class_original", NULL);
     config_assert_near(c.ropes[0].original_positions, 4096);
     config_assert_near(c.ropes[0].factor, 16);
@@ -770,8 +778,8 @@ static void end_ids(void **state)
     }
 }
 
-/* Every row of the table makes a model from its defaults, and what it says it needs, and finds
- * itself by both names. */
+/* Every row of the family table yields a valid model from its defaults and its required keys, and
+ * is found by both of its names. */
 static void family_table(void **state)
 {
     (void)state;
@@ -783,14 +791,17 @@ static void family_table(void **state)
         const struct sp_sizes *s = &family.sizes;
         sp_family_resolve(&family, row);
         f = &family;
-        bool whole = s->head_dim || s->n_hidden % s->n_heads == 0; /* else the config must say */
+        bool has_head_dim = s->head_dim || s->n_hidden % s->n_heads ==
+                                               0; /* whether the head size follows from n_hidden;
+                                                     otherwise the config must state it */
         bool counts = !f->reads.experts || f->n_experts_used;
         char text[256];
         assert_ptr_equal(sp_family_by_type(f->name), row);
         assert_ptr_equal(sp_family_by_architecture(f->architecture), row);
         if (f->wrapper) assert_ptr_equal(sp_wrapper_by_type(f->wrapper->name), f->wrapper);
         snprintf(text, sizeof text, "{\"architectures\": [\"%s\"]%s%s%s}", f->architecture,
-                 f->theta == 0 ? ", \"rope_theta\": 1e6" : "", whole ? "" : ", \"head_dim\": 128",
+                 f->theta == 0 ? ", \"rope_theta\": 1e6" : "",
+                 has_head_dim ? "" : ", \"head_dim\": 128",
                  counts ? "" : ", \"num_experts_per_tok\": 3");
         if (sp_config_parse(&c, text, strlen(text), NULL, &err)) {
             fail_msg("%s: %s", f->name, err.text);
@@ -806,7 +817,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(golden_checkpoints),
-        cmocka_unit_test(golden_particulars),
+        cmocka_unit_test(golden_special_values),
         cmocka_unit_test(golden_gemma4),
         cmocka_unit_test(llama),
         cmocka_unit_test(mistral),
@@ -818,7 +829,7 @@ int main(void)
         cmocka_unit_test(qwen3_5),
         cmocka_unit_test(qwen3_next),
         cmocka_unit_test(routing),
-        cmocka_unit_test(routing_elsewhere),
+        cmocka_unit_test(routing_of_other_families),
         cmocka_unit_test(smollm_phi_oss),
         cmocka_unit_test(refusals),
         cmocka_unit_test(end_ids),

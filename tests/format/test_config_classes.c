@@ -1,6 +1,6 @@
-/* format/model/config.h: what a family's configuration class says where its config.json says
- * nothing (testdata/config/class_defaults.txt, by tests/oracle/class_defaults.py), and the keys
- * that set a family apart, as its modeling file in transformers 5.23 reads them. */
+/* format/model/config.h: the defaults of a family's configuration class for a config.json that
+ * states nothing (testdata/config/class_defaults.txt, written by tests/oracle/class_defaults.py),
+ * and the keys that distinguish a family, as its modeling file in transformers 5.23 reads them. */
 #include "format/model/config.h"
 
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static void check_class(const char *line)
                             &tied),
                      12);
     print_message("%s\n", family);
-    /* Dense where it can be: the width of experts is another number. */
+    /* A dense model where the family allows it, since the width of experts is a separate number. */
     snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_experts\": 0}", family);
     if (strncmp(family, "granitemoe", strlen("granitemoe")) == 0) {
         snprintf(json, sizeof json, "{\"model_type\": \"%s\", \"num_local_experts\": 0}", family);
@@ -102,7 +102,7 @@ static void windows(void **state)
     parse(&c, "{\"model_type\": \"afmoe\", " SMALL "\"num_hidden_layers\": 4, "
               "\"global_attn_every_n_layers\": 2, \"mup_enabled\": true, \"route_scale\": 2.5}");
     config_assert_windows(&c, "1024,0,1024,0");
-    assert_int_equal(c.layers[1].rope, -1); /* what sees everything does not rotate */
+    assert_int_equal(c.layers[1].rope, -1); /* layers with full attention do not rotate */
     assert_int_equal(c.layers[2].rope, 0);
     assert_int_equal(c.layers[0].n_experts, 0);
     assert_int_equal(c.layers[1].n_shared_ffn, 2 * 1408);
@@ -111,7 +111,7 @@ static void windows(void **state)
     sp_config_release(&c);
 }
 
-static void spellings(void **state)
+static void alternative_spellings(void **state)
 {
     struct sp_config c;
 
@@ -121,7 +121,7 @@ static void spellings(void **state)
     assert_true(c.norm_shifted && c.tied);
     sp_config_release(&c);
 
-    /* As it is released, and as transformers saves it. */
+    /* The released spelling, and the spelling that transformers saves. */
     parse(&c,
           "{\"model_type\": \"internlm3\", \"architectures\": [\"InternLM3ForCausalLM\"], " SMALL
           "\"qkv_bias\": true, \"bias\": true, \"rope_scaling\": {\"rope_type\": \"dynamic\", "
@@ -135,14 +135,14 @@ static void spellings(void **state)
     assert_true(c.qkv_bias && c.o_bias && !c.mlp_bias);
     sp_config_release(&c);
 
-    /* Without alpha it is as dynamic as everybody's. */
+    /* Without alpha the rotation is dynamic as in other families. */
     parse(&c, "{\"model_type\": \"hunyuan_v1_dense\", " SMALL
               "\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2.0}}");
     assert_int_equal(c.ropes[0].kind, SP_ROPE_DYNAMIC);
     sp_config_release(&c);
 
     parse(&c, "{\"model_type\": \"hyperclovax\", " SMALL "\"logits_scaling\": 0.125}");
-    config_assert_near(c.logit_scale, 0.125); /* multiplies here */
+    config_assert_near(c.logit_scale, 0.125); /* this family multiplies by the scale */
     config_assert_near(c.attention_scale, 1 / sqrt(12));
     assert_int_equal(c.norms, SP_NORM_SANDWICH);
     sp_config_release(&c);
@@ -169,7 +169,7 @@ static void norms(void **state)
     parse(&c, "{\"model_type\": \"olmo\", " SMALL "\"clip_qkv\": 8, \"rms_norm_eps\": 0.5}");
     assert_true(c.norm_weightless && c.norm_centered && !c.norm_bias);
     config_assert_near(c.qkv_limit, 8);
-    config_assert_near(c.norm_eps, 1e-5); /* it cannot be another */
+    config_assert_near(c.norm_eps, 1e-5); /* the family has a fixed eps */
     sp_config_release(&c);
 
     parse(&c, "{\"model_type\": \"nanochat\", " SMALL "\"final_logit_softcapping\": null}");
@@ -191,7 +191,7 @@ static void norms(void **state)
     sp_config_release(&c);
 }
 
-/* layer_rope_theta: 0 does not rotate. */
+/* A layer_rope_theta of 0 disables the rotation of the layer. */
 static void thetas(void **state)
 {
     struct sp_config c;
@@ -218,7 +218,7 @@ static void thetas(void **state)
     sp_config_release(&c);
 }
 
-/* Convolutions, windows and rotations of LFM3 by its class: C C F C S C F C. */
+/* Convolutions, windows and rotations of LFM3 by class default: C C F C S C F C. */
 static void lfm3(void **state)
 {
     struct sp_config c;
@@ -296,8 +296,12 @@ static void refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(class_defaults), cmocka_unit_test(windows), cmocka_unit_test(spellings),
-        cmocka_unit_test(norms),          cmocka_unit_test(thetas),  cmocka_unit_test(lfm3),
+        cmocka_unit_test(class_defaults),
+        cmocka_unit_test(windows),
+        cmocka_unit_test(alternative_spellings),
+        cmocka_unit_test(norms),
+        cmocka_unit_test(thetas),
+        cmocka_unit_test(lfm3),
         cmocka_unit_test(refusals),
     };
 

@@ -1,5 +1,5 @@
-/* format/model/config.h: drafts, and what tensors settle. Expected numbers are read by hand from a
- * config.json, or computed by hand from a published formula. */
+/* format/model/config.h: drafts, and values that follow from tensors. Expected numbers are read by
+ * hand from a config.json or computed by hand from a published formula. */
 #include "format/model/config.h"
 
 #include <setjmp.h>
@@ -13,8 +13,9 @@
 
 #include "tests/support/config_checks.h"
 
-/* What tensors tell: mlx's norms, and a head that is one more attention layer. */
-static void qwen3_5_settled(void **state)
+/* Tensors determine whether norms include the 1, as mlx stores them, and that a prediction head has
+ * one more attention layer. */
+static void qwen3_5_values_from_tensors(void **state)
 {
     struct sp_tables found = {.embedding = true, .head = true, .conv_taps = 3};
     struct sp_config c;
@@ -57,7 +58,7 @@ static void qwen3_5_settled(void **state)
     assert_string_equal(err.text, "mtp: dedicated embeddings not supported");
     sp_config_release(&c);
 
-    /* The tensor of a head in a family that has none. */
+    /* A tensor of a prediction head in a family without one. */
     config_read_testdata(&c, "qwen3_moe", NULL);
     found.embedding = false;
     err = (struct sp_err){0};
@@ -83,7 +84,7 @@ static void dflash(void **state)
     assert_false(c.layers[0].causal || c.layers[1].causal);
     sp_config_release(&c);
 
-    /* The nested value counts; what is unknown and set is mentioned. */
+    /* The nested value is used. Unknown members that are set cause a warning. */
     config_read_testdata(&c, "dflash_nested", &warnings);
     assert_int_equal(c.draft.block_size, 16);
     assert_int_equal(c.draft.n_target_layers, 6);
@@ -103,8 +104,8 @@ static void dflash(void **state)
     sp_config_release(&c);
 }
 
-/* The speculators library: taps are inputs of layers, windows lie in front of the block, and what
- * its classes leave out of the file is Qwen3's. */
+/* In the speculators library taps are inputs of layers, windows end at the block, and members that
+ * its classes omit have Qwen3's values. */
 static void dflash_of_speculators(void **state)
 {
     struct sp_config c;
@@ -131,7 +132,7 @@ static void dflash_of_speculators(void **state)
     assert_false(c.layers[1].window_before || c.layers[1].causal);
     sp_config_release(&c);
 
-    /* One rotation for all layers: that of sliding ones. */
+    /* All layers use the rotation of sliding layers. */
     config_read_testdata(&c, "dflash_speculators_anchored", NULL);
     assert_int_equal(c.draft.block_size, 1);
     assert_int_equal(c.draft.first_row, 0);
@@ -147,14 +148,14 @@ static void dflash_of_speculators(void **state)
     assert_true(c.layers[0].causal && !c.layers[1].causal);
     sp_config_release(&c);
 
-    /* z-lab's dialect has none of this. */
+    /* z-lab's format has none of these members. */
     config_read_testdata(&c, "dflash_sliding", NULL);
     assert_false(c.draft.raw_embeddings || c.layers[0].window_before);
     sp_config_release(&c);
 }
 
-/* What the speculators library's class of DFlash2 takes where the file says nothing; then all of it
- * stated otherwise. */
+/* The defaults of the speculators library's DFlash2 class, followed by a config that states other
+ * values. */
 static void dflash2_of_speculators(void **state)
 {
     struct sp_config c;
@@ -186,7 +187,7 @@ static void dflash2_of_speculators(void **state)
     sp_config_release(&c);
 }
 
-/* A block whose anchor drafts too, and two heads. */
+/* A block whose anchor row drafts too, with both heads. */
 static void dspark(void **state)
 {
     struct sp_config c;
@@ -208,7 +209,7 @@ static void dspark(void **state)
     assert_false(c.layers[0].causal || c.layers[1].causal || c.draft.rows_paired);
     sp_config_release(&c);
 
-    /* As Liquid AI releases them. */
+    /* The format that Liquid AI releases. */
     config_read_testdata(&c, "lfm2_dspark", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.block_size, 9);
@@ -222,7 +223,7 @@ static void dspark(void **state)
     assert_false(c.layers[0].causal);
     sp_config_release(&c);
 
-    /* What DeepSpec calls dflash_*_block7. */
+    /* The name that DeepSpec uses: dflash_*_block7. */
     config_read_testdata(&c, "dspark_no_heads", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.block_size, 1);
@@ -231,7 +232,7 @@ static void dspark(void **state)
     assert_false(c.draft.dspark.confidence || c.draft.dspark.confidence_markov);
     sp_config_release(&c);
 
-    /* As SpecForge writes it. */
+    /* The format that SpecForge writes. */
     config_read_testdata(&c, "dspark_nested", &warnings);
     assert_int_equal(c.draft.kind, SP_DRAFT_DSPARK);
     assert_int_equal(c.draft.mask_token, 95);
@@ -245,8 +246,7 @@ static void dspark(void **state)
     sp_config_release(&c);
 }
 
-/* The taps of a draft whose config leaves them out, settled by fc's width. */
-/* In the speculators library both heads are there if the file does not say otherwise. */
+/* In the speculators library both heads exist unless the config states otherwise. */
 static void dspark_of_speculators(void **state)
 {
     struct sp_config c;
@@ -325,7 +325,7 @@ static void eagle3(void **state)
     struct sp_config c;
 
     (void)state;
-    /* Input of layer 0: the embeddings; of layer j: what layer j - 1 makes. */
+    /* Tap 0 is the input of layer 0, the embeddings; tap j is the output of layer j - 1. */
     config_read_testdata(&c, "eagle3_speculators", NULL);
     assert_int_equal(c.draft.kind, SP_DRAFT_EAGLE3);
     assert_string_equal(c.family, "qwen3");
@@ -348,7 +348,7 @@ static void eagle3(void **state)
     sp_config_release(&c);
 }
 
-/* The first of any number of layers reads pairs; windows as in a language model. */
+/* The first of any number of layers reads pairs. Windows are those of a language model. */
 static void peagle(void **state)
 {
     struct sp_config c;
@@ -373,7 +373,7 @@ static void peagle(void **state)
     sp_config_release(&c);
 }
 
-/* EAGLE-3's taps where the config does not list them: inputs of layers 2, N / 2 and N - 3. */
+/* EAGLE-3's default taps are the inputs of layers 2, N / 2 and N - 3. */
 static void eagle3_default_taps(void **state)
 {
     static const struct {
@@ -418,7 +418,7 @@ static void eagle3_default_taps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(qwen3_5_settled),
+        cmocka_unit_test(qwen3_5_values_from_tensors),
         cmocka_unit_test(dflash),
         cmocka_unit_test(dflash_of_speculators),
         cmocka_unit_test(dflash2_of_speculators),

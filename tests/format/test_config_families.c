@@ -1,5 +1,5 @@
-/* format/model/config.h: families beyond those of test_config.c. Every expected number is read by
- * hand from a config.json, or from the family's configuration class in transformers 5.23. */
+/* format/model/config.h: families that test_config.c does not cover. Every expected number is read
+ * by hand from a config.json or from the family's configuration class in transformers 5.23. */
 #include "format/model/config.h"
 
 #include <setjmp.h>
@@ -19,7 +19,7 @@ static void granite(void **state)
 
     (void)state;
     config_read_testdata(&c, "granite_3_1", NULL);
-    config_assert_near(c.attention_scale, 0.015625); /* in place of 16^-1/2 */
+    config_assert_near(c.attention_scale, 0.015625); /* replaces 16^-1/2 */
     config_assert_near(c.embedding_scale, 12);
     config_assert_near(c.residual_scale, 0.22);
     config_assert_near(c.logit_scale, 0.125); /* logits_scaling divides */
@@ -65,7 +65,7 @@ static void olmo(void **state)
     assert_int_equal(c.layers[0].n_kv_heads, 32);
     sp_config_release(&c);
 
-    /* Only full layers are scaled, whichever way that is written. */
+    /* Only full layers are scaled, in both notations. */
     config_read_testdata(&c, "olmo3_7b", NULL);
     assert_int_equal(c.norms, SP_NORM_POST);
     assert_int_equal(c.qk_norm, SP_QK_WHOLE);
@@ -87,7 +87,7 @@ static void olmo(void **state)
     assert_int_equal(c.ropes[0].kind, SP_ROPE_DEFAULT);
     sp_config_release(&c);
 
-    /* A dict of full layers says nothing about sliding ones. */
+    /* A dict for full layers does not apply to sliding ones. */
     config_read_testdata(&c, "olmo3_full_only", NULL);
     config_assert_near(c.ropes[0].theta, 700);
     assert_int_equal(c.ropes[0].kind, SP_ROPE_LINEAR);
@@ -101,7 +101,7 @@ static void exaone4(void **state)
     struct sp_config c;
 
     (void)state;
-    /* Layers that see everything do not rotate; the pattern beside layer_types is text. */
+    /* Full layers do not rotate. The pattern beside layer_types is text. */
     config_read_testdata(&c, "exaone4_32b", NULL);
     config_assert_windows(&c, "4096,4096,4096,0");
     assert_rotations(&c, "0,0,0,-1");
@@ -114,7 +114,7 @@ static void exaone4(void **state)
     assert_false(c.qkv_bias || c.tied);
     sp_config_release(&c);
 
-    /* Without a window all do. */
+    /* Without a window all layers rotate. */
     config_read_testdata(&c, "exaone4_1_2b", NULL);
     config_assert_windows(&c, "0,0");
     assert_rotations(&c, "0,0");
@@ -141,7 +141,7 @@ static void glm(void **state)
 
     config_read_testdata(&c, "glm_sparse", NULL);
     assert_int_equal(c.norms, SP_NORM_PRE);
-    assert_int_equal(c.ropes[0].n_rot, 64); /* half of 128 without being asked */
+    assert_int_equal(c.ropes[0].n_rot, 64); /* half of 128, the default of the class */
     assert_int_equal(c.layers[0].n_kv_heads, 2);
     config_assert_near(c.norm_eps, 1.5625e-7);
     assert_true(c.qkv_bias && !c.o_bias);
@@ -162,7 +162,7 @@ static void helium(void **state)
     sp_config_release(&c);
 }
 
-/* Which biases there are, each family by its own keys. */
+/* Which projections have biases, by the keys of each family. */
 static void biases(void **state)
 {
     struct sp_config c;
@@ -266,7 +266,7 @@ static void starcoder2(void **state)
     assert_true(c.qkv_bias && c.o_bias && c.mlp_bias);
     sp_config_release(&c);
 
-    /* The norms have their biases whatever use_bias says. */
+    /* Norms have biases, whatever use_bias states. */
     config_read_testdata(&c, "starcoder2_sparse", NULL);
     config_assert_windows(&c, "0,0");
     assert_true(c.norm_bias && !c.qkv_bias && !c.o_bias && !c.mlp_bias);
@@ -280,7 +280,7 @@ static void granite4(void **state)
 
     (void)state;
     config_read_testdata(&c, "granite4_micro", NULL);
-    assert_int_equal(c.layers[0].n_ffn, 1024); /* of the MLP beside experts that are not there */
+    assert_int_equal(c.layers[0].n_ffn, 1024); /* width of the MLP; there are no experts */
     assert_int_equal(c.layers[0].n_experts, 0);
     assert_rotations(&c, "0,0,0");
     config_assert_near(c.ropes[0].theta, 1e7);
@@ -291,7 +291,7 @@ static void granite4(void **state)
     assert_true(c.tied);
     sp_config_release(&c);
 
-    /* Spelled as released. */
+    /* The released spelling. */
     config_read_testdata(&c, "granite4_h_tiny", NULL);
     assert_true(sp_config_is_recurrent(&c) && !c.shared_gate && !c.routing.norm);
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
@@ -313,7 +313,7 @@ static void granite4(void **state)
     assert_true(c.mamba.min_step == 0 && c.mamba.max_step == INFINITY);
     sp_config_release(&c);
 
-    /* Without a list all layers are Mamba-2's; sizes by default. */
+    /* Without a list all layers are Mamba-2 layers with default sizes. */
     config_read_testdata(&c, "granite4_h_sparse", NULL);
     assert_int_equal(c.layers[1].mixers, SP_MIXER_MAMBA);
     assert_int_equal(c.layers[1].n_ffn, 1024);
@@ -348,7 +348,7 @@ static void bamba(void **state)
     assert_int_equal(c.mamba.state_dim, 128);
     sp_config_release(&c);
 
-    /* The class puts its own half in place of what stands beside the dict. */
+    /* The class's default of one half precedes the member outside the dict. */
     config_read_testdata(&c, "bamba_partial_beside", NULL);
     assert_int_equal(c.ropes[0].n_rot, 64);
     sp_config_release(&c);
@@ -375,7 +375,9 @@ static void falcon_h1(void **state)
     config_assert_near(c.ropes[0].theta, 1e11);
     config_assert_near(c.embedding_scale, 5.656854249492381);
     config_assert_near(c.logit_scale, 0.0390625);
-    config_assert_near(c.attention_scale, 0.125 * 0.25 * 0.25); /* of 64; keys; its input twice */
+    config_assert_near(c.attention_scale,
+                       0.125 * 0.25 * 0.25); /* 0.125 for heads of 64, times the key multiplier,
+                                                times the input multiplier twice */
     config_assert_near(c.attention_out_scale, 0.375);
     config_assert_near(c.mamba_out_scale, 0.3);
     config_assert_near(c.ffn_in_scale, 0.8);
@@ -388,7 +390,8 @@ static void falcon_h1(void **state)
     config_assert_near(c.mamba.step_scale, 0.75);
     sp_config_release(&c);
 
-    /* Without a width of its own, twice the model's; a norm, in front of the gate by default. */
+    /* Without its own width a Mamba layer is twice as wide as the model, with the norm before the
+     * gate. */
     config_read_testdata(&c, "falcon_h1_sparse", NULL);
     assert_int_equal(c.mamba.head_dim, 64); /* 2 * 256 / 8 */
     assert_int_equal(c.mamba.norm, SP_MAMBA_NORM_GATED);
@@ -454,7 +457,7 @@ static void nemotron_h(void **state)
     assert_true(c.mamba.max_step == INFINITY);
     sp_config_release(&c);
 
-    /* The older name counts before time_step_min; time_step_limit is not read. */
+    /* The older name precedes time_step_min, and time_step_limit is not read. */
     config_read_testdata(&c, "nemotron_steps", NULL);
     config_assert_near(c.mamba.min_step, 0.5);
     assert_true(c.mamba.max_step == INFINITY);
@@ -499,11 +502,12 @@ static void latent(void **state)
     config_read_testdata(&c, "deepseek_v2_lite", NULL);
     assert_int_equal(c.latent.q_rank, 0);
     assert_true(c.latent.rows_paired);
-    config_assert_near(c.ropes[0].amplitude, 1);           /* mscale is mscale_all_dim, */
-    config_assert_near(c.attention_scale, 0.114721386793); /* and scales scores by its square */
+    config_assert_near(c.ropes[0].amplitude, 1); /* mscale equals mscale_all_dim, */
+    config_assert_near(c.attention_scale,
+                       0.114721386793); /* which scales the scores by its square */
     assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX);
     assert_true(!c.routing.norm && !c.routing.corrected);
-    assert_int_equal(c.routing.n_groups, 0); /* greedy: groups do not count */
+    assert_int_equal(c.routing.n_groups, 0); /* greedy routing ignores groups */
     assert_int_equal(c.layers[0].n_experts, 0);
     assert_int_equal(c.layers[1].n_shared_ffn, 2 * 1408);
     sp_config_release(&c);

@@ -1,4 +1,4 @@
-/* format/base/cpus.h: quotas of control groups, in folders laid out as cgroups(7) says. */
+/* format/base/cpus.h: quotas of control groups, read from folders laid out as in cgroups(7). */
 #define _GNU_SOURCE /* sched_setaffinity */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static void make_folders(const char *const *names)
         assert_int_equal(mkdir(scratch_path(*names), 0700), 0);
 }
 
-/* The smallest of a group and of those that it lies in counts, rounded up. */
+/* The smallest quota of a group and its ancestors counts, rounded up. */
 static void version_2(void **state)
 {
     static const char *const folders[] = {"a", "a/b", "a/b/c", NULL};
@@ -45,7 +45,7 @@ static void version_2(void **state)
     assert_int_equal(sp_quota_cpus("0::/a\n", root), 2);
 }
 
-/* A container sees its own group as the root, whatever its path is called outside. */
+/* A container sees its own group as the root, whatever its path is outside. */
 static void container(void **state)
 {
     const char *root = scratch_folder();
@@ -74,8 +74,8 @@ static void version_1(void **state)
     assert_int_equal(sp_quota_cpus("4:cpuset:/a\n3:cpuacct:/a\n", root), 0);
 }
 
-/* What makes no sense is no quota. */
-static void damaged(void **state)
+/* An invalid quota is ignored. */
+static void invalid_quotas_are_ignored(void **state)
 {
     const char *root = scratch_folder();
     static const char *const texts[] = {"",
@@ -100,8 +100,8 @@ static void damaged(void **state)
     }
 }
 
-/* A process that may run on one CPU, which is the last of those it had. */
-static void one_allowed(void **state)
+/* A process whose affinity mask holds one CPU, the last of those that it had. */
+static void affinity_of_one_cpu(void **state)
 {
     cpu_set_t had, one;
     size_t last = CPU_SETSIZE - 1;
@@ -131,8 +131,8 @@ int main(void)
         cmocka_unit_test_teardown(version_2, clean_up),
         cmocka_unit_test_teardown(container, clean_up),
         cmocka_unit_test_teardown(version_1, clean_up),
-        cmocka_unit_test_teardown(damaged, clean_up),
-        cmocka_unit_test(one_allowed),
+        cmocka_unit_test_teardown(invalid_quotas_are_ignored, clean_up),
+        cmocka_unit_test(affinity_of_one_cpu),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

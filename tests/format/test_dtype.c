@@ -1,5 +1,4 @@
-/* format/dtype.h: the table, and sizes worked out by hand from the layouts that the header states.
- */
+/* format/dtype.h: the table, and sizes computed by hand from the layouts that the header states. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +8,7 @@
 
 #include "format/dtype.h"
 
-/* Every name of the safetensors format with its bits (its README, "Format"). */
+/* Every type name of the safetensors format (its README, "Format") with its number of bits. */
 static const struct {
     const char *name;
     unsigned bits;

@@ -1,6 +1,5 @@
-/* format/base/err.h: first failure wins, context goes in front, foreign bytes cannot drive a
- * terminal.
- */
+/* format/base/err.h: the first failure wins, context is put in front, and foreign bytes cannot
+ * control a terminal. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* format/model/family.h: models. Small ones are spelled out tensor by tensor; the golden
- * checkpoints show that every row of every tensor goes somewhere exactly once. */
+/* format/model/family.h: models. Small ones are listed tensor by tensor. The golden checkpoints
+ * show that every row of every tensor is used exactly once. */
 #include "format/model/family.h"
 
 #include <setjmp.h>
@@ -80,14 +80,13 @@ static void prefixes(void **state)
                          "missing tensor \"lm_head.weight\": this is the export of a base model");
 }
 
-/* Head and embedding in the file against what the config says. */
-static void tie_cases(void **state)
+/* Combinations of the output matrix and the embedding in the file with the config's flag. */
+static void tied_embeddings(void **state)
 {
     static const char *const flags[] = {"", ", \"tie_word_embeddings\": false",
                                         ", \"tie_word_embeddings\": true"};
-    /* by [flag][what there is]: embedding only, head only, both.
-     * t: tied, u: untied, h: tied, and the embedding is read from the head, c: the bytes decide,
-     * e: an error */
+    /* Indexed by [flag][tensors in the file: embedding, head, both]. t: tied, u: untied, h: tied,
+     * and the embedding is read from the head, c: the bytes decide, e: an error. */
     static const char *const expected[] = {"thu", "teu", "thc"};
     struct match_checkpoint c;
     struct match_outcome o;
@@ -163,7 +162,7 @@ static void mismatches_are_reported(void **state)
                          "tensor \"fc.weight\" belongs to a draft, but architecture is \"\"");
 }
 
-/* Many findings: the first few by name, the rest as a number. */
+/* The first mismatches are named, and the others are counted. */
 static void many_findings(void **state)
 {
     struct match_checkpoint c;
@@ -250,7 +249,7 @@ static void fused_rows(void **state)
     match_close(&o, &c);
 }
 
-/* Two heads of 8 on one K/V head, of which half rotates. */
+/* Two heads of 8 on one key/value head. Half of each head rotates. */
 #define PAIRED                                                                                     \
     "{\"model_type\": \"glm\", \"vocab_size\": 8, \"hidden_size\": 4, \"num_hidden_layers\": 1, "  \
     "\"num_attention_heads\": 2, \"num_key_value_heads\": 1, \"head_dim\": 8, "                    \
@@ -302,7 +301,7 @@ static void paired_rows(void **state)
                            "model.layers.0.self_attn.k_norm.weight 2, "                            \
                            "model.layers.0.mlp.gate.weight 2 4, "
 
-static void experts_apart(void **state)
+static void experts_stored_separately(void **state)
 {
     struct match_checkpoint c;
     struct match_outcome o;
@@ -373,7 +372,7 @@ static void experts_fused(void **state)
                            "4, "                                                                   \
                            "model.layers.0.mlp.router.bias 2, "
 
-/* One full layer and one delta layer: 1 key head of 2, 2 value heads of 3, 2 taps; channels 10. */
+/* One full layer and one delta layer: 1 key head of 2, 2 value heads of 3, 2 taps; 10 channels. */
 #define HYBRID                                                                                     \
     "{\"model_type\": \"qwen3_5_text\", \"rope_theta\": 1e4, \"vocab_size\": 8, "                  \
     "\"hidden_size\": 4, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "                   \
@@ -404,7 +403,7 @@ static void experts_fused(void **state)
 #define MTP_MLP "mtp.layers.0.post_attention_layernorm.weight 4, " MLP("mtp.layers.0.")
 #define MTP "mtp.fc.weight 4 8, " MTP_REST MTP_MLP
 
-/* Queries and gates, head by head; the head's tensors are nobody's business here. */
+/* Queries and gates alternate head by head. The tensors of the prediction head are ignored here. */
 static void hybrid(void **state)
 {
     struct match_checkpoint c;
@@ -445,7 +444,8 @@ static void hybrid(void **state)
         "tensor \"mtp.fc.weight\": a multi-token prediction head, which is not supported");
 }
 
-/* Rows by key head: of 2, each with 2 value heads of 3, q k v z of 2 2 6 6 rows, and b a of 2 2. */
+/* Rows grouped by key head: 2 key heads with 2 value heads of 3 each have 2 2 6 6 rows of q k v z,
+ * and 2 2 rows of b a. */
 static void grouped_by_key_head(void **state)
 {
     static const char config[] =
@@ -496,8 +496,8 @@ static void grouped_by_key_head(void **state)
         "[28, 4], expected [32, 4]");
 }
 
-/* Prediction heads elsewhere than under mtp., and nothing else, may be there. */
-static void other_heads(void **state)
+/* Tensors of prediction heads outside of mtp. are accepted, other extra tensors are not. */
+static void unused_prediction_heads(void **state)
 {
 #define GLM(more)                                                                                  \
     "{\"model_type\": \"glm4_moe\", \"partial_rotary_factor\": 1, "                                \
@@ -540,10 +540,10 @@ static void prediction_head(void **state)
 {
     static const struct {
         const char *tensors, *error;
-        size_t n_specs; /* without error */
+        size_t n_specs; /* number of specs of an accepted checkpoint */
     } cases[] = {
         {MTP, NULL, 16},
-        /* A layer without MLP has no norm before it either. */
+        /* A layer without an MLP has no norm before it. */
         {"mtp.fc.weight 4 8, " MTP_REST, NULL, 12},
         {"mtp.fc.weight 4 8, " MTP_REST "mtp.layers.0.post_attention_layernorm.weight 4, "
          "mtp.layers.0.mlp.gate_proj.weight 6 4, mtp.layers.0.mlp.up_proj.weight 6 4",
@@ -641,7 +641,7 @@ static void experts_interleaved(void **state)
           "model.layers.0.self_attn.kv_a_layernorm.weight 3, "                                     \
           "model.layers.0.self_attn.o_proj.weight 4 10, model.layers.0.self_attn.o_proj.bias 4"
 
-/* Two heads of 2 dims that stand still and 4 that turn, values of 5, of a latent of 3. */
+/* Two heads of 2 nope dims and 4 rope dims with values of 5, from a latent of 3. */
 static void latents(void **state)
 {
     static const char all[] = LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 14 3";
@@ -674,7 +674,7 @@ static void latents(void **state)
                        "model.layers.0.self_attn.kv_b_proj.weight 9:1:5x3");
     match_close(&o, &c);
 
-    /* Rows that rotate together are where they are everywhere else. */
+    /* The rows of a rotated pair are stored as in other families. */
     match_open(&c, LATENT(", \"rope_interleave\": false"), all);
     match_run(&o, &c);
     assert_string_equal(o.err.text, "");
@@ -691,7 +691,7 @@ static void latents(void **state)
         "expected [14, 3]");
 }
 
-/* Marks the rows that pieces take; every row of every used tensor is taken exactly once. */
+/* Counts the rows that spans take. Every row of every used tensor must be taken exactly once. */
 static void check_coverage(const struct sp_specs *specs, const struct sp_safetensor *tensors,
                            size_t n_tensors, size_t n_skipped)
 {
@@ -725,7 +725,8 @@ static void check_coverage(const struct sp_specs *specs, const struct sp_safeten
     assert_int_equal(n_unused, n_skipped);
 }
 
-/* The checkpoint has this many canonical tensors, and every row of it goes into one of them. */
+/* Checks that the checkpoint has this many canonical tensors and that each of its rows goes into
+ * one of them. */
 static void check_checkpoint(const char *folder, const char *name, size_t n_specs, size_t n_skipped)
 {
     static struct sp_source_tensor tensors[4096];
@@ -765,7 +766,7 @@ static void check_checkpoint(const char *folder, const char *name, size_t n_spec
 
 static void golden_checkpoints(void **state)
 {
-    /* Tensors: per layer as documented for the family, and embedding, norm, head. */
+    /* Tensors per layer as documented for the family, and embedding, norm and head. */
     static const struct {
         const char *name;
         size_t n_specs, n_skipped;
@@ -868,15 +869,24 @@ static void roles_have_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_model),         cmocka_unit_test(prefixes),
-        cmocka_unit_test(tie_cases),           cmocka_unit_test(mismatches_are_reported),
-        cmocka_unit_test(many_findings),       cmocka_unit_test(scalar),
-        cmocka_unit_test(fused_rows),          cmocka_unit_test(paired_rows),
-        cmocka_unit_test(experts_apart),       cmocka_unit_test(experts_fused),
-        cmocka_unit_test(experts_interleaved), cmocka_unit_test(hybrid),
-        cmocka_unit_test(other_heads),         cmocka_unit_test(latents),
-        cmocka_unit_test(grouped_by_key_head), cmocka_unit_test(prediction_head),
-        cmocka_unit_test(golden_checkpoints),  cmocka_unit_test(families),
+        cmocka_unit_test(plain_model),
+        cmocka_unit_test(prefixes),
+        cmocka_unit_test(tied_embeddings),
+        cmocka_unit_test(mismatches_are_reported),
+        cmocka_unit_test(many_findings),
+        cmocka_unit_test(scalar),
+        cmocka_unit_test(fused_rows),
+        cmocka_unit_test(paired_rows),
+        cmocka_unit_test(experts_stored_separately),
+        cmocka_unit_test(experts_fused),
+        cmocka_unit_test(experts_interleaved),
+        cmocka_unit_test(hybrid),
+        cmocka_unit_test(unused_prediction_heads),
+        cmocka_unit_test(latents),
+        cmocka_unit_test(grouped_by_key_head),
+        cmocka_unit_test(prediction_head),
+        cmocka_unit_test(golden_checkpoints),
+        cmocka_unit_test(families),
         cmocka_unit_test(roles_have_names),
     };
 

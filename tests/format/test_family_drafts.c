@@ -1,4 +1,4 @@
-/* format/model/family.h: drafts in checkpoints of their own, spelled out tensor by tensor. */
+/* format/model/family.h: drafts in checkpoints of their own, listed tensor by tensor. */
 #include "format/model/family.h"
 
 #include <setjmp.h>
@@ -37,7 +37,7 @@ static void dflash(void **state)
         assert_int_equal(sp_specs_find(&o.specs, "fc.weight")->role, SP_ROLE_FEATURE);
         match_close(&o, &c);
     }
-    /* Tables of its own: two, or one for both where the config ties them. */
+    /* The draft has two tables of its own, or one for both where its config ties them. */
     match_open(&c, DFLASH(""), DFLASH_BODY("") ", embed_tokens.weight 8 4, lm_head.weight 8 4");
     match_run(&o, &c);
     assert_string_equal(o.err.text, "");
@@ -131,7 +131,7 @@ static void assert_shape_of(const struct sp_specs *specs, const char *name, enum
     if (cols) assert_int_equal(spec->shape[1], cols);
 }
 
-/* The heads that the config states, and no others. */
+/* Exactly the heads that the config states. */
 static void dspark(void **state)
 {
     static const struct {
@@ -181,7 +181,7 @@ static void dspark(void **state)
     "\"draft_vocab_size\": 5, \"sample_from_anchor\": true, \"markov_rank\": 3, "                  \
     "\"transformer_layer_config\": {" SIZES "}}"
 
-/* The markov head reads the target's vocabulary and writes the draft's. */
+/* The Markov head reads the target's vocabulary and writes the draft's. */
 static void dspark_of_speculators(void **state)
 {
     struct match_checkpoint c;
@@ -228,7 +228,7 @@ static void dspark_refusals(void **state)
 #define EAGLE3(more)                                                                               \
     "{\"architectures\": [\"LlamaForCausalLMEagle3\"], \"model_type\": \"llama\", "                \
     "\"draft_vocab_size\": 5, \"eagle_aux_hidden_state_layer_ids\": [1, 2]" more ", " SIZES "}"
-/* 4 wide, 8 tokens, layer `l` */
+/* hidden size 4, vocabulary 8, layer `l` */
 #define EAGLE3_LAYER(l)                                                                            \
     l "input_layernorm.weight 4, " l "hidden_norm.weight 4, " l                                    \
       "post_attention_layernorm.weight 4, " l "self_attn.q_proj.weight 4 8, " l                    \
@@ -243,7 +243,7 @@ static void eagle3(void **state)
     struct match_outcome o;
 
     (void)state;
-    /* A layer by its old name, a vocabulary of its own, tap norms apart. */
+    /* A layer with its older name, a draft vocabulary, and separate norms of the taps. */
     match_open(&c, EAGLE3(", \"fc_norm\": true"),
                EAGLE3_LAYER("midlayer.") ", " EAGLE3_REST ", d2t 5, t2d 8, fc_norm.0.weight 4, "
                                          "fc_norm.1.weight 4");

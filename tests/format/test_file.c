@@ -1,6 +1,5 @@
-/* format/base/file.h: only regular files are read, ranges are checked, and an output is whole or
- * absent.
- */
+/* format/base/file.h: only regular files are read, ranges are checked, and an output file is
+ * complete or absent. */
 #define _GNU_SOURCE /* O_TMPFILE */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +51,7 @@ static void assert_content(const char *path, const char *expected)
     free(bytes);
 }
 
-static void what_is_there(void **state)
+static void existence_and_joined_paths(void **state)
 {
     char *path = NULL;
 
@@ -75,7 +74,7 @@ static void what_is_there(void **state)
     free(path);
 }
 
-static void mapping(void **state)
+static void files_are_mapped(void **state)
 {
     struct sp_mapping m = {0};
 
@@ -160,7 +159,7 @@ static void reading_ranges(void **state)
     sp_file_close(NULL);
 }
 
-static void small_texts(void **state)
+static void small_files_as_text(void **state)
 {
     struct sp_err err = {0};
     const char *path = scratch_write("a", "a\0b", 3);
@@ -176,7 +175,7 @@ static void small_texts(void **state)
     assert_non_null(strstr(err.text, "3 bytes, expected at most 2"));
 }
 
-static bool has_nameless_files(void)
+static bool supports_unnamed_files(void)
 {
     int fd = open(scratch_folder(), O_TMPFILE | O_RDWR, 0600);
 
@@ -184,8 +183,8 @@ static bool has_nameless_files(void)
     return fd >= 0;
 }
 
-/* Also: a known size that is larger than what was written leaves zeros, positions may be any. */
-static void outputs_appear_whole(void **state)
+/* The output may be written at any position. It appears under its name when it is committed. */
+static void outputs_appear_when_committed(void **state)
 {
     struct sp_atomic_file *o = NULL;
     const char *path = scratch_path("out");
@@ -197,7 +196,7 @@ static void outputs_appear_whole(void **state)
     assert_int_equal(sp_atomic_file_write_at(o, 3, "def", 3, NULL), SP_OK);
     assert_int_equal(sp_atomic_file_write_at(o, 0, "abc", 3, NULL), SP_OK);
     assert_false(sp_file_exists(path));
-    assert_int_equal(n_entries(), has_nameless_files() ? 0 : 1);
+    assert_int_equal(n_entries(), supports_unnamed_files() ? 0 : 1);
     assert_int_equal(sp_atomic_file_commit(o, NULL), SP_OK);
     sp_atomic_file_close(o);
     umask(mask);
@@ -207,7 +206,7 @@ static void outputs_appear_whole(void **state)
     assert_int_equal(info.st_mode & 0777, 0640);
 }
 
-static void outputs_that_end_early_leave_nothing(void **state)
+static void abandoned_outputs_leave_nothing(void **state)
 {
     struct sp_atomic_file *o = NULL;
     const char *path = scratch_write("out", "old", 3);
@@ -229,7 +228,7 @@ static void killed_writers_leave_nothing(void **state)
     pid_t child;
 
     (void)state;
-    if (!has_nameless_files()) skip();
+    if (!supports_unnamed_files()) skip();
     assert_int_equal(pipe(ready), 0);
     child = fork();
     assert_true(child >= 0);
@@ -313,7 +312,7 @@ static void symbolic_links_are_followed(void **state)
     assert_true(S_ISLNK(info.st_mode));
 }
 
-/* A private file stays private, and a shared one shared, whatever umask is. */
+/* A replaced file keeps its permissions, whatever the umask is. */
 static void replaced_files_keep_their_permissions(void **state)
 {
     const mode_t modes[] = {0600, 0444, 0666};
@@ -339,14 +338,14 @@ static void replaced_files_keep_their_permissions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(what_is_there, teardown),
-        cmocka_unit_test_teardown(mapping, teardown),
+        cmocka_unit_test_teardown(existence_and_joined_paths, teardown),
+        cmocka_unit_test_teardown(files_are_mapped, teardown),
         cmocka_unit_test_teardown(mapping_without_addresses, teardown),
         cmocka_unit_test_teardown(non_files_are_refused, teardown),
         cmocka_unit_test_teardown(reading_ranges, teardown),
-        cmocka_unit_test_teardown(small_texts, teardown),
-        cmocka_unit_test_teardown(outputs_appear_whole, teardown),
-        cmocka_unit_test_teardown(outputs_that_end_early_leave_nothing, teardown),
+        cmocka_unit_test_teardown(small_files_as_text, teardown),
+        cmocka_unit_test_teardown(outputs_appear_when_committed, teardown),
+        cmocka_unit_test_teardown(abandoned_outputs_leave_nothing, teardown),
         cmocka_unit_test_teardown(killed_writers_leave_nothing, teardown),
         cmocka_unit_test_teardown(existing_files_are_kept_without_force, teardown),
         cmocka_unit_test_teardown(impossible_targets_are_refused, teardown),

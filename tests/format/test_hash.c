@@ -1,5 +1,6 @@
-/* format/base/hash.h and format/base/compress.h. Digests: published test values of XXH3; frames:
- * content back, and nothing but one whole frame of the stated size. */
+/* format/base/hash.h and format/base/compress.h. Digests equal published test values of XXH3.
+ * Frames decompress to their content, and anything other than one whole frame of the stated size is
+ * refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,7 @@
 #include "format/base/compress.h"
 #include "format/base/hash.h"
 
-/* Values made by the python package xxhash: xxh3_64_hexdigest(bytes(i * 31 % 251 for i in
+/* Values written by the Python package xxhash: xxh3_64_hexdigest(bytes(i * 31 % 251 for i in
  * range(n))). */
 static void digests(void **state)
 {
@@ -75,7 +76,7 @@ static void content_comes_back(void **state)
 
 static void wrong_frames_are_refused(void **state)
 {
-    /* A skippable frame of no bytes: no content, but no content's frame either. */
+    /* A skippable frame of no bytes has no content, but it is not a frame of empty content. */
     static const uint8_t skippable[] = {0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0};
     uint8_t content[1000], back[1001], *frame, twice[2000];
     struct sp_err err = {0};

@@ -1,5 +1,5 @@
-/* format/base/json.h: what RFC 8259 allows and forbids, what lenient adds, and the typed getters.
- */
+/* format/base/json.h: documents that RFC 8259 allows and forbids, the additions of lenient parsing,
+ * and the typed getters. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,8 +23,8 @@ static struct sp_json *parse(const char *text, enum sp_json_strictness strictnes
     return root;
 }
 
-static void refused(const char *text, size_t size, enum sp_json_strictness strictness,
-                    const char *sentence)
+static void assert_refused(const char *text, size_t size, enum sp_json_strictness strictness,
+                           const char *sentence)
 {
     struct sp_json *root = NULL;
     struct sp_err err = {0};
@@ -36,7 +36,7 @@ static void refused(const char *text, size_t size, enum sp_json_strictness stric
         fail_msg("%s: \"%s\", expected \"%s\"", text, err.text, sentence);
 }
 
-/* One document, what it prints as when read strictly and when read leniently; NULL: refused. */
+/* A document and how it is printed after strict and after lenient parsing; NULL: refused. */
 static void documents(void **state)
 {
     static const struct {
@@ -126,7 +126,7 @@ static void documents(void **state)
             struct sp_json *root;
             char *printed = NULL;
             if (expected == NULL) {
-                refused(cases[i].text, strlen(cases[i].text), strictness, "not valid JSON");
+                assert_refused(cases[i].text, strlen(cases[i].text), strictness, "not valid JSON");
                 continue;
             }
             root = parse(cases[i].text, strictness);
@@ -141,16 +141,16 @@ static void documents(void **state)
 static void errors_name_the_byte(void **state)
 {
     (void)state;
-    refused("{\"a\": tru}", 10, SP_JSON_STRICT, "at byte 9: boolean expected");
-    refused("[1, 2", 5, SP_JSON_STRICT, "at byte 5: the text ends too early");
-    refused("{} x", 4, SP_JSON_STRICT, "at byte 3: unexpected character");
-    refused("{}\0", 3, SP_JSON_STRICT, "at byte 2: unexpected character");
-    refused("[\"abc", 5, SP_JSON_STRICT, "at byte 1: string without end");
-    refused("{\"k\":1,\"k\":2}", 13, SP_JSON_STRICT, "at byte 7: key \"k\" occurs twice");
-    refused("12\0", 3, SP_JSON_STRICT, "at byte 2");
-    refused("[NaN]", 5, SP_JSON_STRICT, "at byte 1: NaN and Infinity are not JSON");
-    refused("[7,1e999]", 9, SP_JSON_STRICT, "the number 1e999 is too large");
-    refused("\xef\xbb\xbf{}", 5, SP_JSON_LENIENT, "at byte 0: a byte order mark");
+    assert_refused("{\"a\": tru}", 10, SP_JSON_STRICT, "at byte 9: boolean expected");
+    assert_refused("[1, 2", 5, SP_JSON_STRICT, "at byte 5: the text ends too early");
+    assert_refused("{} x", 4, SP_JSON_STRICT, "at byte 3: unexpected character");
+    assert_refused("{}\0", 3, SP_JSON_STRICT, "at byte 2: unexpected character");
+    assert_refused("[\"abc", 5, SP_JSON_STRICT, "at byte 1: string without end");
+    assert_refused("{\"k\":1,\"k\":2}", 13, SP_JSON_STRICT, "at byte 7: key \"k\" occurs twice");
+    assert_refused("12\0", 3, SP_JSON_STRICT, "at byte 2");
+    assert_refused("[NaN]", 5, SP_JSON_STRICT, "at byte 1: NaN and Infinity are not JSON");
+    assert_refused("[7,1e999]", 9, SP_JSON_STRICT, "the number 1e999 is too large");
+    assert_refused("\xef\xbb\xbf{}", 5, SP_JSON_LENIENT, "at byte 0: a byte order mark");
 }
 
 static void depth_is_bounded(void **state)
@@ -171,7 +171,7 @@ static void depth_is_bounded(void **state)
         sp_json_free(root);
         memset(text, '[', n + 1);
         memset(text + n + 1, ']', n + 1);
-        refused(text, 2 * n + 2, strictness, "nested deeper than");
+        assert_refused(text, 2 * n + 2, strictness, "nested deeper than");
     }
 }
 
@@ -186,7 +186,7 @@ static void memory_is_bounded(void **state)
     for (size_t i = 0; i < N; i++)
         memcpy(text + 3 * i, i ? ",{}" : "[{}", 3);
     text[3 * N] = ']';
-    refused(text, 3 * N + 1, SP_JSON_LENIENT, "MB of memory, more than the 4096 allowed");
+    assert_refused(text, 3 * N + 1, SP_JSON_LENIENT, "MB of memory, more than the 4096 allowed");
     free(text);
 }
 
@@ -226,8 +226,8 @@ static void members_and_elements(void **state)
     sp_json_free(NULL);
 }
 
-/* Big objects are searched by another way than small ones. Keys share their first eight bytes. */
-static void big_objects(void **state)
+/* Large objects are searched with an index. Their keys share the first eight bytes. */
+static void large_objects(void **state)
 {
     enum { N = 5000 };
     char *text = malloc(N * 64), key[40];
@@ -261,7 +261,7 @@ static void big_objects(void **state)
     sp_json_free(root);
     len = (size_t)(strrchr(text, '}') - text);
     len += (size_t)sprintf(text + len, ",\"0\":1}");
-    refused(text, len, SP_JSON_STRICT, "key \"0\" occurs twice");
+    assert_refused(text, len, SP_JSON_STRICT, "key \"0\" occurs twice");
     assert_int_equal(sp_json_parse(&root, text, len, SP_JSON_LENIENT, NULL), SP_OK);
     assert_int_equal(sp_json_len(root), N);
     assert_true(sp_json_to_i64(sp_json_get(root, "0"), &v));
@@ -352,7 +352,7 @@ static void getters(void **state)
     sp_json_free(root);
 }
 
-/* Section 4.2.2 of JSON Schema's core, and RFC 8259's numbers. */
+/* Equality as in section 4.2.2 of JSON Schema's core, with the numbers of RFC 8259. */
 static void values_are_equal(void **state)
 {
     static const struct {
@@ -420,7 +420,7 @@ int main(void)
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(memory_is_bounded),
         cmocka_unit_test(members_and_elements),
-        cmocka_unit_test(big_objects),
+        cmocka_unit_test(large_objects),
         cmocka_unit_test(numbers),
         cmocka_unit_test(getters),
         cmocka_unit_test(values_are_equal),

@@ -1,4 +1,4 @@
-/* Edits of JSON text: what changes, and that nothing else does. */
+/* Tests edits of JSON text: the edited member changes, and every other byte stays. */
 #include "format/base/json_edit.h"
 
 #include "format/base/json.h"
@@ -17,8 +17,8 @@ static struct sp_strbuf text_of(const char *s)
     return text;
 }
 
-/* The text is this, and JSON; it is released. */
-static void expect(struct sp_strbuf *text, const char *want)
+/* Checks that the text equals `want` and is JSON, and releases it. */
+static void assert_text(struct sp_strbuf *text, const char *want)
 {
     struct sp_json *json = NULL;
     struct sp_err err = {0};
@@ -33,7 +33,7 @@ static void expect(struct sp_strbuf *text, const char *want)
 }
 
 struct edit {
-    const char *from, *key, *value, *to; /* value NULL: removed */
+    const char *from, *key, *value, *to; /* value NULL: the member is removed */
 };
 
 static const struct edit edits[] = {
@@ -68,11 +68,11 @@ static void members(void **state)
         } else {
             assert_int_equal(sp_json_remove(&text, e->key, &err), SP_OK);
         }
-        expect(&text, e->to);
+        assert_text(&text, e->to);
     }
 }
 
-static void lifted(void **state)
+static void nested_object_is_lifted(void **state)
 {
     static const char from[] = "{\n  \"a\": 1,\n  \"inner\": {\n    \"x\": [\n      1\n    ],\n"
                                "    \"s\": \"\\n  y\"\n  }\n}\n";
@@ -84,10 +84,10 @@ static void lifted(void **state)
     assert_int_equal(sp_json_find_member(&found, &m, &text, "inner", NULL), SP_OK);
     assert_true(found);
     assert_int_equal(sp_json_lift(&text, &m, NULL), SP_OK);
-    expect(&text, "{\n  \"x\": [\n    1\n  ],\n  \"s\": \"\\n  y\"\n}");
+    assert_text(&text, "{\n  \"x\": [\n    1\n  ],\n  \"s\": \"\\n  y\"\n}");
     assert_int_equal(sp_json_find_member(&found, &m, &flat, "inner", NULL), SP_OK);
     assert_int_equal(sp_json_lift(&flat, &m, NULL), SP_OK);
-    expect(&flat, "{\"x\":\n  1}");
+    assert_text(&flat, "{\"x\":\n  1}");
 }
 
 static bool is_short(const char *key, size_t len)
@@ -96,20 +96,20 @@ static bool is_short(const char *key, size_t len)
     return len == 1;
 }
 
-static void merged(void **state)
+static void objects_are_merged(void **state)
 {
     struct sp_strbuf text = text_of("{\n  \"b\": 1\n}"), empty = text_of("{ }");
     struct sp_strbuf from = text_of("{\"a\": {\"y\": 2}, \"b\": 3, \"long\": 4, \"c\": 5}");
     (void)state;
 
     assert_int_equal(sp_json_merge(&text, &from, is_short, NULL), SP_OK);
-    expect(&text, "{\n  \"a\": {\"y\": 2},\n  \"c\": 5,\n  \"b\": 1\n}");
+    assert_text(&text, "{\n  \"a\": {\"y\": 2},\n  \"c\": 5,\n  \"b\": 1\n}");
     assert_int_equal(sp_json_merge(&empty, &from, is_short, NULL), SP_OK);
-    expect(&empty, "{\"a\": {\"y\": 2},\"b\": 3,\"c\": 5 }");
+    assert_text(&empty, "{\"a\": {\"y\": 2},\"b\": 3,\"c\": 5 }");
     sp_strbuf_release(&from);
 }
 
-static void refused(void **state)
+static void invalid_edits_are_refused(void **state)
 {
     struct sp_strbuf list = text_of("[1]"), many = text_of("{\"a\": 0");
     struct sp_json_member *members;
@@ -131,9 +131,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members),
-        cmocka_unit_test(lifted),
-        cmocka_unit_test(merged),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(nested_object_is_lifted),
+        cmocka_unit_test(objects_are_merged),
+        cmocka_unit_test(invalid_edits_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

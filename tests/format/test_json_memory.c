@@ -1,5 +1,5 @@
-/* format/base/json.h where memory ends at the k-th allocation, k = 1, 2, ...: a document is read
- * whole, or there is no memory for it. Not for short texts: json-c itself cannot go on without the
+/* format/base/json.h when the k-th allocation fails, k = 1, 2, ...: a document is parsed completely
+ * or refused with SP_E_NOMEM. Small allocations never fail, because json-c cannot handle the failed
  * copy of a key. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,10 +21,10 @@ void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
 
-/* How many allocations there is memory for; SIZE_MAX: for all. */
+/* Number of allocations that succeed; SIZE_MAX: all. */
 static size_t n_left = SIZE_MAX;
 
-static bool ends(size_t size)
+static bool is_out_of_memory(size_t size)
 {
     if (n_left == SIZE_MAX || size <= SMALL) return false;
     if (n_left > 0) {
@@ -37,17 +37,17 @@ static bool ends(size_t size)
 
 void *malloc(size_t size)
 {
-    return ends(size) ? NULL : __libc_malloc(size);
+    return is_out_of_memory(size) ? NULL : __libc_malloc(size);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return ends(n * size) ? NULL : __libc_calloc(n, size);
+    return is_out_of_memory(n * size) ? NULL : __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t size)
 {
-    return ends(size) ? NULL : __libc_realloc(p, size);
+    return is_out_of_memory(size) ? NULL : __libc_realloc(p, size);
 }
 
 static const char text[] =
@@ -57,7 +57,7 @@ static const char text[] =
     " \"q\": 9, \"r\": 10, \"s\": 11, \"t\": null}";
 static const char repeated[] = "{\"a\": {\"b\": [1, {\"c\": 2, \"d\": {}}]}, \"e\": 3, \"a\": {}}";
 
-/* With memory for k allocations only. */
+/* Parses while only the first k allocations succeed. */
 static enum sp_status parse(size_t k, const char *json, enum sp_json_strictness strictness)
 {
     struct sp_json *root = NULL;
@@ -71,7 +71,8 @@ static enum sp_status parse(size_t k, const char *json, enum sp_json_strictness 
     return st;
 }
 
-/* The allocations that it takes to find out what the document is; fewer of them are too few. */
+/* Returns the smallest number of allocations with which parsing gives the status `what`. Fewer
+ * allocations give SP_E_NOMEM. */
 static size_t n_needed(const char *json, enum sp_json_strictness strictness, enum sp_status what)
 {
     enum sp_status st;
@@ -83,7 +84,7 @@ static size_t n_needed(const char *json, enum sp_json_strictness strictness, enu
     return k;
 }
 
-static void memory_ends(void **state)
+static void failed_allocations_are_reported(void **state)
 {
     (void)state;
     assert_in_range(n_needed(text, SP_JSON_STRICT, SP_OK), 20, 100);
@@ -93,7 +94,7 @@ static void memory_ends(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_ends)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(failed_allocations_are_reported)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

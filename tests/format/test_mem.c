@@ -1,6 +1,5 @@
-/* format/base/mem.h and format/base/bytes.h: sizes that do not fit are failures, numbers are
- * little-endian.
- */
+/* format/base/mem.h and format/base/bytes.h: sizes that overflow are failures, and numbers are
+ * little-endian. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

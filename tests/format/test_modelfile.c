@@ -1,5 +1,5 @@
-/* The Modelfile's grammar and checks. The accepted cases are ollama's documented behaviours; where
- * ollama loses bytes or lines, the expectation is what the text says. */
+/* Tests the Modelfile's grammar and checks. The accepted cases are ollama's documented behaviour.
+ * Where ollama drops bytes or lines, the expected records keep them. */
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"
 
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* What a text must parse to: "command|name|value" per record, joined by U+241E, or the error. */
+/* The records of a text as "command|name|value", joined by U+241E, or the error. */
 struct parse_case {
     const char *text;
     const char *records; /* NULL: an error */
@@ -33,7 +33,7 @@ static const struct parse_case parse_cases[] = {
      "FROM||foo" SEP "RENDERER||renderer1" SEP "PARSER||parser1" SEP "REQUIRES||v1.2.3", NULL},
     {"from foo\nSyStEm x\npArAmEtEr TEMPERATURE 1",
      "FROM||foo" SEP "SYSTEM||x" SEP "PARAMETER|temperature|1", NULL},
-    /* blanks */
+    /* whitespace */
     {"\nFROM \"     model 1\"\nADAPTER      adapter3\nLICENSE \"MIT       \"\n"
      "PARAMETER param1        value1\nTEMPLATE \"\"\"   {{ x }}\n   \"\"\"    \n",
      "FROM||     model 1" SEP "ADAPTER||adapter3" SEP "LICENSE||MIT       " SEP
@@ -110,7 +110,7 @@ static const struct parse_case parse_cases[] = {
      "FROM test\n\tSYSTEM \xE4\xBD\xA0\xE5\xA5\xBD\xF0\x9F\x91\x8B",
      "FROM||test" SEP "SYSTEM||\xE4\xBD\xA0\xE5\xA5\xBD\xF0\x9F\x91\x8B", NULL},
 
-    /* errors and their places */
+    /* errors and their locations */
     {"\nFROM foo\nPARAMETER param1\n", NULL, "m:3:17: param1: a value is missing"},
     {"\nFROM foo\nBADCOMMAND param1 value1\n", NULL, "m:3:1: BADCOMMAND is not a command"},
     {"FROM a\nBAD\n", NULL, "m:2:1: BAD is not a command"},
@@ -142,7 +142,7 @@ static const struct parse_case parse_cases[] = {
 };
 
 /* The records as one string; the caller frees. */
-static char *describe(const struct sp_modelfile *file)
+static char *records_as_text(const struct sp_modelfile *file)
 {
     char *out = calloc(1, file->size + 32 * file->n_records + 1), *p = out;
 
@@ -169,7 +169,7 @@ static void test_grammar(void **state)
             char *got;
 
             if (st) fail_msg("case %zu: %s", i, err.text);
-            got = describe(&file);
+            got = records_as_text(&file);
             assert_string_equal(got, c->records);
             free(got);
         } else if (st != SP_E_INPUT || strncmp(err.text, c->error, strlen(c->error)) != 0) {
@@ -190,7 +190,7 @@ static void test_nul_is_refused(void **state)
     assert_string_equal(err.text, "m:1:7: not UTF-8 text");
 }
 
-/* "FROM b\nSYSTEM <U+4F60><U+1F44B>" in both orders of bytes. */
+/* "FROM b\nSYSTEM <U+4F60><U+1F44B>" in both byte orders. */
 static void test_utf16(void **state)
 {
     static const uint16_t units[] = {0xFEFF, 'F', 'R', 'O', 'M', ' ', 'b',    '\n',   'S',
@@ -209,7 +209,7 @@ static void test_utf16(void **state)
             bytes[2 * i + !!big] = (uint8_t)units[i];
         }
         assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes, &err), SP_OK);
-        got = describe(&file);
+        got = records_as_text(&file);
         assert_string_equal(got, "FROM||b" SEP "SYSTEM||\xE4\xBD\xA0\xF0\x9F\x91\x8B");
         free(got);
         sp_modelfile_release(&file);
@@ -250,7 +250,7 @@ static void test_records_are_kept_byte_for_byte(void **state)
     again.records[1].value = calloc(1, 4);
     memcpy(again.records[0].value, "./a", 4);
     memcpy(again.records[1].value, "./b", 4);
-    got = describe(&again);
+    got = records_as_text(&again);
     want = strdup("FROM||./a" SEP "DRAFT||./b" SEP "SYSTEM||x\r\n  y" SEP "PARAMETER|stop|a " SEP
                   "LICENSE||z");
     assert_string_equal(got, want);
@@ -287,7 +287,7 @@ static void test_odd_names_survive(void **state)
 struct check_case {
     const char *text;
     enum sp_status status;
-    const char *message; /* the error's beginning, or part of the notes, or NULL: no notes */
+    const char *message; /* beginning of the error, or part of the warnings; NULL: no warnings */
 };
 
 static const struct check_case check_cases[] = {
@@ -335,7 +335,7 @@ static const struct check_case check_cases[] = {
     {"FROM a\nPARAMETER seed 1\nPARAMETER Seed 2", SP_OK, "m:2: PARAMETER seed is replaced"},
 };
 
-static void collect(void *context, const char *sentence)
+static void add_warning(void *context, const char *sentence)
 {
     char *warnings = context;
 
@@ -354,7 +354,7 @@ static void test_checks(void **state)
         const char *said;
 
         assert_int_equal(sp_modelfile_parse(&file, "m", c->text, strlen(c->text), &err), SP_OK);
-        if (sp_modelfile_check(&file, collect, warnings, &err) != c->status) {
+        if (sp_modelfile_check(&file, add_warning, warnings, &err) != c->status) {
             fail_msg("check %zu: status %d, \"%s\"", i, (int)err.status, err.text);
         }
         said = c->status ? err.text : warnings;
@@ -366,7 +366,7 @@ static void test_checks(void **state)
     }
 }
 
-/* 64 stop texts are taken, the 65th is refused where it stands. */
+/* 64 stop texts are accepted. The 65th is refused with its location. */
 static void test_number_of_stops(void **state)
 {
     char text[2048] = "FROM a\n";

@@ -1,5 +1,6 @@
-/* The packed file: a hand-made file against the reader, lies and damage against every check, and
- * the writer against the reader. Digests of the hand-made file come from another implementation. */
+/* Tests the packed file: the reader on a handmade file, every check of the reader on inconsistent
+ * and damaged files, and the writer against the reader. The digests of the handmade file come from
+ * another implementation. */
 #include "format/packfile.h"
 
 #include "format/base/bytes.h"
@@ -54,7 +55,8 @@ static uint8_t *read_hex(size_t *size)
     return bytes;
 }
 
-/* The hand-made file in memory of exactly its size, so that a sanitizer sees a step too far. */
+/* Returns the handmade file in an allocation of exactly its size, so that a sanitizer detects every
+ * read beyond it. */
 static uint8_t *minimal(void)
 {
     size_t size;
@@ -138,7 +140,7 @@ static void test_hand_made_file_is_read(void **state)
     free(bytes);
 }
 
-static void test_every_flipped_byte_is_noticed(void **state)
+static void test_every_flipped_byte_is_detected(void **state)
 {
     uint8_t *bytes = minimal();
     (void)state;
@@ -176,16 +178,16 @@ static void test_every_other_length_is_refused(void **state)
     free(bytes);
 }
 
-/* One changed number, every digest over it made right again. */
-struct lie {
+/* A changed number in the handmade file. The digests over it are corrected. */
+struct inconsistency {
     size_t offset;
     unsigned width; /* 1, 2, 4 or 8 bytes */
     uint64_t value;
     enum sp_status status;
-    const char *message; /* part of it */
+    const char *message; /* part of the error message */
 };
 
-static const struct lie lies[] = {
+static const struct inconsistency inconsistencies[] = {
     {0, 1, 0x88, SP_E_INPUT, "not a packed file"},
     {8, 2, 2, SP_E_UNSUPPORTED, "format version 2.0 is newer than 1.0"},
     {8, 2, 0, SP_E_INPUT, "format version 0.0 does not exist"},
@@ -253,12 +255,12 @@ static const struct lie lies[] = {
     {12420, 1, 1, SP_E_INPUT, "byte 12420 is not zero"},
 };
 
-static void tell(uint8_t *bytes, const struct lie *lie)
+static void apply(uint8_t *bytes, const struct inconsistency *inconsistency)
 {
     uint64_t at = MINIMAL_DIRECTORY;
 
-    for (unsigned i = 0; i < lie->width; i++) {
-        bytes[lie->offset + i] = (uint8_t)(lie->value >> 8 * i);
+    for (unsigned i = 0; i < inconsistency->width; i++) {
+        bytes[inconsistency->offset + i] = (uint8_t)(inconsistency->value >> 8 * i);
     }
     sp_put64(bytes + 40, sp_hash64(bytes + at, MINIMAL_SIZE - at));
     sp_put64(bytes + 120, sp_hash64(bytes, SP_PACK_HEADER_DIGESTED));
@@ -268,15 +270,15 @@ static void test_inconsistent_fields_are_named(void **state)
 {
     (void)state;
 
-    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+    for (size_t i = 0; i < sizeof inconsistencies / sizeof inconsistencies[0]; i++) {
         struct sp_err err = {0};
         uint8_t *bytes = minimal();
 
-        tell(bytes, &lies[i]);
-        if (verify(bytes, MINIMAL_SIZE, &err) != lies[i].status ||
-            strstr(err.text, lies[i].message) == NULL) {
+        apply(bytes, &inconsistencies[i]);
+        if (verify(bytes, MINIMAL_SIZE, &err) != inconsistencies[i].status ||
+            strstr(err.text, inconsistencies[i].message) == NULL) {
             fail_msg("lie %zu: status %d, \"%s\", expected %d, \"%s\"", i, (int)err.status,
-                     err.text, (int)lies[i].status, lies[i].message);
+                     err.text, (int)inconsistencies[i].status, inconsistencies[i].message);
         }
         free(bytes);
     }
@@ -330,7 +332,7 @@ static int make_folder(void **state)
     return 0;
 }
 
-/* Fails when a test left more behind than its output. */
+/* Fails if a test left more than its output behind. */
 static int remove_folder(void **state)
 {
     struct folder *f = *state;
@@ -358,7 +360,8 @@ static const struct sp_pack_tensor three[] = {
      .shape = {2, 3}},
 };
 
-/* Writes the hand-made file's tensors and text sections, `order[i]` being the i-th tensor given. */
+/* Writes the tensors and text sections of the handmade file. order[i]: index of the i-th tensor
+ * that is written. */
 static void write_minimal(const char *path, const size_t order[3], const uint8_t *bytes)
 {
     static const size_t where[] = {8192, 4224, 4096}, size[] = {2, 8, 128};
@@ -418,7 +421,8 @@ static void test_writer_makes_the_hand_made_file(void **state)
             free(text);
         }
     }
-    /* All but what depends on zstd: tensors and their entries. */
+    /* The files are equal except for the compressed sections, which depend on the version of zstd.
+     */
     assert_int_equal(verify((const uint8_t *)first, first_size, NULL), SP_OK);
     assert_memory_equal(first + 128, bytes + 128, 12288 - 128);
     assert_int_equal(sp_pack_open(&pack, f->file, NULL), SP_OK);
@@ -434,8 +438,9 @@ static void test_writer_makes_the_hand_made_file(void **state)
     free(bytes);
 }
 
-/* Tensors smaller and larger than what is written at once, in any order and in any pieces. */
-static void test_writer_gathers(void **state)
+/* Writes tensors smaller and larger than the writer's buffer, in several orders and in pieces of
+ * several sizes. */
+static void test_writer_buffers_pieces(void **state)
 {
     enum { N = 5 };
     static const uint64_t lens[N] = {1, 1300000, 7, 3200000, 1048576};
@@ -483,7 +488,7 @@ static void test_writer_gathers(void **state)
     free(numbers);
 }
 
-static void test_writer_of_nothing(void **state)
+static void test_writer_of_no_tensors(void **state)
 {
     struct folder *f = *state;
     struct sp_pack_writer *w = NULL;
@@ -525,7 +530,7 @@ static void test_writer_refuses(void **state)
     t[1].name = "bad\n";
     assert_int_equal(sp_pack_writer_open(&w, f->file, false, t, 2, NULL), SP_E_INPUT);
     t[1] = three[2];
-    t[1].dtype = SP_Q4; /* 3 columns are no block */
+    t[1].dtype = SP_Q4; /* three columns cannot form a block */
     assert_int_equal(sp_pack_writer_open(&w, f->file, false, t, 2, NULL), SP_E_UNSUPPORTED);
     t[1] = three[2];
     t[1].shape[0] = 0;
@@ -571,14 +576,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hand_made_file_is_read),
-        cmocka_unit_test(test_every_flipped_byte_is_noticed),
+        cmocka_unit_test(test_every_flipped_byte_is_detected),
         cmocka_unit_test(test_every_other_length_is_refused),
         cmocka_unit_test(test_inconsistent_fields_are_named),
         cmocka_unit_test(test_names_are_utf8),
         cmocka_unit_test_setup_teardown(test_writer_makes_the_hand_made_file, make_folder,
                                         remove_folder),
-        cmocka_unit_test_setup_teardown(test_writer_gathers, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_writer_of_nothing, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_writer_buffers_pieces, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_writer_of_no_tensors, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_writer_leaves_nothing_unfinished, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(test_writer_refuses, make_folder, remove_folder),

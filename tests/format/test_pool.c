@@ -1,6 +1,6 @@
-/* format/base/pool.h: every item runs once, on any number of threads, also when workers sleep in
- * between and when there are far more threads than cores. `test_pool time` prints what a run costs.
- */
+/* format/base/pool.h: every item runs exactly once, on any number of threads, also when workers
+ * sleep between runs and when there are many more threads than cores. `test_pool time` prints the
+ * cost of a run. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@
 enum { MAX_ITEMS = 1000 };
 
 struct job {
-    unsigned counts[MAX_ITEMS]; /* plain: an item that ran twice at once is a race */
+    unsigned
+        counts[MAX_ITEMS]; /* not atomic, so that an item that ran twice at once is a data race */
     unsigned n_threads;
     bool bad_worker;
 };
@@ -98,7 +99,7 @@ static void ranges_cover_every_item_once(void **state)
                 for (size_t i = 0; i < MAX_ITEMS; i++)
                     assert_int_equal(job.items.counts[i], i < items[k]);
                 assert_int_equal(atomic_load(&job.n_small), 0);
-                /* shares shrink geometrically: far fewer ranges than items */
+                /* ranges shrink geometrically, so there are far fewer ranges than items */
                 assert_true(atomic_load(&job.n_ranges) <= 12 * threads[t] * 2 + 1);
             }
         }
@@ -171,7 +172,7 @@ static int compare_doubles(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-/* One item of 10 us a thread: what the run takes beyond that is the pool's. */
+/* Prints the overhead of a run with one item of 10 us per thread. */
 static int print_times(void)
 {
     enum { RUNS = 20000 };

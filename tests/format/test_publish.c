@@ -1,6 +1,6 @@
-/* The way back to published names: for every golden checkpoint, which other programs wrote, the
- * tensors that sp_specs_publish names are those that are there, and its pieces are the ones that
- * were found in reading it. */
+/* Tests the published names of tensors. For every golden checkpoint, which another program wrote,
+ * the tensors that sp_specs_publish names are those of the checkpoint, with the spans that were
+ * found in reading it. */
 #include "convert/source/source.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a language model is called inside a multimodal checkpoint. */
+/* Returns the name of a language model's tensor inside a multimodal checkpoint. */
 static const char *inner_name(char out[256], const char *name)
 {
     static const char *const prefixes[][2] = {
@@ -32,7 +32,8 @@ static const char *inner_name(char out[256], const char *name)
     return out;
 }
 
-/* Of a built-in prediction head, or a copy of its model's tables there. */
+/* Returns whether the tensor belongs to a built-in prediction head, or is the head's copy of a
+ * table. */
 static bool is_of_head(unsigned n_layers, const char *name)
 {
     unsigned layer;
@@ -41,7 +42,8 @@ static bool is_of_head(unsigned n_layers, const char *name)
     return strncmp(name, "mtp.", 4) == 0;
 }
 
-/* Keys of layers that read another's, which Gemma 4's checkpoints have all the same. */
+/* Returns whether the tensor is a key or value of a layer that reads another layer's. Gemma 4's
+ * checkpoints contain them nevertheless. */
 static bool is_unused(const struct sp_config *c, const char *name)
 {
     unsigned layer;
@@ -62,16 +64,16 @@ static const struct sp_source_tensor *find(const struct sp_source_tensor *all, s
     return NULL;
 }
 
-static void same_pieces(const struct sp_specs *read, const struct sp_specs *made)
+static void assert_same_spans(const struct sp_specs *read, const struct sp_specs *published)
 {
-    assert_int_equal(read->n_specs, made->n_specs);
+    assert_int_equal(read->n_specs, published->n_specs);
     for (size_t i = 0; i < read->n_specs; i++) {
-        const struct sp_tensor_spec *a = &read->specs[i], *b = &made->specs[i];
+        const struct sp_tensor_spec *a = &read->specs[i], *b = &published->specs[i];
         assert_string_equal(a->name, b->name);
         assert_int_equal(a->n_spans, b->n_spans);
         for (size_t k = 0; k < a->n_spans; k++) {
             const struct sp_row_span *x = &read->spans[a->first_span + k];
-            const struct sp_row_span *y = &made->spans[b->first_span + k];
+            const struct sp_row_span *y = &published->spans[b->first_span + k];
             char name[256];
             assert_string_equal(inner_name(name, x->source), y->source);
             assert_int_equal(x->first_row, y->first_row);
@@ -84,9 +86,9 @@ static void same_pieces(const struct sp_specs *read, const struct sp_specs *made
     }
 }
 
-/* Every tensor of the checkpoint that `source` reads is made again, and no other. */
-static void same_tensors(const struct sp_source *source, const struct sp_config *target,
-                         const struct sp_source_tensor *made, size_t n_made)
+/* Checks that exactly the tensors of the checkpoint that `source` reads are published. */
+static void assert_same_tensors(const struct sp_source *source, const struct sp_config *target,
+                                const struct sp_source_tensor *published, size_t n_made)
 {
     unsigned n_layers = target ? target->n_layers : source->config.n_layers;
     size_t n, n_wanted = 0;
@@ -102,13 +104,13 @@ static void same_tensors(const struct sp_source *source, const struct sp_config 
         if (is_unused(&source->config, name)) continue;
         if (source->config.tied && strcmp(name, "lm_head.weight") == 0) continue;
         n_wanted++;
-        t = find(made, n_made, name);
+        t = find(published, n_made, name);
         if (t == NULL) fail_msg("%s: %s is not made", source->path, name);
         assert_int_equal(t->rank, all[i].rank);
         assert_memory_equal(t->shape, all[i].shape, t->rank * sizeof *t->shape);
     }
     for (size_t i = 0; n_made != n_wanted && i < n_made; i++)
-        print_message("made: %s\n", made[i].name);
+        print_message("made: %s\n", published[i].name);
     assert_int_equal(n_made, n_wanted);
 }
 
@@ -122,8 +124,8 @@ static void check(struct sp_source *source, const struct sp_config *target)
     if (sp_specs_publish(&specs, &tensors, &n, &source->config, target, &err)) {
         fail_msg("%s: %s", source->path, err.text);
     }
-    same_tensors(source, target, tensors, n);
-    same_pieces(&source->specs, &specs);
+    assert_same_tensors(source, target, tensors, n);
+    assert_same_spans(&source->specs, &specs);
     free(tensors);
     sp_specs_release(&specs);
 }

@@ -1,6 +1,6 @@
-/* format/safetensors.h. The single files in testdata/corrupt/safetensors and their verdicts come
- * from tests/oracle/corrupt_safetensors.py, which asks the safetensors package too; indexes and
- * what no small file can show are made here. */
+/* format/safetensors.h. The files in testdata/corrupt/safetensors and the expected outcomes come
+ * from tests/oracle/corrupt_safetensors.py, which also runs the safetensors package. Indexes and
+ * large files are written here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Writes a file of this header and `size` bytes of data 0, 1, 2, ... */
+/* Writes a file with this header and `size` data bytes 0, 1, 2, ... */
 static void write_shard(const char *name, const char *header, size_t size)
 {
     size_t n = strlen(header);
@@ -43,7 +43,7 @@ static void write_text(const char *name, const char *text)
     scratch_write(name, text, strlen(text));
 }
 
-static void files_and_their_verdicts(void **state)
+static void corrupt_files_are_refused(void **state)
 {
     static const char folder[] = TESTDATA "/corrupt/safetensors/";
     char path[512], expected[700], *line, *rest;
@@ -114,7 +114,7 @@ static void tensors_are_found_and_read(void **state)
 #define ENTRY(name, begin, end)                                                                    \
     "\"" name "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" #begin "," #end "]}"
 
-/* Two shards: one holds "a" and "b", the other "c". */
+/* Writes two shards: one with the tensors "a" and "b", the other with "c". */
 static void write_two_shards(void)
 {
     write_shard("one.safetensors", "{" ENTRY("a", 0, 1) "," ENTRY("b", 1, 2) "}", 2);
@@ -167,7 +167,7 @@ static void shards_and_their_index(void **state)
     free(warnings);
 }
 
-static void indexes_that_are_wrong(void **state)
+static void wrong_indexes_are_refused(void **state)
 {
     static const struct {
         const char *map, *sentence;
@@ -247,8 +247,8 @@ static void a_file_that_shrinks_is_an_error(void **state)
     sp_safetensors_close(c);
 }
 
-/* Two hundred thousand entries that all begin at 0, and as many that lie in reverse order: anything
- * quadratic would take minutes. */
+/* Two hundred thousand entries that all begin at 0, and as many in reverse order. A quadratic
+ * algorithm would take minutes. */
 static void many_entries(void **state)
 {
     enum { N = 200000 };
@@ -280,10 +280,10 @@ static void many_entries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_and_their_verdicts),
+        cmocka_unit_test(corrupt_files_are_refused),
         cmocka_unit_test_teardown(tensors_are_found_and_read, teardown),
         cmocka_unit_test_teardown(shards_and_their_index, teardown),
-        cmocka_unit_test_teardown(indexes_that_are_wrong, teardown),
+        cmocka_unit_test_teardown(wrong_indexes_are_refused, teardown),
         cmocka_unit_test_teardown(non_checkpoints_are_refused, teardown),
         cmocka_unit_test_teardown(a_file_that_shrinks_is_an_error, teardown),
         cmocka_unit_test_teardown(many_entries, teardown),

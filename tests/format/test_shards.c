@@ -1,4 +1,4 @@
-/* Checkpoints of many shards: written and read with fewer files open than there are shards. */
+/* Tests checkpoints with more shards than files may be open at once, written and read. */
 #include "format/base/file.h"
 #include "format/safetensors_write.h"
 #include "tests/support/scratch.h"
@@ -37,7 +37,7 @@ static uint8_t byte_of(size_t tensor, size_t at)
     return (uint8_t)(tensor * 31 + at);
 }
 
-/* Each shard holds one tensor, tensor 7 is empty and goes with the eighth. */
+/* Writes one tensor per shard. Tensor 7 is empty and shares the shard of the next tensor. */
 static struct sp_safetensors_writer *write_shards(size_t n_put)
 {
     struct sp_safetensors_writer *w = NULL;
@@ -50,7 +50,7 @@ static struct sp_safetensors_writer *write_shards(size_t n_put)
     for (size_t i = 0; i < n_put; i++) {
         for (size_t k = 0; k < WIDTH; k++)
             bytes[k] = byte_of(i, k);
-        /* In two pieces, the second one first. */
+        /* Writes the tensor in two pieces, the second one first. */
         for (size_t half = 2; i != 7 && half-- > 0;) {
             size_t at = half * WIDTH / 2;
             if (sp_safetensors_writer_put(w, i, at, bytes + at, WIDTH / 2, &err)) {
@@ -98,8 +98,8 @@ static void many_shards(void **state)
     scratch_remove();
 }
 
-/* What is given up leaves nothing, shards that were complete neither. */
-static void given_up(void **state)
+/* An abandoned checkpoint leaves no files, not even complete shards. */
+static void abandoned_checkpoint_leaves_nothing(void **state)
 {
     (void)state;
     sp_safetensors_writer_close(write_shards(N / 2));
@@ -108,8 +108,9 @@ static void given_up(void **state)
     scratch_remove();
 }
 
-/* A file that rests is known again; another one of its name is none. */
-static void another_file(void **state)
+/* A file whose descriptor sp_file_rest closed is reopened. Another file that replaced it is
+ * refused. */
+static void replaced_file_is_refused(void **state)
 {
     struct sp_file *file = NULL;
     struct sp_err err = {0};
@@ -132,8 +133,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_shards),
-        cmocka_unit_test(given_up),
-        cmocka_unit_test(another_file),
+        cmocka_unit_test(abandoned_checkpoint_leaves_nothing),
+        cmocka_unit_test(replaced_file_is_refused),
     };
 
     return cmocka_run_group_tests(tests, begin, NULL);

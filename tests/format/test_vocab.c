@@ -1,5 +1,5 @@
-/* format/tokenizer/vocab.h: what is read from tokenizer.json, what is refused and how that is said,
- * and that compiling is a function of the input alone. */
+/* format/tokenizer/vocab.h: the contents read from tokenizer.json, refusals with their messages,
+ * and that compiling depends on the input alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@
 #define TEXT "{\"Sequence\":{\"id\":\"A\"}}"
 #define MARK "{\"SpecialToken\":{\"id\":\"<u>\"}}"
 
-/* Documents that are refused, by what. */
+/* Refused documents by the member that is wrong. */
 static const struct {
     const char *json;
     enum sp_status status;
@@ -166,7 +166,7 @@ static void contents(void **state)
     assert_int_equal(vocab->tokens[1].flags, SP_TOKEN_MODEL | SP_TOKEN_ADDED | SP_TOKEN_NORMALIZED);
     assert_int_equal(vocab->tokens[6].flags, SP_TOKEN_ADDED | SP_TOKEN_SPECIAL | SP_TOKEN_LSTRIP);
     assert_null(vocab->tokens[5].text);
-    assert_null(vocab->tokens[7].text); /* an empty added token is none */
+    assert_null(vocab->tokens[7].text); /* an empty added token is ignored */
     assert_int_equal(vocab->n_added, 2);
     assert_int_equal(vocab->added[0], 6);
     assert_int_equal(vocab->unk, 0);
@@ -178,8 +178,8 @@ static void contents(void **state)
     sp_vocab_close(vocab);
 }
 
-/* The vocabulary's id counts where the list of added tokens has another. */
-static void contradiction(void **state)
+/* The vocabulary's id precedes a different one in the list of added tokens. */
+static void contradictory_ids(void **state)
 {
     static const char json[] = ADDED("\"id\":9,\"content\":\"ab\"");
     struct sp_vocab *vocab = open_vocab(json, NULL);
@@ -202,7 +202,7 @@ static void expect_step(const struct sp_step *step, enum sp_step_kind kind, uint
     assert_memory_equal(step->text, text, strlen(text));
 }
 
-/* Components become primitive steps, Sequences within Sequences one chain. */
+/* Components become primitive steps, and nested Sequences one list. */
 static void steps(void **state)
 {
     struct sp_vocab *vocab = open_vocab(
@@ -226,7 +226,7 @@ static void steps(void **state)
     sp_vocab_close(vocab);
 }
 
-static void same_bytes(void **state)
+static void equal_data_gives_equal_bytes(void **state)
 {
     /* The same data in another order, with both notations of merges. */
     static const char *const json[] = {
@@ -252,8 +252,11 @@ static void same_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refusals), cmocka_unit_test(contents),   cmocka_unit_test(contradiction),
-        cmocka_unit_test(steps),    cmocka_unit_test(same_bytes),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(contents),
+        cmocka_unit_test(contradictory_ids),
+        cmocka_unit_test(steps),
+        cmocka_unit_test(equal_data_gives_equal_bytes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
