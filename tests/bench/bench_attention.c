@@ -1,11 +1,10 @@
-/* How fast attention is: all layers of one model shape, 1 to 16 rows after a context, beside a
- * plain read of the same caches, in interleaved rounds.
+/* Measures attention in all layers of one model shape, for 1 to 16 rows after a context. The rounds
+ * alternate with a plain read of the same caches.
  *
  *   bench_attention [TYPE [KERNELS [THREADS [CONTEXT [LAYERS HEADS KV_HEADS DIM]]]]]
  *   defaults         f16   avx512   2        4096     28     16    8        128
  *
- * Only the ratio of the two times says how well the kernels do: memory bandwidth changes while one
- * looks. */
+ * Only the ratio of the two times is meaningful, since the memory bandwidth varies during a run. */
 #include "runtime/model/attention.h"
 
 #include "format/base/mem.h"
@@ -62,7 +61,7 @@ static uint64_t sum_words(const uint8_t *bytes, size_t size)
     return sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
 }
 
-/* One head of the cache being read. */
+/* Reads one head of the cache. */
 static void read_head(void *context, size_t head, unsigned worker)
 {
     struct bench *b = context;

@@ -1,11 +1,11 @@
-/* How fast the kernels are: one matrix of 596 M weights (the size of a 0.6B model) times 1 to 16
- * rows, beside a plain read of the same memory, in interleaved rounds.
+/* Measures the kernels: one matrix of 596 M weights (the size of a 0.6B model) times 1 to 16 rows.
+ * The rounds alternate with a plain read of the same memory.
  *
  *   bench_kernels [TYPE [KERNELS [THREADS [COLS [ROWS...]]]]]      q4 auto 2 1024 1 2 4 8 12 16
  *
- * The matrix lies in anonymous memory with huge pages. Each number of rows is timed next to a read
- * of the same bytes: memory bandwidth changes while one looks, so only their ratio says how well a
- * kernel does. Up to 16 rows are one kernel call per item; more go through sp_matmul_rows. */
+ * The matrix is in anonymous memory with huge pages. Only the ratio of the two times is meaningful,
+ * since the memory bandwidth varies during a run. Up to 16 rows are one kernel call per item, more
+ * rows go through sp_matmul_rows. */
 #define _DEFAULT_SOURCE /* MADV_HUGEPAGE */
 #include "quantize/kernels.h"
 
@@ -116,7 +116,8 @@ static void init(struct bench *b, size_t max_rows)
     }
     b->n_panels = n_weights / b->cols / SP_PANEL_ROWS;
     b->size = b->n_panels * b->panel_size;
-    /* Items of about 256 KiB: small enough to balance, large enough not to be noticed. */
+    /* Items of about 256 KiB: small enough for balance, large enough to make the overhead of a run
+     * negligible. */
     b->panels_per_item = b->panel_size < 256 << 10 ? (256 << 10) / b->panel_size : 1;
     b->panels = mmap(NULL, b->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (b->panels == MAP_FAILED) {
@@ -124,7 +125,7 @@ static void init(struct bench *b, size_t max_rows)
         die(&err);
     }
     madvise(b->panels, b->size, MADV_HUGEPAGE);
-    /* Words that are ordinary numbers in every type: subnormal ones would slow the kernels down. */
+    /* The words are normal numbers in every type: subnormal ones would slow the kernels down. */
     for (size_t i = 0; i < b->size; i += 2) {
         b->panels[i] = (uint8_t)(i * 2654435761u >> 13);
         b->panels[i + 1] = 0x3c;

@@ -1,6 +1,6 @@
-/* Any adapter_config.json is refused with a sentence, or gives every module a rank that may be and
- * a finite scale. The same bytes as what a packed file tells of merged adapters: refused, or told
- * again with one more. */
+/* Fuzzes adapters. An adapter_config.json is refused with a message, or gives every module a valid
+ * rank and a finite scale. The same bytes as the record of merged adapters in a packed file are
+ * refused, or written again with one more adapter. */
 #include "convert/adapter/adapter_config.h"
 #include "convert/adapter/merge_record.h"
 
@@ -12,7 +12,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void tell_again(const char *text, size_t size)
+static void append_to_record(const char *text, size_t size)
 {
     struct sp_merge_record *records, *more;
     struct sp_err err = {0};
@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_regex_matcher *matcher = NULL;
     struct sp_err err = {0};
 
-    tell_again((const char *)data, size);
+    append_to_record((const char *)data, size);
     if (sp_adapter_config_parse(&config, (const char *)data, size, &err)) {
         if (err.text[0] == '\0' || err.status == SP_E_BUG) abort();
         return 0;

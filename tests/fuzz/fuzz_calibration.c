@@ -1,5 +1,5 @@
-/* Any bytes are refused with a sentence, or weights can be quantized with them. The input is tried
- * as it is and once more with its digests made right. */
+/* Fuzzes calibration files: the bytes are refused with a message, or weights can be quantized with
+ * them. Each input is tried unchanged and with corrected digests. */
 #include "convert/create/calibration.h"
 #include "format/pack_contents.h"
 #include "quantize/gptq.h"
@@ -12,7 +12,7 @@ enum { ROWS = 16, WIDE = 64 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Weights that are nothing special. */
+/* Encodes arbitrary weights. */
 static void encode(const float *numbers, size_t cols)
 {
     static float rows[ROWS * WIDE], room[WIDE * ROWS], scales[ROWS];
@@ -27,7 +27,7 @@ static void encode(const float *numbers, size_t cols)
     sp_gptq_ref.encode(blocks, rows, ROWS, cols, scales, numbers, room, &tables);
 }
 
-/* For a model of two matrices. */
+/* Applies the calibration to a model of two matrices. */
 static enum sp_status use(const struct sp_calibration_file *file, struct sp_err *err)
 {
     char path[] = "model";

@@ -1,8 +1,7 @@
-/* Any text as a template and as an answer: what is learned of the first reads the second, or the
- * second is read by a syntax that is known. Whole and cut, the same comes out; without tools
- * nothing but the marks of thoughts is lost.
- *
- * First byte: the syntax, 0 the template's; then the template up to a NUL, then the answer. */
+/* Fuzzes a template and an answer. The chat format learned from the template, or a known format,
+ * parses the answer. The parts are the same for the whole text and for any cut, and without tools
+ * only the tags of reasoning are removed. Input: one byte that selects the format (0: that of the
+ * template), the template up to a NUL, the answer. */
 #include "format/base/strbuf.h"
 #include "runtime/chat/chat_grammar.h"
 #include "runtime/chat/chat_parser.h"
@@ -120,7 +119,7 @@ static void check(const struct sp_chat_format *format, const struct sp_json *too
     sp_strbuf_release(&threes);
 }
 
-/* Any syntax makes a grammar, or none. */
+/* Builds the grammar of a format. Building may fail. */
 static void make_grammar(const struct sp_chat_format *format, const struct sp_json *tools)
 {
     struct sp_chat_grammar_options options = {.format = format, .tools = tools};

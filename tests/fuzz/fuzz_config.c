@@ -1,5 +1,5 @@
-/* Any config.json is refused with a sentence, or makes a config whose tensors can be listed, and
- * which a checkpoint of just these tensors satisfies; written out again, it means the same. */
+/* Fuzzes config.json files: the text is refused with a message, or its tensors can be listed and a
+ * checkpoint of exactly these tensors matches it. The exported config has the same meaning. */
 #include "format/model/config.h"
 #include "format/model/config_publish.h"
 #include "format/model/family.h"
@@ -10,9 +10,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MOST_EXPERTS = 1000 }; /* of all layers: each is a tensor */
+enum { MOST_EXPERTS = 1000 }; /* of all layers together, since each expert is a tensor */
 
-/* What a checkpoint of this config would hold is what is found in it. */
+/* A checkpoint with the tensors of the config must match it. */
 static void match(struct sp_config *config)
 {
     struct sp_specs made = {0}, found = {0};
@@ -35,7 +35,7 @@ static void match(struct sp_config *config)
     free(tensors);
 }
 
-/* As it would leave a packed file, it is the config of the same tensors. */
+/* The exported config must list the same tensors. */
 static void publish(const struct sp_config *config, const struct sp_specs *specs, const char *text,
                     size_t size)
 {

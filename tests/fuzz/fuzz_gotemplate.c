@@ -1,5 +1,5 @@
-/* Any text as a Go template, rendered over data and as a conversation: it may be refused, it may
- * not crash, hang or take more than its heap. */
+/* Fuzzes Go templates, rendered with data and as a conversation. A template may be refused, but
+ * must not crash, hang or exceed its heap. */
 #include "runtime/template/gotemplate_chat.h"
 #include "runtime/template/gotemplate_data.h"
 

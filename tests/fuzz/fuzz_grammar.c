@@ -1,5 +1,5 @@
-/* Fuzz target: grammars and schemas from a stranger, and texts of theirs, written by a walk that
- * takes any way there is. A text of a schema is JSON. The first byte says which of the two. */
+/* Fuzzes grammars and JSON schemas, and texts that a random walk through them writes. A text of a
+ * schema must be JSON. The first byte of the input selects grammar or schema. */
 #include "format/base/json.h"
 #include "runtime/grammar/grammar_matcher.h"
 
@@ -14,7 +14,7 @@ static void fail(void)
     abort();
 }
 
-/* Writes a text of at most MOST_STEPS bytes; true: it is complete. */
+/* Writes a text of at most MOST_STEPS bytes. Returns true if it is complete. */
 static bool write_text(struct sp_grammar_matcher *a, const struct sp_grammar *g, uint32_t seed,
                        char *text, size_t *len)
 {

@@ -1,5 +1,5 @@
-/* Any text as a Jinja template, rendered over a conversation: it may be refused, it may not crash,
- * hang or take more than its heap. */
+/* Fuzzes Jinja templates, rendered with a conversation. A template may be refused, but must not
+ * crash, hang or exceed its heap. */
 #include "runtime/template/jinja.h"
 
 #include <stdlib.h>

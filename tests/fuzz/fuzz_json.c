@@ -1,4 +1,5 @@
-/* Any text either is refused or prints as JSON that means the same when read again. */
+/* Fuzzes the JSON parser: a text is refused, or is printed as JSON that parses to the same value.
+ */
 #include "format/base/json.h"
 
 #include <stdint.h>

@@ -1,6 +1,6 @@
-/* Runs a fuzz target over files without a fuzzer: every file named on the command line, and every
- * file of every folder; options (-runs=0) are for libFuzzer's own driver. Any compiler can build
- * it, so ctest replays the corpus everywhere. */
+/* Runs a fuzz target without a fuzzer over the files on the command line and all files of the
+ * folders there. Options such as -runs=0 are for libFuzzer's own driver and are ignored. Any
+ * compiler can build it, so ctest replays the corpus everywhere. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Any bytes are refused with a place and a sentence, or what they parse to survives being stored,
- * printed and parsed again. */
+/* Fuzzes Modelfiles: the bytes are refused with a location and a message, or the parsed records are
+ * the same after being stored, printed and parsed again. */
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"
 
@@ -18,7 +18,8 @@ static bool same(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* Every record of `a` but its sources is in `b`, in order, after the sources of `b`. */
+/* Checks that every record of `a` except its sources is in `b`, in order, after the sources of `b`.
+ */
 static void compare(const struct sp_modelfile *a, const struct sp_modelfile *b)
 {
     size_t k = 0;

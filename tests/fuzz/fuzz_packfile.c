@@ -1,6 +1,6 @@
-/* Any bytes are refused with a sentence, or everything in them can be found, read and checked. The
- * input is tried as it is and once more with its digests made right, or a fuzzer would never get
- * past them. */
+/* Fuzzes packed files: the bytes are refused with a message, or all of their content can be found,
+ * read and checked. Each input is tried unchanged and with corrected digests, which a fuzzer could
+ * hardly produce. */
 #include "format/packfile.h"
 #include "tests/support/repair_digests.h"
 

@@ -1,6 +1,7 @@
-/* Any prompt cache is refused with a sentence, or leads to some text. The input is a list of
- * changes to one that a session wrote, whose digest is made right: four bytes each, where (three,
- * little-endian, from the end of the head) and what. */
+/* Fuzzes prompt caches: a file is refused with a message, or generation continues from it. The
+ * input is a list of changes to a cache that a session wrote, whose digest is corrected: four bytes
+ * each, three for the offset (little-endian, from the end of the head) and one for the new value.
+ */
 #include "format/base/bytes.h"
 #include "format/base/hash.h"
 #include "convert/create/create.h"
@@ -41,8 +42,8 @@ static struct sp_session *open_session(void)
     return session;
 }
 
-/* A few tokens after a prompt; `turn`: where it has another token. */
-static enum sp_status answer(struct sp_session *session, size_t turn, struct sp_err *err)
+/* Generates a few tokens after a prompt whose token at index `turn` differs. */
+static enum sp_status answer(struct sp_session *session, size_t at_change, struct sp_err *err)
 {
     uint32_t prompt[N_PROMPT];
     struct sp_request request = {.size = sizeof request,
@@ -54,13 +55,13 @@ static enum sp_status answer(struct sp_session *session, size_t turn, struct sp_
     enum sp_status st;
 
     for (size_t i = 0; i < N_PROMPT; i++)
-        prompt[i] = (uint32_t)(i * 7 % 61 + (i == turn));
+        prompt[i] = (uint32_t)(i * 7 % 61 + (i == at_change));
     st = sp_session_generate(session, &request, &result, err);
     sp_result_release(&result);
     return st;
 }
 
-static void read_good(void)
+static void read_original(void)
 {
     FILE *f = fopen(cache, "rb");
 
@@ -73,7 +74,7 @@ static void read_good(void)
     fclose(f);
 }
 
-static void leave(void)
+static void close_at_exit(void)
 {
     sp_package_close(package);
     free(good);
@@ -90,7 +91,7 @@ static void begin(void)
     struct sp_err err = {0};
     FILE *f;
 
-    if (mkdtemp(folder) == NULL || atexit(leave)) abort();
+    if (mkdtemp(folder) == NULL || atexit(close_at_exit)) abort();
     snprintf(modelfile, sizeof modelfile, "%s/Modelfile", folder);
     snprintf(path, sizeof path, "%s/packed", folder);
     snprintf(cache, sizeof cache, "%s/cache", folder);
@@ -110,7 +111,7 @@ static void begin(void)
     check(answer(session, 0, &err), &err);
     check(sp_session_save(session, cache, &err), &err);
     sp_session_close(session);
-    read_good();
+    read_original();
 }
 
 static void write_changed(const uint8_t *data, size_t size)
@@ -135,8 +136,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     write_changed(data, size);
     session = open_session();
     if (sp_session_load(session, cache, &err) != SP_OK && err.text[0] == '\0') abort();
-    for (size_t turn = N_PROMPT; turn >= N_COMMON; turn -= N_PROMPT - N_COMMON) {
-        enum sp_status st = answer(session, turn, &err);
+    for (size_t at_change = N_PROMPT; at_change >= N_COMMON; at_change -= N_PROMPT - N_COMMON) {
+        enum sp_status st = answer(session, at_change, &err);
         if (st != SP_OK && st != SP_E_INPUT) abort();
     }
     sp_session_close(session);

@@ -1,5 +1,5 @@
-/* Any file either is refused with a sentence, or all of its tensors can be read and together cover
- * the file after its header. */
+/* Fuzzes safetensors files: a file is refused with a message, or all of its tensors can be read and
+ * together cover the bytes after its header. */
 #include "format/safetensors.h"
 
 #include <stdint.h>

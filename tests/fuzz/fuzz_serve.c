@@ -1,6 +1,5 @@
-/* The body of a request to `serve`, the first byte (a digit, '<') says of which API: it is refused
- * with a sentence, or becomes something that can be asked of a session, and its conversation a
- * prompt. */
+/* Fuzzes request bodies of `serve`. The first byte (a digit, or '<') selects the API. The body is
+ * refused with a message, or becomes a valid request whose conversation gives a prompt. */
 #include "cli/serve/serve.h"
 #include "format/base/unicode.h"
 #include "runtime/template/template.h"
@@ -31,31 +30,31 @@ static void check_settings(const struct sp_settings *s)
     if (sampling.top_k < 0 || !(sampling.repeat_penalty > 0) || s->seed < 0) abort();
 }
 
-static void check_prompt(const struct sp_serve_request *ask, const struct sp_template *t)
+static void check_prompt(const struct sp_serve_request *request, const struct sp_template *t)
 {
-    const struct sp_template_input in = {.messages = ask->messages,
-                                         .tools = ask->tools,
-                                         .kwargs = ask->kwargs,
-                                         .prompt = ask->prompt,
-                                         .suffix = ask->suffix,
+    const struct sp_template_input in = {.messages = request->messages,
+                                         .tools = request->tools,
+                                         .kwargs = request->kwargs,
+                                         .prompt = request->prompt,
+                                         .suffix = request->suffix,
                                          .generation_prompt = true,
-                                         .think = ask->think,
-                                         .is_think_set = ask->is_think_set,
-                                         .think_level = ask->think_level,
+                                         .think = request->think,
+                                         .is_think_set = request->is_think_set,
+                                         .think_level = request->think_level,
                                          .now = {2025, 6, 15, 12, 0, 0}};
     char *text = NULL;
     size_t size;
     enum sp_status st;
-    int forms = (ask->messages != NULL) + (ask->n_prompts > 0) + (ask->suffix != NULL);
+    int forms = (request->messages != NULL) + (request->n_prompts > 0) + (request->suffix != NULL);
 
-    if (forms != 1 || ask->n_top > SP_SERVE_MAX_TOP) abort();
-    if (sp_utf8_valid(ask->partial.at, ask->partial.len) != ask->partial.len) abort();
-    if (sp_serve_request_n_answers(ask) > SP_SERVE_MAX_ANSWERS) abort();
-    for (size_t i = 0; i < ask->n_prompts; i++) {
-        if ((ask->prompts[i].text != NULL) == (ask->prompts[i].ids.n > 0)) abort();
+    if (forms != 1 || request->n_top > SP_SERVE_MAX_TOP) abort();
+    if (sp_utf8_valid(request->partial.at, request->partial.len) != request->partial.len) abort();
+    if (sp_serve_request_n_answers(request) > SP_SERVE_MAX_ANSWERS) abort();
+    for (size_t i = 0; i < request->n_prompts; i++) {
+        if ((request->prompts[i].text != NULL) == (request->prompts[i].ids.n > 0)) abort();
     }
-    if (ask->messages == NULL && ask->suffix == NULL) return;
-    st = sp_template_render(&text, &size, ask->template ? ask->template : t, &in, NULL);
+    if (request->messages == NULL && request->suffix == NULL) return;
+    st = sp_template_render(&text, &size, request->template ? request->template : t, &in, NULL);
     if (st == SP_E_BUG) abort();
     free(text);
 }
@@ -70,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_generation g = {.settings = &settings};
     const char *name = "fuzz";
     struct sp_serve serve = {.generation = &g, .model = {.names = &name, .n_names = 1}};
-    struct sp_serve_request ask = {0};
+    struct sp_serve_request request = {0};
     struct sp_err err = {0};
     bool jinja = size > 0 && (data[0] & 4);
     const char *text = jinja ? chatml : go;
@@ -81,19 +80,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             jinja ? SP_TEMPLATE_JINJA : SP_TEMPLATE_GO, &err)) {
         abort();
     }
-    if (sp_json_parse_within(&ask.body, (const char *)data + 1, size - 1, SP_JSON_STRICT, 1 << 26,
-                             &err)) {
+    if (sp_json_parse_within(&request.body, (const char *)data + 1, size - 1, SP_JSON_STRICT,
+                             1 << 26, &err)) {
         goto done;
     }
-    if (sp_settings_copy(&ask.settings, &settings, &err)) abort();
-    if (dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects]->read(&ask, &serve, &err)) {
+    if (sp_settings_copy(&request.settings, &settings, &err)) abort();
+    if (dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects]->read(&request, &serve,
+                                                                           &err)) {
         if (err.text[0] == '\0' || strchr(err.text, '\n') || err.status == SP_E_BUG) abort();
     } else {
-        check_settings(&ask.settings);
-        check_prompt(&ask, g.conversation.template);
+        check_settings(&request.settings);
+        check_prompt(&request, g.conversation.template);
     }
 done:
-    sp_serve_request_release(&ask);
+    sp_serve_request_release(&request);
     sp_template_free(g.conversation.template);
     return 0;
 }

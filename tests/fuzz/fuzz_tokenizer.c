@@ -1,6 +1,6 @@
-/* Tokenizers from strangers. The input is a tokenizer.json, or a compiled block (it begins with its
- * magic and says its own size); a zero byte or the block's end, then the text to encode. Ids must
- * be in range, decoded text valid UTF-8, at once and in a stream. */
+/* Fuzzes tokenizers. The input is a tokenizer.json or a compiled block (which begins with its magic
+ * and states its size), then a zero byte after JSON, then the text to encode. Ids must be in range,
+ * and decoded text must be valid UTF-8, decoded at once and as a stream. */
 #include "format/tokenizer/tokmap.h"
 #include "format/base/unicode.h"
 #include "format/tokenizer/tokmap_write.h"
@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void must(bool holds)
+static void check(bool holds)
 {
     if (!holds) abort();
 }
@@ -29,7 +29,7 @@ static void stream(const struct sp_tokenizer *tok, const uint32_t *ids, size_t n
         enum sp_status st = i < n ? sp_detokenizer_feed(detok, ids[i], &text, &size, NULL)
                                   : sp_detokenizer_flush(detok, &text, &size, NULL);
         if (st) break;
-        must(sp_utf8_valid(text, size) == size);
+        check(sp_utf8_valid(text, size) == size);
     }
     sp_detokenizer_close(detok);
 }
@@ -41,7 +41,7 @@ static void decode(const struct sp_tokenizer *tok, const uint32_t *ids, size_t n
 
     for (int skip = 0; skip < 2; skip++) {
         if (sp_tokenizer_decode(tok, ids, n, skip, &text, &size, NULL)) continue;
-        must(sp_utf8_valid(text, size) == size && text[size] == '\0');
+        check(sp_utf8_valid(text, size) == size && text[size] == '\0');
         free(text);
     }
     stream(tok, ids, n);
@@ -57,7 +57,7 @@ static void use(const uint8_t *blob, size_t blob_size, const char *text, size_t 
     for (unsigned flags = 0; flags < 4; flags++) {
         if (sp_tokenizer_encode(tok, text, size, flags, &ids, &n, NULL)) continue;
         for (size_t i = 0; i < n; i++)
-            must(ids[i] < sp_tokenizer_n_ids(tok));
+            check(ids[i] < sp_tokenizer_n_ids(tok));
         if (flags == 3) decode(tok, ids, n);
         free(ids);
     }

@@ -1,9 +1,8 @@
-/* Matrix products and attention against OpenBLAS, which shares no line with ours.
- *
- * The bounds are those of any order of summation (Higham, Accuracy and Stability, 3.1): a sum of k
- * products in floats is off by at most gamma(k) times the sum of their magnitudes, which BLAS
- * computes as well. Weights and quantized activations are compared as decoded: what quantizing
- * costs is test_codec's business. */
+/* Tests matrix products and attention against OpenBLAS, which shares no code with the kernels. The
+ * bounds hold for any order of summation (Higham, Accuracy and Stability, 3.1): a float sum of k
+ * products is off by at most gamma(k) times the sum of their magnitudes, which BLAS computes too.
+ * Weights and quantized activations are compared as decoded numbers; test_codec tests the
+ * quantization error. */
 #include "runtime/model/attention.h"
 
 #include "format/base/bytes.h"
@@ -20,10 +19,11 @@
 
 enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_X_ROWS = 67 };
 
-static const size_t x_rows[] = {1, 2, 5, 16, MAX_X_ROWS}; /* decode, drafts, prefill */
+static const size_t x_rows[] = {1, 2, 5, 16,
+                                MAX_X_ROWS}; /* decoding, verification, prompt processing */
 enum { N_X_ROWS = sizeof x_rows / sizeof *x_rows };
 
-static void *room(size_t n, size_t size)
+static void *allocate(size_t n, size_t size)
 {
     void *p = calloc(n, size);
 
@@ -33,21 +33,21 @@ static void *room(size_t n, size_t size)
 
 static float *random_floats(size_t n, uint64_t *seed)
 {
-    float *x = room(n, sizeof *x);
+    float *x = allocate(n, sizeof *x);
 
     for (size_t i = 0; i < n; i++)
         x[i] = uniform(seed);
     return x;
 }
 
-/* Relative error of k roundings in a row. */
+/* Relative error of k successive roundings. */
 static double gamma_of(size_t k)
 {
     return (double)k * 0x1p-24 / (1 - (double)k * 0x1p-24);
 }
 
-/* y[n][rows] = x[n][cols] times the transpose of w[rows][cols]; the rows of y and x lie ldy and ldx
- * apart. */
+/* Computes y[n][rows] = x[n][cols] times the transpose of w[rows][cols]. The rows of y and x are
+ * ldy and ldx elements apart. */
 static void multiply(double *y, size_t ldy, const double *x, size_t ldx, const double *w, size_t n,
                      size_t rows, size_t cols)
 {
@@ -57,16 +57,16 @@ static void multiply(double *y, size_t ldy, const double *x, size_t ldx, const d
 
 /* ---- matrix products ------------------------------------------------------------------------ */
 
-/* One product: numbers as our kernels read them, the same ones decoded, and what BLAS makes of
- * those. */
+/* One product: the operands in the kernels' formats, the decoded operands, and the product that
+ * BLAS computes from them. */
 struct product {
     enum sp_dtype dtype;
     size_t cols, n; /* n rows of activations */
     uint8_t *panels;
     struct sp_acts acts;
     double *w, *x;     /* [ROWS][cols], [n][cols] */
-    float *w32, *x32;  /* the same */
-    double *want;      /* [n][ROWS] */
+    float *w32, *x32;  /* the same numbers as floats */
+    double *expected;  /* [n][ROWS] */
     double *magnitude; /* [n][ROWS]: the sum of |w x| */
 };
 
@@ -117,17 +117,18 @@ static void quantize_activations(struct product *p, uint64_t *seed)
 static void open_product(struct product *p, enum sp_dtype dtype, size_t n, size_t cols,
                          uint64_t *seed)
 {
-    double *abs_w = room(ROWS * cols, sizeof *abs_w), *abs_x = room(n * cols, sizeof *abs_x);
+    double *abs_w = allocate(ROWS * cols, sizeof *abs_w),
+           *abs_x = allocate(n * cols, sizeof *abs_x);
 
     *p = (struct product){.dtype = dtype,
                           .n = n,
                           .cols = cols,
-                          .w = room(ROWS * cols, sizeof *p->w),
-                          .x = room(n * cols, sizeof *p->x),
-                          .w32 = room(ROWS * cols, sizeof *p->w32),
-                          .x32 = room(n * cols, sizeof *p->x32),
-                          .want = room(n * ROWS, sizeof *p->want),
-                          .magnitude = room(n * ROWS, sizeof *p->magnitude)};
+                          .w = allocate(ROWS * cols, sizeof *p->w),
+                          .x = allocate(n * cols, sizeof *p->x),
+                          .w32 = allocate(ROWS * cols, sizeof *p->w32),
+                          .x32 = allocate(n * cols, sizeof *p->x32),
+                          .expected = allocate(n * ROWS, sizeof *p->expected),
+                          .magnitude = allocate(n * ROWS, sizeof *p->magnitude)};
     encode_weights(p, seed);
     quantize_activations(p, seed);
     for (size_t i = 0; i < ROWS * cols; i++) {
@@ -136,7 +137,7 @@ static void open_product(struct product *p, enum sp_dtype dtype, size_t n, size_
     }
     for (size_t i = 0; i < n * cols; i++)
         abs_x[i] = fabs(p->x[i]);
-    multiply(p->want, ROWS, p->x, cols, p->w, n, ROWS, cols);
+    multiply(p->expected, ROWS, p->x, cols, p->w, n, ROWS, cols);
     multiply(p->magnitude, ROWS, abs_x, cols, abs_w, n, ROWS, cols);
     free(abs_w);
     free(abs_x);
@@ -150,16 +151,16 @@ static void close_product(struct product *p)
     free(p->x);
     free(p->w32);
     free(p->x32);
-    free(p->want);
+    free(p->expected);
     free(p->magnitude);
 }
 
-/* The largest part of its bound that an element's error takes, over all instruction sets. `slack`
- * [n][ROWS], or NULL, is added to the bound of `roundings` in a row. */
-static double worst_part(const struct product *p, size_t roundings, const double *slack)
+/* Returns the largest error of an element relative to its bound, over all instruction sets. slack:
+ * [n][ROWS], added to the bound of `roundings` successive roundings; NULL: no slack. */
+static double largest_relative_error(const struct product *p, size_t roundings, const double *slack)
 {
-    float *y = room(p->n * ROWS, sizeof *y);
-    double worst = 0;
+    float *y = allocate(p->n * ROWS, sizeof *y);
+    double largest = 0;
 
     for (const struct sp_kernels *const *table = sp_kernels_all(); *table; table++) {
         if (!sp_kernels_supported(*table)) continue;
@@ -167,33 +168,33 @@ static double worst_part(const struct product *p, size_t roundings, const double
             *table, &(struct sp_matmul){p->dtype, y, ROWS, p->panels, N_PANELS, &p->acts, 0, p->n});
         for (size_t i = 0; i < p->n * ROWS; i++) {
             double bound = gamma_of(roundings) * p->magnitude[i] + (slack ? slack[i] : 0);
-            double part = fabs((double)y[i] - p->want[i]) / bound;
-            if (!(part <= worst)) worst = part; /* NaN too */
+            double relative = fabs((double)y[i] - p->expected[i]) / bound;
+            if (!(relative <= largest)) largest = relative; /* also true for NaN */
         }
     }
     free(y);
-    return worst;
+    return largest;
 }
 
-/* A term is one fused multiply-add: cols roundings. Floats of BLAS take one more for each product
- * that it does not fuse. */
+/* Each term is one fused multiply-add, so there are cols roundings. BLAS in float has one more
+ * rounding for each product that it does not fuse. */
 static void float_weights(void **state)
 {
     static const enum sp_dtype dtypes[] = {SP_F32, SP_F16, SP_BF16};
     static const size_t cols[] = {7, 64, 1088};
     uint64_t seed = 1;
-    double worst = 0;
+    double largest = 0;
 
     (void)state;
     for (size_t i = 0; i < 3 * 3 * N_X_ROWS; i++) {
         struct product p;
         open_product(&p, dtypes[i / N_X_ROWS % 3], x_rows[i % N_X_ROWS], cols[i / N_X_ROWS / 3],
                      &seed);
-        double part = worst_part(&p, p.cols, NULL);
-        assert_true(part <= 1);
-        if (part > worst) worst = part;
+        double relative = largest_relative_error(&p, p.cols, NULL);
+        assert_true(relative <= 1);
+        if (relative > largest) largest = relative;
 
-        float *y = room(p.n * ROWS, sizeof *y), *blas = room(p.n * ROWS, sizeof *blas);
+        float *y = allocate(p.n * ROWS, sizeof *y), *blas = allocate(p.n * ROWS, sizeof *blas);
         sp_matmul_rows(sp_kernels_best(),
                        &(struct sp_matmul){p.dtype, y, ROWS, p.panels, N_PANELS, &p.acts, 0, p.n});
         cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)p.n, ROWS, (int)p.cols, 1, p.x32,
@@ -206,17 +207,18 @@ static void float_weights(void **state)
         free(blas);
         close_product(&p);
     }
-    print_message("largest error: %.2g of its bound\n", worst);
+    print_message("largest error: %.2g of its bound\n", largest);
 }
 
-/* The kernels round the sums of half blocks to quarters: 2 units of scale byte, row scale and
- * activations' scale at most (quantize/kernels.h). A product of two matrices as well. */
-static double *quarters(const struct product *p)
+/* Returns the error that the kernels' rounding of half-block sums to quarters may cost: at most 2
+ * units of scale byte, row scale and activation scale (quantize/kernels.h). It is computed as a
+ * product of two matrices too. */
+static double *rounding_slack(const struct product *p)
 {
     size_t n_blocks = p->cols / SP_BLOCK, panel_size;
-    double *units = room(ROWS * n_blocks, sizeof *units);
-    double *scales = room(p->n * n_blocks, sizeof *scales);
-    double *slack = room(p->n * ROWS, sizeof *slack);
+    double *units = allocate(ROWS * n_blocks, sizeof *units);
+    double *scales = allocate(p->n * n_blocks, sizeof *scales);
+    double *slack = allocate(p->n * ROWS, sizeof *slack);
 
     assert_true(sp_panel_size(&panel_size, SP_Q4, p->cols));
     for (size_t r = 0; r < ROWS; r++) {
@@ -239,8 +241,8 @@ static double *quarters(const struct product *p)
     return slack;
 }
 
-/* A block is an exact integer and one fused multiply-add; its scale, the decoded weight and the
- * row's scale are rounded too. */
+/* Each block contributes an exact integer and one fused multiply-add. Its scale, the decoded weight
+ * and the row's scale are rounded too. */
 static void block_weights(void **state)
 {
     static const enum sp_dtype dtypes[] = {SP_Q8, SP_Q4};
@@ -249,19 +251,19 @@ static void block_weights(void **state)
 
     (void)state;
     for (size_t i = 0; i < 2; i++) {
-        double worst = 0;
+        double largest = 0;
         for (size_t j = 0; j < 2 * N_X_ROWS; j++) {
             struct product p;
             open_product(&p, dtypes[i], x_rows[j / 2], cols[j % 2], &seed);
-            double *slack = p.dtype == SP_Q4 ? quarters(&p) : NULL;
-            double part = worst_part(&p, p.cols / SP_BLOCK + 4, slack);
-            assert_true(part <= 1);
-            if (part > worst) worst = part;
+            double *slack = p.dtype == SP_Q4 ? rounding_slack(&p) : NULL;
+            double relative = largest_relative_error(&p, p.cols / SP_BLOCK + 4, slack);
+            assert_true(relative <= 1);
+            if (relative > largest) largest = relative;
             free(slack);
             close_product(&p);
         }
         print_message("%s: largest error: %.2g of its bound\n", sp_dtype_info(dtypes[i])->name,
-                      worst);
+                      largest);
     }
 }
 
@@ -278,22 +280,23 @@ enum {
 
 static double *doubles(const float *x, size_t n)
 {
-    double *y = room(n, sizeof *y);
+    double *y = allocate(n, sizeof *y);
 
     for (size_t i = 0; i < n; i++)
         y[i] = (double)x[i];
     return y;
 }
 
-/* out[n][LD] = attention of the last n positions, each over those up to itself; returns the bound
- * of a float's error. Scores are sums of DIM products: the bound on their error, twice (of each and
- * of the largest), is the relative error of a weight e^score, to which the exponential adds two
- * units. Such an error moves a mean of values by twice itself times the largest value, at most;
- * sums over positions add gamma(POSITIONS), for weights and for weighted values. */
+/* Computes out[n][LD], the attention of the last n positions, each over all positions up to itself,
+ * and returns the bound on the error of a float. Scores are sums of DIM products. Twice the bound
+ * on their error (one score, and the largest score) is the relative error of a weight e^score, and
+ * the exponential adds two units. Such an error changes a mean of values by at most twice the
+ * relative error times the largest value. Sums over positions add gamma(POSITIONS), once for the
+ * weights and once for the weighted values. */
 static double attend_by_blas(double *out, const double *q, const double *k, const double *v,
                              size_t n, double scale)
 {
-    double *scores = room(n * POSITIONS, sizeof *scores), largest = 0, error;
+    double *scores = allocate(n * POSITIONS, sizeof *scores), largest = 0, error;
 
     for (size_t h = 0; h < HEADS; h++) {
         const double *keys = k + h / (HEADS / KV_HEADS) * DIM, *values = v + (keys - k);
@@ -315,7 +318,8 @@ static double attend_by_blas(double *out, const double *q, const double *k, cons
         }
     }
     free(scores);
-    /* |q| |k| >= the sum of magnitudes; a key's norm is at most sqrt(DIM), a value at most 1 */
+    /* |q| |k| is at least the sum of magnitudes. The norm of a key is at most sqrt(DIM), and a
+     * value is at most 1. */
     error = 2 * gamma_of(DIM + 2) * scale * largest * sqrt(DIM) + 4 * 0x1p-24;
     return 2 * (error + gamma_of(POSITIONS));
 }
@@ -323,14 +327,15 @@ static double attend_by_blas(double *out, const double *q, const double *k, cons
 static void attention(void **state)
 {
     static const size_t rows[] = {1, 5, 48};
-    const double scale = 0.5; /* sharper than 1 / sqrt(DIM): some keys get most of the weight */
+    const double scale =
+        0.5; /* larger than 1 / sqrt(DIM), so that a few keys have most of the weight */
     uint64_t seed = 3;
     float *k = random_floats(POSITIONS * LD_KV, &seed),
           *v = random_floats(POSITIONS * LD_KV, &seed);
     double *k64 = doubles(k, POSITIONS * LD_KV), *v64 = doubles(v, POSITIONS * LD_KV);
     struct sp_pool *pool = NULL;
     struct sp_kv kv;
-    double worst = 0;
+    double largest = 0;
 
     (void)state;
     assert_int_equal(sp_pool_open(&pool, 2, NULL), SP_OK);
@@ -341,10 +346,10 @@ static void attention(void **state)
     sp_kv_put(&kv, sp_vector_find("scalar"), 0, POSITIONS, k, v, LD_KV);
     for (size_t i = 0; i < 3; i++) {
         size_t n = rows[i];
-        float *q = random_floats(n * LD, &seed), *out = room(n * LD, sizeof *out);
-        double *q64 = doubles(q, n * LD), *want = room(n * LD, sizeof *want);
-        double bound = attend_by_blas(want, q64, k64, v64, n, scale);
-        struct sp_key_range *ranges = room(n, sizeof *ranges);
+        float *q = random_floats(n * LD, &seed), *out = allocate(n * LD, sizeof *out);
+        double *q64 = doubles(q, n * LD), *expected = allocate(n * LD, sizeof *expected);
+        double bound = attend_by_blas(expected, q64, k64, v64, n, scale);
+        struct sp_key_range *ranges = allocate(n, sizeof *ranges);
         struct sp_attention_scratch *scratch = NULL;
         struct sp_attention job = {.kv = &kv,
                                    .n_heads = HEADS,
@@ -363,9 +368,9 @@ static void attention(void **state)
             if (!sp_kernels_supported(*table)) continue;
             sp_attend(&job, sp_vector_find((*table)->name), pool, scratch);
             for (size_t j = 0; j < n * LD; j++) {
-                double part = fabs((double)out[j] - want[j]) / bound;
-                assert_true(part <= 1);
-                if (part > worst) worst = part;
+                double relative = fabs((double)out[j] - expected[j]) / bound;
+                assert_true(relative <= 1);
+                if (relative > largest) largest = relative;
             }
         }
         sp_attention_scratch_free(scratch);
@@ -373,9 +378,9 @@ static void attention(void **state)
         free(q);
         free(out);
         free(q64);
-        free(want);
+        free(expected);
     }
-    print_message("largest error: %.2g of its bound\n", worst);
+    print_message("largest error: %.2g of its bound\n", largest);
     sp_kv_release(&kv);
     sp_pool_close(pool);
     free(k);

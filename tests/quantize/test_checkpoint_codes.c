@@ -1,5 +1,5 @@
-/* Other people's codes: every code of the small floats against its definition, rows and zero points
- * against sums done by hand. */
+/* Tests the codes of quantized checkpoints: every code of the small float types against its
+ * definition, and rows and zero points against sums computed by hand. */
 #include "quantize/checkpoint_codes.h"
 
 #include "quantize/affine.h"
@@ -9,15 +9,17 @@
 #include <cmocka.h>
 #include <math.h>
 
-static void assert_same(float got, double want, unsigned code)
+static void assert_same(float got, double expected, unsigned code)
 {
-    if (isnan(want) ? isnan(got) : (double)got == want && !signbit(got) == !signbit(want)) return;
-    fail_msg("code 0x%02x is %.9g, expected %.9g", code, (double)got, want);
+    if (isnan(expected) ? isnan(got)
+                        : (double)got == expected && !signbit(got) == !signbit(expected))
+        return;
+    fail_msg("code 0x%02x is %.9g, expected %.9g", code, (double)got, expected);
 }
 
-/* Sign, exponent and mantissa as IEEE 754 has them; what the largest exponent means is the
- * caller's. */
-static double defined(unsigned code, int exponent_bits, int mantissa_bits)
+/* Decodes sign, exponent and mantissa as IEEE 754 defines them. The caller handles the largest
+ * exponent. */
+static double definition(unsigned code, int exponent_bits, int mantissa_bits)
 {
     int bias = (1 << (exponent_bits - 1)) - 1;
     int e = (int)(code >> mantissa_bits) & ((1 << exponent_bits) - 1);
@@ -31,8 +33,8 @@ static void every_e4m3(void **state)
 {
     (void)state;
     for (unsigned c = 0; c < 256; c++) {
-        double want = (c & 127) == 127 ? (double)NAN : defined(c, 4, 3);
-        assert_same(sp_f32_of_e4m3((uint8_t)c), want, c);
+        double expected = (c & 127) == 127 ? (double)NAN : definition(c, 4, 3);
+        assert_same(sp_f32_of_e4m3((uint8_t)c), expected, c);
     }
     assert_same(sp_f32_of_e4m3(0x7e), 448, 0x7e);
     assert_same(sp_f32_of_e4m3(0x01), 0.001953125, 0x01);
@@ -42,9 +44,9 @@ static void every_e5m2(void **state)
 {
     (void)state;
     for (unsigned c = 0; c < 256; c++) {
-        double want = defined(c, 5, 2);
-        if ((c & 0x7c) == 0x7c) want = c & 3 ? (double)NAN : c & 128 ? -INFINITY : INFINITY;
-        assert_same(sp_f32_of_e5m2((uint8_t)c), want, c);
+        double expected = definition(c, 5, 2);
+        if ((c & 0x7c) == 0x7c) expected = c & 3 ? (double)NAN : c & 128 ? -INFINITY : INFINITY;
+        assert_same(sp_f32_of_e5m2((uint8_t)c), expected, c);
     }
     assert_same(sp_f32_of_e5m2(0x7b), 57344, 0x7b);
 }
@@ -61,12 +63,12 @@ static void every_e2m1(void **state)
 {
     (void)state;
     for (unsigned c = 0; c < 16; c++)
-        assert_same(sp_f32_of_e2m1(c), defined(c, 2, 1), c);
+        assert_same(sp_f32_of_e2m1(c), definition(c, 2, 1), c);
     assert_same(sp_f32_of_e2m1(7), 6, 7);
 }
 
-/* What one code is alone: scale 1, no zero point. */
-static float one(enum sp_code code, uint8_t byte)
+/* Decodes one code with scale 1 and without a zero point. */
+static float decode_one(enum sp_code code, uint8_t byte)
 {
     float scale = 1, out;
 
@@ -79,15 +81,15 @@ static void every_code_in_a_row(void **state)
     (void)state;
     for (unsigned c = 0; c < 256; c++) {
         uint8_t byte = (uint8_t)c;
-        assert_same(one(SP_CODE_I8, byte), c < 128 ? c : c - 256.0, c);
-        assert_same(one(SP_CODE_U8, byte), c - 128.0, c);
-        assert_same(one(SP_CODE_U4, byte), (c & 15) - 8.0, c);
-        assert_same(one(SP_CODE_E2M1, byte), defined(c & 15, 2, 1), c);
-        if ((c & 127) != 127) assert_same(one(SP_CODE_E4M3, byte), defined(c, 4, 3), c);
+        assert_same(decode_one(SP_CODE_I8, byte), c < 128 ? c : c - 256.0, c);
+        assert_same(decode_one(SP_CODE_U8, byte), c - 128.0, c);
+        assert_same(decode_one(SP_CODE_U4, byte), (c & 15) - 8.0, c);
+        assert_same(decode_one(SP_CODE_E2M1, byte), definition(c & 15, 2, 1), c);
+        if ((c & 127) != 127) assert_same(decode_one(SP_CODE_E4M3, byte), definition(c, 4, 3), c);
     }
 }
 
-/* Low half first; the last group is short. */
+/* The low half of a byte comes first. The last group is shorter. */
 static void rows(void **state)
 {
     static const uint8_t nibbles[] = {0x1f, 0x80, 0x07};
@@ -126,7 +128,7 @@ static void packed_zero_points(void **state)
     assert_same(out[1], 0x08 - 128.0, 3);
 }
 
-/* One and minus one and a half, or what comes next to it, in every type. */
+/* 1, -1.5 or the nearest representable number in every type. */
 static void numbers(void **state)
 {
     static const struct {
@@ -157,8 +159,9 @@ static void numbers(void **state)
     assert_false(sp_checkpoint_codes_can_read(SP_I32, true));
 }
 
-/* 4-bit codes times a bf16 scale, with zero points or without, survive as q8; a scale of 3/256 does
- * not come out of the largest weight over 127. Rows of other numbers are rounded as ever. */
+/* 4-bit codes with a bf16 scale, with and without zero points, are stored exactly in q8, also where
+ * the largest weight divided by 127 is not the right scale, such as 3/256. Rows of other numbers
+ * are rounded as usual. */
 static void small_codes_fit_q8(void **state)
 {
     float tile[16 * 32], out[32];

@@ -1,5 +1,6 @@
-/* Casts and q8 against values computed in Python; panels of every type against the layout as
- * format/dtype.h words it, for all row counts; refusals; error sums against sums by hand. */
+/* Tests casts and q8 against values computed in Python, panels of every type against the layout
+ * that format/dtype.h states, for all row counts, refusals, and error sums against sums computed by
+ * hand. */
 #include "format/base/bytes.h"
 #include "quantize/affine.h"
 #include "quantize/codec.h"
@@ -23,7 +24,7 @@ enum { N_TYPES = sizeof types / sizeof *types };
 
 static uint32_t state = 1;
 
-/* Between -1 and 1. */
+/* Returns a number between -1 and 1. */
 static float noise(void)
 {
     state = state * 1664525u + 1013904223u;
@@ -49,7 +50,7 @@ static void test_casts(void **context)
     free(lines);
 }
 
-/* Every f16 and bf16 by its formula, and back to the same bits. */
+/* Decodes every f16 and bf16 by its formula, and encodes it back to the same bits. */
 static void test_all_halves(void **context)
 {
     (void)context;
@@ -131,8 +132,7 @@ static void test_q8(void **context)
     free(lines);
 }
 
-/* The weight of (row, k) read from a panel by the words of format/dtype.h, one element at a time.
- */
+/* Decodes the weight of (row, k) from a panel by the layout that format/dtype.h states. */
 static float weight_at(enum sp_dtype dtype, const uint8_t *panel, size_t row, size_t k)
 {
     const uint8_t *block;
@@ -165,7 +165,7 @@ static float weight_at(enum sp_dtype dtype, const uint8_t *panel, size_t row, si
 static void check_panel(enum sp_dtype dtype, const struct sp_encoder *encoder, size_t n_rows,
                         size_t cols)
 {
-    /* Largest error of one weight, relative to the largest in a row of noise. */
+    /* The largest error of one weight, relative to the largest weight in a row of noise. */
     static const float tolerance[] = {[SP_F32] = 0,
                                       [SP_F16] = 0x1p-11f,
                                       [SP_BF16] = 0x1p-8f,
@@ -229,7 +229,7 @@ static void test_padding(void **context)
         assert_int_equal(panel[i], 0);
 }
 
-/* Stored bf16 and f16 come out of a panel with the bits they went in with. */
+/* bf16 and f16 weights keep their bits in a panel. */
 static void test_lossless(void **context)
 {
     static const enum sp_dtype halves[] = {SP_F16, SP_BF16};
@@ -288,8 +288,8 @@ static void test_refusals(void **context)
     assert_int_equal(sp_get16(out + 2), 0x7bff);
 }
 
-/* q8 codes and scales are stable: encoding what was decoded gives the same bytes. */
-static void test_q8_again(void **context)
+/* Encoding decoded q8 weights gives the same codes and scales. */
+static void test_q8_is_stable(void **context)
 {
     struct sp_encoder encoder;
     float rows[16 * 64];
@@ -305,7 +305,8 @@ static void test_q8_again(void **context)
     assert_memory_equal(first, second, sizeof first);
 }
 
-/* Tiles of many sizes; rows of zeros, of numbers too small or too large for a scale, of halves. */
+/* Fills a tile with rows of different sizes: zeros, numbers too small or too large for a scale, and
+ * numbers halfway between two codes. */
 static void fill_tile(float *tile, unsigned seed)
 {
     static const float sizes[] = {0, 1e-45f, 1e-38f, 2e-36f, 1e-3f, 1, 63.5f, 3e38f, FLT_MAX};
@@ -386,7 +387,7 @@ int main(void)
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_lossless),
         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_q8_again),
+        cmocka_unit_test(test_q8_is_stable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-/* Error feedback: sums and numbers against plain loops and numpy, the encoder against numpy's
- * float32, every instruction set against the plain one, and what it is there for: less error in
- * what the matrix makes of its inputs. */
+/* Tests GPTQ: the sums and factors of the Hessian against plain loops and numpy, the encoder
+ * against numpy's float32, every instruction set against the scalar one, and the reduction of the
+ * output error. */
 #include "format/base/bytes.h"
 #include "format/dtype.h"
 #include "quantize/codec.h"
@@ -19,7 +19,7 @@
 
 enum { COLS = 544, ROWS = 16, N_INPUTS = 300, BLOCK = SP_GPTQ_BLOCK };
 
-/* Inputs that go together, of very different sizes. */
+/* Returns correlated inputs of very different magnitudes. */
 static float *random_inputs(uint64_t seed)
 {
     float *x = calloc((size_t)N_INPUTS * COLS, sizeof *x);
@@ -51,8 +51,9 @@ static float *collect_all(const struct sp_gptq_kernels *kernels, const float *x,
     return sums;
 }
 
-/* Where the number of columns i, j of one block stands, i's group at or before j's. */
-static size_t place(size_t i, size_t j)
+/* Returns the index of the sum of columns i and j of one block, where i's group is at or before
+ * j's. */
+static size_t index_of(size_t i, size_t j)
 {
     return sp_gptq_offset(COLS, i / 16) + 16 * (j - i / 16 * 16) + i % 16;
 }
@@ -66,7 +67,7 @@ static double sum_of(const float *x, size_t i, size_t j)
     return sum;
 }
 
-/* Every pair of columns of a block has its place, once, and its sum there. */
+/* Every pair of columns of a block has exactly one sum, which equals the plain loop's. */
 static void test_sums(void **context)
 {
     float *x = random_inputs(1), *sums = collect_all(&sp_gptq_ref, x, N_INPUTS);
@@ -78,8 +79,8 @@ static void test_sums(void **context)
         for (size_t j = i / 16 * 16; j < sp_gptq_block_end(COLS, i); j++, n_pairs++) {
             double want = sum_of(x, i, j), size = sqrt(sum_of(x, i, i) * sum_of(x, j, j));
 
-            assert_true(place(i, j) < n);
-            assert_true(fabs((double)sums[place(i, j)] - want) <= 1e-5 * size);
+            assert_true(index_of(i, j) < n);
+            assert_true(fabs((double)sums[index_of(i, j)] - want) <= 1e-5 * size);
         }
     }
     assert_int_equal(n_pairs, n);
@@ -122,27 +123,28 @@ static void test_solve(void **context)
     free(lines);
 }
 
-/* M[i][j] of the numbers of a block from column `first` on. */
+/* Returns M[i][j] of the block that begins at column `first`. */
 static double m_of(const float *numbers, size_t first, size_t i, size_t j)
 {
-    return i == j ? 1 : (double)numbers[place(first + i, first + j)];
+    return i == j ? 1 : (double)numbers[index_of(first + i, first + j)];
 }
 
-/* d[n]: from H = (I + M) D (I + M)', the last one first, H's diagonal damped. */
-static void find_d(double *d, const float *sums, const float *numbers, size_t first, size_t n)
+/* Computes d[n] of H = (I + M) D (I + M)', from the last column to the first. The diagonal of H is
+ * damped. */
+static void solve_d(double *d, const float *sums, const float *numbers, size_t first, size_t n)
 {
     double mean = 0;
 
     for (size_t k = 0; k < n; k++)
-        mean += (double)sums[place(first + k, first + k)] / (double)n;
+        mean += (double)sums[index_of(first + k, first + k)] / (double)n;
     for (size_t k = n; k-- > 0;) {
-        d[k] = 1.3 * (double)sums[place(first + k, first + k)] + 1e-4 * mean;
+        d[k] = 1.3 * (double)sums[index_of(first + k, first + k)] + 1e-4 * mean;
         for (size_t l = k + 1; l < n; l++)
             d[k] -= pow(m_of(numbers, first, k, l), 2) * d[l];
     }
 }
 
-/* The numbers multiply out to the sums again, block by block, the shorter last one too. */
+/* The factors of each block multiply out to the sums, also in the shorter last block. */
 static void test_blocks(void **context)
 {
     static double room[BLOCK * BLOCK], d[BLOCK];
@@ -154,22 +156,23 @@ static void test_blocks(void **context)
         size_t first = block * BLOCK, n = sp_gptq_block_end(COLS, first) - first;
 
         sp_gptq_solve(numbers, COLS, block, room);
-        find_d(d, sums, numbers, first, n);
+        solve_d(d, sums, numbers, first, n);
         for (size_t j = 0; j < n; j++) {
             double most = 0;
 
             assert_true(d[j] > 0);
             for (size_t i = 0; i < j; i++) {
-                double h = 0, size = sqrt((double)sums[place(first + i, first + i)] *
-                                          (double)sums[place(first + j, first + j)]);
+                double h = 0, size = sqrt((double)sums[index_of(first + i, first + i)] *
+                                          (double)sums[index_of(first + j, first + j)]);
 
                 for (size_t l = j; l < n; l++)
                     h += m_of(numbers, first, i, l) * d[l] * m_of(numbers, first, j, l);
-                assert_true(fabs(h - (double)sums[place(first + i, first + j)]) <= 1e-5 * size);
+                assert_true(fabs(h - (double)sums[index_of(first + i, first + j)]) <= 1e-5 * size);
             }
             for (size_t i = j / 16 * 16; i < j / 16 * 16 + 16; i++)
                 most = fmax(most, d[i]);
-            assert_true(fabs((double)numbers[place(first + j, first + j)] - d[j] / most) <= 1e-5);
+            assert_true(fabs((double)numbers[index_of(first + j, first + j)] - d[j] / most) <=
+                        1e-5);
         }
     }
     free(numbers);
@@ -177,7 +180,7 @@ static void test_blocks(void **context)
     free(x);
 }
 
-/* The case's weights in row 3 of a panel, the other rows zero. */
+/* Encodes the weights of the case as row 3 of a panel whose other rows are zero. */
 static void test_encode(void **context)
 {
     enum { N = 768, PER_LINE = N + 1 + 32 + 2 + 32, ROW = 3 };
@@ -295,7 +298,7 @@ static void test_instruction_sets_agree(void **context)
     }
 }
 
-/* Squared error of the matrix's outputs over all inputs. */
+/* Returns the squared error of the matrix's outputs over all inputs. */
 static double error_of(const float *x, const float *w, const uint8_t *panel)
 {
     static float back[ROWS * COLS];
@@ -324,7 +327,8 @@ static void test_quality(void **context)
     double before, after;
 
     (void)context;
-    for (size_t i = 0; i < (size_t)ROWS * COLS; i++) /* rows of one size, so that all count */
+    for (size_t i = 0; i < (size_t)ROWS * COLS;
+         i++) /* all rows have the same magnitude, so that all count equally */
         w[i] = i / COLS == 5 ? 0 : w[i] / (fabsf(w[i / COLS * COLS]) + 1e-9f);
     plain = encode_rows(&sp_tile_ref, w, ROWS, NULL, &size);
     calibrated = encode_rows(&sp_tile_ref, w, ROWS, numbers, &size);
@@ -339,7 +343,7 @@ static void test_quality(void **context)
     free(x);
 }
 
-static void test_unsound(void **context)
+static void test_non_finite_sums(void **context)
 {
     float numbers[] = {0, 1, -3};
 
@@ -356,10 +360,13 @@ static void test_unsound(void **context)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),    cmocka_unit_test(test_solve),
-        cmocka_unit_test(test_blocks),  cmocka_unit_test(test_encode),
-        cmocka_unit_test(test_quality), cmocka_unit_test(test_instruction_sets_agree),
-        cmocka_unit_test(test_unsound),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_solve),
+        cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_encode),
+        cmocka_unit_test(test_quality),
+        cmocka_unit_test(test_instruction_sets_agree),
+        cmocka_unit_test(test_non_finite_sums),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
-/* Every kernel table gives the bits of the scalar one, a row's result does not depend on its
- * neighbours, and the scalar one is near the truth: a sum in double precision of the decoded
- * weights. Layouts and rounding are checked against numbers written out by hand. */
+/* Tests the kernels: every table gives the bits of the scalar one, the result of a row does not
+ * depend on the other rows, and the scalar result is close to a double-precision sum of the decoded
+ * weights. Layouts and rounding are checked against numbers computed by hand. */
 #include "quantize/kernels.h"
 
 #include "format/base/bytes.h"
@@ -21,7 +21,7 @@ enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_COLS = 1088 };
 static const enum sp_dtype dtypes[] = {SP_F32, SP_F16, SP_BF16, SP_Q8, SP_Q4};
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
-/* PLAIN: numbers like a model's. WILD: zeros of both signs, subnormals, huge and tiny ones. */
+/* PLAIN: numbers as in a model. WILD: zeros of both signs, subnormal, huge and tiny numbers. */
 enum mode { PLAIN, WILD, N_MODES };
 
 static bool is_finite(float x)
@@ -36,8 +36,8 @@ static float number(uint64_t *seed, enum mode mode)
     return mode == PLAIN ? x : wild(seed, x);
 }
 
-/* A panel matrix of ROWS x cols, 64-byte aligned; any bytes are valid block codes and scale bytes.
- */
+/* Returns a panel matrix of ROWS x cols, 64-byte aligned. Every byte is a valid block code or scale
+ * byte. */
 static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, uint64_t *seed)
 {
     size_t size, n_blocks = cols / SP_BLOCK;
@@ -56,7 +56,7 @@ static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, 
                 sp_put32(panel + 4 * i, sp_bits_of_float(number(seed, mode)));
             }
             break;
-        case SP_F16: /* exponent 31 would be an infinity or a NaN */
+        case SP_F16: /* exponent 31 would encode an infinity or a NaN */
             for (size_t i = 0; i < cols * 16; i++) {
                 uint16_t h = sp_get16(panel + 2 * i);
                 if ((h >> 10 & 31) == 31) sp_put16(panel + 2 * i, (uint16_t)(h & ~0x4000));
@@ -109,7 +109,7 @@ static void random_acts(struct sp_acts *acts, size_t n_rows, size_t cols, enum m
             for (size_t i = k; i < k + 32 && kind < 3; i++) {
                 if (kind == 0) x[i] = 0;
                 if (kind == 1) x[i] = 127.0f * (float)((int)(next(seed) % 3) - 1);
-                /* halves, which tell the roundings apart: the block's largest is 127 */
+                /* ties, which distinguish rounding modes; the largest number of the block is 127 */
                 if (kind == 2)
                     x[i] = i == k ? -127.0f : (float)((int)(next(seed) % 254) - 127) + 0.5f;
             }
@@ -126,8 +126,8 @@ static void assert_same_bits(const float *a, const float *b, size_t n)
     }
 }
 
-/* Rows first..first+n_rows-1 by `kernels` equal the rows that were computed alone, and nothing is
- * written beside them. */
+/* Checks that rows first..first+n_rows-1 equal the rows that were computed alone, and that nothing
+ * else is written. */
 static void check_tile(const struct sp_kernels *kernels, enum sp_dtype dtype, const float *expected,
                        const uint8_t *panels, const struct sp_acts *acts, size_t first,
                        size_t n_rows)
@@ -229,7 +229,7 @@ static void test_quantize_by_hand(void **state)
         if (!sp_kernels_supported(kernels)) continue;
         assert_int_equal(sp_acts_init(&a, 1, 160, NULL), SP_OK);
         memcpy(a.x, x, sizeof x);     /* block 0 */
-        a.x[64] = smallest;           /* 2: 127 / max overflows; 1 stays zero */
+        a.x[64] = smallest;           /* block 2: 127 / max overflows; block 1 stays zero */
         a.x[96] = INFINITY;           /* 3 */
         a.x[128] = NAN, a.x[129] = 1; /* 4 */
         kernels->quantize_row(&a, 0);
@@ -247,7 +247,8 @@ static void test_quantize_by_hand(void **state)
     }
 }
 
-/* Code and scale byte of a q4 weight as format/dtype.h and quantize/microscale.h say. */
+/* Decodes code and scale byte of a q4 weight as format/dtype.h and quantize/microscale.h define
+ * them. */
 static int q4_code(int *scale, const uint8_t *panel, size_t r, size_t k)
 {
     const uint8_t *block = panel + 64 + k / 32 * 288;
@@ -271,9 +272,10 @@ static double q8_weight(const uint8_t *panel, size_t r, size_t k)
     return (double)sp_float_of_bits((uint32_t)sp_get16(block + 512 + 2 * r) << 16) * code;
 }
 
-/* A row with a single 127 at column k picks out that column of the matrix, exactly, because all
- * factors are small integers times powers of two: 127 * w, of q4 after its rounding to quarters. */
-static void test_one_column_comes_out(void **state)
+/* A row that is 127 at column k and otherwise 0 selects column k of the matrix exactly, because all
+ * factors are small integers times powers of two: 127 * w, for q4 after its rounding to quarters.
+ */
+static void test_one_column_is_selected(void **state)
 {
     enum { COLS = 96 };
     uint64_t seed = 3;
@@ -288,7 +290,8 @@ static void test_one_column_comes_out(void **state)
             for (size_t r = 0; r < 16 && dtypes[d] == SP_Q4; r++) {
                 sp_put32(panels + p * size + 4 * r, sp_bits_of_float(r % 2 ? 0.25f : -2.0f));
             }
-            for (size_t r = 0; r < 48 && dtypes[d] == SP_Q8; r++) { /* 3 blocks: 1/4, -2 */
+            for (size_t r = 0; r < 48 && dtypes[d] == SP_Q8;
+                 r++) { /* three blocks with scales 1/4 and -2 */
                 uint8_t *block = panels + p * size + r / 16 * SP_Q8_BLOCK_SIZE;
                 sp_put16(block + 512 + 2 * (r % 16), r % 2 ? 0x3e80 : 0xc000);
             }
@@ -321,26 +324,27 @@ static void test_one_column_comes_out(void **state)
     }
 }
 
-/* What the kernels multiply, in double: a weight times an activation. *lost: what q4's rounding of
- * a half block's sum to quarters may cost, a sixteenth of its 2 * scales for each of 16 columns. */
-static double term(double *lost, enum sp_dtype dtype, const uint8_t *panel, size_t r, size_t k,
-                   const float *row, const struct sp_acts *a, size_t t)
+/* Returns a weight times an activation in double precision. *lost: bound on the error of q4's
+ * rounding of a half-block sum to quarters, a sixteenth of 2 * scales for each of its 16 columns.
+ */
+static double term(double *rounding_error, enum sp_dtype dtype, const uint8_t *panel, size_t r,
+                   size_t k, const float *row, const struct sp_acts *a, size_t t)
 {
     double x = (double)a->q[t * a->ld + k], s = (double)a->scale[t * a->ld_block + k / 32];
     int scale, code;
 
-    *lost = 0;
+    *rounding_error = 0;
     if (dtype == SP_Q8) return q8_weight(panel, r, k) * x * s;
     if (dtype != SP_Q4) return (double)row[k] * (double)a->x[t * a->ld + k];
     code = q4_code(&scale, panel, r, k);
-    *lost = 0.125 * scale * s * fabs(row_scale(panel, r));
+    *rounding_error = 0.125 * scale * s * fabs(row_scale(panel, r));
     return row_scale(panel, r) * scale * code * x * s;
 }
 
-/* Bound: every rounding of the sum, one per column for float weights and at most two per block and
- * two per result otherwise, is at most 2^-24 of the sum of magnitudes (the first order; twice it
- * leaves room for the higher ones); and q4's rounding to quarters. */
-static void test_scalar_is_near_the_truth(void **state)
+/* Bound: every rounding of the sum (one per column for float weights, otherwise at most two per
+ * block and two per result) is at most 2^-24 of the sum of magnitudes to first order; a factor of
+ * two covers the higher orders. q4's rounding to quarters is added. */
+static void test_scalar_is_close_to_double_precision(void **state)
 {
     enum { COLS = 1056, N_ROWS = 3 };
     struct sp_acts a;
@@ -359,15 +363,16 @@ static void test_scalar_is_near_the_truth(void **state)
             &(struct sp_matmul){dtype, y, ROWS, panels, N_PANELS, &a, 0, N_ROWS});
         for (size_t i = 0; i < N_ROWS * ROWS; i++) {
             size_t r = i % ROWS;
-            double sum = 0, magnitude = 0, lost = 0;
+            double sum = 0, magnitude = 0, rounding_error = 0;
             sp_panel_row(row, dtype, panels, COLS, r);
             for (size_t k = 0; k < COLS; k++) {
                 double l, p = term(&l, dtype, panels + r / 16 * size, r % 16, k, row, &a, i / ROWS);
                 sum += p;
                 magnitude += fabs(p);
-                lost += l;
+                rounding_error += l;
             }
-            assert_true(fabs((double)y[i] - sum) <= 2 * roundings * 0x1p-24 * magnitude + lost);
+            assert_true(fabs((double)y[i] - sum) <=
+                        2 * roundings * 0x1p-24 * magnitude + rounding_error);
         }
         sp_acts_release(&a);
         free(panels);
@@ -445,7 +450,7 @@ static void test_tables(void **state)
     assert_ptr_equal(found, sp_kernels_best());
 }
 
-/* The message lists what this machine's architecture has, the scalar table last. */
+/* The message lists the tables of this machine's architecture, with the scalar one last. */
 static void test_unknown_name(void **state)
 {
     char want[200] = "kernels \"mmx\": expected auto";
@@ -472,7 +477,7 @@ static void test_acts_memory(void **state)
         assert_true(a.cols == cols && a.ld >= cols && a.ld % 64 == 0 && a.ld % 4096 != 0);
         assert_true(a.ld_block >= a.ld / 32);
         assert_true((uintptr_t)a.x % 64 == 0 && (uintptr_t)a.q % 64 == 0);
-        memset(a.x, 1, 3 * a.ld * sizeof *a.x); /* no row reaches into another array */
+        memset(a.x, 1, 3 * a.ld * sizeof *a.x); /* rows do not overlap other arrays */
         memset(a.q, 2, 3 * a.ld);
         memset(a.scale, 3, 3 * a.ld_block * sizeof *a.scale);
         memset(a.start_q4, 4, 3 * a.ld_block * 2 * sizeof *a.start_q4);
@@ -497,8 +502,8 @@ int main(void)
         cmocka_unit_test(test_acts_memory),
         cmocka_unit_test(test_quantize_by_hand),
         cmocka_unit_test(test_all_tables_quantize_alike),
-        cmocka_unit_test(test_one_column_comes_out),
-        cmocka_unit_test(test_scalar_is_near_the_truth),
+        cmocka_unit_test(test_one_column_is_selected),
+        cmocka_unit_test(test_scalar_is_close_to_double_precision),
         cmocka_unit_test(test_all_tables_give_the_same_bits),
         cmocka_unit_test(test_any_number_of_rows),
         cmocka_unit_test(test_non_finite_activations_show),

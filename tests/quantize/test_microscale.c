@@ -1,5 +1,5 @@
-/* q4: decoding and fitting against values computed in Python, every instruction set against the
- * plain one, the quality the format is there for, and the edges: zeros, tiny, huge, outliers. */
+/* Tests q4: decoding and fitting against values computed in Python, every instruction set against
+ * the scalar one, the quantization error, and zeros, tiny numbers, huge numbers and outliers. */
 #include "format/base/bytes.h"
 #include "format/dtype.h"
 #include "quantize/codec.h"
@@ -46,7 +46,8 @@ static void test_codebooks(void **context)
     }
 }
 
-/* Puts one half block into lane `row`, half h, of a block's bytes, as format/dtype.h says. */
+/* Stores one half block in lane `row`, half h, of a block's bytes, in the layout of format/dtype.h.
+ */
 static void put_half(uint8_t *block, size_t h, size_t row, uint8_t byte, const uint64_t *nibbles)
 {
     for (size_t k = 0; k < 8; k++)
@@ -102,7 +103,7 @@ static void test_fit(void **context)
     free(lines);
 }
 
-/* Whole weights of many sizes, zeros and extremes among them. */
+/* Fills v with weights of many magnitudes, including zeros and extremes. */
 static void random_weights(int16_t *v)
 {
     for (size_t row = 0; row < 16; row++) {
@@ -139,7 +140,7 @@ static void test_instruction_sets_agree(void **context)
     }
 }
 
-/* Least squared error that any scale byte leaves of x[16], found by trying all of them. */
+/* Returns the least squared error of x[16] over all scale bytes, found by trying each. */
 static double exact_error(const float *x, float row_scale)
 {
     double least = INFINITY;
@@ -173,7 +174,7 @@ static uint8_t *encode_rows(const float *rows, size_t n_rows, size_t cols, size_
     return panel;
 }
 
-/* Sums over numbers that were encoded: the squares of the originals, and of the differences. */
+/* Sums of squares over encoded numbers: of the originals, and of the differences. */
 struct error {
     double reference, difference;
 };
@@ -229,7 +230,7 @@ static void test_zero_rows(void **context)
 
     (void)context;
     for (size_t i = 0; i < 64; i++)
-        rows[5 * 64 + i] = i < 32 ? 0 : gaussian(); /* a zero block within a row */
+        rows[5 * 64 + i] = i < 32 ? 0 : gaussian(); /* a block of zeros within a row */
     panel = encode_rows(rows, 16, 64, &size);
     sp_panel_decode(back, SP_Q4, panel, 16, 64, &sp_tile_ref);
     for (size_t i = 0; i < 16 * 64; i++) {
@@ -270,15 +271,15 @@ static void test_magnitudes(void **context)
         assert_true(error_of_row(row, 256) < 0.07);
     }
     for (size_t k = 0; k < 256; k++)
-        row[k] = 1e-40f; /* below what a row scale can be */
+        row[k] = 1e-40f; /* smaller than any row scale */
     assert_true(error_of_row(row, 256) == 1);
     for (size_t k = 0; k < 256; k++)
         row[k] = k % 2 ? 3.4028234e38f : -3.4028234e38f;
     assert_true(error_of_row(row, 256) < 0.2);
 }
 
-/* One weight many times larger than the others costs its own half block; the rest of the row keeps
- * within twice its usual error. */
+/* A weight that is many times larger than the others affects only its own half block. The error of
+ * the rest of the row is at most doubled. */
 static void test_outlier(void **context)
 {
     static float row[COLS];

@@ -1,4 +1,4 @@
-/* Every rule of the type policy, one line of the table each, and the refusals. */
+/* Tests every rule of the type policy, with one line of the table each, and refusals. */
 #include "quantize/policy.h"
 
 #include <setjmp.h>
@@ -21,12 +21,12 @@ struct policy_case {
 #define AUTO SP_DTYPE_NONE
 
 static const struct policy_case cases[] = {
-    /* nothing asked for */
+    /* no type requested */
     {SP_ROLE_ATTENTION, 2, {64, 64}, SP_BF16, KEEP, AUTO, SP_BF16, SP_PANEL, "as stored"},
     {SP_ROLE_MLP, 2, {64, 64}, SP_F64, KEEP, AUTO, SP_F32, SP_PANEL, "f64 becomes f32"},
     {SP_ROLE_HEAD, 2, {64, 64}, SP_Q4, KEEP, AUTO, SP_Q4, SP_PANEL, "as stored"},
     {SP_ROLE_NORM, 1, {64}, SP_F32, KEEP, AUTO, SP_F32, SP_PLAIN, "norm stays float"},
-    /* what was asked for */
+    /* a requested type */
     {SP_ROLE_ATTENTION, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_Q4, SP_PANEL, "requested"},
     {SP_ROLE_MLP, 3, {8, 64, 64}, SP_BF16, SP_Q8, AUTO, SP_Q8, SP_PANEL, "requested"},
     {SP_ROLE_MLP, 2, {64, 64}, SP_F32, SP_F16, AUTO, SP_F16, SP_PANEL, "requested"},
@@ -56,7 +56,7 @@ static const struct policy_case cases[] = {
      "output type requested"},
     {SP_ROLE_EMBEDDING, 2, {64, 64}, SP_F32, KEEP, SP_Q8, SP_Q8, SP_PANEL, "output type requested"},
     {SP_ROLE_MLP, 2, {64, 64}, SP_BF16, KEEP, SP_Q8, SP_BF16, SP_PANEL, "as stored"},
-    /* keys and values of few heads */
+    /* keys and values of models with few heads */
     {SP_ROLE_KEY_VALUE,
      2,
      {32, 64},
@@ -80,7 +80,7 @@ static const struct policy_case cases[] = {
     {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_Q4, SP_Q4, AUTO, SP_Q4, SP_PANEL, "requested"},
     {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_BF16, SP_Q8, AUTO, SP_Q8, SP_PANEL, "requested"},
     {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_BF16, KEEP, AUTO, SP_BF16, SP_PANEL, "as stored"},
-    /* what stays float whatever is asked for */
+    /* roles that stay float for every requested type */
     {SP_ROLE_NORM, 1, {64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PLAIN, "norm stays float"},
     {SP_ROLE_NORM, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PLAIN, "norm stays float"},
     {SP_ROLE_BIAS, 1, {64}, SP_F16, SP_Q8, AUTO, SP_F16, SP_PLAIN, "bias stays float"},
@@ -98,7 +98,7 @@ static const struct policy_case cases[] = {
     {SP_ROLE_ROUTER, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PANEL, "router stays float"},
     {SP_ROLE_ROUTER, 2, {64, 64}, SP_F32, SP_BF16, AUTO, SP_F32, SP_PANEL, "router stays float"},
     {SP_ROLE_GATE, 2, {64, 64}, SP_BF16, SP_Q4, AUTO, SP_BF16, SP_PANEL, "gate stays float"},
-    /* what blocks cannot hold or are no use for */
+    /* shapes that blocks cannot hold or do not suit */
     {SP_ROLE_MLP,
      2,
      {64, 65},
@@ -140,7 +140,7 @@ static const struct policy_case cases[] = {
      SP_PANEL,
      "feature projection keeps 8 bits"},
     {SP_ROLE_FEATURE, 2, {64, 192}, SP_BF16, SP_Q8, AUTO, SP_Q8, SP_PANEL, "requested"},
-    /* a draft's tables by token, and whole numbers */
+    /* a draft's tables by token, and integer tensors */
     {SP_ROLE_CODEBOOK,
      2,
      {512, 64},
@@ -181,7 +181,7 @@ static void test_rules(void **context)
     }
 }
 
-/* A draft's keys and values are matrices like others. */
+/* The key and value projections of a draft follow the same rules as other matrices. */
 static void test_draft(void **context)
 {
     struct sp_policy_request request = {.type = SP_Q4, .draft = true};
@@ -222,7 +222,7 @@ static void test_refusals(void **context)
         "tensor a.b: the requested type cannot be written, expected f32, f16, bf16, q8 or q4");
 }
 
-static void test_rounding_twice(void **context)
+static void test_requantizing(void **context)
 {
     (void)context;
     assert_true(sp_policy_rounds_twice(SP_Q8, SP_Q4));
@@ -240,7 +240,7 @@ int main(void)
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_draft),
         cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_rounding_twice),
+        cmocka_unit_test(test_requantizing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
