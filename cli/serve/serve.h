@@ -55,6 +55,13 @@ struct sp_serve_response {
     bool is_open;     /* the last of those parts has not ended */
 };
 
+/* Why a request has no answer. */
+struct sp_serve_failure {
+    int status;       /* HTTP status */
+    const char *code; /* OpenAI's code, such as "context_length_exceeded"; NULL: none */
+    const char *sentence;
+};
+
 /* The functions that read the requests of an API and write its answers. */
 struct sp_serve_api {
     const char *stream_type; /* Content-Type */
@@ -64,7 +71,8 @@ struct sp_serve_api {
     /* In a stream, begin() is called once before the first part, part() for each part and end()
      * after the last part. */
     void (*begin)(struct sp_serve_response *response);
-    /* keep-alive during prompt processing; NULL: none */
+    /* Writes something without effect during prompt processing, so that no proxy closes a stream
+     * that is silent for long. */
     void (*keep_alive)(struct sp_serve_response *response);
     void (*part)(struct sp_serve_response *response, const struct sp_chat_part *part);
     void (*end)(struct sp_serve_response *response, const struct sp_result *result);
@@ -76,9 +84,9 @@ struct sp_serve_api {
      * several answers. */
     void (*close)(struct sp_serve_response *response, const struct sp_result *last);
     /* Writes a failure into a stream that has started. */
-    void (*fail_stream)(struct sp_serve_response *response, int status, const char *sentence);
+    void (*fail_stream)(struct sp_serve_response *response, const struct sp_serve_failure *failure);
     /* Writes a failure as the body of the response. */
-    void (*fail)(struct sp_json_out *out, int status, const char *sentence);
+    void (*fail)(struct sp_json_out *out, const struct sp_serve_failure *failure);
     /* the words by which clients recognise a prompt that is too long; NULL: none */
     const char *too_long;
 };

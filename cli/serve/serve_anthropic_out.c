@@ -25,11 +25,11 @@ static void begin_error(struct sp_json_out *out, int status, const char *sentenc
     sp_json_out_text(out, "message", sentence);
 }
 
-void sp_serve_anthropic_fail(struct sp_json_out *out, int status, const char *sentence)
+void sp_serve_anthropic_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "type", "error");
-    begin_error(out, status, sentence);
+    begin_error(out, failure->status, failure->sentence);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }
@@ -125,7 +125,7 @@ static void begin_message(struct sp_serve_response *r)
     sp_json_out_text(out, "id", sp_serve_id(id, "msg_", r));
     sp_json_out_text(out, "type", "message");
     sp_json_out_text(out, "role", "assistant");
-    sp_json_out_text(out, "model", r->serve->model.names[0]);
+    sp_json_out_text(out, "model", sp_serve_model_name(r));
     sp_json_out_begin(out, "content", '[');
 }
 
@@ -313,10 +313,10 @@ static void end(struct sp_serve_response *r, const struct sp_result *result)
     end_event(r);
 }
 
-static void fail_stream(struct sp_serve_response *r, int status, const char *sentence)
+static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
 {
     begin_event(r, "error");
-    begin_error(&r->out, status, sentence);
+    begin_error(&r->out, failure->status, failure->sentence);
     sp_json_out_end(&r->out, '}');
     end_event(r);
 }

@@ -5,7 +5,7 @@
 #include "cli/serve/serve.h"
 
 /* Writes {"type": "error", "error": {"type": ..., "message": ...}}. */
-void sp_serve_anthropic_fail(struct sp_json_out *out, int status, const char *sentence);
+void sp_serve_anthropic_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);
 
 /* Writes the error (400) for a request with a `thread`, a conversation that the server would have
  * to store. Its code makes client libraries continue without a thread. */

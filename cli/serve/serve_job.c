@@ -26,6 +26,7 @@ struct answer_run {
     size_t size;
     double sent_at; /* when the stream's head or last keep-alive was sent; 0: not yet */
     bool sent;      /* the whole answer was sent */
+    bool too_long;  /* the prompt does not fit into the context */
 };
 
 int sp_serve_status_of(enum sp_status st)
@@ -38,6 +39,13 @@ int sp_serve_status_of(enum sp_status st)
     default:
         return 500;
     }
+}
+
+const char *sp_serve_model_name(const struct sp_serve_response *r)
+{
+    const char *name = sp_json_get_text(r->request->body, "model");
+
+    return name ? name : r->serve->model.names[0];
 }
 
 bool sp_serve_is_truncated(const struct sp_result *result)
@@ -80,16 +88,17 @@ static void drop_tokens(struct answer_run *a)
 
 /* Sends a failure as the response or as the end of a stream. If several answers fail only the
  * first failure is sent. */
-static void fail(struct answer_run *a, int status, const char *sentence)
+static void fail(struct answer_run *a, int status, const char *code, const char *sentence)
 {
     const struct sp_serve_api *d = a->job->api;
+    const struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
     bool started;
 
     if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, &started) || !open_out(a)) return;
     if (started) {
-        d->fail_stream(&a->response, status, sentence);
+        d->fail_stream(&a->response, &failure);
     } else {
-        d->fail(&a->response.out, status, sentence);
+        d->fail(&a->response.out, &failure);
     }
     if (fclose(a->response.out.file) == 0 && a->text != NULL) {
         sp_serve_queue_fail(a->serve->queue, a->job, status, a->text, a->size);
@@ -113,7 +122,7 @@ static int on_prompt(void *context, size_t done, size_t total)
 
     (void)done;
     (void)total;
-    if (a->sent_at > 0 && a->job->api->keep_alive && now - a->sent_at >= seconds && open_out(a)) {
+    if (a->sent_at > 0 && now - a->sent_at >= seconds && open_out(a)) {
         a->sent_at = now;
         a->job->api->keep_alive(&a->response);
         send_out(a);
@@ -349,9 +358,10 @@ static enum sp_status generate(struct answer_run *a, const struct sp_generation 
 static void report_failure(struct answer_run *a, const struct sp_err *err)
 {
     if (sp_serve_queue_is_stopped(a->serve->queue)) {
-        fail(a, 503, "the server is shutting down");
+        fail(a, 503, NULL, "the server is shutting down");
     } else if (err->status != SP_OK && err->status != SP_E_CHECK) {
-        fail(a, sp_serve_status_of(err->status), err->text);
+        fail(a, sp_serve_status_of(err->status), a->too_long ? "context_length_exceeded" : NULL,
+             err->text);
     }
 }
 
@@ -375,9 +385,11 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
     a.response.waited = sp_seconds() - job->arrived_at;
     a.response.message = &a.message;
     if (is_abandoned(&a)) goto done;
-    if ((st = sp_serve_prompt_read(&prompt, serve, &job->request, which, &err))) goto done;
-    if ((st = sp_generation_check_context(&g, prompt.n_ids, &err))) {
-        if (job->api->too_long) sp_context(&err, "%s", job->api->too_long);
+    st = sp_serve_prompt_read(&prompt, serve, &job->request, which, &err);
+    if (!st) st = sp_generation_check_context(&g, prompt.n_ids, &err);
+    if (st) {
+        a.too_long = st == SP_E_USAGE;
+        if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
         goto done;
     }
     g.session = sp_session_pool_take(serve->sessions, prompt.ids, prompt.n_ids);

@@ -17,6 +17,9 @@ enum { SP_SERVE_ID_SIZE = 64 };
 const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
                         const struct sp_serve_response *response);
 
+/* The name of the model in a response: that of the request, if it has one. */
+const char *sp_serve_model_name(const struct sp_serve_response *response);
+
 /* The HTTP status of a failed request. */
 int sp_serve_status_of(enum sp_status st);
 

@@ -110,6 +110,45 @@ static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_
     return write_content(out, content, err);
 }
 
+/* True if the text of the template contains `word` between quotes. */
+static bool template_names(const struct sp_conversation *c, const char *word)
+{
+    size_t size;
+    const char *text = c->template ? sp_template_text(c->template, &size) : "";
+    char quoted[2][48];
+
+    snprintf(quoted[0], sizeof quoted[0], "\"%.40s\"", word);
+    snprintf(quoted[1], sizeof quoted[1], "'%.40s'", word);
+    return strstr(text, quoted[0]) || strstr(text, quoted[1]);
+}
+
+/* Checks the role, since templates drop messages of roles that they do not know, and that there is
+ * something to render. Roles beyond those of the APIs are accepted if the template names them. */
+static enum sp_status check_message(const struct sp_json *message, const struct sp_conversation *c,
+                                    struct sp_err *err)
+{
+    static const char *const roles[] = {"system", "user", "assistant", "tool", NULL};
+    const char *role = role_of(message);
+    bool answers;
+
+    if (sp_json_kind(message) != SP_JSON_OBJECT)
+        return sp_fail(err, SP_E_INPUT, "is not an object");
+    if (role == NULL || *role == '\0') return sp_fail(err, SP_E_INPUT, "has no role");
+    if (!is_one_of(role, roles) && !template_names(c, role)) {
+        return sp_fail(err, SP_E_INPUT, "role is %.40s, expected system, user, assistant or tool",
+                       role);
+    }
+    if (sp_json_len(sp_json_get(message, "images")) > 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "images: not supported");
+    }
+    answers = strcmp(role, "assistant") == 0 &&
+              (sp_json_get(message, "tool_calls") || reasoning_of(message));
+    if (sp_json_get(message, "content") == NULL && !answers) {
+        return sp_fail(err, SP_E_INPUT, "has no content");
+    }
+    return SP_OK;
+}
+
 static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_call_ids *known,
                                     const struct sp_json *message, struct sp_err *err)
 {
@@ -120,16 +159,9 @@ static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_cal
     const struct sp_json *reasoning = reasoning_of(message), *calls;
     const char *role = role_of(message);
     struct sp_json_iter it = {0};
+    bool tool = strcmp(role, "tool") == 0;
     enum sp_status st;
-    bool tool;
 
-    if (sp_json_kind(message) != SP_JSON_OBJECT)
-        return sp_fail(err, SP_E_INPUT, "is not an object");
-    if (role == NULL || *role == '\0') return sp_fail(err, SP_E_INPUT, "has no role");
-    if (sp_json_len(sp_json_get(message, "images")) > 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "images: not supported");
-    }
-    tool = strcmp(role, "tool") == 0;
     calls = sp_json_get(message, "tool_calls");
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_text(out, "role", role);
@@ -167,7 +199,7 @@ static void write_file_messages(struct sp_json_out *out, const struct sp_convers
 }
 
 static enum sp_status write_messages(struct sp_json_out *out, const struct sp_conversation *c,
-                                     const struct sp_json *from, struct sp_err *err)
+                                     const struct sp_json *from, size_t n, struct sp_err *err)
 {
     struct sp_serve_call_ids known = {.chat = &c->chat_info};
     enum sp_status st = SP_OK;
@@ -177,13 +209,81 @@ static enum sp_status write_messages(struct sp_json_out *out, const struct sp_co
     if (n_first == 0 && c->system != NULL && *c->system) {
         write_turn(out, "system", c->system, strlen(c->system));
     }
-    for (size_t i = 0; i < sp_json_len(from) && !st; i++) {
+    for (size_t i = 0; i < n && !st; i++) {
         if (i == n_first) write_file_messages(out, c);
-        st = write_message(out, &known, sp_json_at(from, i), err);
+        st = check_message(sp_json_at(from, i), c, err);
+        if (!st) st = write_message(out, &known, sp_json_at(from, i), err);
         if (st) sp_context(err, "messages[%zu]", i);
     }
     free(known.at);
     return st;
+}
+
+/* ---- the whole conversation -------------------------------------------------------------------
+ */
+
+/* True if the last message is the beginning of an answer, which the model continues. */
+static bool is_partial(const struct sp_json *message)
+{
+    const char *role = role_of(message);
+
+    return role && strcmp(role, "assistant") == 0 && sp_json_get(message, "content") &&
+           sp_json_get(message, "tool_calls") == NULL && reasoning_of(message) == NULL;
+}
+
+/* *partial = whether the answer continues the last message: if that is the assistant's, unless the
+ * body says otherwise. */
+static enum sp_status read_continuation(bool *partial, const struct sp_json *body,
+                                        const struct sp_json *last, struct sp_err *err)
+{
+    bool wanted = is_partial(last), prompt = !wanted;
+    enum sp_status st;
+
+    *partial = wanted;
+    if ((st = sp_json_get_bool(body, "continue_final_message", partial, err)) ||
+        (st = sp_json_get_bool(body, "add_generation_prompt", &prompt, err))) {
+        return st;
+    }
+    if (*partial && !wanted) {
+        return sp_fail(err, SP_E_INPUT,
+                       "continue_final_message: the last message is no text of the assistant");
+    }
+    if (prompt == *partial && sp_json_get(body, "add_generation_prompt")) {
+        return sp_fail(err, SP_E_INPUT, "add_generation_prompt is %s, but the last message is %s",
+                       prompt ? "true" : "false", *partial ? "continued" : "complete");
+    }
+    return SP_OK;
+}
+
+/* Takes the last message as the beginning of the answer. */
+static enum sp_status take_partial(struct sp_serve_request *request, const struct sp_json *last,
+                                   struct sp_err *err)
+{
+    const char *what = request->think       ? "reasoning"
+                       : request->must_call ? "tool_choice"
+                       : request->grammar   ? "a response format"
+                                            : NULL;
+    enum sp_status st = sp_serve_join_content(&request->partial, sp_json_get(last, "content"), err);
+
+    if (st || request->partial.len == 0 || what == NULL) return st;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s cannot be combined with a partial answer as the last message", what);
+}
+
+/* A template that never mentions tools does not show them to the model, unless its calls show that
+ * it does. */
+static enum sp_status check_tools(const struct sp_serve_request *request,
+                                  const struct sp_conversation *c, struct sp_err *err)
+{
+    const struct sp_template *t = request->template ? request->template : c->template;
+    size_t size;
+
+    if (request->tools == NULL || t == NULL || c->chat_info.has_tool_calls) return SP_OK;
+    if (strstr(sp_template_text(t, &size),
+               sp_template_language(t) == SP_TEMPLATE_GO ? ".Tools" : "tools")) {
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "tools: this model's chat template has no tools");
 }
 
 enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
@@ -191,15 +291,22 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
                                       const struct sp_json *from, struct sp_err *err)
 {
     struct sp_json_draft draft;
+    bool partial = false;
+    size_t n = sp_json_len(from);
     enum sp_status st;
 
     if (sp_json_kind(from) != SP_JSON_ARRAY || sp_json_len(from) == 0) {
         return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
                        from ? "empty or of another type" : "missing");
     }
-    if ((st = sp_json_draft_begin(&draft, err))) return st;
+    if ((st = check_tools(request, conversation, err)) ||
+        (st = read_continuation(&partial, request->body, sp_json_at(from, n - 1), err)) ||
+        (partial && (st = take_partial(request, sp_json_at(from, n - 1), err))) ||
+        (st = sp_json_draft_begin(&draft, err))) {
+        return st;
+    }
     sp_json_out_begin(&draft.out, NULL, '[');
-    st = write_messages(&draft.out, conversation, from, err);
+    st = write_messages(&draft.out, conversation, from, n - partial, err);
     sp_json_out_end(&draft.out, ']');
     return sp_json_draft_end(&request->messages, &draft, st, err);
 }

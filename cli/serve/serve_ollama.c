@@ -27,8 +27,9 @@ static enum sp_status read_think(struct sp_serve_request *request, struct sp_err
     if (think == NULL) return SP_OK;
     request->is_think_set = true;
     if (level != NULL) {
-        sp_serve_set_think_level(request, level);
-    } else if (!sp_json_to_bool(think, &request->think)) {
+        return sp_serve_set_think_level(request, "think", level, err);
+    }
+    if (!sp_json_to_bool(think, &request->think)) {
         return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false or a level",
                        sp_json_kind_name(sp_json_kind(think)));
     }
@@ -160,22 +161,21 @@ static enum sp_status read_generate(struct sp_serve_request *request, const stru
 /* ---- answers ----------------------------------------------------------------------------------
  */
 
-void sp_serve_ollama_fail(struct sp_json_out *out, int status, const char *sentence)
+void sp_serve_ollama_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
-    (void)status;
     sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "error", sentence);
+    sp_json_out_text(out, "error", failure->sentence);
     sp_json_out_end(out, '}');
 }
 
-static void begin_line(struct sp_json_out *out, const struct sp_serve *serve)
+static void begin_line(struct sp_json_out *out, const char *model)
 {
     struct timespec now;
     char time[SP_TIME_TEXT];
 
     clock_gettime(CLOCK_REALTIME, &now);
     sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "model", serve->model.names[0]);
+    sp_json_out_text(out, "model", model);
     sp_json_out_text(out, "created_at", sp_serve_time(time, &now));
 }
 
@@ -246,7 +246,7 @@ static void last_line(struct sp_serve_response *r, enum endpoint endpoint, const
     struct sp_json_out *out = &r->out;
     bool cut = sp_serve_is_truncated(result);
 
-    begin_line(out, r->serve);
+    begin_line(out, sp_serve_model_name(r));
     write_text(out, endpoint, sent);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
@@ -284,15 +284,15 @@ static void write_part(struct sp_serve_response *r, enum endpoint endpoint,
         sent.content = p->text;
         sent.n_content = p->size;
     }
-    begin_line(&r->out, r->serve);
+    begin_line(&r->out, sp_serve_model_name(r));
     write_text(&r->out, endpoint, &sent);
     sp_json_out_bool(&r->out, "done", false);
     end_line(&r->out);
 }
 
-static void fail_stream(struct sp_serve_response *r, int status, const char *sentence)
+static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
 {
-    sp_serve_ollama_fail(&r->out, status, sentence);
+    sp_serve_ollama_fail(&r->out, failure);
     fputc('\n', r->out.file);
 }
 
@@ -304,6 +304,27 @@ static void chat_part(struct sp_serve_response *r, const struct sp_chat_part *p)
 static void text_part(struct sp_serve_response *r, const struct sp_chat_part *p)
 {
     write_part(r, TEXT, p);
+}
+
+/* Writes a line without text: its format has no comments. */
+static void keep_alive(struct sp_serve_response *r, enum endpoint endpoint)
+{
+    const struct sent nothing = {.content = NULL};
+
+    begin_line(&r->out, sp_serve_model_name(r));
+    write_text(&r->out, endpoint, &nothing);
+    sp_json_out_bool(&r->out, "done", false);
+    end_line(&r->out);
+}
+
+static void keep_chat_alive(struct sp_serve_response *r)
+{
+    keep_alive(r, CHAT);
+}
+
+static void keep_text_alive(struct sp_serve_response *r)
+{
+    keep_alive(r, TEXT);
 }
 
 static void whole(struct sp_serve_response *r, enum endpoint endpoint,
@@ -350,13 +371,14 @@ bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve
     const struct sp_json *prompt = sp_json_get(body, chat ? "messages" : "prompt");
     bool no_messages = chat && sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) == 0;
     bool empty = prompt == NULL || no_messages;
+    const char *name = sp_json_get_text(body, "model");
     size_t len = 1;
     double keep = 1;
 
     if (sp_json_to_string(prompt, &len) != NULL) empty = len == 0;
     if (!empty) return false;
     (void)sp_json_to_double(sp_json_get(body, "keep_alive"), &keep);
-    begin_line(out, serve);
+    begin_line(out, name ? name : serve->model.names[0]);
     write_text(out, chat ? CHAT : TEXT, &none);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", keep == 0 ? "unload" : "load");
@@ -368,6 +390,7 @@ const struct sp_serve_api sp_serve_ollama_chat = {
     .stream_type = "application/x-ndjson",
     .read = read_chat,
     .begin = begin,
+    .keep_alive = keep_chat_alive,
     .part = chat_part,
     .end = end_chat,
     .whole = whole_chat,
@@ -379,6 +402,7 @@ const struct sp_serve_api sp_serve_ollama_text = {
     .stream_type = "application/x-ndjson",
     .read = read_generate,
     .begin = begin,
+    .keep_alive = keep_text_alive,
     .part = text_part,
     .end = end_text,
     .whole = whole_text,

@@ -5,7 +5,7 @@
 #include "cli/serve/serve.h"
 
 /* Writes {"error": "..."}. */
-void sp_serve_ollama_fail(struct sp_json_out *out, int status, const char *sentence);
+void sp_serve_ollama_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);
 
 /* Writes the response to a request without a prompt, by which ollama loads a model or, with
  * keep_alive 0, unloads it; it has no effect, since the model is always loaded. `chat`: the

@@ -118,8 +118,8 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
     const struct sp_json *effort = sp_json_get(object, key);
     const char *level = sp_json_to_string(effort, NULL);
 
-    if (level != NULL) sp_serve_set_think_level(request, level);
-    if (effort == NULL || level != NULL) return SP_OK;
+    if (level != NULL) return sp_serve_set_think_level(request, key, level, err);
+    if (effort == NULL) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "%s is %s, expected a level", key,
                    sp_json_kind_name(sp_json_kind(effort)));
 }

@@ -8,14 +8,14 @@
 
 enum endpoint { CHAT, TEXT };
 
-void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sentence)
+void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
 {
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_begin(out, "error", '{');
-    sp_json_out_text(out, "message", sentence);
-    sp_json_out_text(out, "type", status < 500 ? "invalid_request_error" : "server_error");
+    sp_json_out_text(out, "message", failure->sentence);
+    sp_json_out_text(out, "type", failure->status < 500 ? "invalid_request_error" : "server_error");
     sp_json_out_text(out, "param", NULL);
-    sp_json_out_text(out, "code", status == 404 ? "not_found" : NULL);
+    sp_json_out_text(out, "code", failure->code);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');
 }
@@ -205,7 +205,6 @@ static const char *reason(const struct sp_serve_response *r, const struct sp_res
 static void begin_object(struct sp_serve_response *r, enum endpoint endpoint, const char *kind)
 {
     struct sp_json_out *out = &r->out;
-    const struct sp_serve *serve = r->serve;
     char id[SP_SERVE_ID_SIZE];
 
     sp_serve_id(id, endpoint == CHAT ? "chatcmpl-" : "cmpl-", r);
@@ -213,8 +212,8 @@ static void begin_object(struct sp_serve_response *r, enum endpoint endpoint, co
     sp_json_out_text(out, "id", id);
     sp_json_out_text(out, "object", kind);
     sp_json_out_u64(out, "created", (uint64_t)r->began.tv_sec);
-    sp_json_out_text(out, "model", serve->model.names[0]);
-    snprintf(id, sizeof id, "sp-%.16s", serve->model.digest);
+    sp_json_out_text(out, "model", sp_serve_model_name(r));
+    snprintf(id, sizeof id, "sp-%.16s", r->serve->model.digest);
     sp_json_out_text(out, "system_fingerprint", id);
 }
 
@@ -411,11 +410,17 @@ static void close_all(struct sp_serve_response *r, enum endpoint endpoint,
     }
 }
 
-static void fail_stream(struct sp_serve_response *r, int status, const char *sentence)
+static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
 {
     fputs("data: ", r->out.file);
-    sp_serve_openai_fail(&r->out, status, sentence);
+    sp_serve_openai_fail(&r->out, failure);
     fputs("\n\n", r->out.file);
+}
+
+/* Writes a comment, which readers of server-sent events skip. */
+static void keep_alive(struct sp_serve_response *r)
+{
+    fputs(": reading the prompt\n\n", r->out.file);
 }
 
 static void begin_chat(struct sp_serve_response *r)
@@ -480,6 +485,7 @@ const struct sp_serve_api sp_serve_openai_chat = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_chat,
     .begin = begin_chat,
+    .keep_alive = keep_alive,
     .part = chat_part,
     .end = end_chat,
     .whole = whole_chat,
@@ -492,6 +498,7 @@ const struct sp_serve_api sp_serve_openai_text = {
     .stream_type = "text/event-stream",
     .read = sp_serve_openai_read_text,
     .begin = begin_text,
+    .keep_alive = keep_alive,
     .part = text_part,
     .end = end_text,
     .whole = whole_text,

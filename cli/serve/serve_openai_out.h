@@ -5,7 +5,7 @@
 #include "cli/serve/serve.h"
 
 /* Writes {"error": {"message": ...}}. */
-void sp_serve_openai_fail(struct sp_json_out *out, int status, const char *sentence);
+void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);
 
 /* Writes the elements of an array: tokens with their log-probabilities and alternatives. */
 void sp_serve_openai_write_tokens(struct sp_serve_response *response,

@@ -16,7 +16,7 @@ struct sp_serve_prompt {
 void sp_serve_prompt_release(struct sp_serve_prompt *prompt);
 
 /* Reads the prompt; `which` is its index among several raw prompts. A text that cannot fit into the
- * context is refused before it is encoded. [any thread] */
+ * context is refused before it is encoded; a prompt that is too long is SP_E_USAGE. [any thread] */
 SP_MUST_CHECK enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out,
                                                   const struct sp_serve *serve,
                                                   const struct sp_serve_request *request,

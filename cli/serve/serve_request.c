@@ -38,11 +38,24 @@ enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request, s
     return st;
 }
 
-void sp_serve_set_think_level(struct sp_serve_request *request, const char *level)
+enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const char *key,
+                                        const char *level, struct sp_err *err)
 {
+    static const char *const levels[] = {"",       "none", "minimal", "low",
+                                         "medium", "high", "xhigh",   "max"};
+    size_t i = 0;
+
+    while (i < sizeof levels / sizeof *levels && strcmp(levels[i], level) != 0)
+        i++;
+    if (i == sizeof levels / sizeof *levels) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s is %.40s, expected none, minimal, low, medium, high, xhigh or max", key,
+                       level);
+    }
     request->is_think_set = true;
     request->think = *level != '\0' && strcmp(level, "none") != 0;
     request->think_level = request->think ? level : NULL;
+    return SP_OK;
 }
 
 static enum sp_status wrong(const char *key, const struct sp_json *value, const char *expected,

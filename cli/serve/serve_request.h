@@ -75,11 +75,15 @@ SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
                                              const struct sp_serve_refusal *rows,
                                              struct sp_err *err);
 
-/* Sets request->tools to the body's tools, an array of objects; NULL: none. */
+/* Sets request->tools to the body's tools, an array of objects, which are functions if they have a
+ * type; NULL: none. */
 SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *request,
                                                  struct sp_err *err);
 
-/* Sets request->think from a level of reasoning effort; "none" turns reasoning off. */
-void sp_serve_set_think_level(struct sp_serve_request *request, const char *level);
+/* Sets request->think from the level of reasoning effort that the member `key` has; "none" turns
+ * reasoning off. */
+SP_MUST_CHECK enum sp_status sp_serve_set_think_level(struct sp_serve_request *request,
+                                                      const char *key, const char *level,
+                                                      struct sp_err *err);
 
 #endif

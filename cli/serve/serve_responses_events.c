@@ -184,8 +184,8 @@ void sp_serve_responses_end(struct sp_serve_response *r, const struct sp_result 
     write_response_event(r, cut ? "response.incomplete" : "response.completed", result, NULL);
 }
 
-void sp_serve_responses_fail_stream(struct sp_serve_response *r, int status, const char *sentence)
+void sp_serve_responses_fail_stream(struct sp_serve_response *r,
+                                    const struct sp_serve_failure *failure)
 {
-    (void)status;
-    write_response_event(r, "response.failed", NULL, sentence);
+    write_response_event(r, "response.failed", NULL, failure->sentence);
 }

@@ -9,7 +9,7 @@ void sp_serve_responses_begin(struct sp_serve_response *response);
 void sp_serve_responses_keep_alive(struct sp_serve_response *response);
 void sp_serve_responses_part(struct sp_serve_response *response, const struct sp_chat_part *part);
 void sp_serve_responses_end(struct sp_serve_response *response, const struct sp_result *result);
-void sp_serve_responses_fail_stream(struct sp_serve_response *response, int status,
-                                    const char *sentence);
+void sp_serve_responses_fail_stream(struct sp_serve_response *response,
+                                    const struct sp_serve_failure *failure);
 
 #endif

@@ -300,7 +300,7 @@ void sp_serve_responses_write(struct sp_serve_response *r, const char *key,
     sp_json_out_text(out, "id", sp_serve_id(id, "resp_", r));
     sp_json_out_text(out, "object", "response");
     sp_json_out_u64(out, "created_at", (uint64_t)r->began.tv_sec);
-    sp_json_out_text(out, "model", r->serve->model.names[0]);
+    sp_json_out_text(out, "model", sp_serve_model_name(r));
     sp_json_out_text(out, "status", status);
     sp_json_out_bool(out, "background", false);
     write_error(out, sentence);

@@ -20,6 +20,7 @@ struct exchange {
     const struct sp_serve *serve;
     const struct sp_http_request *request;
     struct sp_http_response *answer;
+    const char *path;          /* path of the request, with its version */
     struct sp_serve_body body; /* of a request that has been read */
     char *text;
     size_t size;
@@ -46,7 +47,7 @@ static void close_body(struct exchange *x, int status)
 
 static bool begins(const struct exchange *x, const char *path)
 {
-    return strncmp(x->request->path, path, strlen(path)) == 0;
+    return strncmp(x->path, path, strlen(path)) == 0;
 }
 
 /* True for requests with the header that all clients of Anthropic's API send, also to paths that
@@ -64,18 +65,25 @@ static void note(struct exchange *x, const char *sentence)
 }
 
 /* Writes an error in the format of the requested API, and to the log. */
-static void refuse(struct exchange *x, int status, const char *sentence)
+static void refuse_as(struct exchange *x, int status, const char *code, const char *sentence)
 {
+    const struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
+
     if (!open_body(x)) return;
     if (begins(x, "/api/")) {
-        sp_serve_ollama_fail(&x->out, status, sentence);
+        sp_serve_ollama_fail(&x->out, &failure);
     } else if (is_anthropic(x)) {
-        sp_serve_anthropic_fail(&x->out, status, sentence);
+        sp_serve_anthropic_fail(&x->out, &failure);
     } else {
-        sp_serve_openai_fail(&x->out, status, sentence);
+        sp_serve_openai_fail(&x->out, &failure);
     }
     close_body(x, status);
     note(x, sentence);
+}
+
+static void refuse(struct exchange *x, int status, const char *sentence)
+{
+    refuse_as(x, status, status == 404 ? "not_found" : NULL, sentence);
 }
 
 /* Refuses a request that could succeed later. */
@@ -120,7 +128,7 @@ static const struct sp_json *read_body(struct exchange *x)
     if (model != NULL && !sp_serve_model_is(&x->serve->model, model)) {
         snprintf(sentence, sizeof sentence, "model '%.200s' not found, this server has '%s'", model,
                  x->serve->model.names[0]);
-        refuse(x, 404, sentence);
+        refuse_as(x, 404, "model_not_found", sentence);
         return NULL;
     }
     return body;
@@ -383,10 +391,10 @@ static void models(struct exchange *x)
 /* Handles GET /v1/models/NAME. */
 static void model(struct exchange *x)
 {
-    const char *name = x->request->path + strlen("/v1/models/");
+    const char *name = x->path + strlen("/v1/models/");
 
     if (!sp_serve_model_is(&x->serve->model, name)) {
-        refuse(x, 404, "model not found, GET /v1/models lists the models");
+        refuse_as(x, 404, "model_not_found", "model not found, GET /v1/models lists the models");
         return;
     }
     if (!open_object(x)) return;
@@ -488,31 +496,46 @@ static bool allows(const struct route *route, const char *method)
     return strcmp(route->method, "GET") == 0 && strcmp(method, "HEAD") == 0;
 }
 
-static void dispatch(struct exchange *x)
+/* Answers a request to x->path. Returns false if there is no such path. */
+static bool try_routes(struct exchange *x)
 {
-    const struct sp_http_request *q = x->request;
     const struct route *other = NULL;
 
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        if (!matches(&routes[i], q->path)) continue;
-        if (allows(&routes[i], q->method)) {
+        if (!matches(&routes[i], x->path)) continue;
+        if (allows(&routes[i], x->request->method)) {
             routes[i].answer(x);
-            return;
+            return true;
         }
         other = &routes[i];
     }
-    if (other == NULL) {
+    if (other == NULL) return false;
+    x->answer->allow = strcmp(other->method, "GET") == 0 ? "GET, HEAD" : "POST";
+    refuse(x, 405, "method not allowed");
+    return true;
+}
+
+/* Paths under /v1 are also found without it, as in llama-server. */
+static void dispatch(struct exchange *x)
+{
+    char path[1024];
+
+    if (try_routes(x)) return;
+    if (snprintf(path, sizeof path, "/v1%s", x->request->path) >= (int)sizeof path) {
         refuse(x, 404, "not found");
         return;
     }
-    x->answer->allow = strcmp(other->method, "GET") == 0 ? "GET, HEAD" : "POST";
-    refuse(x, 405, "method not allowed");
+    x->path = path;
+    if (try_routes(x)) return;
+    x->path = x->request->path;
+    refuse(x, 404, "not found");
 }
 
 void sp_serve_handle(void *context, const struct sp_http_request *request,
                      struct sp_http_response *answer)
 {
-    struct exchange x = {.serve = context, .request = request, .answer = answer};
+    struct exchange x = {
+        .serve = context, .request = request, .answer = answer, .path = request->path};
 
     answer->cors = x.serve->cors;
     if (request->malformed) {

@@ -93,6 +93,60 @@ static void test_seed(void **state)
     free(expected);
 }
 
+#define STORY "\"role\": \"user\", \"content\": \"Tell me a story about a lonely owl.\""
+#define BEGUN "\"role\": \"assistant\", \"content\": \"Once upon a time there was a\""
+#define STORY_BEGUN "[{" STORY "}, {" BEGUN "}]"
+
+/* A last message of the assistant is continued by every API. */
+static void test_continuation(void **state)
+{
+    static const struct {
+        const char *path, *body, *text;
+    } all[] = {
+        {"/v1/messages", "{\"messages\": " STORY_BEGUN ", \"max_tokens\": 20}", "content.0.text"},
+        {"/v1/chat/completions", "{\"messages\": " STORY_BEGUN ", \"max_tokens\": 20}",
+         "choices.0.message.content"},
+        {"/v1/chat/completions",
+         "{\"messages\": " STORY_BEGUN ", \"max_tokens\": 20, \"continue_final_message\": true, "
+         "\"add_generation_prompt\": false}",
+         "choices.0.message.content"},
+        {"/v1/responses", "{\"input\": " STORY_BEGUN ", \"max_output_tokens\": 20}",
+         "output.0.content.0.text"},
+        {"/api/chat",
+         "{\"messages\": " STORY_BEGUN ", \"options\": {\"num_predict\": 20}, \"stream\": false}",
+         "message.content"},
+    };
+    struct sp_json *first = served_post(all[0].path, all[0].body), *json;
+
+    (void)state;
+    assert_true(strlen(json_text(first, all[0].text)) > 10);
+    for (size_t i = 1; i < sizeof all / sizeof *all; i++) {
+        json = served_post(all[i].path, all[i].body);
+        assert_string_equal(json_text(json, all[i].text), json_text(first, all[0].text));
+        sp_json_free(json);
+    }
+    sp_json_free(first);
+}
+
+/* Responses name the model as the request does, and paths work without /v1, too. */
+static void test_names(void **state)
+{
+    static const char *const paths[] = {"/v1/completions", "/completions"};
+    struct sp_json *json;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        json = served_post(paths[i], "{\"model\": \"tiny:latest\", \"prompt\": [582], "
+                                     "\"max_tokens\": 1}");
+        assert_string_equal(json_text(json, "model"), "tiny:latest");
+        sp_json_free(json);
+    }
+    json = served_get("/models");
+    assert_string_equal(json_text(json, "data.0.id"), "tiny");
+    sp_json_free(json);
+    sp_json_free(served_get("/models/tiny"));
+}
+
 /* Without a seed every request gets a seed of its own. */
 static void test_no_seed(void **state)
 {
@@ -254,9 +308,10 @@ static void test_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),   cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_no_seed), cmocka_unit_test(test_characters),
-        cmocka_unit_test(test_reuse),   cmocka_unit_test(test_prompt_cache),
+        cmocka_unit_test(test_lists),        cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_continuation), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_no_seed),      cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_reuse),        cmocka_unit_test(test_prompt_cache),
         cmocka_unit_test(test_records),
     };
 

@@ -1,6 +1,7 @@
 /* Tests the conversion of conversations that clients send back to template messages. The members
  * are those of the APIs' descriptions (OpenAI's chat completions, ollama's docs/api.md) and of the
  * templates of published models. */
+#include "cli/serve/serve.h"
 #include "cli/serve/serve_messages.h"
 #include "cli/serve/serve_request.h"
 
@@ -17,11 +18,14 @@
 static void becomes(const struct sp_chat_info *chat, const char *sent, const char *wanted)
 {
     struct sp_conversation conversation = {.chat_info = *chat};
+    static const char whole[] = "{\"continue_final_message\": false}";
     struct sp_serve_request request = {.messages = NULL};
     struct sp_json *from = NULL;
     struct sp_err err = {0};
     char *text = NULL;
 
+    assert_int_equal(sp_json_parse(&request.body, whole, strlen(whole), SP_JSON_STRICT, &err),
+                     SP_OK);
     assert_int_equal(sp_json_parse(&from, sent, strlen(sent), SP_JSON_STRICT, &err), SP_OK);
     if (sp_serve_read_messages(&request, &conversation, from, &err)) {
         assert_string_equal(err.text, wanted);
@@ -30,7 +34,7 @@ static void becomes(const struct sp_chat_info *chat, const char *sent, const cha
         assert_string_equal(text, wanted);
     }
     free(text);
-    sp_json_free(request.messages);
+    sp_serve_request_release(&request);
     sp_json_free(from);
 }
 
@@ -112,9 +116,46 @@ static void thoughts(void **state)
             "\"function\":{\"name\":\"f\"}}]}]");
 }
 
+/* What a stream sends while the prompt is read has no text: a comment, or an empty part. */
+static void keep_alive(void **state)
+{
+    static const struct {
+        const struct sp_serve_api *api;
+        const char *begins, *has;
+    } all[] = {
+        {&sp_serve_openai_chat, ": ", "\n\n"},
+        {&sp_serve_openai_text, ": ", "\n\n"},
+        {&sp_serve_anthropic, "event: ping\n", "{\"type\": \"ping\"}"},
+        {&sp_serve_ollama_chat, "{\"model\": \"m\"", "\"content\": \"\"}, \"done\": false}"},
+        {&sp_serve_ollama_text, "{\"model\": \"m\"", "\"response\": \"\", \"done\": false}"},
+    };
+    const char *name = "m";
+    const struct sp_serve serve = {.model = {.names = &name, .n_names = 1}};
+    const struct sp_serve_request request = {.stream = true};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct sp_serve_response response = {.serve = &serve, .request = &request};
+        char *text = NULL;
+        size_t size;
+
+        response.out.file = open_memstream(&text, &size);
+        assert_non_null(response.out.file);
+        all[i].api->keep_alive(&response);
+        assert_int_equal(fclose(response.out.file), 0);
+        assert_int_equal(strncmp(text, all[i].begins, strlen(all[i].begins)), 0);
+        assert_non_null(strstr(text, all[i].has));
+        free(text);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(calls), cmocka_unit_test(thoughts)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls),
+        cmocka_unit_test(thoughts),
+        cmocka_unit_test(keep_alive),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
+#define MESSAGES_AND "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}"
+#define MESSAGES MESSAGES_AND "]"
 
 /* A request, its status, and a part of the error message. */
 static const struct refusal {
@@ -45,6 +46,27 @@ static const struct refusal {
     {"POST", "/v1/chat/completions", "{\"messages\": [1]}", 400, "messages[0]: is not an object"},
     {"POST", "/v1/chat/completions", "{\"messages\": [{\"content\": \"a\"}]}", 400,
      "messages[0]: has no role"},
+    {"POST", "/v1/chat/completions", "{\"messages\": [{\"role\": \"usr\", \"content\": \"a\"}]}",
+     400, "messages[0]: role is usr, expected system, user, assistant or tool"},
+    {"POST", "/api/chat", "{" MESSAGES_AND ", {\"role\": \"usr\", \"content\": \"a\"}]}", 400,
+     "messages[1]: role is usr"},
+    {"POST", "/v1/chat/completions", "{\"messages\": [{\"role\": \"user\"}]}", 400,
+     "messages[0]: has no content"},
+    {"POST", "/api/chat", "{\"messages\": [{\"role\": \"assistant\"}]}", 400,
+     "messages[0]: has no content"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"reasoning_effort\": \"huge\"}", 400,
+     "reasoning_effort is huge, expected none, "},
+    {"POST", "/api/chat", "{" MESSAGES ", \"think\": \"huge\"}", 400, "think is huge"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"continue_final_message\": true}", 400,
+     "continue_final_message: the last message is no text of the assistant"},
+    {"POST", "/v1/chat/completions", "{" MESSAGES ", \"add_generation_prompt\": false}", 400,
+     "add_generation_prompt is false, but the last message is complete"},
+    {"POST", "/v1/chat/completions",
+     "{" MESSAGES_AND ", {\"role\": \"assistant\", \"content\": \"a\"}], "
+     "\"response_format\": {\"type\": \"json_object\"}}",
+     400, "a response format cannot be combined with a partial answer"},
+    {"POST", "/api/chat", "{" MESSAGES ", \"tools\": [{\"type\": \"function\"}]}", 400,
+     "tools: this model's chat template has no tools"},
     {"POST", "/v1/chat/completions",
      "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"image_url\"}]}]}", 400,
      "content of type image_url"},
@@ -149,6 +171,26 @@ static void test_refusals(void **state)
     }
 }
 
+/* OpenAI's codes, by which clients decide what to do. */
+static void test_codes(void **state)
+{
+    static const char *const small[] = {"--num-ctx", "8", NULL};
+    struct server s = server_start(served_file, small);
+    struct sp_json *json;
+
+    (void)state;
+    json = http_reply_json(
+        server_request(&s, "POST", "/v1/completions", "{\"prompt\": \"a b c d e f g h i j k\"}"),
+        400);
+    assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
+    sp_json_free(json);
+    assert_int_equal(server_stop(&s), 0);
+    json = http_reply_json(
+        server_request(&tiny_server, "POST", "/v1/completions", "{\"model\": \"gpt-4\"}"), 404);
+    assert_string_equal(json_text(json, "error.code"), "model_not_found");
+    sp_json_free(json);
+}
+
 /* A body of more than 16 MiB is refused, and JSON that needs more memory than a request may use. */
 static void test_large(void **state)
 {
@@ -237,9 +279,8 @@ static void test_browsers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_malformed_requests),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_codes),
+        cmocka_unit_test(test_large),    cmocka_unit_test(test_malformed_requests),
         cmocka_unit_test(test_browsers),
     };
 

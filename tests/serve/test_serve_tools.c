@@ -209,8 +209,17 @@ static void test_refusals(void **state)
         fail_msg("%s: %s", all[i].body, json_text(json, "error.message"));
     }
     assert_int_equal(server_stop(&s), 0);
-    /* The template of the other tests writes no calls. */
-    json = http_reply_json(server_request(&tiny_server, "POST", "/v1/chat/completions",
+    /* The template of the other tests has no tools. */
+    json = http_reply_json(
+        server_request(&tiny_server, "POST", "/v1/chat/completions", ASK TOOLS "}"), 400);
+    assert_string_equal(json_text(json, "error.message"),
+                        "tools: this model's chat template has no tools");
+    sp_json_free(json);
+    /* A template that shows tools, but no calls. */
+    s = server_start(served_pack("TEMPLATE \"\"\"{{ range .Tools }}{{ . }}{{ end }}{{ .Prompt }}"
+                                 "\"\"\"\n"),
+                     NULL);
+    json = http_reply_json(server_request(&s, "POST", "/v1/chat/completions",
                                           ASK TOOLS ", \"tool_choice\": \"required\"}"),
                            400);
     assert_string_equal(
@@ -218,6 +227,7 @@ static void test_refusals(void **state)
         "tool_choice: the model's chat template does not show how it writes tool calls, "
         "so they cannot be constrained");
     sp_json_free(json);
+    assert_int_equal(server_stop(&s), 0);
 }
 
 /* To this template the story that the tiny model tells begins with reasoning: "There was once a
