@@ -50,12 +50,13 @@ static void note_template(const char *path, const char *command)
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
+    const char *modelfile = args->n_operands ? args->operands[0] : o->modelfile;
     struct sp_create_listener listener = {.command = args->command->name};
     const char *output = o->output ? o->output : "packed.bin";
     struct sp_create_report report;
     enum sp_status st;
     struct sp_create_options create = {
-        .modelfile = o->modelfile,
+        .modelfile = modelfile,
         .output = o->output,
         .home = getenv("HOME"),
         .check_template = sp_template_check,
@@ -68,6 +69,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .dry_run = o->dry_run,
     };
 
+    if (o->modelfile && args->n_operands) {
+        return sp_fail(err, SP_E_USAGE, "--file and MODELFILE cannot be combined");
+    }
     sp_create_attach(&create.callbacks, &listener);
     st = sp_create(&report, &create, err);
     sp_progress_end(&listener.progress);
@@ -82,7 +86,8 @@ static const struct options defaults = {0};
 const struct sp_command sp_cmd_create = {
     .name = "create",
     .summary = "Create a packed file from a Modelfile",
-    .operands = "",
+    .operands = "[MODELFILE]",
+    .max_operands = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

@@ -164,7 +164,24 @@ static enum sp_status read_json(char **text, const char *path, struct sp_err *er
     return check_json(*text, size, sp_input_name(path), err);
 }
 
-static enum sp_status render_once(const struct job *job, const struct options *o,
+/* *out = messages with the text as the only one, a user's; owned by the caller also on failure. */
+static enum sp_status user_message(char **out, const char *text, struct sp_err *err)
+{
+    size_t size;
+    struct sp_json_out json = {.file = open_memstream(out, &size)};
+
+    if (json.file == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for the message");
+    sp_json_out_begin(&json, NULL, '[');
+    sp_json_out_begin(&json, NULL, '{');
+    sp_json_out_text(&json, "role", "user");
+    sp_json_out_text(&json, "content", text);
+    sp_json_out_end(&json, '}');
+    sp_json_out_end(&json, ']');
+    return fclose(json.file) ? sp_fail(err, SP_E_NOMEM, "out of memory for the message") : SP_OK;
+}
+
+/* Renders one conversation: a user's message `text`, or messages from a file if it is NULL. */
+static enum sp_status render_once(const struct job *job, const struct options *o, const char *text,
                                   struct sp_err *err)
 {
     enum sp_status st;
@@ -175,18 +192,19 @@ static enum sp_status render_once(const struct job *job, const struct options *o
                                  .is_think_set = o->think != NULL,
                                  .kwargs = o->kwargs,
                                  .now = &job->now};
-    char *text = NULL;
+    char *rendered = NULL;
     size_t size = 0;
 
-    if ((st = read_json(&messages, o->messages, err))) goto done;
+    st = text ? user_message(&messages, text, err) : read_json(&messages, o->messages, err);
+    if (st) goto done;
     if (o->tools != NULL && (st = read_json(&tools, o->tools, err))) goto done;
     if (o->kwargs && (st = check_json(o->kwargs, strlen(o->kwargs), "--kwargs", err))) goto done;
     in.messages = messages;
     in.tools = tools;
-    if ((st = sp_template_apply(&text, &size, job->source, &in, err))) goto done;
-    fwrite(text, 1, size, stdout);
+    if ((st = sp_template_apply(&rendered, &size, job->source, &in, err))) goto done;
+    fwrite(rendered, 1, size, stdout);
 done:
-    free(text);
+    free(rendered);
     free(messages);
     free(tools);
     return st;
@@ -237,6 +255,10 @@ static enum sp_status check_options(const struct sp_args *args, struct sp_err *e
             err, SP_E_USAGE,
             "with --batch, messages, tools, kwargs and think are members of the input lines");
     }
+    if (args->n_operands > 1 && (o->batch || o->messages)) {
+        return sp_fail(err, SP_E_USAGE, "TEXT and --%s cannot be combined",
+                       o->batch ? "batch" : "messages");
+    }
     if (!o->batch && args->n_operands == 0) {
         return sp_fail(err, SP_E_USAGE, "expected SOURCE (optional only with --batch)");
     }
@@ -269,7 +291,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                      o->kwargs ? "kwargs" : "continue", args->operands[0]);
         goto done;
     }
-    st = o->batch ? sp_each_line(render_line, NULL, &job, err) : render_once(&job, o, err);
+    st = o->batch ? sp_each_line(render_line, NULL, &job, err)
+                  : render_once(&job, o, sp_args_text(args), err);
 done:
     sp_template_free(source);
     return st;
@@ -280,14 +303,17 @@ static const struct options defaults = {0};
 const struct sp_command sp_cmd_render = {
     .name = "render",
     .summary = "Apply the chat template to a conversation and print the prompt",
-    .operands = "[SOURCE]",
+    .operands = "[SOURCE [TEXT]]",
     .min_operands = 0,
-    .max_operands = 1,
+    .max_operands = 2,
+    .text_operand = "TEXT",
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .details =
-        "SOURCE is a packed file, a checkpoint folder, or a template file. With --batch every line "
+        "SOURCE is a packed file, a checkpoint folder, or a template file. TEXT is the message of "
+        "a "
+        "user; without it the conversation is read from --messages. With --batch every line "
         "is a JSON object with messages, tools, kwargs (Jinja variables) or vars (all variables); "
         "for Go templates messages, tools, think, is_think_set, prompt, suffix; and template to "
         "replace SOURCE's. The output is {\"rendered\": ...} or {\"error\": ...}.",

@@ -287,6 +287,7 @@ const struct sp_command sp_cmd_run = {
     .operands = "FILE [PROMPT]",
     .min_operands = 1,
     .max_operands = 2,
+    .text_operand = "PROMPT",
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

@@ -1,4 +1,4 @@
-/* spectool show: prints the contents of a packed file, target and draft separately, as text or
+/* spectool show: prints the contents of packed files, target and draft separately, as text or
  * JSON. */
 #include "cli/commands.h"
 #include "cli/base/pack_facts.h"
@@ -23,7 +23,8 @@ static const struct sp_opt opts[] = {
      .help = "List all tensors: name, type, shape, bytes"},
     {SP_OPT_FLAG, 0, "metadata", NULL, NULL, AT(metadata),
      .help = "List all sections, and the configurations as they were read"},
-    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print JSON"},
+    {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json),
+     .help = "Print a JSON object per file, each in a line"},
     {.kind = SP_OPT_END},
 };
 
@@ -191,6 +192,7 @@ static enum sp_status show_json(const struct sp_pack *pack, const struct options
 
     if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
     sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_text(&out, "file", sp_pack_path(pack));
     sp_pack_facts_to_json(&out, &facts, pack);
     if (o->tensors) tensors_to_json(&out, pack);
     if (o->metadata) st = metadata_to_json(&out, pack, err);
@@ -200,19 +202,12 @@ static enum sp_status show_json(const struct sp_pack *pack, const struct options
     return st;
 }
 
-static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+static enum sp_status show_file(const char *path, const struct options *o, struct sp_err *err)
 {
-    const struct options *o = args->options;
     struct sp_pack *pack = NULL;
     enum sp_status st;
 
-    if (o->modelfile + o->template + o->tensors + o->metadata > 1 ||
-        (o->json && (o->modelfile || o->template))) {
-        return sp_fail(err, SP_E_USAGE,
-                       "--modelfile, --template, --tensors and --metadata cannot be combined, and "
-                       "--json only with the last two");
-    }
-    if ((st = sp_pack_open(&pack, args->operands[0], err))) return st;
+    if ((st = sp_pack_open(&pack, path, err))) return st;
     st = o->json        ? show_json(pack, o, err)
          : o->modelfile ? show_modelfile(pack, err)
          : o->template  ? show_template(pack, err)
@@ -223,14 +218,39 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     return st;
 }
 
+static enum sp_status run(const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    enum sp_status st = SP_OK;
+
+    if (o->modelfile + o->template + o->tensors + o->metadata > 1 ||
+        (o->json && (o->modelfile || o->template))) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--modelfile, --template, --tensors and --metadata cannot be combined, and "
+                       "--json only with the last two");
+    }
+    if (args->n_operands > 1 && (o->modelfile || o->template)) {
+        return sp_fail(err, SP_E_USAGE, "--%s takes one FILE",
+                       o->modelfile ? "modelfile" : "template");
+    }
+    for (size_t i = 0; i < args->n_operands && st == SP_OK; i++) {
+        if (i > 0 && !o->json) putchar('\n');
+        /* The overview begins with the path. */
+        if (args->n_operands > 1 && (o->tensors || o->metadata) && !o->json)
+            printf("%s:\n", args->operands[i]);
+        st = show_file(args->operands[i], o, err);
+    }
+    return st;
+}
+
 static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_show = {
     .name = "show",
-    .summary = "Show what a packed file contains",
-    .operands = "FILE",
+    .summary = "Show what packed files contain",
+    .operands = "FILE...",
     .min_operands = 1,
-    .max_operands = 1,
+    .max_operands = SIZE_MAX,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

@@ -3,6 +3,7 @@
 #include "cli/base/ids.h"
 #include "cli/base/out.h"
 #include "cli/base/token_command.h"
+#include "format/base/mem.h"
 #include "runtime/spectool.h"
 
 #include <inttypes.h>
@@ -105,6 +106,7 @@ const struct sp_command sp_cmd_tokenize = {
     .operands = "SOURCE [TEXT]",
     .min_operands = 1,
     .max_operands = 2,
+    .text_operand = "TEXT",
     .opts = tokenize_opts,
     .defaults = &tokenize_defaults,
     .options_size = sizeof tokenize_defaults,
@@ -166,16 +168,38 @@ static enum sp_status detokenize_value(const struct sp_token_job *job, const str
     return st;
 }
 
+/* Blanks out the tokens' texts in lines as print_tokens writes them: an id, the quoted text, and
+ * perhaps "special". Other lines stay. */
+static void blank_token_texts(char *text)
+{
+    for (char *line = text; *line != '\0';) {
+        size_t len = strcspn(line, "\n");
+        size_t quote = strspn(line, " ");
+        quote += strspn(line + quote, "0123456789");
+        quote += strspn(line + quote, " ");
+        if (quote < len && line[quote] == '"') {
+            char *last = line + len - 1;
+            if (len > quote + 9 && strncmp(line + len - 9, "  special", 9) == 0) last -= 9;
+            if (last > line + quote && *last == '"') memset(line + quote, ' ', len - quote);
+        }
+        line += len + (line[len] == '\n');
+    }
+}
+
 static enum sp_status detokenize_text(const struct sp_token_job *job, const char *text, size_t size,
                                       struct sp_err *err)
 {
     enum sp_status st;
     struct sp_ids ids = {0};
+    char *copy = NULL;
 
-    (void)size; /* text of ids: anything after a NUL is not an id */
-    if ((st = sp_ids_parse(&ids, text, err))) return st;
-    st = detokenize(job, &ids, err);
+    /* anything after a NUL is not an id */
+    if ((st = sp_copy_text(&copy, text, size, err))) return st;
+    blank_token_texts(copy);
+    st = sp_ids_parse(&ids, copy, err);
+    if (st == SP_OK) st = detokenize(job, &ids, err);
     sp_ids_release(&ids);
+    free(copy);
     return st;
 }
 
@@ -192,13 +216,14 @@ static const struct detokenize_options detokenize_defaults = {0};
 const struct sp_command sp_cmd_detokenize = {
     .name = "detokenize",
     .summary = "Convert token IDs to text",
-    .operands = "SOURCE [ID,ID,...]",
+    .operands = "SOURCE [ID...]",
     .min_operands = 1,
-    .max_operands = 2,
+    .max_operands = SIZE_MAX,
     .opts = detokenize_opts,
     .defaults = &detokenize_defaults,
     .options_size = sizeof detokenize_defaults,
-    .details = "SOURCE is a packed file, a checkpoint folder, or a tokenizer.json. Without ids, or "
-               "with -, the ids are read from standard input.",
+    .details = "SOURCE is a packed file, a checkpoint folder, or a tokenizer.json. The ids are "
+               "separated by commas or blanks. Without ids, or with -, they are read from standard "
+               "input, also as `spectool tokenize` lists them.",
     .run = run_detokenize,
 };

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,10 +214,47 @@ static enum sp_status set_size(struct parser *p, const struct sp_opt *o, const c
     return SP_OK;
 }
 
+/* Returns the first number in a word, as in q4, iq2_xxs and float16; 0: none, or above 99. */
+static int number_in(const char *word)
+{
+    long n;
+
+    word += strcspn(word, "0123456789");
+    n = strtol(word, NULL, 10);
+    return n < 100 ? (int)n : 0;
+}
+
+/* Returns the choice that is nearest to another tool's name of a type: the one with the nearest
+ * number of bits, the larger of two; of several floats of equal size the one with the same first
+ * letter; else the first. Without a number: the nearest word. NULL: none is near. */
+static const char *nearest_choice(const char *const *choices, const char *text)
+{
+    const char *best = NULL;
+    int bits = number_in(text), best_distance = INT_MAX;
+
+    for (; *choices != NULL; choices++) {
+        int n = number_in(*choices), distance;
+        if ((n != 0) != (bits != 0)) continue;
+        if (bits == 0) {
+            size_t edits = sp_edit_distance(text, *choices);
+            if (edits > NEAR) continue;
+            distance = (int)edits;
+        } else {
+            distance = 4 * (n > bits ? n - bits : bits - n) + 2 * (n < bits) +
+                       (bits > 8 && tolower((unsigned char)*text) != **choices);
+        }
+        if (distance >= best_distance) continue;
+        best = *choices;
+        best_distance = distance;
+    }
+    return best;
+}
+
 static enum sp_status set_choice(struct parser *p, const struct sp_opt *o, const char *text,
                                  void *to)
 {
     char list[256] = "";
+    const char *near = nearest_choice(o->choices, text);
 
     for (const char *const *word = o->choices; *word != NULL; word++) {
         if (strcasecmp(*word, text) == 0) {
@@ -226,7 +264,8 @@ static enum sp_status set_choice(struct parser *p, const struct sp_opt *o, const
         strncat(list, " ", sizeof list - strlen(list) - 1);
         strncat(list, *word, sizeof list - strlen(list) - 1);
     }
-    return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected one of:%s", o->name, text, list);
+    return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected one of:%s%s%s%s", o->name, text, list,
+                   near ? "; " : "", near ? near : "", near ? " is the nearest" : "");
 }
 
 static enum sp_status add_to_list(struct parser *p, const char *text, struct sp_opt_list *list)
@@ -343,6 +382,10 @@ static enum sp_status check_operands(struct parser *p)
         return sp_fail(p->err, SP_E_USAGE, "the first argument is empty, expected %s", c->operands);
     }
     if (n <= c->max_operands) return SP_OK;
+    if (c->text_operand != NULL) {
+        return sp_fail(p->err, SP_E_USAGE, "unexpected argument %s: quote a %s of several words",
+                       p->args->operands[c->max_operands], c->text_operand);
+    }
     return sp_fail(p->err, SP_E_USAGE, "unexpected argument %s",
                    p->args->operands[c->max_operands]);
 }

@@ -64,6 +64,7 @@ struct sp_command {
     const char *summary;  /* one line, no period */
     const char *operands; /* "FILE [PROMPT]" */
     size_t min_operands, max_operands;
+    const char *text_operand;  /* name of the last operand if it is a text: "PROMPT"; or NULL */
     const struct sp_opt *opts; /* [.., SP_OPT_END] */
     const void *defaults;
     size_t options_size;
@@ -81,7 +82,8 @@ void sp_args_release(struct sp_args *args);
 /* True if the option was given on the command line. The name must be in the table. */
 bool sp_args_given(const struct sp_args *args, const char *name);
 
-/* Returns the operand after the first one; NULL, for standard input, if it is missing or "-". */
+/* Returns the operand after the first one, a text; NULL, for standard input, if it is missing or
+ * "-". */
 const char *sp_args_text(const struct sp_args *args);
 
 /* Returns the number of insertions, deletions, replacements and swaps of neighbours that turn a

@@ -16,6 +16,26 @@ static enum sp_status token_line(void *context, const char *text, size_t size, s
     return st;
 }
 
+/* Passes the operands after the first one, separated by blanks. */
+static enum sp_status token_operands(const struct sp_token_job *job, const struct sp_args *args,
+                                     struct sp_err *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *joined = open_memstream(&text, &size);
+    enum sp_status st;
+
+    for (size_t i = 1; joined != NULL && i < args->n_operands; i++)
+        fprintf(joined, "%s%s", i > 1 ? " " : "", args->operands[i]);
+    if (joined == NULL || fclose(joined)) {
+        st = sp_fail(err, SP_E_NOMEM, "out of memory for the arguments");
+    } else {
+        st = job->text(job, text, size, err);
+    }
+    free(text);
+    return st;
+}
+
 static enum sp_status token_input(const struct sp_token_job *job, struct sp_err *err)
 {
     enum sp_status st;
@@ -43,7 +63,7 @@ enum sp_status sp_token_command(const struct sp_args *args, bool batch, struct s
     job.tokenizer = tokenizer;
     job.options = args->options;
     st = batch          ? sp_each_line(token_line, NULL, &job, err)
-         : text != NULL ? job.text(&job, text, strlen(text), err)
+         : text != NULL ? token_operands(&job, args, err)
                         : token_input(&job, err);
     sp_tokenizer_close(tokenizer);
     return st;

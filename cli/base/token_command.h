@@ -16,9 +16,9 @@ struct sp_token_job {
                             struct sp_err *err);
 };
 
-/* Runs a command with the operands SOURCE [TEXT]. It calls job->text with TEXT or all of standard
- * input or, if `batch`, job->value with the JSON value of each line of standard input. It sets the
- * tokenizer and the options of `job`. */
+/* Runs a command with the operands SOURCE [TEXT...]. It calls job->text with the texts, separated
+ * by blanks, or all of standard input or, if `batch`, job->value with the JSON value of each line
+ * of standard input. It sets the tokenizer and the options of `job`. */
 SP_MUST_CHECK enum sp_status sp_token_command(const struct sp_args *args, bool batch,
                                               struct sp_token_job job, struct sp_err *err);
 

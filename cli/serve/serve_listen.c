@@ -68,12 +68,15 @@ static enum sp_status add(struct sp_listeners *out, int fd, const char *host, st
 static enum sp_status add_bound(struct sp_listeners *out, int domain, const struct sockaddr *at,
                                 socklen_t len, const char *host, struct sp_err *err)
 {
+    static const char in_use[] = "; another server, perhaps ollama, listens there: --port N "
+                                 "chooses another port";
     int one = 1, fd = socket(domain, SOCK_STREAM, 0);
     enum sp_status st = SP_OK;
 
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) || bind(fd, at, len) ||
         listen(fd, BACKLOG)) {
-        st = sp_fail(err, SP_E_IO, "%s", strerror(errno));
+        bool taken = errno == EADDRINUSE && domain != AF_UNIX;
+        st = sp_fail(err, SP_E_IO, "%s%s", strerror(errno), taken ? in_use : "");
     } else {
         st = add(out, fd, host, err);
     }

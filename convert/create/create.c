@@ -33,6 +33,7 @@ struct job {
     struct sp_calibration_file *calibration; /* lent to the plan */
     char *warnings;
     const char *output;
+    const char *from; /* FROM's value, if `output` is the default; borrowed; NULL: it is not */
     bool force, dry_run;
     unsigned n_threads;
     const struct sp_create_callbacks *callbacks;
@@ -181,6 +182,34 @@ static struct sp_create_report report_of(const struct job *job)
     return report;
 }
 
+/* The default output exists: offers another name, after the folder or file of FROM. */
+static enum sp_status offer_name(const struct job *job, struct sp_err *err)
+{
+    static const char *const endings[] = {".safetensors", ".gguf", ".bin", NULL};
+    const char *name = job->from;
+    size_t len = strlen(name);
+
+    while (len > 0 && name[len - 1] == '/')
+        len--;
+    for (size_t i = len; i > 0; i--) {
+        if (name[i - 1] != '/') continue;
+        len -= i;
+        name += i;
+        break;
+    }
+    for (const char *const *e = endings; *e != NULL; e++) {
+        size_t n = strlen(*e);
+        if (len > n && strncmp(name + len - n, *e, n) == 0) len -= n;
+    }
+    if (len == 0 || *name == '.') {
+        name = "FILE";
+        len = strlen(name);
+    }
+    return sp_fail(err, SP_E_USAGE,
+                   "%s exists already: --force replaces it, -o %.*s.bin writes another file",
+                   job->output, (int)len, name);
+}
+
 /* Everything after the sources are open. */
 static enum sp_status run_job(struct job *job, struct sp_create_report *report, struct sp_err *err)
 {
@@ -197,6 +226,8 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     done = report_of(job);
     if (job->dry_run) {
         st = show_plan(job, err);
+    } else if (job->from != NULL && !job->force && sp_file_exists(job->output)) {
+        st = offer_name(job, err);
     } else {
         struct sp_pack_contents contents = {
             .target = &job->target,
@@ -308,7 +339,7 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     if (options->modelfile == NULL && !sp_file_exists(path)) {
         return sp_fail(err, SP_E_IO,
                        "no Modelfile in this folder: write one whose lines are FROM and DRAFT with "
-                       "a checkpoint folder each, or name another with -f");
+                       "a checkpoint folder each, or name another file");
     }
     if (sp_file_is_folder(path)) {
         return sp_fail(err, SP_E_INPUT, "%s is a folder, expected a Modelfile that says FROM %s",
@@ -390,6 +421,8 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
     } else {
         if ((st = read_modelfile(&file, options, err))) goto done;
         if ((st = open_sources(&job, &file, options, err))) goto done;
+        if (options->output == NULL)
+            job.from = sp_modelfile_find(&file, SP_MODELFILE_FROM, NULL)->value;
         if ((st = sp_modelfile_print(&job.records, &job.records_size, &file, err))) goto done;
     }
     st = run_job(&job, report, err);

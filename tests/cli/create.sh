@@ -7,6 +7,11 @@ spectool create -f "$m" -q INT4 --threads 2 -o two.bin
 cmp packed.bin two.bin && echo 'the same bytes from one thread and two'
 spectool create -f "$m" -q q4
 echo "exit $?"
+echo "FROM $TESTDATA/tiny/target/" >Modelfile.x
+spectool create Modelfile.x
+echo "exit $?"
+spectool create Modelfile.x -o x.bin
+rm Modelfile.x x.bin
 spectool create -f "$m" --draft-quantize q8 --force && spectool show packed.bin | sed '1s/,.*//'
 spectool verify packed.bin
 ls -A

@@ -24,6 +24,7 @@ for wrong in '--go --jinja checkpoint' '--date today checkpoint' '' '--batch --m
     spectool render $wrong </dev/null
     echo "exit $?"
 done
+spectool render checkpoint 'Hi "you"' --date 2025-06-15; echo
 for wrong in '--go checkpoint' '--kwargs {} chat.tmpl' '--continue chat.tmpl'; do
     spectool render $wrong --messages messages.json
     echo "exit $?"

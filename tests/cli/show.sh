@@ -27,6 +27,9 @@ spectool show plain.bin | grep -A1 '^Template'
 spectool show packed.bin --metadata | grep stored | sed 's/:.*//'
 spectool create -f "$TESTDATA/speculators/pruned/Modelfile" -o pruned.bin 2>/dev/null
 spectool show pruned.bin | sed -n '/^Draft/,/reads layers/p'
+spectool show plain.bin pruned.bin --json | grep -o '"file": "[^"]*"\|"kind": "[^"]*"'
+spectool show plain.bin pruned.bin | sed -n 's/^\([a-z]*.bin\): .*/\1/p'
+spectool show plain.bin pruned.bin --metadata | grep '^[a-z]*.bin'
 spectool show nothing.bin
 echo "exit $?"
 spectool show Modelfile

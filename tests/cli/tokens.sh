@@ -17,6 +17,12 @@ echo "exit $?"
 spectool detokenize packed.bin 1,x
 echo "exit $?"
 spectool tokenize --json packed.bin 'Once upon' | spectool detokenize packed.bin; echo
+echo '# ids as several arguments, and the list that tokenize prints'
+spectool detokenize packed.bin 582 580, '258 421'; echo
+text='Say "special"  9 <|im_end|>'
+[ "$(spectool tokenize packed.bin "$text" | spectool detokenize packed.bin)" = "$text" ] && echo 'the same text'
+printf '582  "a" 580\n' | spectool detokenize packed.bin
+echo "exit $?"
 spectool detokenize packed.bin '[1'
 echo "exit $?"
 spectool detokenize packed.bin --ids 1

@@ -14,11 +14,21 @@ try create --threads 257
 try create --threads 1.5
 try create --threads
 try create --force=yes
-try create extra
+try create extra more
+try create extra --file Modelfile
+try create -q Q4_K_M
+try create -q iq2_xxs
+try create -q bfloat16
+try create -q fp16
+try create -q half
+try run a --kv-type q8_0
+try run a --accept coupeled
+try run a hello world
+try tokenize a hello world
 try quantize
 try quantize packed.bin
 try show
-try show a b
+try show a b --template
 try show --modelfile --tensors a
 try verify a prompt
 try verify a --num-predict 4
@@ -35,6 +45,9 @@ try -v
 try run a --logprobs prompt
 try run a --json --show-draft prompt
 try run a --ids 1 prompt
+try render a hello world
+try render a hello --batch
+try render a hello --messages m.json
 try logits a
 try logits a --ids 1 --text x --output x.npy
 try logits a --ids 1
