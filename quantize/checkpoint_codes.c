@@ -1,12 +1,12 @@
 /* Decoding of the codes of quantized checkpoints. E4M3, E5M2, E8M0 and E2M1 are the OCP formats of
- * "OFP8" and "Microscaling Formats (MX)"; the integer codes are those of compressed-tensors. */
+ * "OFP8" and "Microscaling Formats (MX)". */
 #include "quantize/checkpoint_codes.h"
 
 #include "format/base/bytes.h"
 #include "quantize/codec.h"
 #include "quantize/float_cast.h"
 
-#include <assert.h>
+#include <string.h>
 
 /* 1 sign, 4 exponent (bias 7), 3 mantissa bits; no infinities. */
 float sp_f32_of_e4m3(uint8_t code)
@@ -37,40 +37,102 @@ float sp_f32_of_e2m1(unsigned code)
     return values[code & 15];
 }
 
-unsigned sp_code_bits(enum sp_code code)
+static float value_of(enum sp_code code, unsigned bits, unsigned c)
 {
-    return code == SP_CODE_U4 || code == SP_CODE_E2M1 ? 4 : 8;
-}
+    unsigned half = 1u << (bits - 1);
 
-static float value_of(enum sp_code code, const uint8_t *codes, size_t k)
-{
     switch (code) {
     case SP_CODE_E4M3:
-        return sp_f32_of_e4m3(codes[k]);
+        return sp_f32_of_e4m3((uint8_t)c);
     case SP_CODE_E5M2:
-        return sp_f32_of_e5m2(codes[k]);
-    case SP_CODE_I8:
-        return (float)(codes[k] ^ 128) - 128;
-    case SP_CODE_U8:
-        return (float)codes[k] - 128;
-    case SP_CODE_U4:
-        return (float)(codes[k / 2] >> k % 2 * 4 & 15) - 8;
+        return sp_f32_of_e5m2((uint8_t)c);
     case SP_CODE_E2M1:
-        return sp_f32_of_e2m1(codes[k / 2] >> k % 2 * 4 & 15);
+        return sp_f32_of_e2m1(c);
+    case SP_CODE_SIGNED:
+        return (float)(c ^ half) - (float)half;
+    case SP_CODE_CENTERED:
+        return (float)c - (float)half;
+    case SP_CODE_UNSIGNED:
+    case SP_CODE_TABLE:
+        break;
     }
-    return 0;
+    return (float)c;
 }
 
-void sp_checkpoint_codes_decode_row(float *out, enum sp_code code, const uint8_t *codes,
-                                    size_t cols, const float *scales, const float *zeros,
-                                    size_t group)
+void sp_checkpoint_codes_values(float values[256], enum sp_code code, unsigned bits)
 {
-    for (size_t g = 0, k = 0; k < cols; g++) {
-        size_t end = cols - k < group ? cols : k + group;
-        float scale = scales[g], zero = zeros ? zeros[g] : 0;
+    for (unsigned c = 0; c < 1u << bits; c++)
+        values[c] = value_of(code, bits, c);
+}
 
-        for (; k < end; k++)
-            out[k] = (value_of(code, codes, k) - zero) * scale;
+/* Codes of 4 bits from a byte's boundary on. */
+static void unpack_nibbles(uint8_t *codes, const uint8_t *bytes, bool high_first, size_t n)
+{
+    unsigned first = high_first ? 4 : 0;
+
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        codes[i] = bytes[i / 2] >> first & 15;
+        codes[i + 1] = bytes[i / 2] >> (4 - first) & 15;
+    }
+    if (n % 2) codes[n - 1] = bytes[n / 2] >> first & 15;
+}
+
+void sp_checkpoint_codes_unpack(uint8_t *codes, const uint8_t *bytes, uint64_t bit, unsigned bits,
+                                bool high_first, size_t n)
+{
+    bytes += bit / 8;
+    bit %= 8;
+    if (bits == 8 && bit == 0) {
+        memcpy(codes, bytes, n);
+        return;
+    }
+    if (bits == 4 && bit && n) {
+        *codes++ = high_first ? *bytes & 15 : *bytes >> 4;
+        bytes++;
+        n--;
+        bit = 0;
+    }
+    if (bits == 4) {
+        unpack_nibbles(codes, bytes, high_first, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++, bit += bits) {
+        const uint8_t *at = bytes + bit / 8;
+        unsigned shift = bit % 8, word = *at;
+
+        if (shift + bits > 8) word |= (unsigned)at[1] << 8;
+        codes[i] = (uint8_t)(word >> shift & ((1u << bits) - 1));
+    }
+}
+
+static void decode_indexed(float *out, const float values[256], const uint8_t *codes, size_t cols,
+                           const struct sp_code_groups *g)
+{
+    for (size_t k = 0; k < cols; k++)
+        out[k] =
+            (values[codes[k]] - (g->zeros ? g->zeros[g->index[k]] : 0)) * g->scales[g->index[k]];
+}
+
+void sp_checkpoint_codes_decode_row(float *out, const float values[256], const uint8_t *codes,
+                                    size_t cols, const struct sp_code_groups *groups)
+{
+    size_t left = groups->size - groups->first;
+
+    if (groups->index) {
+        decode_indexed(out, values, codes, cols, groups);
+        return;
+    }
+    for (size_t g = 0, k = 0; k < cols; g++, left = groups->size) {
+        size_t end = cols - k < left ? cols : k + left;
+        float scale = groups->scales[g], zero = groups->zeros ? groups->zeros[g] : 0;
+
+        if (groups->biases) {
+            for (; k < end; k++)
+                out[k] = values[codes[k]] * scale + zero;
+        } else {
+            for (; k < end; k++)
+                out[k] = (values[codes[k]] - zero) * scale;
+        }
     }
 }
 
@@ -90,19 +152,6 @@ void sp_checkpoint_codes_read(float *out, enum sp_dtype dtype, const uint8_t *by
         if (dtype == SP_F8_E4M3) out[i] = sp_f32_of_e4m3(bytes[i]);
         if (dtype == SP_F8_E5M2) out[i] = sp_f32_of_e5m2(bytes[i]);
         if (dtype == SP_F8_E8M0) out[i] = sp_f32_of_e8m0(bytes[i]);
-        if (dtype == SP_I8) out[i] = value_of(SP_CODE_I8, bytes, i);
-    }
-}
-
-void sp_checkpoint_codes_read_packed(float *out, enum sp_code code, const uint8_t *words,
-                                     unsigned lane, size_t n)
-{
-    unsigned bits = sp_code_bits(code);
-
-    assert(lane < 32 / bits);
-    for (size_t i = 0; i < n; i++) {
-        uint32_t u = sp_get32(words + 4 * i) >> (lane * bits) & ((1u << bits) - 1);
-
-        out[i] = (float)u - (float)(1u << (bits - 1));
+        if (dtype == SP_I8) out[i] = value_of(SP_CODE_SIGNED, 8, bytes[i]);
     }
 }

@@ -138,6 +138,28 @@ static enum sp_status calibrate(struct job *job, struct sp_err *err)
                    path, n_without, n_used + n_without);
 }
 
+/* Warns if matrices whose codes have few bits get a type that has few bits, too. */
+static enum sp_status note_double_rounding(struct job *job, enum sp_part part, struct sp_err *err)
+{
+    const struct sp_plan_item *first = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < job->plan.n_items; i++) {
+        const struct sp_plan_item *item = &job->plan.items[i];
+        bool few = item->code_bits > 0 && item->code_bits <= 6;
+
+        if (item->part != part || !few || item->to == SP_Q8 || sp_dtype_is_float(item->to)) {
+            continue;
+        }
+        if (n++ == 0) first = item;
+    }
+    if (n == 0) return SP_OK;
+    return sp_warn(&job->warnings, err,
+                   "%s: %zu matrices have codes of %u bits already, and %s rounds them a second "
+                   "time; q8 almost keeps their numbers, f32 keeps them",
+                   first->source->path, n, first->code_bits, sp_dtype_info(first->to)->name);
+}
+
 static enum sp_status make_plan(struct job *job, struct sp_err *err)
 {
     enum sp_status st;
@@ -145,9 +167,11 @@ static enum sp_status make_plan(struct job *job, struct sp_err *err)
     st = sp_plan_add(&job->plan, &job->target, SP_PART_TARGET, &job->target_request,
                      job->allow_lossy, err);
     if (!st) st = calibrate(job, err);
+    if (!st) st = note_double_rounding(job, SP_PART_TARGET, err);
     if (st || !job->has_draft) return st;
     st = sp_plan_add(&job->plan, &job->draft, SP_PART_DRAFT, &job->draft_request, job->allow_lossy,
                      err);
+    if (!st) st = note_double_rounding(job, SP_PART_DRAFT, err);
     return st ? st : sp_vocab_tables_verify(&job->draft, err);
 }
 

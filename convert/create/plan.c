@@ -28,17 +28,31 @@ static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_los
                    sp_dtype_info(item->to)->name);
 }
 
-/* If no type is requested and the tensor is quantized already: a type that holds the same numbers
- * exactly. */
-static void keep_numbers(struct sp_policy_choice *choice, const struct sp_stored *stored,
-                         const struct sp_policy_request *request)
+/* The type of a tensor that is quantized already if no type is requested: one that holds the same
+ * numbers exactly. Codes of few bits whose numbers would take f32 are rounded to q8 instead: its
+ * steps are at most a quarter of theirs. */
+static enum sp_status keep_numbers(struct sp_policy_choice *choice, const struct sp_stored *stored,
+                                   const struct sp_policy_request *request,
+                                   const struct sp_policy_tensor *tensor, struct sp_err *err)
 {
-    if (stored->coding == NULL || request->type != SP_DTYPE_NONE || stored->merged) return;
-    if (request->output_type != SP_DTYPE_NONE || choice->dtype != stored->dtype) return;
+    struct sp_policy_request q8 = {.type = SP_Q8, .draft = request->draft};
+    struct sp_policy_choice rounded;
+    enum sp_status st;
+
+    if (stored->coding == NULL || request->type != SP_DTYPE_NONE || stored->merged) return SP_OK;
+    if (request->output_type != SP_DTYPE_NONE || choice->dtype != stored->dtype) return SP_OK;
     choice->rule = "dequantized, nothing lost";
-    if (!stored->small_codes || choice->layout != SP_PANEL) return;
-    choice->dtype = SP_Q8;
-    choice->rule = "codes kept as q8, nothing lost";
+    if (choice->layout != SP_PANEL) return SP_OK;
+    if (stored->small_codes) {
+        choice->dtype = SP_Q8;
+        choice->rule = "codes kept as q8, nothing lost";
+    } else if (stored->code_bits && stored->code_bits <= 6 && stored->dtype == SP_F32) {
+        if ((st = sp_policy_choose(&rounded, &q8, tensor, err))) return st;
+        if (rounded.dtype != SP_Q8) return SP_OK;
+        *choice = rounded;
+        choice->rule = "few bits, rounded to q8";
+    }
+    return SP_OK;
 }
 
 static enum sp_status plan_tensor(struct sp_plan_item *item,
@@ -47,20 +61,18 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
 {
     enum sp_status st;
     const struct sp_tensor_spec *spec = item->spec;
+    struct sp_policy_tensor tensor = {
+        .name = spec->name, .role = spec->role, .rank = spec->rank, .shape = spec->shape};
     struct sp_stored stored = {0};
     struct sp_policy_choice choice;
     size_t size;
 
     if ((st = sp_source_stored(&stored, item->source, spec, err))) return st;
-    st = sp_policy_choose(&choice, request,
-                          &(struct sp_policy_tensor){.name = spec->name,
-                                                     .role = spec->role,
-                                                     .rank = spec->rank,
-                                                     .shape = spec->shape,
-                                                     .stored = stored.dtype},
-                          err);
-    if (st) return st;
-    keep_numbers(&choice, &stored, request);
+    tensor.stored = stored.dtype;
+    if ((st = sp_policy_choose(&choice, request, &tensor, err)) ||
+        (st = keep_numbers(&choice, &stored, request, &tensor, err))) {
+        return st;
+    }
     if (!sp_tensor_size(&size, choice.dtype, choice.layout, spec->shape, spec->rank)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: its shape cannot be stored as %s",
                        spec->name, sp_dtype_info(choice.dtype)->name);
@@ -76,6 +88,7 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
     item->source_size = stored.size;
     item->size = size;
     item->coding = stored.coding;
+    item->code_bits = stored.code_bits;
     item->small_codes = stored.small_codes;
     item->merged = stored.merged;
     if (item->from == item->to) item->bytes = stored.data;

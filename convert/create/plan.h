@@ -18,6 +18,7 @@ struct sp_plan_item {
     enum sp_layout layout;
     const char *rule;   /* static */
     const char *coding; /* how a quantized source codes its numbers; NULL: not quantized; static */
+    unsigned code_bits; /* bits of its codes; 0: not quantized */
     bool small_codes;   /* 4-bit codes of a checkpoint, which q8 holds exactly */
     bool merged;        /* an adapter changes some of the rows */
     const uint8_t *bytes;     /* stored bytes to copy unchanged; NULL: the tensor is converted */

@@ -7,29 +7,51 @@
 #ifndef SP_CONVERT_SOURCE_QUANTIZED_WEIGHTS_H
 #define SP_CONVERT_SOURCE_QUANTIZED_WEIGHTS_H
 
+#include "convert/source/code_matrix.h"
 #include "format/model/family.h"
 #include "format/model/prequantized.h"
 #include "format/safetensors.h"
 #include "quantize/checkpoint_codes.h"
 
 /* One weight; the tensors are borrowed from the checkpoint. Over all its leading dimensions it has
- * rows of shape[rank - 1] columns; each of its matrices has a grid of scales. */
+ * rows of shape[rank - 1] columns; each of its matrices has a grid of scales, maybe with a zero
+ * point or a bias for each scale (quantize/checkpoint_codes.h). */
 struct sp_weight {
     char *name; /* X.weight, or as stored; owned */
     unsigned rank;
     uint64_t shape[SP_MAX_RANK];
-    const char *coding; /* "f8", "i8", "i4", "nv4", "mx4": what a plan shows; static */
+    const char *coding; /* "f8", "i8", "i4", "nv4", "mx4", ...: what a plan shows; static */
+    uint64_t size;      /* bytes of all parts */
+
     enum sp_code code;
-    const struct sp_safetensor *codes, *scales, *zeros; /* zeros may be NULL */
-    const struct sp_safetensor *global;                 /* a factor of all scales, or NULL */
-    enum sp_dtype scale_type;                           /* not always what the header says */
-    bool global_divides;
-    bool to_bf16; /* the format's values are those rounded to bf16 */
-    bool zeros_packed;
-    size_t row_size;               /* bytes of a row of codes */
+    struct sp_code_matrix codes;
+    const struct sp_safetensor *table; /* SP_CODE_TABLE: the values of the codes */
+
     struct sp_tile tile;           /* rows and columns that share a scale */
     uint64_t grid_rows, grid_cols; /* of one matrix; one scale for all matrices: grid_rows is 0 */
-    float factor;                  /* what global holds */
+    bool flat; /* groups of tile.cols weights follow each other across the ends of rows */
+    const struct sp_safetensor *index; /* the group of each column, or NULL */
+
+    const struct sp_safetensor *scales;
+    enum sp_dtype scale_type;           /* not always what the header says */
+    bool scales_transposed;             /* [groups, rows] */
+    uint64_t scale_pitch;               /* elements of a stored row of scales */
+    const struct sp_safetensor *global; /* a factor of all scales, or NULL */
+    bool global_divides;
+    float factor; /* what global holds */
+    struct sp_nested_scales {
+        const struct sp_safetensor *scales, *table; /* NULL: scales are numbers themselves */
+        uint64_t block;                             /* scales that share a nested scale */
+        float offset;
+    } nested; /* scale = table[code] * scales[i / block] + offset */
+
+    const struct sp_safetensor *zeros; /* numbers laid out as the scales are, or NULL */
+    struct sp_code_matrix zero_codes;  /* or codes; tensor NULL: none */
+    bool zeros_wrap;                   /* zero point: code + 1, without carry */
+    bool biases;                       /* zeros are biases */
+
+    float after;  /* a last factor of each weight; 0: none */
+    bool to_bf16; /* the format's values are those rounded to bf16 */
 };
 
 struct sp_quantized_weights {

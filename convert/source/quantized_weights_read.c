@@ -1,26 +1,80 @@
-/* Rows of a quantized weight as floats: codes of many rows at a time, with the rows of the grids of
- * scales and zero points that go with them. */
+/* Rows of a quantized weight as floats. Codes, scales and zero points of a range of rows are
+ * unpacked into arrays in row order; decoding takes them from there, whatever the layout of the
+ * file.
+ *
+ * A weight whose columns are stored one after another is unpacked ahead of the rows wanted, because
+ * a range of a few rows takes as many calls as one of hundreds. */
 #include "convert/source/quantized_weights_read.h"
-#include "convert/source/quantized_weights.h"
 
+#include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "quantize/float_cast.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* Rows of codes being decoded, and where their scales and zero points are in the scratch. */
-struct span {
-    const struct sp_weight *weight;
-    const struct sp_safetensors *checkpoint;
-    uint64_t first_grid_row;
-    const uint8_t *scale_bytes, *zero_bytes;
-    float *scales, *zeros; /* of one grid row */
-    uint64_t current;      /* the grid row they hold */
+enum {
+    STRIP_CODES = 1 << 19, /* unpacked at a time, if rows are not longer */
+    STRIP_ROWS = 4096,
 };
 
-static size_t bytes_of(enum sp_dtype dtype)
+static uint64_t columns(const struct sp_weight *w)
 {
-    return sp_dtype_info(dtype)->bits / 8;
+    return w->shape[w->rank - 1];
+}
+
+uint64_t sp_weight_rows(const struct sp_weight *w)
+{
+    return w->codes.rows;
+}
+
+/* Products of codes and powers of two, or of codes of 2 and scales of 4 significant bits, fit
+ * bf16. */
+enum sp_dtype sp_weight_float_type(const struct sp_weight *w)
+{
+    bool short_scales = w->scale_type == SP_F8_E8M0 || (w->scale_type == SP_F8_E4M3 && !w->global);
+
+    return w->to_bf16 || (w->code == SP_CODE_E2M1 && short_scales) ? SP_BF16 : SP_F32;
+}
+
+/* Codes of 8 bits may be -128, which q8 has not. */
+bool sp_weight_fits_q8(const struct sp_weight *w)
+{
+    bool whole = w->code == SP_CODE_CENTERED || w->code == SP_CODE_UNSIGNED;
+
+    return whole && w->codes.bits <= 4 && w->scale_type == SP_BF16 && w->index == NULL &&
+           w->zeros == NULL && columns(w) % SP_BLOCK == 0 &&
+           (w->grid_cols == 1 || w->tile.cols % SP_BLOCK == 0);
+}
+
+void sp_weight_workspace_release(struct sp_weight_workspace *ws)
+{
+    free(ws->codes);
+    free(ws->scales);
+    free(ws->zeros);
+    free(ws->index);
+    free(ws->zero_codes);
+    free(ws->row);
+    sp_code_buffer_release(&ws->buffer);
+    *ws = (struct sp_weight_workspace){0};
+}
+
+/* Makes an array of at least n elements; its content is lost. `array` is the address of a pointer
+ * of any type. */
+static enum sp_status make_room(void *array, size_t *cap, uint64_t n, size_t size,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+    void *old, *larger;
+
+    if (n <= *cap) return SP_OK;
+    if ((st = sp_new(&larger, (size_t)n, size, err))) return st;
+    memcpy(&old, array, sizeof old);
+    memcpy(array, &larger, sizeof larger);
+    free(old);
+    *cap = (size_t)n;
+    return SP_OK;
 }
 
 static uint64_t grid_row(const struct sp_weight *w, uint64_t row)
@@ -30,157 +84,258 @@ static uint64_t grid_row(const struct sp_weight *w, uint64_t row)
     return row / rows * w->grid_rows + (w->grid_rows ? row % rows / w->tile.rows : 0);
 }
 
-/* Rows of zero points that share a row of words. */
-static unsigned zeros_per_word(const struct sp_weight *w)
+/* ---- scales and zero points ---- */
+
+/* out[n][grid_cols] = rows of the grid from a tensor of numbers. */
+static enum sp_status read_numbers(float *out, const struct sp_weight *w,
+                                   const struct sp_safetensors *checkpoint,
+                                   const struct sp_safetensor *t, enum sp_dtype type,
+                                   uint64_t first, size_t n, struct sp_weight_workspace *ws,
+                                   struct sp_err *err)
 {
-    return w->zeros_packed ? 32 / sp_code_bits(w->code) : 1;
-}
+    size_t groups = (size_t)w->grid_cols, size = sp_dtype_info(t->dtype)->bits / 8;
+    size_t between, m, stored = w->scales_transposed ? n : groups;
+    struct sp_strip strip = {.checkpoint = checkpoint,
+                             .tensor = t,
+                             .step = w->scale_pitch * size,
+                             .want = stored * size};
+    enum sp_status st;
 
-static size_t scale_row_size(const struct sp_weight *w)
-{
-    return (size_t)w->grid_cols * bytes_of(w->scales->dtype);
-}
-
-static size_t zero_row_size(const struct sp_weight *w)
-{
-    return w->zeros ? (size_t)w->grid_cols * bytes_of(w->zeros->dtype) : 0;
-}
-
-/* Bytes for a row of codes with its scales and zero points. Both are no longer than four bytes for
- * each column: far from overflow once the codes are not. */
-static size_t row_need(const struct sp_weight *w)
-{
-    return w->row_size + scale_row_size(w) + zero_row_size(w);
-}
-
-bool sp_weight_scratch(size_t *out, const struct sp_weight *w)
-{
-    size_t floats;
-
-    if (!sp_mul(&floats, (size_t)w->grid_cols, 2 * sizeof(float))) return false;
-    *out = row_need(w) > floats ? row_need(w) : floats;
-    return true;
-}
-
-enum sp_dtype sp_weight_float_type(const struct sp_weight *w)
-{
-    bool powers_of_two = w->scale_type == SP_F8_E8M0;
-
-    return w->to_bf16 || (w->code == SP_CODE_E2M1 && powers_of_two) ? SP_BF16 : SP_F32;
-}
-
-/* Codes of 8 bits may be -128, which q8 has not. */
-bool sp_weight_fits_q8(const struct sp_weight *w)
-{
-    uint64_t cols = w->shape[w->rank - 1];
-
-    return w->code == SP_CODE_U4 && w->scale_type == SP_BF16 && cols % SP_BLOCK == 0 &&
-           (w->grid_cols == 1 || w->tile.cols % SP_BLOCK == 0) &&
-           (w->zeros == NULL || w->zeros_packed);
-}
-
-uint64_t sp_weight_size(const struct sp_weight *w)
-{
-    return w->codes->size + w->scales->size + (w->zeros ? w->zeros->size : 0);
-}
-
-static enum sp_status check_scales(const struct span *s, uint64_t row, struct sp_err *err)
-{
-    const struct sp_weight *w = s->weight;
-
-    for (uint64_t c = 0; c < w->grid_cols; c++) {
-        if (isfinite(s->scales[c]) && (s->zeros == NULL || isfinite(s->zeros[c]))) continue;
-        return sp_fail(err, SP_E_INPUT,
-                       "tensor \"%s\": the %s of row %llu, column %llu is not a finite number",
-                       isfinite(s->scales[c]) ? w->zeros->name : w->scales->name,
-                       isfinite(s->scales[c]) ? "zero point" : "scale", (unsigned long long)row,
-                       (unsigned long long)c);
+    strip.offset = first * (w->scales_transposed ? size : strip.step);
+    strip.n_rows = w->scales_transposed ? groups : n;
+    if ((st = make_room(&ws->row, &ws->caps[5], stored, sizeof(float), err))) return st;
+    for (size_t done = 0; done < strip.n_rows; done += m) {
+        const uint8_t *rows;
+        st = sp_strip_read(&rows, &between, &m, &strip, done, &ws->buffer, err);
+        if (st) return st;
+        for (size_t i = 0; i < m; i++) {
+            if (!w->scales_transposed) {
+                sp_checkpoint_codes_read(out + (done + i) * groups, type, rows + i * between,
+                                         groups);
+                continue;
+            }
+            sp_checkpoint_codes_read(ws->row, type, rows + i * between, n);
+            for (size_t r = 0; r < n; r++)
+                out[r * groups + done + i] = ws->row[r];
+        }
     }
     return SP_OK;
 }
 
-/* scales[] and zeros[] become those of this row of the grid. */
-static enum sp_status turn_to(struct span *s, uint64_t row, struct sp_err *err)
+static enum sp_status read_zero_codes(const struct sp_weight *w,
+                                      const struct sp_safetensors *checkpoint, uint64_t first,
+                                      size_t n, struct sp_weight_workspace *ws, struct sp_err *err)
 {
-    const struct sp_weight *w = s->weight;
-    size_t n = (size_t)w->grid_cols;
-    unsigned per = zeros_per_word(w);
-
-    if (row == s->current) return SP_OK;
-    s->current = row;
-    sp_checkpoint_codes_read(s->scales, w->scale_type,
-                             s->scale_bytes + (row - s->first_grid_row) * scale_row_size(w), n);
-    for (size_t c = 0; w->global && c < n; c++) {
-        s->scales[c] = w->global_divides ? s->scales[c] / w->factor : s->scales[c] * w->factor;
-    }
-    if (w->zeros) {
-        const uint8_t *zeros =
-            s->zero_bytes + (row / per - s->first_grid_row / per) * zero_row_size(w);
-        if (w->zeros_packed) {
-            sp_checkpoint_codes_read_packed(s->zeros, w->code, zeros, (unsigned)(row % per), n);
-        } else {
-            sp_checkpoint_codes_read(s->zeros, w->zeros->dtype, zeros, n);
-        }
-    }
-    return check_scales(s, row, err);
-}
-
-/* Reads the grids' rows for rows first..last into `bytes`. */
-static enum sp_status read_grids(struct span *s, uint64_t first, uint64_t last, uint8_t *bytes,
-                                 struct sp_err *err)
-{
-    const struct sp_weight *w = s->weight;
-    uint64_t begin = grid_row(w, first), end = grid_row(w, last) + 1;
-    uint64_t per = zeros_per_word(w), first_word = begin / per;
-    size_t size = (size_t)(end - begin) * scale_row_size(w);
+    size_t all = n * (size_t)w->grid_cols;
+    unsigned one = w->zeros_wrap ? 1 : 0, mask = (1u << w->zero_codes.bits) - 1;
     enum sp_status st;
 
-    s->first_grid_row = begin;
-    s->current = UINT64_MAX;
-    s->scale_bytes = bytes;
-    st = sp_safetensors_read(s->checkpoint, w->scales, begin * scale_row_size(w), size, bytes, err);
-    if (st || w->zeros == NULL) return st;
-    s->zero_bytes = bytes + size;
-    return sp_safetensors_read(s->checkpoint, w->zeros, first_word * zero_row_size(w),
-                               (size_t)((end - 1) / per + 1 - first_word) * zero_row_size(w),
-                               bytes + size, err);
+    if ((st = make_room(&ws->zero_codes, &ws->caps[4], all, 1, err))) return st;
+    st =
+        sp_code_matrix_read(ws->zero_codes, &w->zero_codes, checkpoint, first, n, &ws->buffer, err);
+    for (size_t i = 0; st == SP_OK && i < all; i++)
+        ws->zeros[i] = (float)((ws->zero_codes[i] + one) & mask);
+    return st;
 }
 
-static void decode_row(float *out, const struct span *s, const uint8_t *codes)
+static enum sp_status check_finite(const float *x, const struct sp_weight *w, size_t n,
+                                   const struct sp_weight_workspace *ws, const char *name,
+                                   const char *what, struct sp_err *err)
 {
-    const struct sp_weight *w = s->weight;
-    size_t cols = (size_t)w->shape[w->rank - 1];
+    for (size_t i = 0; i < n; i++) {
+        if (isfinite(x[i])) continue;
+        return sp_fail(err, SP_E_INPUT,
+                       "tensor \"%s\": the %s of row %llu, column %llu is not a finite number",
+                       name, what, (unsigned long long)(ws->first_grid_row + i / w->grid_cols),
+                       (unsigned long long)(i % w->grid_cols));
+    }
+    return SP_OK;
+}
 
-    sp_checkpoint_codes_decode_row(out, w->code, codes, cols, s->scales, s->zeros,
-                                   (size_t)w->tile.cols);
+static enum sp_status load_grid(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
+                                uint64_t first, uint64_t last, struct sp_weight_workspace *ws,
+                                struct sp_err *err)
+{
+    uint64_t begin = grid_row(w, first);
+    size_t n = (size_t)(grid_row(w, last) + 1 - begin), all = n * (size_t)w->grid_cols;
+    enum sp_status st;
+
+    ws->first_grid_row = begin;
+    if ((st = make_room(&ws->scales, &ws->caps[1], all, sizeof(float), err)) ||
+        (st = make_room(&ws->zeros, &ws->caps[2], all, sizeof(float), err)) ||
+        (st = read_numbers(ws->scales, w, checkpoint, w->scales, w->scale_type, begin, n, ws,
+                           err))) {
+        return st;
+    }
+    for (size_t i = 0; w->global && i < all; i++)
+        ws->scales[i] = w->global_divides ? ws->scales[i] / w->factor : ws->scales[i] * w->factor;
+    if ((st = check_finite(ws->scales, w, all, ws, w->scales->name, "scale", err))) return st;
+    if (w->zero_codes.tensor) return read_zero_codes(w, checkpoint, begin, n, ws, err);
+    if (w->zeros == NULL) return SP_OK;
+    st = read_numbers(ws->zeros, w, checkpoint, w->zeros, w->zeros->dtype, begin, n, ws, err);
+    if (st) return st;
+    return check_finite(ws->zeros, w, all, ws, w->zeros->name, w->biases ? "bias" : "zero point",
+                        err);
+}
+
+/* out[n] = numbers first.. of a vector. */
+static enum sp_status read_vector(float *out, const struct sp_safetensors *checkpoint,
+                                  const struct sp_safetensor *t, uint64_t first, size_t n,
+                                  struct sp_weight_workspace *ws, struct sp_err *err)
+{
+    struct sp_weight plain = {.grid_cols = 1, .scale_pitch = 1};
+
+    return read_numbers(out, &plain, checkpoint, t, t->dtype, first, n, ws, err);
+}
+
+/* scales[i] becomes table[code] * nested[i / block] + offset. */
+static enum sp_status load_nested(const struct sp_weight *w,
+                                  const struct sp_safetensors *checkpoint, size_t n,
+                                  struct sp_weight_workspace *ws, struct sp_err *err)
+{
+    const struct sp_nested_scales *nested = &w->nested;
+    uint64_t begin = ws->first_grid_row / nested->block;
+    uint64_t end = (ws->first_grid_row + n - 1) / nested->block + 1;
+    struct sp_code_matrix codes = {
+        .tensor = w->scales, .bits = 8, .rows = w->scales->shape[0], .cols = 1, .pitch = 8};
+    enum sp_status st;
+
+    if ((st = make_room(&ws->zero_codes, &ws->caps[4], n, 1, err)) ||
+        (st = make_room(&ws->zeros, &ws->caps[2], end - begin, sizeof(float), err)) ||
+        (st = sp_code_matrix_read(ws->zero_codes, &codes, checkpoint, ws->first_grid_row, n,
+                                  &ws->buffer, err)) ||
+        (st = read_vector(ws->zeros, checkpoint, nested->scales, begin, (size_t)(end - begin), ws,
+                          err))) {
+        return st;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t block = (ws->first_grid_row + i) / nested->block - begin;
+        ws->scales[i] = ws->nested[ws->zero_codes[i]] * ws->zeros[block] + nested->offset;
+    }
+    return SP_OK;
+}
+
+/* The groups of rows first..last of a flattened matrix. */
+static enum sp_status load_flat(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
+                                uint64_t first, uint64_t last, struct sp_weight_workspace *ws,
+                                struct sp_err *err)
+{
+    uint64_t begin = first * columns(w) / w->tile.cols;
+    uint64_t end = ((last + 1) * columns(w) - 1) / w->tile.cols + 1;
+    size_t n = (size_t)(end - begin);
+    enum sp_status st;
+
+    ws->first_grid_row = begin;
+    if ((st = make_room(&ws->scales, &ws->caps[1], n, sizeof(float), err))) return st;
+    if (w->nested.scales) {
+        st = load_nested(w, checkpoint, n, ws, err);
+    } else {
+        st = read_vector(ws->scales, checkpoint, w->scales, begin, n, ws, err);
+    }
+    if (st) return st;
+    return check_finite(ws->scales, &(struct sp_weight){.grid_cols = 1}, n, ws, w->scales->name,
+                        "scale", err);
+}
+
+/* ---- what all rows share ---- */
+
+static enum sp_status load_index(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
+                                 struct sp_weight_workspace *ws, struct sp_err *err)
+{
+    size_t n = (size_t)columns(w);
+    enum sp_status st;
+
+    if ((st = make_room(&ws->index, &ws->caps[3], n, sizeof *ws->index, err))) return st;
+    st = sp_safetensors_read(checkpoint, w->index, 0, n * sizeof *ws->index, ws->index, err);
+    for (size_t k = 0; st == SP_OK && k < n; k++) {
+        uint32_t g = sp_get32((const uint8_t *)(ws->index + k));
+        if (g >= w->grid_cols) {
+            return sp_fail(err, SP_E_INPUT, "tensor \"%s\" changed while it was read",
+                           w->index->name);
+        }
+        ws->index[k] = g;
+    }
+    return st;
+}
+
+static enum sp_status load_tables(const struct sp_weight *w,
+                                  const struct sp_safetensors *checkpoint,
+                                  struct sp_weight_workspace *ws, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (w->index && (st = load_index(w, checkpoint, ws, err))) return st;
+    if (w->nested.table &&
+        (st = read_vector(ws->nested, checkpoint, w->nested.table, 0, 256, ws, err))) {
+        return st;
+    }
+    if (w->table) return read_vector(ws->values, checkpoint, w->table, 0, 16, ws, err);
+    sp_checkpoint_codes_values(ws->values, w->code, w->codes.bits);
+    return SP_OK;
+}
+
+/* ---- rows ---- */
+
+/* Unpacks rows from `first` on, at least one, and no more than `most` unless reading ahead pays. */
+static enum sp_status load_strip(const struct sp_weight *w, const struct sp_safetensors *checkpoint,
+                                 uint64_t first, uint64_t most, struct sp_weight_workspace *ws,
+                                 struct sp_err *err)
+{
+    uint64_t n = STRIP_CODES / columns(w), left = w->codes.rows - first;
+    const struct sp_weight *held = ws->weight;
+    enum sp_status st;
+
+    if (w->codes.transposed) most = left;
+    if (n > STRIP_ROWS) n = STRIP_ROWS;
+    if (n > most) n = most;
+    if (n == 0) n = 1;
+    ws->weight = NULL;
+    if (held != w && (st = load_tables(w, checkpoint, ws, err))) return st;
+    if ((st = make_room(&ws->codes, &ws->caps[0], n * columns(w), 1, err)) ||
+        (st = sp_code_matrix_read(ws->codes, &w->codes, checkpoint, first, (size_t)n, &ws->buffer,
+                                  err)) ||
+        (st = (w->flat ? load_flat : load_grid)(w, checkpoint, first, first + n - 1, ws, err))) {
+        return st;
+    }
+    ws->weight = w;
+    ws->first = first;
+    ws->n = n;
+    return SP_OK;
+}
+
+static void decode_row(float *out, const struct sp_weight *w, uint64_t row,
+                       const struct sp_weight_workspace *ws)
+{
+    size_t cols = (size_t)columns(w);
+    uint64_t at = w->flat ? row * cols / w->tile.cols - ws->first_grid_row
+                          : (grid_row(w, row) - ws->first_grid_row) * w->grid_cols;
+    struct sp_code_groups groups = {.scales = ws->scales + at,
+                                    .biases = w->biases,
+                                    .index = w->index ? ws->index : NULL,
+                                    .size = (size_t)w->tile.cols};
+
+    if (w->zeros || w->zero_codes.tensor) groups.zeros = ws->zeros + at;
+    if (w->flat) groups.first = (size_t)(row * cols % w->tile.cols);
+    sp_checkpoint_codes_decode_row(out, ws->values, ws->codes + (row - ws->first) * cols, cols,
+                                   &groups);
+    for (size_t k = 0; w->after != 0 && k < cols; k++)
+        out[k] *= w->after;
     for (size_t k = 0; w->to_bf16 && k < cols; k++)
         out[k] = sp_f32_of_bf16(sp_bf16_of_f32(out[k]));
 }
 
 enum sp_status sp_weight_read(float *out, const struct sp_weight *w,
                               const struct sp_safetensors *checkpoint, uint64_t first,
-                              uint64_t step, uint64_t n, uint8_t *bytes, size_t size, float *floats,
+                              uint64_t step, uint64_t n, struct sp_weight_workspace *ws,
                               struct sp_err *err)
 {
-    struct span s = {.weight = w, .checkpoint = checkpoint, .scales = floats};
-    size_t cols = (size_t)w->shape[w->rank - 1];
-    uint64_t most = 1 + (size / row_need(w) - 1) / step;
-    enum sp_status st;
+    uint64_t end = first + (n - 1) * step + 1;
 
-    if (w->zeros) s.zeros = floats + w->grid_cols;
-    for (uint64_t done = 0; done < n;) {
-        uint64_t m = n - done < most ? n - done : most;
-        uint64_t row = first + done * step, n_rows = (m - 1) * step + 1;
-        size_t code_size = (size_t)n_rows * w->row_size;
-
-        st = sp_safetensors_read(checkpoint, w->codes, row * w->row_size, code_size, bytes, err);
+    for (uint64_t row = first; n > 0 && row < end; row += step, out += columns(w)) {
+        bool held = ws->weight == w && row >= ws->first && row - ws->first < ws->n;
+        enum sp_status st = held ? SP_OK : load_strip(w, checkpoint, row, end - row, ws, err);
         if (st) return st;
-        if ((st = read_grids(&s, row, row + n_rows - 1, bytes + code_size, err))) return st;
-        for (uint64_t r = 0; r < m; r++) {
-            if ((st = turn_to(&s, grid_row(w, row + r * step), err))) return st;
-            decode_row(out + (done + r) * cols, &s, bytes + (size_t)(r * step) * w->row_size);
-        }
-        done += m;
+        decode_row(out, w, row, ws);
     }
     return SP_OK;
 }

@@ -8,17 +8,32 @@
 enum sp_dtype sp_weight_float_type(const struct sp_weight *weight);
 /* Returns true if a q8 block can hold any 32 weights of the matrix exactly. */
 bool sp_weight_fits_q8(const struct sp_weight *weight);
-/* Returns the bytes of all parts of a weight. */
-uint64_t sp_weight_size(const struct sp_weight *weight);
+/* Returns the number of rows over all leading dimensions. */
+uint64_t sp_weight_rows(const struct sp_weight *weight);
 
-/* Computes the least scratch for reading rows, in bytes; returns false on overflow. */
-bool sp_weight_scratch(size_t *out, const struct sp_weight *weight);
+/* The rows that were unpacked last, for one thread. Valid when zeroed. Its size does not depend on
+ * that of the weights, only on the length of their rows. */
+struct sp_weight_workspace {
+    const struct sp_weight *weight; /* borrowed; NULL: none */
+    uint64_t first, n;              /* its rows first..first+n-1 */
+    uint8_t *codes;                 /* [n][cols] */
+    float *scales, *zeros;          /* [rows of the grid][grid_cols]; of a flat one all groups */
+    uint64_t first_grid_row;        /* of a flat weight: its first group */
+    uint32_t *index;                /* [cols] */
+    uint8_t *zero_codes;
+    float *row;        /* of numbers */
+    float values[256]; /* of the codes */
+    float nested[256]; /* of the codes of nested scales */
+    size_t caps[6];    /* elements of the arrays above */
+    struct sp_code_buffer buffer;
+};
+void sp_weight_workspace_release(struct sp_weight_workspace *workspace);
 
-/* out[n][cols] = rows first, first + step, ... `bytes` and `floats` are scratch of at least
- * sp_weight_scratch bytes and half as many elements. */
+/* out[n][cols] = rows first, first + step, ... */
 SP_MUST_CHECK enum sp_status sp_weight_read(float *out, const struct sp_weight *weight,
                                             const struct sp_safetensors *checkpoint, uint64_t first,
-                                            uint64_t step, uint64_t n, uint8_t *bytes, size_t size,
-                                            float *floats, struct sp_err *err);
+                                            uint64_t step, uint64_t n,
+                                            struct sp_weight_workspace *workspace,
+                                            struct sp_err *err);
 
 #endif

@@ -116,23 +116,53 @@ enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
     return SP_OK;
 }
 
+/* A quantize_config.json or quant_config.json beside a config that states nothing, as old versions
+ * of AutoGPTQ and AutoAWQ wrote. *root is owned by the caller. */
+static enum sp_status read_quantize_config(struct sp_prequantized *stated, struct sp_json **root,
+                                           const char *folder, struct sp_err *err)
+{
+    static const struct {
+        const char *name, *method;
+    } files[] = {{"quantize_config.json", "gptq"}, {"quant_config.json", "awq"}};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < 2 && stated->layout == SP_QUANT_NONE; i++) {
+        char *path = NULL, *text = NULL;
+        size_t size;
+
+        if ((st = sp_file_join(&path, folder, files[i].name, err))) return st;
+        if (sp_file_exists(path) &&
+            ((st = sp_file_read_text(&text, &size, path, MAX_TEXT, err)) ||
+             (st = sp_json_parse(root, text, size, SP_JSON_LENIENT, err)) ||
+             (st = sp_prequantized_parse_file(stated, *root, files[i].method, err)))) {
+            sp_context(err, "%s", path);
+        }
+        free(text);
+        free(path);
+        if (st) break;
+    }
+    return st;
+}
+
 /* The checkpoint and what of it is quantized; the config's text is read already. */
-static enum sp_status open_weights(struct sp_source *source, const char *path, char **warnings,
-                                   struct sp_err *err)
+static enum sp_status open_weights(struct sp_source *source, const char *folder, const char *path,
+                                   char **warnings, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_prequantized stated;
-    struct sp_json *root = NULL;
+    struct sp_json *root = NULL, *beside = NULL;
 
     st = sp_json_parse(&root, source->texts[SP_SECTION_CONFIG],
                        source->text_sizes[SP_SECTION_CONFIG], SP_JSON_LENIENT, err);
     if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
+    if ((st = read_quantize_config(&stated, &beside, folder, err))) goto done;
     if ((st = sp_safetensors_open(&source->checkpoint, path, warnings, err))) goto done;
     if ((st = sp_quantized_weights_open(&source->weights, source->checkpoint, &stated, err))) {
         sp_context(err, "%s", path);
     }
 done:
     sp_json_free(root);
+    sp_json_free(beside);
     return st;
 }
 
@@ -172,7 +202,7 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
         return st;
     }
     untied = source->config.draft.kind == SP_DRAFT_NONE && !source->config.tied;
-    if ((st = open_weights(source, weights, warnings, err))) return st;
+    if ((st = open_weights(source, folder, weights, warnings, err))) return st;
     if ((st = match_tensors(source, err))) {
         sp_context(err, "%s", source->path);
         return st;
@@ -212,7 +242,7 @@ enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source 
     if ((st = sp_copy_text(&source.texts[SP_SECTION_CONFIG], config, size, err))) goto done;
     source.text_sizes[SP_SECTION_CONFIG] = size;
     if ((st = sp_config_parse(&source.config, config, size, NULL, err))) goto done;
-    if ((st = open_weights(&source, source.path, NULL, err))) goto done;
+    if ((st = open_weights(&source, source.path, source.path, NULL, err))) goto done;
     if ((st = match_mtp(&source, err))) goto done;
     *out = source;
     source = (struct sp_source){0};
@@ -395,22 +425,25 @@ void sp_source_release(struct sp_source *source)
 static uint64_t stored_size(const struct sp_row_span *p, const struct sp_weight *w,
                             const struct sp_safetensor *t)
 {
-    uint64_t all = w ? sp_weight_size(w) : 0, rows;
+    uint64_t n = p->n_rows * p->n_cols;
 
-    if (w == NULL) return p->n_rows * p->n_cols * sp_dtype_info(t->dtype)->bits / 8;
-    rows = t->size / w->row_size;
-    return all / rows * p->n_rows;
+    if (w == NULL) return n * sp_dtype_info(t->dtype)->bits / 8;
+    return w->size / sp_weight_rows(w) * n / w->shape[w->rank - 1];
 }
 
 enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
                                 const struct sp_tensor_spec *spec, struct sp_err *err)
 {
-    bool merged = source->merge && sp_merge_changes(source->merge, spec);
+    bool merged = source->merge && sp_merge_changes(source->merge, spec), plain = false;
 
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
-        *out = (struct sp_stored){t->dtype, t->layout, t->size, t->data, NULL, false, merged};
+        *out = (struct sp_stored){.dtype = t->dtype,
+                                  .layout = t->layout,
+                                  .size = t->size,
+                                  .data = t->data,
+                                  .merged = merged};
         if (merged) out->data = NULL;
         return SP_OK;
     }
@@ -420,17 +453,16 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
         const struct sp_row_span *p = &source->specs.spans[spec->first_span + i];
         const struct sp_weight *w = sp_quantized_weights_find(&source->weights, p->source);
         const struct sp_safetensor *t =
-            w ? w->codes : sp_safetensors_find(source->checkpoint, p->source);
+            w ? w->codes.tensor : sp_safetensors_find(source->checkpoint, p->source);
         enum sp_dtype dtype;
 
         if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
-        if (w && p->transposed) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: quantized, and stored transposed",
-                           t->name);
-        }
         dtype = w ? sp_weight_float_type(w) : t->dtype;
         if (w) out->coding = w->coding;
+        if (w && w->codes.bits > out->code_bits) out->code_bits = w->codes.bits;
+        plain = plain || w == NULL;
         if (w == NULL || !sp_weight_fits_q8(w)) out->small_codes = false;
+        if (plain) out->code_bits = 0;
         if (out->dtype == SP_DTYPE_NONE || !sp_codec_can_read(dtype))
             out->dtype = dtype;
         else if (out->dtype != dtype && sp_codec_can_read(out->dtype))

@@ -39,6 +39,12 @@ static struct cut cut_of(const struct sp_source *source, const struct sp_tensor_
     return cut;
 }
 
+static uint64_t weight_cols(const struct sp_weight *w)
+{
+    return w->shape[w->rank - 1];
+}
+
+/* A row of plain numbers as bytes; of a quantized weight that is read transposed, as floats. */
 enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
                                  const struct sp_tensor_spec *spec, struct sp_err *err)
 {
@@ -48,9 +54,9 @@ enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
         struct cut cut = cut_of(source, spec, i);
         size_t row;
 
-        if (cut.span->transposed) continue;
-        if (cut.weight ? !sp_weight_scratch(&row, cut.weight)
-                       : !sp_mul(&row, cut.span->n_cols, cut.width)) {
+        if (cut.span->transposed != (cut.weight != NULL)) continue;
+        if (!sp_mul(&row, cut.weight ? (size_t)weight_cols(cut.weight) : cut.span->n_cols,
+                    cut.weight ? 2 : cut.width)) {
             return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
         }
         if (row > most) most = row;
@@ -69,11 +75,13 @@ enum sp_status sp_scratch_open(struct sp_scratch *out, size_t size, struct sp_er
         goto fail;
     }
     if ((st = sp_new(&scratch.merging, 1, sizeof *scratch.merging, err))) goto fail;
+    if ((st = sp_new(&scratch.weights, 1, sizeof *scratch.weights, err))) goto fail;
     *out = scratch;
     return SP_OK;
 fail:
     free(scratch.bytes);
     free(scratch.floats);
+    free(scratch.merging);
     return st;
 }
 
@@ -83,6 +91,8 @@ void sp_scratch_release(struct sp_scratch *scratch)
     free(scratch->floats);
     if (scratch->merging) sp_merge_workspace_release(scratch->merging);
     free(scratch->merging);
+    if (scratch->weights) sp_weight_workspace_release(scratch->weights);
+    free(scratch->weights);
     *scratch = (struct sp_scratch){0};
 }
 
@@ -175,14 +185,50 @@ static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_
     return SP_OK;
 }
 
+/* Rows of floats that are columns of a quantized weight: whole rows of it, as many at a time as the
+ * scratch holds, give one element of each. */
+static enum sp_status read_transposed_weight(float *out, const struct cut *cut, uint64_t first,
+                                             uint64_t n, const struct sp_scratch *scratch,
+                                             struct sp_err *err)
+{
+    const struct sp_row_span *p = cut->span;
+    uint64_t width = weight_cols(cut->weight), most = scratch->size / 2 / width;
+
+    for (uint64_t done = 0, m; done < n; done += m) {
+        uint64_t row = p->first_row + (first + done) * p->step, inside = row % width;
+        uint64_t base = row / width * (p->pitch ? p->pitch : p->n_cols);
+
+        m = 1 + (width - 1 - inside) / p->step;
+        if (m > n - done) m = n - done;
+        for (uint64_t k = 0, rows; k < p->n_cols; k += rows) {
+            enum sp_status st;
+
+            rows = p->n_cols - k < most ? p->n_cols - k : most;
+            st = sp_weight_read(scratch->floats, cut->weight, cut->checkpoint, base + k, 1, rows,
+                                scratch->weights, err);
+            if (st) return st;
+            for (uint64_t r = 0; r < m; r++) {
+                for (uint64_t i = 0; i < rows; i++) {
+                    out[(done + r) * p->n_cols + k + i] =
+                        scratch->floats[i * width + inside + r * p->step];
+                }
+            }
+        }
+    }
+    return SP_OK;
+}
+
 static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t first, uint64_t n,
                                  const struct sp_scratch *scratch, struct sp_err *err)
 {
     const struct sp_row_span *p = cut->span;
 
+    if (cut->weight && p->transposed) {
+        return read_transposed_weight(out, cut, first, n, scratch, err);
+    }
     if (cut->weight) {
         return sp_weight_read(out, cut->weight, cut->checkpoint, p->first_row + first * p->step,
-                              p->step, n, scratch->bytes, scratch->size, scratch->floats, err);
+                              p->step, n, scratch->weights, err);
     }
     if (p->transposed) return read_transposed(out, cut, first, n, scratch, err);
     if (p->step > 1) return read_strided(out, cut, first, n, scratch, err);

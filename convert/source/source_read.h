@@ -9,6 +9,7 @@ struct sp_scratch {
     uint8_t *bytes; /* owned */
     size_t size;    /* at least sp_source_scratch of every tensor read with it */
     float *floats;  /* owned; of size / 2 elements */
+    struct sp_weight_workspace *weights;   /* owned; rows of quantized weights */
     const struct sp_tile_kernels *kernels; /* that turn panels into rows */
     struct sp_merge_workspace *merging;    /* owned */
 };

@@ -307,10 +307,11 @@ static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_
         if (rooted) c->embedding_scale = sqrt(c->n_hidden);
     }
     if (!t->family->scaled_embedding) return SP_OK;
+    c->embedding_scale = (double)(float)sqrt(c->n_hidden);
+    if (sp_json_has(t->root, "quantization")) return SP_OK; /* mlx: the table dequantizes to f32 */
     st = sp_text_string(t, sp_text_get(t, "dtype") ? "dtype" : "torch_dtype", &type, err);
     if (st) return st;
     if ((dot = strrchr(type, '.')) != NULL) type = dot + 1; /* torch.bfloat16 */
-    c->embedding_scale = (double)(float)sqrt(c->n_hidden);
     if (strcmp(type, "bfloat16") == 0) {
         c->embedding_scale = round_to_bits(c->embedding_scale, 8);
     } else if (strcmp(type, "float16") == 0) {

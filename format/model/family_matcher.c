@@ -114,6 +114,14 @@ static enum sp_status publish(struct sp_tensor_match *m, const char *name, const
     return st;
 }
 
+/* Is this a convolution [channels, 1, taps] as mlx stores it, [channels, taps, 1]? The elements are
+ * in the same order. */
+static bool is_turned(const struct sp_source_tensor *t, const uint64_t *shape, unsigned rank)
+{
+    return rank == 3 && t->rank == 3 && shape[1] == 1 && t->shape[2] == 1 &&
+           t->shape[0] == shape[0] && t->shape[1] == shape[2];
+}
+
 enum sp_status sp_tensor_match_claim(bool *found, struct sp_tensor_match *m, const char *name,
                                      const uint64_t *shape, unsigned rank)
 {
@@ -131,7 +139,7 @@ enum sp_status sp_tensor_match_claim(bool *found, struct sp_tensor_match *m, con
     }
     m->used[i] = true;
     *found = (t->rank == rank && memcmp(t->shape, shape, rank * sizeof *shape) == 0) ||
-             (t->rank == 0 && rank == 1 && shape[0] == 1);
+             (t->rank == 0 && rank == 1 && shape[0] == 1) || is_turned(t, shape, rank);
     if (*found) return SP_OK;
     sp_tensor_match_report(m, "tensor \"%s\" has shape %s, expected %s", name,
                            sp_shape_text(have, t->shape, t->rank), want);

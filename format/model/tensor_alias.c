@@ -29,13 +29,16 @@ const struct sp_alias sp_aliases_experts[] = {
     {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj.weight", sp_layout_expert_gate_up,
      0},
     {"mlp.experts.gate_proj.weight", "mlp.switch_mlp.gate_proj.weight", NULL, 0},
+    {"mlp.experts.gate_proj.weight", NULL, NULL, 0},
     {"mlp.experts.up_proj.weight", "mlp.experts.%u.up_proj.weight", sp_layout_each_expert, 0},
     {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_expert_gate_up, 1},
     {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj.weight", sp_layout_expert_gate_up, 1},
     {"mlp.experts.up_proj.weight", "mlp.switch_mlp.up_proj.weight", NULL, 0},
+    {"mlp.experts.up_proj.weight", NULL, NULL, 0},
     {"mlp.experts.down_proj.weight", "mlp.experts.%u.down_proj.weight", sp_layout_each_expert, 0},
     {"mlp.experts.down_proj.weight", "mlp.experts.down_proj", NULL, 0},
     {"mlp.experts.down_proj.weight", "mlp.switch_mlp.down_proj.weight", NULL, 0},
+    {"mlp.experts.down_proj.weight", NULL, NULL, 0},
     {0},
 };
 
@@ -48,6 +51,8 @@ const struct sp_alias sp_aliases_shared_experts[] = {
 const struct sp_alias sp_aliases_latent[] = {
     {"self_attn.k_b_proj.weight", "self_attn.kv_b_proj.weight", sp_layout_latent_keys, 0},
     {"self_attn.v_b_proj.weight", "self_attn.kv_b_proj.weight", sp_layout_latent_values, 0},
+    {"self_attn.k_b_proj.weight", "self_attn.embed_q.weight", NULL, 0},
+    {"self_attn.v_b_proj.weight", "self_attn.unembed_out.weight", NULL, 0},
     {"self_attn.q_proj.weight", NULL, sp_layout_query_tails, 0},
     {"self_attn.q_b_proj.weight", NULL, sp_layout_query_tails, 0},
     {"self_attn.kv_a_proj_with_mqa.*", NULL, sp_layout_key_tail, 0},
@@ -84,6 +89,8 @@ const struct sp_alias sp_aliases_mixer[] = {
     {"mlp.experts.up_proj.weight", "mixer.experts.up_proj", NULL, 0},
     {"mlp.experts.down_proj.weight", "mixer.experts.%u.down_proj.weight", sp_layout_each_expert, 0},
     {"mlp.experts.down_proj.weight", "mixer.experts.down_proj", NULL, 0},
+    {"mlp.experts.up_proj.weight", "mixer.switch_mlp.fc1.weight", NULL, 0},
+    {"mlp.experts.down_proj.weight", "mixer.switch_mlp.fc2.weight", NULL, 0},
     {"mlp.shared_expert.*", "mixer.shared_experts.*", NULL, 0},
     {0},
 };

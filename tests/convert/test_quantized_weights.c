@@ -78,44 +78,41 @@ static void close_checkpoint(struct quantized_checkpoint *o)
     sp_safetensors_close(o->checkpoint);
 }
 
-/* Reads every range of rows in every step size, with minimal and with ample scratch. */
+/* Reads every range of rows in every step size, each from the start and from a workspace that holds
+ * other rows. */
 static void assert_reads(const struct quantized_checkpoint *o, const char *name, uint64_t rows,
                          const float *want)
 {
     const struct sp_weight *w = sp_quantized_weights_find(&o->weights, name);
-    size_t cols, least, sizes[2];
+    struct sp_weight_workspace kept = {0};
+    size_t cols;
 
     if (w == NULL) fail_msg("no weight %s: %s", name, o->err.text);
+    assert_int_equal(sp_weight_rows(w), rows);
     cols = (size_t)w->shape[w->rank - 1];
-    assert_true(sp_weight_scratch(&least, w));
-    sizes[0] = least;
-    sizes[1] = 4096;
-    for (size_t s = 0; s < 2; s++) {
-        uint8_t *bytes = malloc(sizes[s]);
-        float *floats = malloc((sizes[s] / 2 + 1) * sizeof *floats);
-        float *out = malloc(rows * cols * sizeof *out);
-        for (uint64_t first = 0; first < rows; first++) {
-            for (uint64_t step = 1; step < 4; step++) {
-                uint64_t n = (rows - first + step - 1) / step;
-                struct sp_err err = {0};
-                if (sp_weight_read(out, w, o->checkpoint, first, step, n, bytes, sizes[s], floats,
-                                   &err)) {
-                    fail_msg("%s", err.text);
-                }
-                for (size_t i = 0; i < n * cols; i++) {
-                    float x = want[(first + i / cols * step) * cols + i % cols];
-                    if (out[i] != x) {
-                        fail_msg("%s: row %zu, column %zu is %g, expected %g", name,
-                                 (size_t)(first + i / cols * step), i % cols, (double)out[i],
-                                 (double)x);
-                    }
+    for (uint64_t first = 0; first < rows; first++) {
+        for (uint64_t step = 1; step < 8; step++) {
+            struct sp_weight_workspace fresh = {0};
+            uint64_t stride = step / 2 + 1, n = (rows - first + stride - 1) / stride;
+            float *out = malloc(rows * cols * sizeof *out);
+            struct sp_err err = {0};
+            if (sp_weight_read(out, w, o->checkpoint, first, stride, n, step % 2 ? &fresh : &kept,
+                               &err)) {
+                fail_msg("%s", err.text);
+            }
+            for (size_t i = 0; i < n * cols; i++) {
+                size_t row = (size_t)(first + i / cols * stride);
+                float x = want[row * cols + i % cols];
+                if (out[i] != x) {
+                    fail_msg("%s: row %zu, column %zu is %g, expected %g", name, row, i % cols,
+                             (double)out[i], (double)x);
                 }
             }
+            free(out);
+            sp_weight_workspace_release(&fresh);
         }
-        free(bytes);
-        free(floats);
-        free(out);
     }
+    sp_weight_workspace_release(&kept);
 }
 
 /* The codes of 1, 2, ... in e4m3. */
@@ -140,7 +137,7 @@ static void fp8_blocks(void **state)
     assert_reads(&o, "a.weight", 3, want);
     assert_int_equal(o.weights.n, 1);
     assert_int_equal(sp_weight_float_type(o.weights.all), SP_F32);
-    assert_int_equal(sp_weight_size(o.weights.all), 15 + 24);
+    assert_int_equal(o.weights.all[0].size, 15 + 24);
     assert_null(sp_quantized_weights_find(&o.weights, "b.weight"));
     assert_false(o.weights.taken[0]); /* index 0 in sorted order: the scale of the activations */
     close_checkpoint(&o);
@@ -319,8 +316,9 @@ static void scales_that_are_not_numbers(void **state)
 {
     static const uint8_t scales[] = {127, 255};
     static const float bad[] = {1, NAN};
-    uint8_t blocks[32] = {0}, bytes[4096];
-    float floats[2049], out[64];
+    uint8_t blocks[32] = {0};
+    struct sp_weight_workspace ws = {0};
+    float out[64];
     struct file_builder m = {0};
     struct quantized_checkpoint o;
     struct sp_err err = {0};
@@ -333,17 +331,18 @@ static void scales_that_are_not_numbers(void **state)
     o = open_checkpoint(&m, NULL);
     assert_int_equal(o.status, SP_OK);
     assert_int_equal(sp_weight_read(out, sp_quantized_weights_find(&o.weights, "a.weight"),
-                                    o.checkpoint, 0, 1, 2, bytes, sizeof bytes, floats, &err),
+                                    o.checkpoint, 0, 1, 2, &ws, &err),
                      SP_E_INPUT);
     assert_string_equal(
         err.text, "tensor \"a.weight_scale\": the scale of row 1, column 0 is not a finite number");
     memset(&err, 0, sizeof err);
     assert_int_equal(sp_weight_read(out, sp_quantized_weights_find(&o.weights, "e.up_proj_blocks"),
-                                    o.checkpoint, 0, 1, 1, bytes, sizeof bytes, floats, &err),
+                                    o.checkpoint, 0, 1, 1, &ws, &err),
                      SP_E_INPUT);
     assert_string_equal(
         err.text,
         "tensor \"e.up_proj_scales\": the scale of row 0, column 1 is not a finite number");
+    sp_weight_workspace_release(&ws);
     close_checkpoint(&o);
 }
 
@@ -394,8 +393,11 @@ static const struct refusal refused[] = {
      "words"},
     {"a.weight_packed I32 1,1 4;a.weight_scale F32 1 4;a.weight_shape I64 1 8", SP_E_INPUT,
      "tensor \"a.weight_shape\" is not two numbers of type i64"},
-    {"a.weight_packed I32 1,1 4;a.weight_g_idx I32 1 4", SP_E_UNSUPPORTED,
-     "tensor \"a.weight_g_idx\": groups of reordered columns are not supported"},
+    {"a.weight_g_idx I32 1 4", SP_E_INPUT,
+     "tensor \"a.weight_g_idx\" without its weight \"a.weight\""},
+    {"a.qweight I32 1,1 4", SP_E_INPUT,
+     "tensor \"a.qweight\" is a part of a quantized weight that is not there, or that the method "
+     "of the config does not have"},
     {"a.weight_packed I64 1,1 8", SP_E_UNSUPPORTED,
      "tensor \"a.weight_packed\": packed numbers of type i64"},
     {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,2 2", SP_E_INPUT,
@@ -454,7 +456,6 @@ static void unused_tensors_are_ignored(void **state)
     add(&m, "vision_tower.b.weight_scale", "F32", "1", NULL, 4);
     add(&m, "model.layers.0.self_attn.k_scale", "F32", "1", NULL, 4);
     add(&m, "model.layers.0.router.per_expert_scale", "BF16", "4", NULL, 8);
-    add(&m, "model.layers.0.a.weight.absmax", "U8", "4", NULL, 4);
     add(&m, "model.layers.0.a.weight", "U8", "4, 1", NULL, 4);
     o = open_checkpoint(&m, NULL);
     assert_int_equal(o.status, SP_OK);

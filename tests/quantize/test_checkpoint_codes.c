@@ -67,12 +67,24 @@ static void every_e2m1(void **state)
     assert_same(sp_f32_of_e2m1(7), 6, 7);
 }
 
+/* Decodes packed codes, lowest bits first. */
+static void decode(float *out, enum sp_code code, unsigned bits, const uint8_t *packed, size_t cols,
+                   struct sp_code_groups groups)
+{
+    float values[256];
+    uint8_t codes[64];
+
+    sp_checkpoint_codes_values(values, code, bits);
+    sp_checkpoint_codes_unpack(codes, packed, 0, bits, false, cols);
+    sp_checkpoint_codes_decode_row(out, values, codes, cols, &groups);
+}
+
 /* Decodes one code with scale 1 and without a zero point. */
-static float decode_one(enum sp_code code, uint8_t byte)
+static float decode_one(enum sp_code code, unsigned bits, uint8_t byte)
 {
     float scale = 1, out;
 
-    sp_checkpoint_codes_decode_row(&out, code, &byte, 1, &scale, NULL, 1);
+    decode(&out, code, bits, &byte, 1, (struct sp_code_groups){.scales = &scale, .size = 1});
     return out;
 }
 
@@ -81,11 +93,14 @@ static void every_code_in_a_row(void **state)
     (void)state;
     for (unsigned c = 0; c < 256; c++) {
         uint8_t byte = (uint8_t)c;
-        assert_same(decode_one(SP_CODE_I8, byte), c < 128 ? c : c - 256.0, c);
-        assert_same(decode_one(SP_CODE_U8, byte), c - 128.0, c);
-        assert_same(decode_one(SP_CODE_U4, byte), (c & 15) - 8.0, c);
-        assert_same(decode_one(SP_CODE_E2M1, byte), definition(c & 15, 2, 1), c);
-        if ((c & 127) != 127) assert_same(decode_one(SP_CODE_E4M3, byte), definition(c, 4, 3), c);
+        assert_same(decode_one(SP_CODE_SIGNED, 8, byte), c < 128 ? c : c - 256.0, c);
+        assert_same(decode_one(SP_CODE_CENTERED, 8, byte), c - 128.0, c);
+        assert_same(decode_one(SP_CODE_CENTERED, 4, byte), (c & 15) - 8.0, c);
+        assert_same(decode_one(SP_CODE_UNSIGNED, 8, byte), c, c);
+        assert_same(decode_one(SP_CODE_UNSIGNED, 3, byte), c & 7, c);
+        assert_same(decode_one(SP_CODE_E2M1, 4, byte), definition(c & 15, 2, 1), c);
+        if ((c & 127) != 127)
+            assert_same(decode_one(SP_CODE_E4M3, 8, byte), definition(c, 4, 3), c);
     }
 }
 
@@ -96,36 +111,67 @@ static void rows(void **state)
     static const uint8_t bytes[] = {0xff, 0x80, 0x7f};
     static const float scales[] = {2, -0.5f, 4}, zeros[] = {3, 0, -1};
     static const float four[] = {14, -14, 4, -0.0f, -4}, with_zeros[] = {8, -20, 4, -0.0f, 0};
+    static const float with_biases[] = {17, -11, 4, 0, -5}, later[] = {14, 3.5f, 4, 0, -4};
+    static const float indexed[] = {7 * 4 + 4, -14 - 6, 4, 0, 0.5f};
+    static const uint32_t index[] = {2, 0, 1, 1, 1};
     static const float fp4[] = {-12, 1, 0, 0, 24};
     static const float eight[] = {-0.5f, -64, 63.5f};
+    struct sp_code_groups groups = {.scales = scales, .size = 2};
     float out[5];
 
     (void)state;
-    sp_checkpoint_codes_decode_row(out, SP_CODE_U4, nibbles, 5, scales, NULL, 2);
+    decode(out, SP_CODE_CENTERED, 4, nibbles, 5, groups);
     assert_memory_equal(out, four, sizeof four);
-    sp_checkpoint_codes_decode_row(out, SP_CODE_U4, nibbles, 5, scales, zeros, 2);
+    groups.zeros = zeros;
+    decode(out, SP_CODE_CENTERED, 4, nibbles, 5, groups);
     assert_memory_equal(out, with_zeros, sizeof with_zeros);
-    sp_checkpoint_codes_decode_row(out, SP_CODE_E2M1, nibbles, 5, scales, NULL, 2);
+    groups.biases = true;
+    decode(out, SP_CODE_CENTERED, 4, nibbles, 5, groups);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(out[i] == with_biases[i]);
+    groups = (struct sp_code_groups){.scales = scales, .zeros = zeros, .size = 2, .index = index};
+    decode(out, SP_CODE_CENTERED, 4, nibbles, 5, groups);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(out[i] == indexed[i]);
+    groups = (struct sp_code_groups){.scales = scales, .size = 2, .first = 1};
+    decode(out, SP_CODE_CENTERED, 4, nibbles, 5, groups);
+    for (size_t i = 0; i < 5; i++)
+        assert_true(out[i] == later[i]);
+    groups = (struct sp_code_groups){.scales = scales, .size = 2};
+    decode(out, SP_CODE_E2M1, 4, nibbles, 5, groups);
     for (size_t i = 0; i < 5; i++)
         assert_true(out[i] == fp4[i]);
-    sp_checkpoint_codes_decode_row(out, SP_CODE_I8, bytes, 3, (float[]){0.5f}, NULL, 3);
+    groups = (struct sp_code_groups){.scales = (float[]){0.5f}, .size = 3};
+    decode(out, SP_CODE_SIGNED, 8, bytes, 3, groups);
     assert_memory_equal(out, eight, sizeof eight);
 }
 
-static void packed_zero_points(void **state)
+/* Every width, from every bit of a byte on, against single bits. No byte beyond the last code is
+ * read. */
+static void unpacking(void **state)
 {
-    static const uint8_t words[] = {0x10, 0x32, 0x54, 0xf6, 0x88, 0x88, 0x88, 0x08};
-    float out[2];
+    static const uint8_t bytes[] = {0x1b, 0xc5, 0x72, 0x9e, 0x03, 0xf8, 0x64, 0xad, 0x31, 0x5c};
+    uint8_t codes[64];
 
     (void)state;
-    for (unsigned lane = 0; lane < 8; lane++) {
-        sp_checkpoint_codes_read_packed(out, SP_CODE_U4, words, lane, 2);
-        assert_same(out[0], lane == 7 ? 7 : lane - 8.0, lane);
-        assert_same(out[1], lane == 7 ? -8 : 0, lane);
+    for (unsigned bits = 2; bits <= 8; bits++) {
+        for (unsigned first = 0; first < 2; first++) {
+            size_t bit = first * bits, n = (8 * sizeof bytes - bit) / bits;
+            sp_checkpoint_codes_unpack(codes, bytes, bit, bits, false, n);
+            for (size_t i = 0; i < n; i++) {
+                unsigned want = 0;
+                for (unsigned b = 0; b < bits; b++) {
+                    size_t at = bit + i * bits + b;
+                    want |= (unsigned)(bytes[at / 8] >> at % 8 & 1) << b;
+                }
+                assert_int_equal(codes[i], want);
+            }
+        }
     }
-    sp_checkpoint_codes_read_packed(out, SP_CODE_U8, words, 3, 2);
-    assert_same(out[0], 0xf6 - 128.0, 3);
-    assert_same(out[1], 0x08 - 128.0, 3);
+    sp_checkpoint_codes_unpack(codes, bytes, 4, 4, true, 3);
+    assert_memory_equal(codes, ((uint8_t[]){0xb, 0xc, 0x5}), 3);
+    sp_checkpoint_codes_unpack(codes, bytes, 0, 4, true, 3);
+    assert_memory_equal(codes, ((uint8_t[]){0x1, 0xb, 0xc}), 3);
 }
 
 /* 1, -1.5 or the nearest representable number in every type. */
@@ -195,7 +241,7 @@ int main(void)
         cmocka_unit_test(every_e4m3),          cmocka_unit_test(every_e5m2),
         cmocka_unit_test(every_e8m0),          cmocka_unit_test(every_e2m1),
         cmocka_unit_test(every_code_in_a_row), cmocka_unit_test(rows),
-        cmocka_unit_test(packed_zero_points),  cmocka_unit_test(numbers),
+        cmocka_unit_test(unpacking),           cmocka_unit_test(numbers),
         cmocka_unit_test(small_codes_fit_q8),
     };
 

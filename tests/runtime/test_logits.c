@@ -258,6 +258,12 @@ static void oracle_prequantized(void **state)
     check_oracle("prequantized", *state, SP_F32);
 }
 
+/* Checkpoints that other programs quantized. */
+static void oracle_source(void **state)
+{
+    check_oracle("sources", *state, SP_F32);
+}
+
 /* What the draft proposed after the n ids that it was last asked about. */
 static void check_proposals(const struct sp_session *session, size_t n,
                             const struct sp_json *golden)
@@ -424,6 +430,51 @@ int main(void)
         GOLDEN_CASE(oracle_prequantized, "int8_channel"),
         GOLDEN_CASE(oracle_prequantized, "mxfp4"),
         GOLDEN_CASE(oracle_prequantized, "nvfp4"),
+        GOLDEN_CASE(oracle_source, "autoround_asym"),
+        GOLDEN_CASE(oracle_source, "autoround_low"),
+        GOLDEN_CASE(oracle_source, "autoround_sym"),
+        GOLDEN_CASE(oracle_source, "awq_gemm"),
+        GOLDEN_CASE(oracle_source, "awq_gemm_bias"),
+        GOLDEN_CASE(oracle_source, "awq_gemm_row"),
+        GOLDEN_CASE(oracle_source, "awq_gemv"),
+        GOLDEN_CASE(oracle_source, "awq_gemv_wide"),
+        GOLDEN_CASE(oracle_source, "awq_moe"),
+        GOLDEN_CASE(oracle_source, "bnb_fp4"),
+        GOLDEN_CASE(oracle_source, "bnb_int8"),
+        GOLDEN_CASE(oracle_source, "bnb_nf4"),
+        GOLDEN_CASE(oracle_source, "bnb_nf4_nested"),
+        GOLDEN_CASE(oracle_source, "ct_fp8_block"),
+        GOLDEN_CASE(oracle_source, "ct_int4_actorder"),
+        GOLDEN_CASE(oracle_source, "ct_int4_channel"),
+        GOLDEN_CASE(oracle_source, "ct_int8_packed"),
+        GOLDEN_CASE(oracle_source, "ct_mxfp4"),
+        GOLDEN_CASE(oracle_source, "fp8_kv_b"),
+        GOLDEN_CASE(oracle_source, "gptq_2"),
+        GOLDEN_CASE(oracle_source, "gptq_3"),
+        GOLDEN_CASE(oracle_source, "gptq_4"),
+        GOLDEN_CASE(oracle_source, "gptq_4_asym"),
+        GOLDEN_CASE(oracle_source, "gptq_4_desc_act"),
+        GOLDEN_CASE(oracle_source, "gptq_8"),
+        GOLDEN_CASE(oracle_source, "gptq_dynamic_head"),
+        GOLDEN_CASE(oracle_source, "gptq_moe"),
+        GOLDEN_CASE(oracle_source, "gptq_no_g_idx"),
+        GOLDEN_CASE(oracle_source, "gptq_v2"),
+        GOLDEN_CASE(oracle_source, "mlx_affine2_f32"),
+        GOLDEN_CASE(oracle_source, "mlx_affine3"),
+        GOLDEN_CASE(oracle_source, "mlx_affine4"),
+        GOLDEN_CASE(oracle_source, "mlx_affine5"),
+        GOLDEN_CASE(oracle_source, "mlx_affine6"),
+        GOLDEN_CASE(oracle_source, "mlx_affine8_tied"),
+        GOLDEN_CASE(oracle_source, "mlx_deepseek_v3"),
+        GOLDEN_CASE(oracle_source, "mlx_gemma3"),
+        GOLDEN_CASE(oracle_source, "mlx_mixtral"),
+        GOLDEN_CASE(oracle_source, "mlx_mxfp4"),
+        GOLDEN_CASE(oracle_source, "mlx_mxfp8"),
+        GOLDEN_CASE(oracle_source, "mlx_nvfp4"),
+        GOLDEN_CASE(oracle_source, "mlx_overrides"),
+        GOLDEN_CASE(oracle_source, "mlx_qwen3_5"),
+        GOLDEN_CASE(oracle_source, "mlx_qwen3_moe"),
+        GOLDEN_CASE(oracle_source, "mlx_recipe"),
         GOLDEN_CASE(speculators_draft, "anchored"),
         GOLDEN_CASE(speculators_draft, "pruned"),
         GOLDEN_CASE(speculators_draft, "dflash2"),

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_PATHS = 512, PATH_SIZE = 512 };
+enum { MAX_PATHS = 2048, PATH_SIZE = 512 };
 
 static char folder[PATH_SIZE];
 static char paths[MAX_PATHS][PATH_SIZE * 2];

@@ -36,6 +36,7 @@ static const struct sp_alias expert_aliases[] = {
      0},
     {"mlp.experts.up_proj.bias", "mlp.experts.gate_up_proj_bias", sp_layout_alternating_biases, 1},
     {"mlp.experts.down_proj.bias", "mlp.experts.down_proj_bias", NULL, 0},
+    {"mlp.experts.*", NULL, NULL, 0},
     {0},
 };
 

@@ -27,6 +27,9 @@ static const struct sp_alias expert_aliases[] = {
     {"mlp.experts.up_proj.weight", "block_sparse_moe.input_linear.weight", sp_layout_expert_gate_up,
      1},
     {"mlp.experts.down_proj.weight", "block_sparse_moe.output_linear.weight", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "block_sparse_moe.switch_mlp.gate_proj.weight", NULL, 0},
+    {"mlp.experts.up_proj.weight", "block_sparse_moe.switch_mlp.up_proj.weight", NULL, 0},
+    {"mlp.experts.down_proj.weight", "block_sparse_moe.switch_mlp.down_proj.weight", NULL, 0},
     {0},
 };
 
@@ -45,6 +48,9 @@ static const struct sp_alias shared_mlp_aliases[] = {
     {"mlp.gate_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 0},
     {"mlp.up_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 1},
     {"mlp.down_proj.weight", "shared_mlp.output_linear.weight", NULL, 0},
+    {"mlp.gate_proj.weight", NULL, NULL, 0},
+    {"mlp.up_proj.weight", NULL, NULL, 0},
+    {"mlp.down_proj.weight", NULL, NULL, 0},
     {"mlp.shared_expert.gate_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 0},
     {"mlp.shared_expert.up_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 1},
     {"mlp.shared_expert.down_proj.weight", "shared_mlp.output_linear.weight", NULL, 0},

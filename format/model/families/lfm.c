@@ -21,6 +21,10 @@ static const struct sp_alias lfm2_aliases[] = {
     {"mlp.experts.up_proj.weight", "feed_forward.experts.gate_up_proj", sp_layout_expert_gate_up,
      1},
     {"mlp.experts.down_proj.weight", "feed_forward.experts.down_proj", NULL, 0},
+    {"mlp.experts.gate_proj.weight", "feed_forward.switch_mlp.gate_proj.weight", NULL, 0},
+    {"mlp.experts.up_proj.weight", "feed_forward.switch_mlp.up_proj.weight", NULL, 0},
+    {"mlp.experts.down_proj.weight", "feed_forward.switch_mlp.down_proj.weight", NULL, 0},
+    {"mlp.*", "feed_forward.*", NULL, 0},
     {0},
 };
 

@@ -17,6 +17,9 @@ static const struct sp_alias mixtral_aliases[] = {
      0},
     {"mlp.experts.down_proj.weight", "block_sparse_moe.experts.%u.w2.weight", sp_layout_each_expert,
      0},
+    {"mlp.experts.gate_proj.weight", "block_sparse_moe.switch_mlp.gate_proj.weight", NULL, 0},
+    {"mlp.experts.up_proj.weight", "block_sparse_moe.switch_mlp.up_proj.weight", NULL, 0},
+    {"mlp.experts.down_proj.weight", "block_sparse_moe.switch_mlp.down_proj.weight", NULL, 0},
     {0},
 };
 

@@ -1,0 +1,252 @@
+/* Weights cut out of checkpoints that other programs wrote, against the numbers that the libraries
+ * of their formats give, to the last bit: testdata/quantized, made by
+ * tests/oracle/quantized_weights.py. Files in which one tensor is spoiled are refused by name. */
+#include "convert/source/quantized_weights.h"
+
+#include "convert/source/quantized_weights_read.h"
+#include "format/base/bytes.h"
+#include "tests/support/golden.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FOLDER TESTDATA "/quantized/"
+
+/* A case: its config, its file, and its weights unless they are refused. */
+struct opened {
+    struct sp_json *config;
+    struct sp_prequantized stated;
+    struct sp_safetensors *checkpoint;
+    struct sp_quantized_weights weights;
+    struct sp_err err;
+};
+
+static enum sp_status open_case(struct opened *o, const char *name, const char *path)
+{
+    char json[512];
+
+    memset(o, 0, sizeof *o);
+    snprintf(json, sizeof json, FOLDER "%s.json", name);
+    o->config = golden_json(json);
+    if (sp_prequantized_parse(&o->stated, o->config, &o->err) ||
+        sp_safetensors_open(&o->checkpoint, path, NULL, &o->err)) {
+        fail_msg("%s: %s", name, o->err.text);
+    }
+    return sp_quantized_weights_open(&o->weights, o->checkpoint, &o->stated, &o->err);
+}
+
+static void close_case(struct opened *o)
+{
+    sp_quantized_weights_release(&o->weights);
+    sp_safetensors_close(o->checkpoint);
+    sp_json_free(o->config);
+}
+
+/* FNV-1a of the numbers as little-endian f32. */
+static unsigned long long digest(const float *x, size_t n)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+
+    for (size_t i = 0; i < n; i++) {
+        uint8_t bytes[4];
+        sp_put32(bytes, sp_bits_of_float(x[i]));
+        for (size_t k = 0; k < 4; k++)
+            h = (h ^ bytes[k]) * 0x100000001b3u;
+    }
+    return h;
+}
+
+static void check_case(const char *name, const char *weight, size_t rows, size_t cols,
+                       unsigned long long want)
+{
+    char path[512];
+    struct opened o;
+    const struct sp_weight *w;
+
+    snprintf(path, sizeof path, FOLDER "%s.safetensors", name);
+    if (open_case(&o, name, path)) fail_msg("%s: %s", name, o.err.text);
+    w = sp_quantized_weights_find(&o.weights, weight);
+    if (w == NULL) fail_msg("%s: no weight %s", name, weight);
+    assert_int_equal(sp_weight_rows(w), rows);
+    assert_int_equal(w->shape[w->rank - 1], cols);
+    for (size_t n = 1; n <= rows; n = n == 1 ? 7 : n == 7 ? rows : rows + 1) {
+        struct sp_weight_workspace ws = {0};
+        float *out = malloc(rows * cols * sizeof *out);
+        for (size_t first = 0; first < rows; first += n) {
+            size_t m = rows - first < n ? rows - first : n;
+            if (sp_weight_read(out + first * cols, w, o.checkpoint, first, 1, m, &ws, &o.err)) {
+                fail_msg("%s: %s", name, o.err.text);
+            }
+        }
+        if (digest(out, rows * cols) != want) fail_msg("%s: other numbers, read by %zu", name, n);
+        free(out);
+        sp_weight_workspace_release(&ws);
+    }
+    close_case(&o);
+}
+
+static void golden(void **state)
+{
+    size_t size, n = 0;
+    char *text = scratch_read(FOLDER "golden.txt", &size), *line, *rest;
+
+    (void)state;
+    for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest), n++) {
+        char name[64], weight[128];
+        unsigned long long want;
+        size_t rows, cols;
+        assert_int_equal(sscanf(line, "%63s %127s %zu %zu %llx", name, weight, &rows, &cols, &want),
+                         5);
+        check_case(name, weight, rows, cols, want);
+    }
+    assert_true(n >= 30);
+    free(text);
+}
+
+/* ---- spoiled files ---- */
+
+/* A change of a header: every `from` becomes `to`, of the same length. Or of the bytes of a tensor,
+ * whose first 32-bit word becomes `word`. */
+static const struct {
+    const char *name, *from, *to, *tensor;
+    uint32_t word;
+    const char *sentence; /* a part of it */
+} spoiled[] = {
+    {"gptq_4", ".qzeros", ".rzeros", NULL, 0, "without their zero points"},
+    {"gptq_4", ".scales", ".tcales", NULL, 0, "without their scales"},
+    {"gptq_4", ".qweight", ".rweight", NULL, 0,
+     "is a part of a quantized weight that is not there"},
+    {"gptq_4", "[16,64]", "[64,16]", NULL, 0, "which is not 2, 3, 4 or 8 bits for each"},
+    {"gptq_4", "[4,64]", "[64,4]", NULL, 0, "has shape [64, 4], expected [4, 64]"},
+    {"gptq_4_desc_act", NULL, NULL, "g_idx", 4, "column 0 is in group 4, and there are 4 groups"},
+    {"gptq_4_desc_act", NULL, NULL, "g_idx", UINT32_MAX,
+     "column 0 is in group -1, and there are 4"},
+    {"gptq_4_desc_act", "\"I32\",\"shape\":[128]", "\"F32\",\"shape\":[128]", NULL, 0,
+     "is not 128 numbers of type i32"},
+    {"awq_gemm", "[1,8]", "[8,1]", NULL, 0, "has shape [8, 1], expected [8, 8]"},
+    {"awq_gemv", "[64,16]", "[16,64]", NULL, 0, "has shape [64, 2], expected [16, 2]"},
+    {"mlx_affine4", ".biases", ".ciases", NULL, 0, "without their biases"},
+    {"mlx_affine4", ".scales", ".tcales", NULL, 0, "is a part of a quantized weight that is not"},
+    {"mlx_affine4", "U32", "I32", NULL, 0, "has scales, but is not a matrix of type u32"},
+    {"mlx_mxfp4", "\"U8\",\"shape\":[64,4]", "\"I8\",\"shape\":[64,4]", NULL, 0,
+     "scales of type i8"},
+    {"mlx_mxfp4", "[64,4]", "[4,64]", NULL, 0, "has shape [4, 64], expected [64, 4]"},
+    {"bnb_nf4", ".absmax", ".bbsmax", NULL, 0, "without its part"},
+    {"bnb_nf4", ".quant_map", ".quant_nap", NULL, 0, "without its part"},
+    {"bnb_nf4", NULL, NULL, "nf4", 0x5b5b5b5b, "quant_state.bitsandbytes__nf4\""},
+    {"bnb_nf4_nested", ".nested_absmax", ".nested_absmay", NULL, 0, "without its part"},
+    {"bnb_int8", ".SCB", ".SCC", NULL, 0, "without their scales"},
+    {"ct_int4_actorder", NULL, NULL, "g_idx", 4, "column 0 is in group 4, and there are 4 groups"},
+};
+
+static void spoil(uint8_t *file, size_t size, size_t i)
+{
+    size_t header = (size_t)sp_get64(file), len = spoiled[i].from ? strlen(spoiled[i].from) : 0;
+    char *text = malloc(header + 1), *at;
+
+    memcpy(text, file + 8, header);
+    text[header] = 0;
+    if (spoiled[i].tensor) {
+        unsigned long begin;
+        at = strstr(text, spoiled[i].tensor);
+        assert_non_null(at);
+        at = strstr(at, "data_offsets\":[");
+        assert_int_equal(sscanf(at, "data_offsets\":[%lu", &begin), 1);
+        assert_true(8 + header + begin + 4 <= size);
+        sp_put32(file + 8 + header + begin, spoiled[i].word);
+    }
+    for (at = text; len && (at = strstr(at, spoiled[i].from)) != NULL; at += len)
+        memcpy(file + 8 + (at - text), spoiled[i].to, len);
+    free(text);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof spoiled / sizeof spoiled[0]; i++) {
+        char path[512];
+        size_t size;
+        uint8_t *file;
+        struct opened o;
+        snprintf(path, sizeof path, FOLDER "%s.safetensors", spoiled[i].name);
+        file = (uint8_t *)scratch_read(path, &size);
+        spoil(file, size, i);
+        if (open_case(&o, spoiled[i].name, scratch_write("w.safetensors", file, size)) == SP_OK ||
+            strstr(o.err.text, spoiled[i].sentence) == NULL) {
+            fail_msg("%s, case %zu: \"%s\", expected \"%s\"", spoiled[i].name, i, o.err.text,
+                     spoiled[i].sentence);
+        }
+        assert_null(o.weights.all);
+        close_case(&o);
+        free(file);
+    }
+}
+
+/* Scales that are no numbers are found when they are read. */
+static void scales_that_are_no_numbers(void **state)
+{
+    static const struct {
+        const char *name, *tensor, *sentence;
+    } cases[] = {
+        {"gptq_4", ".scales", "the scale of row 0, column 0 is not a finite number"},
+        {"mlx_affine4", ".biases", "the bias of row 0, column 0 is not a finite number"},
+        {"bnb_nf4", ".absmax", "the scale of row 0, column 0 is not a finite number"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_weight_workspace ws = {0};
+        char path[512], *at;
+        unsigned long begin;
+        struct opened o;
+        size_t size, header;
+        float *out;
+        uint8_t *file;
+        snprintf(path, sizeof path, FOLDER "%s.safetensors", cases[i].name);
+        file = (uint8_t *)scratch_read(path, &size);
+        header = (size_t)sp_get64(file);
+        at = strstr(strstr((char *)file + 8, cases[i].tensor), "data_offsets\":[");
+        assert_int_equal(sscanf(at, "data_offsets\":[%lu", &begin), 1);
+        sp_put32(file + 8 + header + begin, 0x7fc07fc0 | 0x7c007c00);
+        assert_int_equal(open_case(&o, cases[i].name, scratch_write("w.safetensors", file, size)),
+                         SP_OK);
+        out = malloc(sp_weight_rows(o.weights.all) * 1024 * sizeof *out);
+        assert_int_equal(sp_weight_read(out, o.weights.all, o.checkpoint, 0, 1, 1, &ws, &o.err),
+                         SP_E_INPUT);
+        if (strstr(o.err.text, cases[i].sentence) == NULL) fail_msg("\"%s\"", o.err.text);
+        sp_weight_workspace_release(&ws);
+        free(out);
+        free(file);
+        close_case(&o);
+    }
+}
+
+static int begin_all(void **state)
+{
+    (void)state;
+    scratch_folder();
+    return 0;
+}
+
+static int end_all(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(golden),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(scales_that_are_no_numbers),
+    };
+
+    return cmocka_run_group_tests(tests, begin_all, end_all);
+}
