@@ -42,6 +42,7 @@ struct sp_serve_response {
     const struct sp_chat_answer *message;
     const struct sp_serve_logprob *tokens; /* [n_tokens] tokens of the current part; borrowed */
     size_t n_tokens;
+    bool is_drafted; /* the last token of the current part was proposed by the draft */
     const struct sp_serve_logprob *all_tokens; /* [n_all_tokens] all tokens so far; borrowed */
     size_t n_all_tokens;
     size_t offset;                      /* number of characters of the tokens already sent */

@@ -209,7 +209,7 @@ static int on_text(void *context, const char *text, size_t size, bool drafted)
 {
     struct answer_run *a = context;
 
-    (void)drafted;
+    a->response.is_drafted = drafted;
     a->n_shown += size;
     return after_reading(a, sp_chat_reader_text(a->reader, text, size, NULL));
 }

@@ -18,6 +18,7 @@ static const struct sp_request_setting sampling[] = {
     {"typical_p", "typical_p"},
     {"repeat_penalty", "repeat_penalty"},
     {"repeat_last_n", "repeat_last_n"},
+    {"draft_num_predict", "draft_num_predict"},
     {NULL, NULL},
 };
 
@@ -54,7 +55,8 @@ static enum sp_status read_stream(struct sp_serve_request *request, struct sp_er
         (st = sp_serve_read_object(&options, request->body, "stream_options", err))) {
         return st;
     }
-    return sp_json_get_bool(options, "include_usage", &request->include_usage, err);
+    if ((st = sp_json_get_bool(options, "include_usage", &request->include_usage, err))) return st;
+    return sp_json_get_bool(options, "include_drafted", &request->include_drafted, err);
 }
 
 enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,

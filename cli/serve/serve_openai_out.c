@@ -292,6 +292,7 @@ static void write_delta(struct sp_serve_response *r, enum endpoint endpoint, con
     } else {
         write_logprobs(r, endpoint);
     }
+    if (r->request->include_drafted && d->part) sp_json_out_bool(out, "drafted", r->is_drafted);
     sp_json_out_text(out, "finish_reason", d->result ? reason(r, d->result) : NULL);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, ']');

@@ -45,7 +45,8 @@ struct sp_serve_request {
     struct sp_settings settings; /* owned */
     size_t n_each;               /* answers to each prompt; 0: one */
     bool stream;
-    bool include_usage; /* OpenAI: a stream ends with a chunk that has the usage */
+    bool include_usage;   /* OpenAI: a stream ends with a chunk that has the usage */
+    bool include_drafted; /* OpenAI: the chunks of a stream say which tokens were drafted */
     bool logprobs;
     unsigned n_top;
 };

@@ -7,6 +7,7 @@
 #include "cli/serve/serve_ollama.h"
 #include "cli/serve/serve_openai_out.h"
 #include "cli/serve/serve_origin.h"
+#include "cli/serve/serve_page.h"
 #include "cli/serve/serve_prompt.h"
 #include "format/base/clock.h"
 
@@ -319,9 +320,20 @@ static void write_plain_text(struct exchange *x, const char *text)
     if (sp_strbuf_append(&x->answer->body, text, strlen(text), NULL)) x->answer->status = 500;
 }
 
+/* Answers a browser with the page, and other clients, which ask whether the server is alive, with a
+ * sentence. */
 static void root(struct exchange *x)
 {
-    write_plain_text(x, "spectool is running");
+    const char *accept = sp_http_header(x->request->connection, "Accept");
+
+    if (accept == NULL || strstr(accept, "text/html") == NULL) {
+        write_plain_text(x, "spectool is running");
+        return;
+    }
+    x->answer->status = 200;
+    x->answer->type = "text/html; charset=utf-8";
+    if (sp_strbuf_append(&x->answer->body, sp_serve_page, sp_serve_page_size, NULL))
+        x->answer->status = 500;
 }
 
 static bool open_object(struct exchange *x)

@@ -109,6 +109,45 @@ static void test_stream_bytes(void **state)
     http_reply_release(&r);
 }
 
+/* Streams an answer whose chunks say which tokens were drafted; counts them. Returns its text. */
+static char *drafted_text(const char *depth, size_t *n_drafted, size_t *n_others)
+{
+    char request[256], *text;
+    struct http_reply r;
+    size_t n;
+
+    snprintf(request, sizeof request,
+             "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
+             "\"stream\": true, \"stream_options\": {\"include_drafted\": true}, "
+             "\"max_tokens\": 12, \"draft_num_predict\": %s}",
+             depth);
+    r = server_request(&tiny_server, "POST", "/v1/chat/completions", request);
+    assert_int_equal(r.status, 200);
+    text = stream_text(&r, "choices.0.delta.content", &n);
+    *n_drafted = *n_others = 0;
+    for (const char *p = r.body; (p = strstr(p, "\"drafted\": ")) != NULL; p++)
+        ++*(strncmp(p, "\"drafted\": true", 15) == 0 ? n_drafted : n_others);
+    http_reply_release(&r);
+    return text;
+}
+
+/* A request chooses how much is drafted; the text stays the same. */
+static void test_drafted_tokens(void **state)
+{
+    size_t n_drafted, n_others;
+    char *drafted = drafted_text("4", &n_drafted, &n_others), *plain;
+
+    (void)state;
+    assert_true(n_drafted > 0);
+    assert_true(n_others > 0);
+    plain = drafted_text("0", &n_drafted, &n_others);
+    assert_int_equal(n_drafted, 0);
+    assert_true(n_others > 4);
+    assert_string_equal(plain, drafted);
+    free(plain);
+    free(drafted);
+}
+
 /* A stop text and its tokens are cut off, wherever tokens and events begin. */
 static void test_stop(void **state)
 {
@@ -209,7 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),        cmocka_unit_test(test_stream_bytes),
         cmocka_unit_test(test_stop),          cmocka_unit_test(test_logprobs),
-        cmocka_unit_test(test_chat_logprobs),
+        cmocka_unit_test(test_chat_logprobs), cmocka_unit_test(test_drafted_tokens),
     };
 
     signal(SIGPIPE, SIG_IGN);
