@@ -1,0 +1,47 @@
+#!/bin/sh
+# The Debian package: it names its dependencies, holds what `cmake --install` installs, and after
+# its installation in an empty root and its removal nothing is left. Needs no network and no root.
+# usage: tests/package.sh BUILD_DIR
+set -eu
+build=$(cd "$1" && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+command -v dpkg-shlibdeps >/dev/null || { echo 'no dpkg-dev: not tested'; exit 77; }
+fail() { echo "$1"; exit 1; }
+
+cpack --config "$build/CPackConfig.cmake" -B "$tmp/package" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+deb=$(echo "$tmp/package"/spectool_*.deb)
+[ -f "$deb" ] || fail 'no .deb was made'
+for library in libzstd1 libjson-c libpcre2-8 libutf8proc libedit2 libmicrohttpd libxxhash; do
+    dpkg-deb -f "$deb" Depends | grep -q "$library" || fail "no dependency on $library"
+done
+
+# What is installed is the same as with `cmake --install`.
+cmake --install "$build" --prefix "$tmp/plain" >/dev/null
+(cd "$tmp/plain" && find . ! -type d | sort) >"$tmp/plain.list"
+dpkg-deb -x "$deb" "$tmp/unpacked"
+(cd "$tmp/unpacked/usr" && find . ! -type d | sort) >"$tmp/unpacked.list"
+diff "$tmp/plain.list" "$tmp/unpacked.list" || fail 'the package and cmake --install differ'
+
+# install, use, install again, remove
+root=$tmp/root
+mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/etc"
+touch "$root/var/lib/dpkg/status" "$root/var/lib/dpkg/available"
+echo '# local magic data' >"$root/etc/magic"
+in_root() {
+    PATH=$PATH:/usr/sbin:/sbin dpkg --root="$root" --log=/dev/null --force-not-root --force-depends \
+        --force-script-chrootless "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+}
+in_root -i "$deb"
+"$root/usr/bin/spectool" --version >/dev/null
+printf '\211SPK\r\n\032\n\001\000\000\000' >"$tmp/packed.bin"
+if command -v file >/dev/null; then
+    file -m "$root/etc/magic" "$tmp/packed.bin" | grep -q ': spectool packed model, format 1\.0' ||
+        fail 'file(1) does not name a packed file'
+fi
+in_root -i "$deb"
+[ "$(grep -c '^# begin spectool' "$root/etc/magic")" = 1 ] || fail 'not exactly one entry in /etc/magic'
+in_root -P spectool
+[ "$(cat "$root/etc/magic")" = '# local magic data' ] || fail 'the entry in /etc/magic was not removed'
+left=$(find "$root" ! -type d ! -path "$root/var/lib/dpkg/*" ! -path "$root/etc/magic")
+[ -z "$left" ] || fail "not removed: $left"
