@@ -329,8 +329,10 @@ static const char *name_drafting(char *name, size_t size, const struct sp_packag
     return name;
 }
 
-/* Speeds are compared only in answers of at least this many tokens. */
+/* Speeds are compared only in answers of at least this many tokens, which took this long: with
+ * shorter times the estimate is noise. */
 enum { ENOUGH_TO_COMPARE = 32 };
+static const double seconds_to_compare = 0.25;
 
 static void report_short(const struct sp_result *r, const struct sp_package_info *info)
 {
@@ -345,8 +347,9 @@ static void report_short(const struct sp_result *r, const struct sp_package_info
                 name_drafting(name, sizeof name, info), r->accepted, r->drafted,
                 100 * share(r->accepted, r->drafted), tokens_per_pass(r));
     }
-    if (r->speed_up > 0 && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE) {
-        fprintf(stderr, ", %.2fx as fast as without drafting", r->speed_up);
+    if (r->speed_up > 0 && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE &&
+        seconds_of_rounds(r) >= seconds_to_compare) {
+        fprintf(stderr, ", about %.1fx as fast as without drafting", r->speed_up);
     }
     fputc('\n', stderr);
 }
