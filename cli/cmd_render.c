@@ -1,5 +1,6 @@
 /* spectool render: prints the text that the chat template makes of a conversation. */
 #include "cli/commands.h"
+#include "cli/base/out.h"
 #include "cli/base/input_text.h"
 #include "cli/base/json_out.h"
 #include "cli/base/lines.h"
@@ -202,7 +203,7 @@ static enum sp_status render_once(const struct job *job, const struct options *o
     in.messages = messages;
     in.tools = tools;
     if ((st = sp_template_apply(&rendered, &size, job->source, &in, err))) goto done;
-    fwrite(rendered, 1, size, stdout);
+    sp_out_text(stdout, rendered, size);
 done:
     free(rendered);
     free(messages);

@@ -65,7 +65,7 @@ static enum sp_status show_template(const struct sp_pack *pack, struct sp_err *e
         return sp_fail(err, SP_E_INPUT, "%s has no template", sp_pack_path(pack));
     }
     text = sp_template_text(template, &size);
-    fwrite(text, 1, size, stdout);
+    sp_out_text(stdout, text, size);
     if (sp_out_is_terminal(stdout) && size > 0 && text[size - 1] != '\n') putchar('\n');
     sp_template_free(template);
     return SP_OK;
@@ -138,7 +138,7 @@ static enum sp_status show_metadata(const struct sp_pack *pack, struct sp_err *e
                sp_section_name(s->kind), s->size, s->stored);
         if (!is_text(s->kind)) continue;
         if ((st = sp_pack_read_section(pack, s->part, s->kind, &text, &size, err))) return st;
-        fwrite(text, 1, size, stdout);
+        sp_out_text(stdout, text, size);
         if (size == 0 || text[size - 1] != '\n') putchar('\n');
         putchar('\n');
         free(text);

@@ -149,7 +149,7 @@ static enum sp_status detokenize(const struct sp_token_job *job, const struct sp
         sp_json_out_string(&out, NULL, text, size);
         putchar('\n');
     } else {
-        fwrite(text, 1, size, stdout);
+        sp_out_text(stdout, text, size);
         if (sp_out_is_terminal(stdout)) putchar('\n');
     }
     free(text);

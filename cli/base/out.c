@@ -1,5 +1,6 @@
 #include "cli/base/out.h"
 #include "format/base/mem.h"
+#include "format/base/unicode.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +32,25 @@ bool sp_out_is_screen(FILE *stream)
     const char *terminal = getenv("TERM");
 
     return sp_out_is_terminal(stream) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+}
+
+void sp_out_text(FILE *out, const char *text, size_t size)
+{
+    char piece[512];
+    size_t n;
+
+    if (!sp_out_is_terminal(out)) {
+        fwrite(text, 1, size, out);
+        return;
+    }
+    for (; size > 0; text += n, size -= n) {
+        n = size < sizeof piece ? size : sizeof piece;
+        while (n < size && n > sizeof piece - SP_UTF8_MAX && ((uint8_t)text[n] & 0xC0) == 0x80)
+            n--;
+        memcpy(piece, text, n);
+        sp_utf8_hide_controls(piece, n, "\n\t");
+        fwrite(piece, 1, n, out);
+    }
 }
 
 void sp_out_note(const char *command, const char *sentence)
@@ -153,6 +173,7 @@ enum sp_status sp_table_add(struct sp_table *table, struct sp_err *err, const ch
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    sp_utf8_hide_controls(text, strlen(text), "");
     if ((st = sp_grow(&table->cells, &table->cap, table->n + 1, sizeof *table->cells, err))) {
         return st;
     }

@@ -21,6 +21,10 @@ bool sp_out_is_terminal(FILE *stream);
 /* True if `stream` is a terminal with cursor control, which TERM=dumb denies. */
 bool sp_out_is_screen(FILE *stream);
 
+/* Writes a text from a model or a foreign file. On a terminal control characters other than line
+ * ends and tabs are shown as '?'; anywhere else the bytes are written as they are. */
+void sp_out_text(FILE *out, const char *text, size_t size);
+
 /* Prints "spectool COMMAND: note: sentence" to stderr. */
 void sp_out_note(const char *command, const char *sentence);
 
@@ -49,7 +53,7 @@ struct sp_table {
     char **cells; /* cells, row after row; owned */
     size_t n, cap;
 };
-/* Adds the next cell of the current row. */
+/* Adds the next cell of the current row; control characters in it are shown as '?'. */
 SP_MUST_CHECK enum sp_status sp_table_add(struct sp_table *table, struct sp_err *err,
                                           const char *format, ...) SP_PRINTF(3, 4);
 void sp_table_print(FILE *out, const struct sp_table *table, int indent);

@@ -1,4 +1,5 @@
 #include "cli/base/settings.h"
+#include "cli/base/out.h"
 #include "convert/source/generation_config.h"
 #include "format/modelfile/modelfile.h"
 #include "format/base/json.h"
@@ -221,7 +222,7 @@ static enum sp_status read_generation(struct sp_settings *s, const struct sp_pac
 
     st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_GENERATION, &text, &size, err);
     if (st || text == NULL) return st;
-    st = sp_json_parse(&json, text, size, SP_JSON_LENIENT, err);
+    st = sp_json_parse_within(&json, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
     if (st == SP_OK) st = take_generation(s, json, err);
     if (st) sp_context(err, "%s: generation_config.json", sp_pack_path(pack));
     sp_json_free(json);
@@ -365,6 +366,9 @@ void sp_settings_print(FILE *out, const struct sp_settings *s)
             snprintf(value, sizeof value, "%" PRId64, integer);
         fprintf(out, "  %-18s %-10s %s\n", rows[i].parameter, value, s->from[i]);
     }
-    for (size_t i = 0; i < s->n_stops; i++)
-        fprintf(out, "  %-18s \"%s\"\n", "stop", s->stops[i]);
+    for (size_t i = 0; i < s->n_stops; i++) {
+        fprintf(out, "  %-18s \"", "stop");
+        sp_out_text(out, s->stops[i], strlen(s->stops[i]));
+        fputs("\"\n", out);
+    }
 }

@@ -55,7 +55,7 @@ static void colour(struct stream *s, bool on)
 static void write_text(struct stream *s, const char *text, size_t size)
 {
     if (size == 0) return;
-    fwrite(text, 1, size, stdout);
+    sp_out_text(stdout, text, size);
     s->last = text[size - 1];
 }
 

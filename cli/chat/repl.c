@@ -208,12 +208,17 @@ static void show_info(const struct sp_generation *g)
            g->conversation.template ? "with the chat template" : "raw, no chat template");
 }
 
+static void show_text(const char *text)
+{
+    sp_out_text(stdout, text, strlen(text));
+}
+
 static void show_template(const struct sp_conversation *c)
 {
     size_t size = 0;
     const char *text = c->template ? sp_template_text(c->template, &size) : "none";
 
-    fwrite(text, 1, c->template ? size : strlen(text), stdout);
+    sp_out_text(stdout, text, c->template ? size : strlen(text));
     putchar('\n');
 }
 
@@ -224,12 +229,17 @@ static bool show(struct chat *chat, char *words)
     const char *what = next_word(&words);
 
     if (strcmp(what, "system") == 0) {
-        puts(c->system && *c->system ? c->system : "none");
+        show_text(c->system && *c->system ? c->system : "none");
+        putchar('\n');
     } else if (strcmp(what, "template") == 0) {
         show_template(c);
     } else if (strcmp(what, "messages") == 0) {
-        for (size_t i = 0; i < c->n_turns; i++)
-            printf("%s: %s\n", c->turns[i].role, c->turns[i].content);
+        for (size_t i = 0; i < c->n_turns; i++) {
+            show_text(c->turns[i].role);
+            show_text(": ");
+            show_text(c->turns[i].content);
+            putchar('\n');
+        }
     } else if (strcmp(what, "parameters") == 0) {
         sp_settings_print(stdout, g->settings);
     } else if (*what == '\0') {

@@ -35,7 +35,7 @@ struct sp_err {
 #define SP_PRINTF(f, a) __attribute__((format(printf, f, a)))
 
 /* Records the first failure (a later one does not replace it) and returns `status`. `err` may be
- * NULL. Bytes that are not printable ASCII or valid UTF-8 are shown as '?'. */
+ * NULL. Control characters and what is not valid UTF-8 are shown as '?'. */
 SP_API enum sp_status sp_fail(struct sp_err *err, enum sp_status status, const char *format, ...)
     SP_PRINTF(3, 4);
 

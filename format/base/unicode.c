@@ -118,6 +118,19 @@ size_t sp_utf8_prev(const char *text, size_t pos)
     return pos;
 }
 
+void sp_utf8_hide_controls(char *text, size_t size, const char *kept)
+{
+    for (size_t i = 0, n; i < size; i += n) {
+        bool whole = sp_utf8_scan(text + i, size - i, &n) == SP_UTF8_CHAR;
+        size_t at = i;
+        uint32_t c = whole ? sp_utf8_next(text, size, &at) : 0;
+
+        if (c >= 0xA0 || (c >= 0x20 && c < 0x7F)) continue;
+        if (c && c < 0x20 && strchr(kept, (int)c) != NULL) continue;
+        memset(text + i, '?', n);
+    }
+}
+
 bool sp_char_is_space(uint32_t c)
 {
     if (c < 0x80) return (c >= 0x09 && c <= 0x0D) || c == ' ';

@@ -27,6 +27,10 @@ size_t sp_utf8_put(char out[SP_UTF8_MAX], uint32_t c);
 /* Where the character that ends before text[pos], pos > 0, begins. */
 size_t sp_utf8_prev(const char *text, size_t pos);
 
+/* Replaces by '?' each byte of control characters (C0, DEL and C1), other than those in `kept`, and
+ * of ill-formed sequences: texts of foreign files must not control a terminal. */
+void sp_utf8_hide_controls(char *text, size_t size, const char *kept);
+
 bool sp_char_is_space(uint32_t c); /* Unicode White_Space */
 /* True for \w of Rust's regex crate: Alphabetic, a mark, a decimal digit, a connector or a joiner.
  */

@@ -30,6 +30,11 @@ spectool show pruned.bin | sed -n '/^Draft/,/reads layers/p'
 spectool show plain.bin pruned.bin --json | grep -o '"file": "[^"]*"\|"kind": "[^"]*"'
 spectool show plain.bin pruned.bin | sed -n 's/^\([a-z]*.bin\): .*/\1/p'
 spectool show plain.bin pruned.bin --metadata | grep '^[a-z]*.bin'
+# Control characters of a foreign file are shown as '?', except in the Modelfile that recreates it.
+printf 'FROM ./target\nSYSTEM "\033]0;X\007 hi"\n' >Escapes
+spectool create -f Escapes -o escapes.bin 2>/dev/null
+spectool show escapes.bin | grep SYSTEM
+spectool show --modelfile escapes.bin | grep -c "$(printf 'SYSTEM "\033]0;X\007 hi"')"
 spectool show nothing.bin
 echo "exit $?"
 spectool show Modelfile
