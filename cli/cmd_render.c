@@ -5,6 +5,7 @@
 #include "cli/base/json_out.h"
 #include "cli/base/lines.h"
 #include "format/base/json.h"
+#include "format/base/mem.h"
 #include "runtime/spectool.h"
 
 #include <stdlib.h>
@@ -178,7 +179,7 @@ static enum sp_status user_message(char **out, const char *text, struct sp_err *
     sp_json_out_text(&json, "content", text);
     sp_json_out_end(&json, '}');
     sp_json_out_end(&json, ']');
-    return fclose(json.file) ? sp_fail(err, SP_E_NOMEM, "out of memory for the message") : SP_OK;
+    return sp_close_text(json.file, out, err);
 }
 
 /* Renders one conversation: a user's message `text`, or messages from a file if it is NULL. */

@@ -8,6 +8,11 @@ say() { printf 'lint: %s\n' "$1"; bad=1; }
 
 sources=$(git ls-files '*.c' '*.h' | grep -v '^testdata/')
 
+# fclose alone does not say that a stream in memory lost its text.
+for f in $(grep -l 'open_memstream(' $(echo "$sources" | grep -v '^tests/')); do
+    grep -q 'sp_close_text(' "$f" || say "$f: open_memstream without sp_close_text (format/base/mem.h)"
+done
+
 # The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
 #   format:  base <- tokenizer, modelfile, files <- model <- families

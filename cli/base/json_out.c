@@ -1,4 +1,5 @@
 #include "cli/base/json_out.h"
+#include "format/base/mem.h"
 #include "format/base/unicode.h"
 
 #include <inttypes.h>
@@ -112,9 +113,9 @@ enum sp_status sp_json_draft_begin(struct sp_json_draft *draft, struct sp_err *e
 enum sp_status sp_json_draft_end(struct sp_json **value, struct sp_json_draft *draft,
                                  enum sp_status st, struct sp_err *err)
 {
-    bool whole = fclose(draft->out.file) == 0 && draft->text != NULL;
+    enum sp_status closed = sp_close_text(draft->out.file, &draft->text, st ? NULL : err);
 
-    if (!whole && !st) st = sp_fail(err, SP_E_NOMEM, "no memory for a document");
+    if (!st) st = closed;
     if (!st) st = sp_json_parse(value, draft->text, draft->size, SP_JSON_STRICT, err);
     free(draft->text);
     return st;

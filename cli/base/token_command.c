@@ -1,6 +1,7 @@
 #include "cli/base/token_command.h"
 #include "cli/base/input_text.h"
 #include "cli/base/lines.h"
+#include "format/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +28,8 @@ static enum sp_status token_operands(const struct sp_token_job *job, const struc
 
     for (size_t i = 1; joined != NULL && i < args->n_operands; i++)
         fprintf(joined, "%s%s", i > 1 ? " " : "", args->operands[i]);
-    if (joined == NULL || fclose(joined)) {
-        st = sp_fail(err, SP_E_NOMEM, "out of memory for the arguments");
-    } else {
-        st = job->text(job, text, size, err);
-    }
+    if (joined == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for the arguments");
+    if (!(st = sp_close_text(joined, &text, err))) st = job->text(job, text, size, err);
     free(text);
     return st;
 }

@@ -5,6 +5,7 @@
 #include "cli/bench/bench_svg.h"
 #include "cli/bench/bench_draft_lens.h"
 #include "format/base/atomic_file.h"
+#include "format/base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,15 +294,10 @@ enum sp_status sp_bench_write_svg(const struct sp_bench *bench, const char *path
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
     enum sp_status st;
-    bool whole;
 
     if (out == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory: a chart");
     write_chart(out, bench);
-    whole = !ferror(out);
-    if (fclose(out) || !whole) {
-        st = sp_fail(err, SP_E_NOMEM, "out of memory: a chart");
-        goto done;
-    }
+    if ((st = sp_close_text(out, &text, err))) goto done;
     if ((st = open_chart(&output, path, size, err))) goto done;
     if ((st = sp_atomic_file_write_at(output, 0, text, size, err))) goto done;
     st = sp_atomic_file_commit(output, err);

@@ -116,7 +116,7 @@ static enum sp_status answer(struct batch *b, struct line *line, struct sp_err *
     if (is_line_error(st)) write_error(out, request.custom_id, line_err.text);
     if (st == SP_E_NOMEM) count_out_of_memory(b, &line_err);
     sp_batch_line_release(&request);
-    if (fclose(out)) return sp_fail(err, SP_E_NOMEM, "%s", no_memory);
+    if (sp_close_text(out, &line->out, NULL)) return sp_fail(err, SP_E_NOMEM, "%s", no_memory);
     if (st == SP_OK || is_line_error(st)) return SP_OK;
     *err = line_err;
     return st;

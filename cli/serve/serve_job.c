@@ -72,7 +72,7 @@ static bool open_out(struct answer_run *a)
 
 static void send_out(struct answer_run *a)
 {
-    if (fclose(a->response.out.file) == 0 && a->text != NULL) {
+    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) {
         sp_serve_queue_write(a->serve->queue, a->job, a->text, a->size);
     }
     free(a->text);
@@ -100,7 +100,7 @@ static void fail(struct answer_run *a, int status, const char *code, const char 
     } else {
         d->fail(&a->response.out, &failure);
     }
-    if (fclose(a->response.out.file) == 0 && a->text != NULL) {
+    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) {
         sp_serve_queue_fail(a->serve->queue, a->job, status, a->text, a->size);
     }
     free(a->text);
@@ -259,7 +259,7 @@ static void send_whole(struct answer_run *a)
         send_out(a);
         return;
     }
-    if (fclose(a->response.out.file) != 0 || a->text == NULL) {
+    if (sp_close_text(a->response.out.file, &a->text, NULL) != SP_OK) {
         sp_serve_queue_abort(a->serve->queue, a->job);
         free(a->text);
         a->text = NULL;
@@ -297,7 +297,7 @@ static void begin_stream(struct answer_run *a)
         a->job->api->begin(&a->response);
     }
     a->response.answer = answer;
-    if (fclose(a->response.out.file) == 0 && a->text != NULL) {
+    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) {
         sp_serve_queue_begin(a->serve->queue, a->job, a->text, a->size);
     }
     free(a->text);

@@ -254,7 +254,7 @@ static void write_parameters(struct sp_json_out *out, const struct sp_modelfile 
         if (r->command != SP_MODELFILE_PARAMETER) continue;
         fprintf(lines, quoted ? "%-30s \"%s\"\n" : "%-30s %s\n", r->name, r->value);
     }
-    if (fclose(lines) == 0 && text != NULL) {
+    if (sp_close_text(lines, &text, NULL) == SP_OK) {
         if (size > 0) size--;
         sp_json_out_string(out, "parameters", text, size);
     }

@@ -37,7 +37,7 @@ static bool open_body(struct exchange *x)
 
 static void close_body(struct exchange *x, int status)
 {
-    bool whole = fclose(x->out.file) == 0 && x->text != NULL;
+    bool whole = sp_close_text(x->out.file, &x->text, NULL) == SP_OK;
 
     x->answer->status = status;
     x->answer->type = json_type;

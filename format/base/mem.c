@@ -137,6 +137,17 @@ enum sp_status sp_copy_text(char **out, const char *text, size_t len, struct sp_
     return SP_OK;
 }
 
+enum sp_status sp_close_text(FILE *stream, char **text, struct sp_err *err)
+{
+    bool whole = !ferror(stream);
+
+    whole = fclose(stream) == 0 && whole;
+    if (whole && *text != NULL) return SP_OK;
+    free(*text);
+    *text = NULL;
+    return sp_fail(err, SP_E_NOMEM, "out of memory: a text in memory");
+}
+
 static size_t size_of(const void *sized)
 {
     size_t size;

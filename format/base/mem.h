@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* *out = a * b or a + b; false (and *out untouched) when that does not fit. */
 bool sp_mul(size_t *out, size_t a, size_t b);
@@ -42,6 +43,10 @@ SP_MUST_CHECK enum sp_status sp_grow(void *array, size_t *cap, size_t want, size
 /* *out = a copy of `len` bytes and a terminating NUL, owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_copy_text(char **out, const char *text, size_t len,
                                           struct sp_err *err);
+
+/* Ends a stream of open_memstream, whose text *text is. SP_E_NOMEM, with *text freed and NULL,
+ * where memory lacked for any of it: fclose alone may report success and leave no text. */
+SP_MUST_CHECK enum sp_status sp_close_text(FILE *stream, char **text, struct sp_err *err);
 
 /* Structs of the public header begin with a size_t: the size that the struct had when its user was
  * compiled. `known` is the size that it has here, `name` its tag.

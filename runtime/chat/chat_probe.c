@@ -78,9 +78,7 @@ static enum sp_status read_messages(struct sp_json **out, const struct sp_probe 
     fputs("[{\"role\": \"user\", \"content\": \"" QUESTION "\"}", file);
     if (probe->answer != SP_PROBE_NONE) write_answer(file, probe);
     fputc(']', file);
-    if (fclose(file) != 0 || text == NULL) {
-        st = sp_fail(err, SP_E_NOMEM, "no memory for messages");
-    } else {
+    if (!(st = sp_close_text(file, &text, err))) {
         st = sp_json_parse(out, text, size, SP_JSON_STRICT, err);
     }
     free(text);
@@ -122,8 +120,11 @@ enum sp_status sp_probe_render(char **text, const struct sp_template *t,
     in.tools = tools;
     if (sp_template_render(text, &len, t, &in, &ours)) {
         *text = NULL;
-        if (ours.status == SP_E_BUG) st = sp_fail(err, SP_E_BUG, "%s", ours.text);
-        if (exhausted) st = sp_fail(err, SP_E_CHECK, "%s", ours.text);
+        if (exhausted) {
+            st = sp_fail(err, SP_E_CHECK, "%s", ours.text);
+        } else if (ours.status == SP_E_NOMEM || ours.status == SP_E_BUG) {
+            st = sp_fail(err, ours.status, "%s", ours.text);
+        }
     } else if (strlen(*text) != len || (!whole && !cut_question(*text))) {
         free(*text);
         *text = NULL;
