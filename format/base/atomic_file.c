@@ -1,7 +1,8 @@
 /* Writing files whole or not at all: a temporary in the target's folder, synced, then moved.
  *
  * Until it is complete the temporary has no name, where the file system allows that: it goes with
- * the process, even one that is killed. It is made by open() rather than mkstemp(), so that it has
+ * the process, even one that is killed, unless that happens between naming and renaming a file that
+ * replaces another. It is made by open() rather than mkstemp(), so that it has
  * the permissions that the user's umask gives new files; or those of the file that it replaces. */
 #define _GNU_SOURCE /* fallocate, O_TMPFILE, renameat2, sync_file_range: POSIX has no reservation  \
                      * that says "cannot", no file without a name, no rename that leaves an        \
@@ -94,12 +95,20 @@ static bool create_under(struct sp_atomic_file *o, const char *name)
     return o->fd >= 0;
 }
 
+enum { LINK_SIZE = 32 };
+
+/* Where an open file without a name can be linked from. */
+static const char *proc_link(char link[LINK_SIZE], const struct sp_atomic_file *o)
+{
+    snprintf(link, LINK_SIZE, "/proc/self/fd/%d", o->fd);
+    return link;
+}
+
 static bool link_under(struct sp_atomic_file *o, const char *name)
 {
-    char link[32];
+    char link[LINK_SIZE];
 
-    snprintf(link, sizeof link, "/proc/self/fd/%d", o->fd);
-    return linkat(AT_FDCWD, link, o->folder, name, AT_SYMLINK_FOLLOW) == 0;
+    return linkat(AT_FDCWD, proc_link(link, o), o->folder, name, AT_SYMLINK_FOLLOW) == 0;
 }
 
 /* Lets the temporary take the first name that is free. */
@@ -136,14 +145,15 @@ static bool open_nameless(struct sp_atomic_file *o)
     return o->fd >= 0;
 }
 
-/* A first one tries whether it can be named in the end: that takes /proc, and the file system's
- * consent. */
+/* Naming the file in the end takes /proc. */
 static bool make_nameless(struct sp_atomic_file *o)
 {
-    bool can = open_nameless(o) && take_name(o, link_under, NULL) == SP_OK;
+    char link[LINK_SIZE];
 
+    if (!open_nameless(o)) return false;
+    if (access(proc_link(link, o), F_OK) == 0) return true;
     drop_temporary(o);
-    return can && open_nameless(o);
+    return false;
 }
 
 static enum sp_status make_temporary(struct sp_atomic_file *o, struct sp_err *err)
@@ -263,17 +273,27 @@ static enum sp_status place(struct sp_atomic_file *o, struct sp_err *err)
     return errno == EEXIST ? exists_error(o, err) : io_error(o, "moving it into place", err);
 }
 
+/* Gives the file its final name at once where nothing has that name: a process that is killed
+ * leaves no temporary. A file that is replaced takes a temporary name and a rename. */
+static enum sp_status name_file(struct sp_atomic_file *o, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (o->temporary == NULL) {
+        if (link_under(o, o->name)) return SP_OK;
+        if (errno != EEXIST) return io_error(o, "naming it", err);
+        if (!o->force) return exists_error(o, err);
+        if ((st = take_name(o, link_under, err))) return st;
+    }
+    return place(o, err);
+}
+
 enum sp_status sp_atomic_file_commit(struct sp_atomic_file *o, struct sp_err *err)
 {
     enum sp_status st;
-    int code;
 
     if (fsync(o->fd) != 0) return io_error(o, "syncing", err);
-    if (o->temporary == NULL && (st = take_name(o, link_under, err))) return st;
-    code = close(o->fd);
-    o->fd = -1;
-    if (code != 0) return io_error(o, "closing", err);
-    if ((st = place(o, err))) return st;
+    if ((st = name_file(o, err))) return st;
     free(o->temporary);
     o->temporary = NULL;
     if (fsync(o->folder) != 0 && errno != EINVAL) return io_error(o, "syncing its folder", err);
