@@ -76,7 +76,7 @@ static int run(const struct sp_command *command, int argc, char **argv)
     struct sp_args args = {0};
     struct sp_err err = {0};
     enum sp_status st = sp_args_parse(&args, command, argc, argv, &err);
-    bool usage = st != SP_OK;
+    bool usage = st == SP_E_USAGE;
     int code;
 
     if (st == SP_OK && args.help) {

@@ -73,6 +73,12 @@ static enum sp_status read_merged(struct sp_pack_facts *facts, const struct sp_p
     return st;
 }
 
+/* True for failures of the machine, which say nothing about the file. */
+static bool is_machine_failure(enum sp_status st)
+{
+    return st == SP_E_NOMEM || st == SP_E_IO;
+}
+
 static enum sp_status read_chat_format(struct sp_pack_facts *facts,
                                        const struct sp_template *template,
                                        const struct sp_pack *pack, struct sp_err *err)
@@ -81,11 +87,12 @@ static enum sp_status read_chat_format(struct sp_pack_facts *facts,
     struct sp_chat_info info = {.size = sizeof info};
     struct sp_tokenizer *tokenizer = NULL;
     struct sp_chat *chat = NULL;
+    struct sp_err own = {0};
     enum sp_status st;
 
-    if (sp_tokenizer_open_file(&tokenizer, sp_pack_path(pack), NULL) == SP_OK) {
-        options.tokenizer = tokenizer;
-    }
+    st = sp_tokenizer_open_file(&tokenizer, sp_pack_path(pack), &own);
+    if (is_machine_failure(st)) return sp_fail(err, st, "%s", own.text);
+    options.tokenizer = tokenizer;
     if ((st = sp_chat_open(&chat, NULL, &options, err))) goto done;
     sp_chat_describe(chat, &info);
     facts->has_reasoning = info.has_reasoning;
@@ -108,11 +115,10 @@ static enum sp_status read_template(struct sp_pack_facts *facts, const struct sp
     size_t size = 0;
     enum sp_status st;
 
-    if (sp_template_open_file(&template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN,
-                              &facts->template_error) ||
-        template == NULL) {
-        return SP_OK;
-    }
+    st = sp_template_open_file(&template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN,
+                               &facts->template_error);
+    if (is_machine_failure(st)) return sp_fail(err, st, "%s", facts->template_error.text);
+    if (template == NULL) return SP_OK;
     (void)sp_template_text(template, &size);
     facts->template_size = size;
     facts->template_language = sp_template_language(template);
@@ -309,6 +315,13 @@ static void print_rows(const char *heading, struct rows *r)
     r->table.align = "ll";
 }
 
+static void print_fact(const char *name, const char *text)
+{
+    printf("  %s: ", name);
+    sp_out_text(stdout, text, strlen(text));
+    putchar('\n');
+}
+
 enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const struct sp_pack *pack,
                                    struct sp_err *err)
 {
@@ -331,8 +344,8 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
         printf("\nTemplate\n  %s, of the %s, %s\n", template_language(facts),
                from_modelfile ? "Modelfile" : "checkpoint",
                sp_out_size(size, facts->template_size));
-        printf("  reasoning: %s\n", facts->reasoning);
-        printf("  tool calls: %s\n", facts->tool_calls);
+        print_fact("reasoning", facts->reasoning);
+        print_fact("tool calls", facts->tool_calls);
     } else if (facts->template_error.status) {
         printf("\nTemplate\n  not usable: %s\n", facts->template_error.text);
     }

@@ -93,7 +93,8 @@ static enum sp_status compile(struct sp_regex *regex, const char *pattern, size_
     if (regex->code == NULL) {
         char message[200];
         pcre2_get_error_message(code, (PCRE2_UCHAR *)message, sizeof message);
-        st = sp_fail(err, SP_E_UNSUPPORTED, "pattern \"%.200s\": %s", pattern, message);
+        st = sp_fail(err, code == PCRE2_ERROR_HEAP_FAILED ? SP_E_NOMEM : SP_E_UNSUPPORTED,
+                     "pattern \"%.200s\": %s", pattern, message);
         goto done;
     }
     regex->jit = pcre2_jit_compile(regex->code, PCRE2_JIT_COMPLETE) == 0;
