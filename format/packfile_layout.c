@@ -215,9 +215,13 @@ enum sp_status sp_pack_get_section(struct sp_pack_section *out, uint64_t *offset
         return sp_fail(err, SP_E_INPUT, "reserved bytes of the %s section are not zero",
                        sp_section_name(out->kind));
     }
-    if (out->stored == 0 || out->size > SP_PACK_MAX_SECTION ||
-        (out->compressed ? out->size / SP_PACK_MAX_RATIO > out->stored
-                         : out->size != out->stored)) {
+    if (out->size > sp_pack_section_limit(out->kind)) {
+        return sp_fail(err, SP_E_INPUT, "the %s section has %llu bytes, expected at most %llu",
+                       sp_section_name(out->kind), (unsigned long long)out->size,
+                       (unsigned long long)sp_pack_section_limit(out->kind));
+    }
+    if (out->stored == 0 || (out->compressed ? out->size > sp_pack_content_limit(out->stored)
+                                             : out->size != out->stored)) {
         return sp_fail(err, SP_E_INPUT, "the %s section cannot hold %llu bytes in %llu",
                        sp_section_name(out->kind), (unsigned long long)out->size,
                        (unsigned long long)out->stored);
@@ -233,6 +237,31 @@ bool sp_pack_name_valid(const char *name, size_t size)
         if (c < 0x20 || (c >= 0x7F && c < 0xA0)) return false; /* a control character */
     }
     return true;
+}
+
+/* Published models stay below a quarter of these. */
+uint64_t sp_pack_section_limit(enum sp_section kind)
+{
+    static const uint32_t limits[SP_N_SECTIONS] = {
+        [SP_SECTION_MODELFILE] = 16 << 20,  [SP_SECTION_PAIRING] = 1 << 20,
+        [SP_SECTION_CONFIG] = 4 << 20,      [SP_SECTION_GENERATION] = 1 << 20,
+        [SP_SECTION_TOKENIZER] = 128 << 20, [SP_SECTION_TOKENIZER_CONFIG] = 16 << 20,
+        [SP_SECTION_TEMPLATE] = 1 << 20,    [SP_SECTION_TOKENIZER_MAP] = 1 << 30,
+        [SP_SECTION_CALIBRATION] = 8 << 20, [SP_SECTION_ADAPTERS] = 8 << 20,
+    };
+
+    return limits[kind];
+}
+
+/* Configurations and tokenizers shrink to a fifth or a tenth. What is repeated shrinks to a
+ * thousandth, which matters only where it is large. */
+uint64_t sp_pack_content_limit(uint64_t stored)
+{
+    enum { SMALL = 1 << 20, SMALL_RATIO = 1024, RATIO = 64 };
+    uint64_t small = stored < SMALL / SMALL_RATIO ? SMALL_RATIO * (stored + 1) - 1 : SMALL;
+
+    if (stored > UINT64_MAX / RATIO) return UINT64_MAX;
+    return small > RATIO * stored ? small : RATIO * stored;
 }
 
 bool sp_pack_section_valid(enum sp_section kind, enum sp_part part)

@@ -39,10 +39,6 @@ enum {
     SP_PACK_ALIGN = 64,
     SP_PACK_MAX_NAME = 255,
     SP_PACK_MAX_RANK = 4,
-    /* A section's content is at most this many times its stored bytes, and at most this large: a
-     * small file must not make a reader allocate without bound. */
-    SP_PACK_MAX_RATIO = 1024,
-    SP_PACK_MAX_SECTION = 1 << 30,
 };
 
 extern const uint8_t sp_pack_magic[8];
@@ -75,6 +71,11 @@ SP_MUST_CHECK enum sp_status sp_pack_get_section(struct sp_pack_section *out, ui
 
 /* Returns true for 1..255 bytes of valid UTF-8 without control characters. */
 bool sp_pack_name_valid(const char *name, size_t size);
+
+/* Most bytes of the content of a section of this kind, and most bytes of content for that many
+ * stored ones: a small file must not make a reader allocate without bound. */
+uint64_t sp_pack_section_limit(enum sp_section kind);
+uint64_t sp_pack_content_limit(uint64_t stored);
 
 /* Returns true if a section of this kind may belong to this part. */
 bool sp_pack_section_valid(enum sp_section kind, enum sp_part part);

@@ -184,10 +184,14 @@ static enum sp_status add_section(struct sp_pack_writer *w, const struct sp_pack
 static enum sp_status check_section(enum sp_part part, enum sp_section kind, size_t size,
                                     struct sp_err *err)
 {
-    if (sp_pack_section_valid(kind, part) && size <= SP_PACK_MAX_SECTION) return SP_OK;
-    return sp_fail(err, size > SP_PACK_MAX_SECTION ? SP_E_UNSUPPORTED : SP_E_BUG,
-                   "%s of the %s: %zu bytes cannot be stored", sp_section_name(kind),
-                   sp_part_name(part), size);
+    if (!sp_pack_section_valid(kind, part)) {
+        return sp_fail(err, SP_E_BUG, "a %s section cannot belong to the %s", sp_section_name(kind),
+                       sp_part_name(part));
+    }
+    if (size <= sp_pack_section_limit(kind)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s of the %s: %zu bytes, expected at most %llu",
+                   sp_section_name(kind), sp_part_name(part), size,
+                   (unsigned long long)sp_pack_section_limit(kind));
 }
 
 enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, enum sp_part part,
@@ -202,7 +206,7 @@ enum sp_status sp_pack_writer_section(struct sp_pack_writer *w, enum sp_part par
     if ((st = check_section(part, kind, size, err))) return st;
     s.compressed = kind != SP_SECTION_TOKENIZER_MAP;
     if (s.compressed && (st = sp_compress(&stored, &n, content, size, err))) return st;
-    if (!s.compressed || size / SP_PACK_MAX_RATIO > n) {
+    if (!s.compressed || size > sp_pack_content_limit(n)) {
         free(stored);
         s.compressed = false;
         n = size;

@@ -144,7 +144,8 @@ enum sp_status sp_merge_records_read(struct sp_merge_record **out, size_t *n, co
     size_t len = 0;
     bool good;
 
-    if ((st = sp_json_parse(&root, text, size, SP_JSON_STRICT, err))) goto done;
+    if ((st = sp_json_parse_within(&root, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)))
+        goto done;
     len = sp_json_len(root);
     good = sp_json_kind(root) == SP_JSON_ARRAY && len >= 1 && len <= MAX_RECORDS &&
            text[size - 1] == ']';

@@ -41,7 +41,7 @@ static enum sp_status check_record(const struct sp_pack *pack, struct sp_err *er
                        "texts",
                        sp_pack_path(pack));
     }
-    st = sp_json_parse(&record, text, size, SP_JSON_STRICT, err);
+    st = sp_json_parse_within(&record, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
     if (!st) st = sp_json_get_i64(record, "block", 1, INT32_MAX, &block, err);
     if (!st && block != SP_GPTQ_BLOCK) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "blocks of %lld columns, expected %d", (long long)block,

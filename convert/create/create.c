@@ -74,7 +74,7 @@ static enum sp_status note_gaps(struct job *job, const struct sp_source *source,
                      "out",
                      source->path, source->n_skipped);
     }
-    if (!st && is_target && source->texts[SP_SECTION_TOKENIZER] == NULL) {
+    if (!st && is_target && !sp_source_has_text(source, SP_SECTION_TOKENIZER)) {
         st = sp_warn(&job->warnings, err,
                      "%s: no tokenizer.json: the packed file will accept and print token IDs only",
                      source->path);
@@ -82,15 +82,55 @@ static enum sp_status note_gaps(struct job *job, const struct sp_source *source,
     return st;
 }
 
-static struct sp_draft_compat_side side_of(const struct sp_source *source)
+/* A source with the texts of its tokenizer. */
+struct side {
+    struct sp_draft_compat_side compat;
+    struct sp_source_text tokenizer, tokenizer_config;
+};
+
+static enum sp_status open_side(struct side *side, const struct sp_source *source,
+                                struct sp_err *err)
 {
-    return (struct sp_draft_compat_side){
+    enum sp_status st = sp_source_text_open(&side->tokenizer, source, SP_SECTION_TOKENIZER, err);
+
+    if (!st) {
+        st = sp_source_text_open(&side->tokenizer_config, source, SP_SECTION_TOKENIZER_CONFIG, err);
+    }
+    side->compat = (struct sp_draft_compat_side){
         .config = &source->config,
-        .tokenizer = source->texts[SP_SECTION_TOKENIZER],
-        .tokenizer_size = source->text_sizes[SP_SECTION_TOKENIZER],
-        .tokenizer_config = source->texts[SP_SECTION_TOKENIZER_CONFIG],
-        .tokenizer_config_size = source->text_sizes[SP_SECTION_TOKENIZER_CONFIG],
+        .tokenizer = side->tokenizer.at,
+        .tokenizer_size = side->tokenizer.size,
+        .tokenizer_config = side->tokenizer_config.at,
+        .tokenizer_config_size = side->tokenizer_config.size,
     };
+    return st;
+}
+
+static void release_side(struct side *side)
+{
+    free(side->tokenizer.owned);
+    free(side->tokenizer_config.owned);
+}
+
+/* The tokenizers of two parts of one packed file were compared when it was made. */
+static enum sp_status check_draft(struct job *job, struct sp_err *err)
+{
+    const struct sp_source *target = &job->target, *draft = &job->draft;
+    struct side sides[2] = {{.compat.config = &target->config}, {.compat.config = &draft->config}};
+    enum sp_status st = SP_OK;
+
+    if (!target->pack || !draft->pack ||
+        sp_pack_identity(target->pack) != sp_pack_identity(draft->pack)) {
+        st = open_side(&sides[0], target, err);
+        if (!st) st = open_side(&sides[1], draft, err);
+    }
+    if (!st) {
+        st = sp_draft_compat_check(&sides[0].compat, &sides[1].compat,
+                                   sp_source_same(target, draft), &job->warnings, err);
+    }
+    release_side(&sides[0]);
+    release_side(&sides[1]);
+    return st;
 }
 
 static enum sp_status check_target(const struct job *job, struct sp_err *err)
@@ -103,14 +143,10 @@ static enum sp_status check_target(const struct job *job, struct sp_err *err)
 static enum sp_status check_pair(struct job *job, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_draft_compat_side target = side_of(&job->target), draft = side_of(&job->draft);
 
     if ((st = check_target(job, err)) || !job->has_draft) return st;
     st = sp_config_fit_target(&job->draft.config, &job->target.config, err);
-    if (!st) {
-        st = sp_draft_compat_check(&target, &draft, sp_source_same(&job->target, &job->draft),
-                                   &job->warnings, err);
-    }
+    if (!st) st = check_draft(job, err);
     if (st) sp_context(err, "%s with %s", job->target.path, job->draft.path);
     return st;
 }

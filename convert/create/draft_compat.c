@@ -174,6 +174,7 @@ static enum sp_status check_tokenizers(const struct sp_draft_compat_side *target
     struct sp_vocab *a = NULL, *b = NULL;
     enum sp_status st = SP_OK;
 
+    if (target->tokenizer == NULL && draft->tokenizer == NULL) return SP_OK;
     if (target->tokenizer == NULL || draft->tokenizer == NULL) {
         return sp_warn(warnings, err, "%s has no tokenizer: it is taken to be the other's",
                        target->tokenizer ? "draft" : "target");

@@ -12,7 +12,7 @@
 /* One side of the comparison, target or draft. All pointers are borrowed. */
 struct sp_draft_compat_side {
     const struct sp_config *config; /* settled (sp_config_settle) */
-    const char *tokenizer;          /* tokenizer.json; NULL: there is none */
+    const char *tokenizer; /* tokenizer.json; NULL: there is none, or both are known to match */
     size_t tokenizer_size;
     const char *tokenizer_config; /* tokenizer_config.json; NULL: there is none */
     size_t tokenizer_config_size;

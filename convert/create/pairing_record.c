@@ -141,7 +141,8 @@ static enum sp_status check_record(const struct sp_pack *pack, const char *text,
     enum sp_status st;
     struct sp_json *record = NULL;
 
-    if ((st = sp_json_parse(&record, text, size, SP_JSON_STRICT, err))) return st;
+    if ((st = sp_json_parse_within(&record, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)))
+        return st;
     st = check_digest(pack, record, SP_PART_TARGET, err);
     if (!st) st = check_digest(pack, record, SP_PART_DRAFT, err);
     sp_json_free(record);

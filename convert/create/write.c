@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* The compiled tokenizer: a packed source's own, else made from tokenizer.json. */
+/* The compiled tokenizer: a packed source's own, or that of a checkpoint's tokenizer.json. */
 static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_source *source,
                                       enum sp_part part,
                                       const struct sp_create_callbacks *callbacks,
@@ -25,9 +25,7 @@ static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_
 
     if (source->pack) {
         map = sp_pack_find_section(source->pack, source->part, SP_SECTION_TOKENIZER_MAP);
-    }
-    if (map) {
-        st = sp_pack_writer_copy_section(w, part, map, err);
+        st = map ? sp_pack_writer_copy_section(w, part, map, err) : SP_OK;
         if (st) sp_context(err, "%s", source->path);
         return st;
     }
@@ -53,7 +51,7 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
     for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE && !st; s++) {
         enum sp_section kind = (enum sp_section)s;
 
-        if (source->texts[s] == NULL) continue;
+        if (!sp_source_has_text(source, kind)) continue;
         if (source->pack) {
             st = sp_pack_writer_copy_section(
                 w, part, sp_pack_find_section(source->pack, source->part, kind), err);

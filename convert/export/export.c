@@ -250,9 +250,14 @@ static enum sp_status write_texts(const struct checkpoint *c, const char *folder
 
     st = write_text(folder, sp_section_name(SP_SECTION_CONFIG), c->config, c->config_size, err);
     for (int s = SP_SECTION_GENERATION; s <= SP_SECTION_TEMPLATE && !st; s++) {
-        if (source->texts[s] == NULL) continue;
-        st = write_text(folder, sp_section_name((enum sp_section)s), source->texts[s],
-                        source->text_sizes[s], err);
+        enum sp_section section = (enum sp_section)s;
+        struct sp_source_text text;
+
+        st = sp_source_text_open(&text, source, section, err);
+        if (st == SP_OK && text.at != NULL) {
+            st = write_text(folder, sp_section_name(section), text.at, text.size, err);
+        }
+        free(text.owned);
     }
     return st;
 }

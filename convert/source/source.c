@@ -70,7 +70,7 @@ static enum sp_status read_json_template(struct sp_source *source, const char *f
     if ((st = sp_file_join(&path, folder, "chat_template.json", err))) return st;
     if (!sp_file_exists(path)) goto done;
     if ((st = sp_file_read_text(&file, &size, path, MAX_TEXT, err))) goto done;
-    if ((st = sp_json_parse(&json, file, size, SP_JSON_LENIENT, err))) {
+    if ((st = sp_json_parse_within(&json, file, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err))) {
         sp_context(err, "%s", path);
         goto done;
     }
@@ -152,8 +152,9 @@ static enum sp_status open_weights(struct sp_source *source, const char *folder,
     struct sp_prequantized stated;
     struct sp_json *root = NULL, *beside = NULL;
 
-    st = sp_json_parse(&root, source->texts[SP_SECTION_CONFIG],
-                       source->text_sizes[SP_SECTION_CONFIG], SP_JSON_LENIENT, err);
+    st = sp_json_parse_within(&root, source->texts[SP_SECTION_CONFIG],
+                              source->text_sizes[SP_SECTION_CONFIG], SP_JSON_LENIENT,
+                              SP_JSON_SETTINGS, err);
     if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
     if ((st = read_quantize_config(&stated, &beside, folder, err))) goto done;
     if ((st = sp_safetensors_open(&source->checkpoint, path, warnings, err))) goto done;
@@ -293,15 +294,14 @@ static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
 {
     enum sp_status st;
 
-    for (int s = SP_SECTION_CONFIG; s <= SP_SECTION_TEMPLATE; s++) {
-        st = sp_pack_read_section(source->pack, source->part, (enum sp_section)s, &source->texts[s],
-                                  &source->text_sizes[s], err);
+    static const enum sp_section kept[] = {SP_SECTION_CONFIG, SP_SECTION_GENERATION,
+                                           SP_SECTION_ADAPTERS};
+
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        st = sp_pack_read_section(source->pack, source->part, kept[i], &source->texts[kept[i]],
+                                  &source->text_sizes[kept[i]], err);
         if (st) return st;
     }
-    st = sp_pack_read_section(source->pack, source->part, SP_SECTION_ADAPTERS,
-                              &source->texts[SP_SECTION_ADAPTERS],
-                              &source->text_sizes[SP_SECTION_ADAPTERS], err);
-    if (st) return st;
     st = sp_config_of_pack(&source->config, source->pack, source->part, err);
     if (!st) st = match_pack(source, err);
     if (st) sp_context(err, "%s: %s", source->path, sp_part_name(source->part));
@@ -322,6 +322,28 @@ static enum sp_status open_pack(struct sp_source *source, enum sp_part want, str
 }
 
 /* ---- either ---- */
+
+bool sp_source_has_text(const struct sp_source *source, enum sp_section section)
+{
+    return source->texts[section] != NULL ||
+           (source->pack != NULL &&
+            sp_pack_find_section(source->pack, source->part, section) != NULL);
+}
+
+enum sp_status sp_source_text_open(struct sp_source_text *out, const struct sp_source *source,
+                                   enum sp_section section, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    *out =
+        (struct sp_source_text){.at = source->texts[section], .size = source->text_sizes[section]};
+    if (out->at == NULL && source->pack != NULL) {
+        st =
+            sp_pack_read_section(source->pack, source->part, section, &out->owned, &out->size, err);
+        out->at = out->owned;
+    }
+    return st;
+}
 
 static bool ends_with(const char *s, const char *end)
 {

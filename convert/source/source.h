@@ -24,7 +24,9 @@ struct sp_source {
     struct sp_merge *merge;              /* an adapter's changes; NULL: none; owned */
     struct sp_pack *pack;                /* owned; NULL for a checkpoint */
     enum sp_part part;                   /* which part of the packed file */
-    char *texts[SP_N_SECTIONS]; /* by section, unchanged; NULL: the source has none; owned */
+    /* By section, unchanged; NULL: the source has none; owned. Of a packed file only what a plan
+     * needs: config.json, generation_config.json and the adapters (sp_source_text_open). */
+    char *texts[SP_N_SECTIONS];
     size_t text_sizes[SP_N_SECTIONS];
     struct sp_config config; /* settled by the tensors (sp_config_settle) */
     struct sp_specs specs;   /* the tensors, by canonical name */
@@ -44,6 +46,18 @@ SP_MUST_CHECK enum sp_status sp_source_open(struct sp_source *out, const char *p
 SP_MUST_CHECK enum sp_status sp_source_open_mtp(struct sp_source *out,
                                                 const struct sp_source *target, struct sp_err *err);
 void sp_source_release(struct sp_source *source);
+
+bool sp_source_has_text(const struct sp_source *source, enum sp_section section);
+
+/* A text of a source. at is borrowed from the source or from `owned`; NULL: there is none. */
+struct sp_source_text {
+    const char *at;
+    size_t size;
+    char *owned; /* for free() */
+};
+SP_MUST_CHECK enum sp_status sp_source_text_open(struct sp_source_text *out,
+                                                 const struct sp_source *source,
+                                                 enum sp_section section, struct sp_err *err);
 
 /* Lists the checkpoint's tensors as their headers state them; a quantized weight is listed as the
  * matrix that it represents. *tensors is owned by the caller. */

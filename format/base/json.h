@@ -16,6 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* max_bytes of sp_json_parse_within for a document of settings: a configuration or a record. */
+#define SP_JSON_SETTINGS ((size_t)64 << 20)
+
 enum { SP_JSON_DEPTH = 256 }; /* of objects and arrays in each other; deeper ones are refused */
 
 enum sp_json_strictness { SP_JSON_STRICT, SP_JSON_LENIENT };

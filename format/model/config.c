@@ -464,7 +464,8 @@ enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t s
     enum sp_status st;
 
     memset(out, 0, sizeof *out);
-    if ((st = sp_json_parse(&root, json, size, SP_JSON_LENIENT, err))) goto done;
+    if ((st = sp_json_parse_within(&root, json, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err)))
+        goto done;
     if ((st = parse(&c, root, warnings, err))) goto done;
     *out = c;
     memset(&c, 0, sizeof c);

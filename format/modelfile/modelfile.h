@@ -40,7 +40,7 @@ enum sp_modelfile_command {
 
 enum {
     SP_MODELFILE_MAX_RECORDS = 10000,
-    SP_MODELFILE_MAX_SIZE = 64 << 20,
+    SP_MODELFILE_MAX_SIZE = 16 << 20,
     SP_MODELFILE_MAX_STOPS = 64,
 };
 

@@ -11,7 +11,7 @@
  * conversations, and still mean seconds and megabytes, not hours and gigabytes. */
 #define SP_TEMPLATE_MAX_TEXT ((size_t)1 << 20)  /* bytes of a template */
 #define SP_TEMPLATE_MAX_TREE ((size_t)64 << 20) /* bytes of its parse tree */
-#define SP_TEMPLATE_MAX_MEMORY ((size_t)256 << 20)
+#define SP_TEMPLATE_MAX_MEMORY ((size_t)128 << 20)
 #define SP_TEMPLATE_MAX_WORK ((uint64_t)50 * 1000 * 1000) /* steps: a second or two */
 /* Limits of the probes from which a chat format is learned: conversations of a few words, some
  * twenty of which are rendered. */

@@ -239,6 +239,10 @@ static const struct inconsistency inconsistencies[] = {
     {MINIMAL_DIRECTORY + 216, 8, 18, SP_E_INPUT, "cannot hold 18 bytes in 17"},
     {MINIMAL_DIRECTORY + 232 + 16, 8, 100000, SP_E_INPUT, "reach beyond offset 12480"},
     {MINIMAL_DIRECTORY + 232 + 24, 8, 1 << 20, SP_E_INPUT, "cannot hold 1048576 bytes in 11"},
+    {MINIMAL_DIRECTORY + 216, 8, (16 << 20) + 1, SP_E_INPUT,
+     "the Modelfile section has 16777217 bytes, expected at most 16777216"},
+    {MINIMAL_DIRECTORY + 232 + 24, 8, (4 << 20) + 1, SP_E_INPUT,
+     "the config.json section has 4194305 bytes, expected at most 4194304"},
     {MINIMAL_DIRECTORY + 232 + 24, 8, 3, SP_E_INPUT, "config.json of the target"},
     {MINIMAL_DIRECTORY + 232, 2, 8, SP_E_INPUT, "encoding 1"},
     {MINIMAL_DIRECTORY + 232, 2, 2, SP_E_INPUT, "cannot belong to part 1"},
@@ -282,6 +286,20 @@ static void test_inconsistent_fields_are_named(void **state)
         }
         free(bytes);
     }
+}
+
+/* Content of up to 1 MiB may shrink to a thousandth, larger content to a 64th. */
+static void test_content_is_bounded(void **state)
+{
+    (void)state;
+    assert_int_equal(sp_pack_content_limit(1), 2047);
+    assert_int_equal(sp_pack_content_limit(11), 12287);
+    assert_int_equal(sp_pack_content_limit(1024), 1 << 20);
+    assert_int_equal(sp_pack_content_limit(16384), 1 << 20);
+    assert_int_equal(sp_pack_content_limit(16385), (1 << 20) + 64);
+    assert_true(sp_pack_content_limit(UINT64_MAX / 2) == UINT64_MAX);
+    for (int kind = 1; kind < SP_N_SECTIONS; kind++)
+        assert_in_range(sp_pack_section_limit((enum sp_section)kind), 1 << 20, 1 << 30);
 }
 
 static void test_names_are_utf8(void **state)
@@ -552,14 +570,17 @@ static void test_extreme_sections_are_stored(void **state)
 
     assert_int_equal(sp_pack_writer_open(&w, f->file, false, NULL, 0, NULL), SP_OK);
     assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TEMPLATE, zeros, n, NULL),
-                     SP_OK);
+                     SP_E_UNSUPPORTED);
+    assert_int_equal(
+        sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_TOKENIZER, zeros, n, NULL), SP_OK);
     assert_int_equal(sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_CONFIG, "", 0, NULL),
                      SP_OK);
     assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
     sp_pack_writer_close(w);
     assert_int_equal(sp_pack_open(&pack, f->file, NULL), SP_OK);
     assert_int_equal(
-        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TEMPLATE, &text, &size, NULL), SP_OK);
+        sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER, &text, &size, NULL),
+        SP_OK);
     assert_int_equal(size, n);
     assert_memory_equal(text, zeros, n);
     free(text);
@@ -579,6 +600,7 @@ int main(void)
         cmocka_unit_test(test_every_flipped_byte_is_detected),
         cmocka_unit_test(test_every_other_length_is_refused),
         cmocka_unit_test(test_inconsistent_fields_are_named),
+        cmocka_unit_test(test_content_is_bounded),
         cmocka_unit_test(test_names_are_utf8),
         cmocka_unit_test_setup_teardown(test_writer_makes_the_hand_made_file, make_folder,
                                         remove_folder),
