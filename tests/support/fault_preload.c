@@ -1,0 +1,302 @@
+/* A library for LD_PRELOAD that makes one call of a program fail, or kills the program there.
+ *
+ *   FAULT_CALLS   the calls that count: "memory", "files", or names such as "fsync,rename"
+ *   FAULT_AT      the number of the call that fails, from 1; 0: none
+ *   FAULT_ERRNO   its errno; 0: the program is killed before the call; -1: after it
+ *   FAULT_REPORT  a file that gets "CALLS BLOCKS" at exit: the calls that counted, and the blocks
+ * of memory that are still allocated, which a failed run must not have more of
+ *
+ * Calls inside json-c do not count as calls for memory. It copies a member's key with strdup and
+ * hashes the copy without a look at it, so any failure there ends the program; format/base/json.c
+ * allocates what a document needs and frees it again before it lets json-c parse, and refuses the
+ * document where that fails. Calls of libc itself, such as those of stdio for files, cannot be
+ * replaced this way. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+enum { ERRNO_KILL_BEFORE = 0, ERRNO_KILL_AFTER = -1 };
+
+static const char *counted = "";
+static long fail_at;
+static int fail_errno;
+static atomic_long n_calls, n_blocks;
+static _Thread_local int inside_json;
+
+/* dlsym allocates before the real calloc is known: it is served from here. */
+static char early[65536];
+static size_t early_used;
+
+static bool is_early(const void *p)
+{
+    return (const char *)p >= early && (const char *)p < early + sizeof early;
+}
+
+static void *real(const char *name)
+{
+    void *f = dlsym(RTLD_NEXT, name);
+
+    if (f == NULL) abort();
+    return f;
+}
+
+/* The function behind a name, of the type of the one that replaces it. */
+#define REAL(name)                                                                                 \
+    static __typeof__(name) *next;                                                                 \
+    if (next == NULL) next = (__typeof__(name) *)real(#name)
+
+static bool counts(const char *name, const char *group)
+{
+    size_t len = strlen(name);
+
+    if (strcmp(counted, group) == 0) return true;
+    for (const char *at = counted; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] != 0)) {
+        if (strcspn(at, ",") == len && strncmp(at, name, len) == 0) return true;
+    }
+    return false;
+}
+
+static void end_by_kill(void)
+{
+    kill(getpid(), SIGKILL);
+    for (;;)
+        pause();
+}
+
+/* Counts a call. True: it fails, and errno is set. *kill_after: the program dies after it. */
+static bool fails(const char *name, const char *group, bool *kill_after)
+{
+    *kill_after = false;
+    if (!counts(name, group) || atomic_fetch_add(&n_calls, 1) + 1 != fail_at) return false;
+    if (fail_errno == ERRNO_KILL_BEFORE) end_by_kill();
+    *kill_after = fail_errno == ERRNO_KILL_AFTER;
+    errno = fail_errno;
+    return !*kill_after;
+}
+
+static bool no_memory(const char *name)
+{
+    bool ignored;
+
+    return inside_json == 0 && fails(name, "memory", &ignored);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *calls = getenv("FAULT_CALLS"), *at = getenv("FAULT_AT");
+    const char *number = getenv("FAULT_ERRNO");
+
+    if (at != NULL) fail_at = strtol(at, NULL, 10);
+    fail_errno = number != NULL ? (int)strtol(number, NULL, 10) : ENOMEM;
+    if (calls != NULL) counted = calls;
+}
+
+__attribute__((destructor)) static void report(void)
+{
+    const char *path = getenv("FAULT_REPORT");
+    long calls = n_calls, blocks = n_blocks;
+    FILE *file;
+
+    counted = "";
+    if (path == NULL || (file = fopen(path, "w")) == NULL) return;
+    fprintf(file, "%ld %ld\n", calls, blocks);
+    fclose(file);
+}
+
+/* ---- memory ---- */
+
+static void *allocated(void *p)
+{
+    if (p != NULL) n_blocks++;
+    return p;
+}
+
+void *malloc(size_t size)
+{
+    REAL(malloc);
+    return no_memory("malloc") ? NULL : allocated(next(size));
+}
+
+void *calloc(size_t n, size_t size)
+{
+    static __typeof__(calloc) *next;
+    static bool finding;
+
+    if (next == NULL && !finding) {
+        finding = true;
+        next = (__typeof__(calloc) *)real("calloc");
+    }
+    if (next == NULL) {
+        void *p = early + early_used;
+
+        early_used += (n * size + 15) & ~(size_t)15;
+        if (early_used > sizeof early) abort();
+        return p;
+    }
+    return no_memory("calloc") ? NULL : allocated(next(n, size));
+}
+
+void *realloc(void *old, size_t size)
+{
+    REAL(realloc);
+    void *p;
+
+    if (no_memory("realloc")) return NULL;
+    p = next(old, size);
+    if (old == NULL) return allocated(p);
+    if (p == NULL && size == 0) n_blocks--;
+    return p;
+}
+
+int posix_memalign(void **out, size_t align, size_t size)
+{
+    REAL(posix_memalign);
+    int code;
+
+    if (no_memory("posix_memalign")) return ENOMEM;
+    code = next(out, align, size);
+    if (code == 0) n_blocks++;
+    return code;
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+    REAL(aligned_alloc);
+    return no_memory("aligned_alloc") ? NULL : allocated(next(align, size));
+}
+
+void free(void *p)
+{
+    REAL(free);
+    if (p == NULL || is_early(p)) return;
+    n_blocks--;
+    next(p);
+}
+
+/* ---- json-c ---- */
+
+struct json_object;
+struct json_tokener;
+struct json_object *json_tokener_parse_ex(struct json_tokener *tok, const char *text, int len);
+int json_object_object_add_ex(struct json_object *object, const char *key,
+                              struct json_object *value, unsigned options);
+
+struct json_object *json_tokener_parse_ex(struct json_tokener *tok, const char *text, int len)
+{
+    REAL(json_tokener_parse_ex);
+    struct json_object *value;
+
+    inside_json++;
+    value = next(tok, text, len);
+    inside_json--;
+    return value;
+}
+
+int json_object_object_add_ex(struct json_object *object, const char *key,
+                              struct json_object *value, unsigned options)
+{
+    REAL(json_object_object_add_ex);
+    int code;
+
+    inside_json++;
+    code = next(object, key, value, options);
+    inside_json--;
+    return code;
+}
+
+/* ---- files ---- */
+
+/* Defines a replacement whose failure is `failure`. */
+#define FILE_CALL(type, name, parameters, arguments, failure)                                      \
+    CALL("files", type, name, parameters, arguments, failure)
+#define CALL(group, type, name, parameters, arguments, failure)                                    \
+    type name parameters                                                                           \
+    {                                                                                              \
+        REAL(name);                                                                                \
+        bool kill_after;                                                                           \
+        type result;                                                                               \
+                                                                                                   \
+        if (fails(#name, group, &kill_after)) return failure;                                      \
+        result = next arguments;                                                                   \
+        if (kill_after) end_by_kill();                                                             \
+        return result;                                                                             \
+    }
+
+FILE_CALL(ssize_t, write, (int fd, const void *bytes, size_t size), (fd, bytes, size), -1)
+FILE_CALL(ssize_t, pwrite, (int fd, const void *bytes, size_t size, off_t at),
+          (fd, bytes, size, at), -1)
+FILE_CALL(ssize_t, read, (int fd, void *bytes, size_t size), (fd, bytes, size), -1)
+FILE_CALL(ssize_t, pread, (int fd, void *bytes, size_t size, off_t at), (fd, bytes, size, at), -1)
+FILE_CALL(int, fsync, (int fd), (fd), -1)
+FILE_CALL(int, ftruncate, (int fd, off_t size), (fd, size), -1)
+FILE_CALL(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size), -1)
+FILE_CALL(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
+FILE_CALL(int, close, (int fd), (fd), -1)
+FILE_CALL(int, fstat, (int fd, struct stat *out), (fd, out), -1)
+FILE_CALL(int, stat, (const char *path, struct stat *out), (path, out), -1)
+FILE_CALL(int, fstatat, (int fd, const char *path, struct stat *out, int flags),
+          (fd, path, out, flags), -1)
+FILE_CALL(int, rename, (const char *from, const char *to), (from, to), -1)
+FILE_CALL(int, renameat, (int a, const char *from, int b, const char *to), (a, from, b, to), -1)
+FILE_CALL(int, renameat2, (int a, const char *from, int b, const char *to, unsigned flags),
+          (a, from, b, to, flags), -1)
+FILE_CALL(int, linkat, (int a, const char *from, int b, const char *to, int flags),
+          (a, from, b, to, flags), -1)
+FILE_CALL(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags), -1)
+FILE_CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), -1)
+FILE_CALL(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), -1)
+CALL(fd < 0 ? "memory" : "files", void *, mmap,
+     (void *at, size_t size, int prot, int flags, int fd, off_t offset),
+     (at, size, prot, flags, fd, offset), MAP_FAILED)
+CALL("memory", int, mprotect, (void *at, size_t size, int prot), (at, size, prot), -1)
+
+static mode_t mode_argument(int flags, va_list args)
+{
+    return flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;
+}
+
+int open(const char *path, int flags, ...)
+{
+    REAL(open);
+    bool kill_after;
+    va_list args;
+    mode_t mode;
+    int fd;
+
+    va_start(args, flags);
+    mode = mode_argument(flags, args);
+    va_end(args);
+    if (fails("open", "files", &kill_after)) return -1;
+    fd = next(path, flags, mode);
+    if (kill_after) end_by_kill();
+    return fd;
+}
+
+int openat(int folder, const char *path, int flags, ...)
+{
+    REAL(openat);
+    bool kill_after;
+    va_list args;
+    mode_t mode;
+    int fd;
+
+    va_start(args, flags);
+    mode = mode_argument(flags, args);
+    va_end(args);
+    if (fails("openat", "files", &kill_after)) return -1;
+    fd = next(folder, path, flags, mode);
+    if (kill_after) end_by_kill();
+    return fd;
+}
