@@ -179,19 +179,12 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
         }
         s->head_dim = s->n_hidden / s->n_heads;
     }
-    if (s->head_dim % 2 != 0) {
+    if (t->family->latent && s->head_dim % 2 != 0) {
         return sp_fail(err, SP_E_INPUT, "%s %u is not even", dim_key, s->head_dim);
     }
-    if (t->family->read_full_heads == NULL) {
-        s->full_head_dim = s->head_dim;
-        return SP_OK;
-    }
-    st = t->family->read_full_heads(s, t, err);
-    if (st == SP_OK && s->full_head_dim % 2 != 0) {
-        st = sp_fail(err, SP_E_INPUT, "the head_dim of full layers, %u, is not even",
-                     s->full_head_dim);
-    }
-    return st;
+    if (t->family->read_full_heads) return t->family->read_full_heads(s, t, err);
+    s->full_head_dim = s->head_dim;
+    return SP_OK;
 }
 
 static enum sp_status read_activation(struct sp_config *c, const struct sp_config_text *t,
@@ -320,9 +313,12 @@ static enum sp_status read_embedding_scale(struct sp_config *c, const struct sp_
     return SP_OK;
 }
 
-static bool bias_of(enum sp_bias_rule rule, bool stated)
+static enum sp_status bias_of(bool *out, enum sp_bias_rule rule, bool stated, const char *key,
+                              const struct sp_family *family, struct sp_err *err)
 {
-    return rule == SP_BIAS_ALWAYS || (rule == SP_BIAS_BY_CONFIG && stated);
+    *out = rule == SP_BIAS_ALWAYS || (rule == SP_BIAS_BY_CONFIG && stated);
+    if (rule != SP_BIAS_REFUSED || !stated) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s true is not supported for %s", key, family->name);
 }
 
 static enum sp_status read_biases(struct sp_config *c, const struct sp_config_text *t,
@@ -344,10 +340,11 @@ static enum sp_status read_biases(struct sp_config *c, const struct sp_config_te
     o = f->o_bias_key ? false : qkv;
     if (f->o_bias_key && (st = sp_text_bool(t, f->o_bias_key, &o, err))) return st;
     if ((st = sp_text_bool(t, mlp_key, &mlp, err))) return st;
-    c->qkv_bias = bias_of(f->qkv_bias, qkv);
-    c->o_bias = bias_of(f->o_bias, o);
-    c->mlp_bias = bias_of(f->mlp_bias, mlp);
-    return SP_OK;
+    if ((st = bias_of(&c->qkv_bias, f->qkv_bias, qkv, attention_key, f, err)) ||
+        (st = bias_of(&c->o_bias, f->o_bias, o, attention_key, f, err))) {
+        return st;
+    }
+    return bias_of(&c->mlp_bias, f->mlp_bias, mlp, mlp_key, f, err);
 }
 
 /* tie_word_embeddings of the root overrules that of text_config, except in wrappers whose class

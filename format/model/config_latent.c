@@ -36,9 +36,10 @@ static enum sp_status check_sizes(const struct sp_latent_config *l, const struct
 static enum sp_status read_interleave(bool *out, const struct sp_config_text *t, struct sp_err *err)
 {
     static const char key[] = "rope_interleave";
-    enum sp_status st = sp_text_bool(t, key, out, err);
+    bool always = t->family->latent->always_interleaved;
+    enum sp_status st = (always ? sp_text_bool : sp_text_flag)(t, key, out, err);
 
-    if (st || *out || !t->family->latent->always_interleaved) return st;
+    if (st || *out || !always) return st;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s false is not supported for %s", key, t->family->name);
 }
 

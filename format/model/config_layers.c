@@ -200,13 +200,15 @@ static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *e
 {
     const struct sp_config_text *t = r->t;
     const struct sp_expert_keys *keys = &t->family->expert_keys;
-    const char *step = keys->step ? keys->step : "decoder_sparse_step";
     int64_t last = -1;
     enum sp_status st;
 
     r->n_dense = t->family->n_dense;
     r->last_sparse = SP_CAP_LAYERS;
-    if ((st = sp_text_unsigned(t, step, 1, SP_CAP_LAYERS, &r->sparse_step, err))) return st;
+    if (keys->step) {
+        st = sp_text_unsigned(t, keys->step, 1, SP_CAP_LAYERS, &r->sparse_step, err);
+        if (st) return st;
+    }
     if (keys->dense) {
         st = sp_text_unsigned(t, keys->dense, 0, SP_CAP_LAYERS, &r->n_dense, err);
         if (st) return st;
@@ -218,7 +220,7 @@ static enum sp_status read_sparse_layers(struct layer_rules *r, struct sp_err *e
         if (last >= 0) r->last_sparse = (unsigned)last;
     }
     if (keys->types && (st = read_mlp_types(r, keys->types, err))) return st;
-    return read_integers(&r->mlp_only, t, "mlp_only_layers", 0, err);
+    return keys->only ? read_integers(&r->mlp_only, t, keys->only, 0, err) : SP_OK;
 }
 
 static enum sp_status read_experts(struct layer_rules *r, struct sp_err *err)

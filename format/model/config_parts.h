@@ -45,6 +45,9 @@ SP_MUST_CHECK enum sp_status sp_text_double(const struct sp_config_text *t, cons
                                             struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key,
                                           bool *out, struct sp_err *err);
+/* Like sp_text_bool, but null is false. */
+SP_MUST_CHECK enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key,
+                                          bool *out, struct sp_err *err);
 SP_MUST_CHECK enum sp_status sp_text_string(const struct sp_config_text *t, const char *key,
                                             const char **out, struct sp_err *err);
 

@@ -296,6 +296,16 @@ static enum sp_status check_sections(const struct sp_rope *r, const struct rope_
                    (long long)sum, r->n_rot / 2);
 }
 
+/* True if no layer rotates; the dict then has no effect. */
+static bool is_unused(const struct rope_source *s)
+{
+    const struct sp_json *how = sp_text_get(s->t, "position_embedding_type");
+    const char *type = sp_json_to_string(how, NULL);
+
+    if (!s->t->family->rotation_stated) return s->t->family->unrotated;
+    return type == NULL || strcmp(type, "rope") != 0;
+}
+
 static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, struct sp_err *err)
 {
     static const char partial_key[] = "partial_rotary_factor";
@@ -325,6 +335,14 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     } else if (r->n_rot != s->head_dim && family->partial_rotary == 0) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s %g is not supported for %s", partial_key, partial,
                        family->name);
+    }
+    if (s->head_dim % 2 != 0 && is_unused(s)) {
+        r->n_rot = s->head_dim - 1;
+        return SP_OK;
+    }
+    if (r->n_rot % 2 != 0 && r->n_rot == s->head_dim) {
+        return sp_fail(err, SP_E_INPUT, "head_dim %u is not even, and all dimensions rotate",
+                       s->head_dim);
     }
     if (r->n_rot == 0 || r->n_rot % 2 != 0) {
         return sp_fail(err, SP_E_INPUT,

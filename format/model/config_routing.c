@@ -67,7 +67,8 @@ enum sp_status sp_config_read_routing(struct sp_config *out, const struct sp_con
     *r = f->routing;
     if (!f->reads.experts) return SP_OK;
     if (f->clamped_swiglu) return SP_OK;
-    if ((st = sp_text_bool(t, "norm_topk_prob", &r->norm, err))) return st;
+    st = (f->router_norm_fixed ? sp_text_bool : sp_text_flag)(t, "norm_topk_prob", &r->norm, err);
+    if (st) return st;
     if (r->norm != f->routing.norm && f->router_norm_fixed) {
         return sp_fail(err, SP_E_UNSUPPORTED, "norm_topk_prob is not supported for %s", f->name);
     }

@@ -43,6 +43,15 @@ enum sp_status sp_text_bool(const struct sp_config_text *t, const char *key, boo
     return sp_json_get_bool(sp_text_holder(t, key), key, out, err);
 }
 
+enum sp_status sp_text_flag(const struct sp_config_text *t, const char *key, bool *out,
+                            struct sp_err *err)
+{
+    const struct sp_json *holder = sp_text_holder(t, key);
+
+    if (sp_json_has(holder, key) && sp_json_get(holder, key) == NULL) *out = false;
+    return sp_json_get_bool(holder, key, out, err);
+}
+
 enum sp_status sp_text_string(const struct sp_config_text *t, const char *key, const char **out,
                               struct sp_err *err)
 {

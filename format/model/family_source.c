@@ -234,7 +234,7 @@ static bool is_prediction_head(const struct sp_tensor_match *m, const char *name
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
     unsigned long layer;
 
-    if (begins_with(name, SP_MTP_PREFIX)) return true;
+    if (family->prediction_head && begins_with(name, SP_MTP_PREFIX)) return true;
     if (!family->prediction_layer || !begins_with(inner, "layers.")) return false;
     layer = strtoul(inner + 7, NULL, 10);
     return layer >= m->config->n_layers && layer - m->config->n_layers < m->config->n_mtp_layers;

@@ -43,6 +43,7 @@ enum sp_bias_rule {
     SP_BIAS_BY_CONFIG, /* a key decides */
     SP_BIAS_ALWAYS,
     SP_BIAS_NEVER,
+    SP_BIAS_REFUSED, /* a key decides, and true is not supported */
 };
 
 /* Keys that a family reads and that would otherwise be ignored or refused (config_refuse.c). */
@@ -66,7 +67,8 @@ struct sp_family_reads {
 struct sp_expert_keys {
     const char *count;          /* experts of a layer: num_experts or num_local_experts */
     const char *used;           /* experts per token: num_experts_per_tok or experts_per_token */
-    const char *step;           /* every step-th layer has experts: decoder_sparse_step */
+    const char *step;           /* every step-th layer has experts */
+    const char *only;           /* list of layers that have no experts */
     const char *dense;          /* number of layers at the start that have no experts */
     const char *last;           /* last layer with experts; -1: the last layer of the model */
     const char *shared;         /* number of shared experts, which become one dense MLP */

@@ -293,6 +293,51 @@ static void refusals(void **state)
     }
 }
 
+/* Keys that some classes read and others ignore, and null where it means false. */
+static void keys_of_some_classes(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c,
+          "{\"model_type\": \"qwen3_moe\", \"decoder_sparse_step\": 2, \"mlp_only_layers\": [1]}");
+    assert_int_equal(c.layers[0].n_experts, 0);
+    assert_int_equal(c.layers[1].n_experts, 0);
+    assert_int_equal(c.layers[3].n_experts, 128);
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"olmoe\", \"decoder_sparse_step\": 2, \"mlp_only_layers\": [1]}");
+    assert_int_equal(c.layers[0].n_experts, 64);
+    assert_int_equal(c.layers[1].n_experts, 64);
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"qwen3_next\", \"norm_topk_prob\": null}");
+    assert_false(c.routing.norm);
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"mixtral\", \"norm_topk_prob\": null}");
+    assert_true(c.routing.norm);
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"deepseek_v3\", \"rope_interleave\": null}");
+    assert_false(c.latent.rows_paired);
+    sp_config_release(&c);
+}
+
+/* Heads of an odd size whose rotating part is even, or that do not rotate. */
+static void odd_heads(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"phi\", \"hidden_size\": 36, \"num_attention_heads\": 4, "
+              "\"num_key_value_heads\": 4}");
+    assert_int_equal(c.layers[0].head_dim, 9);
+    assert_int_equal(c.ropes[0].n_rot, 4);
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"nemotron_h\", \"head_dim\": 9}");
+    sp_config_release(&c);
+    parse(&c, "{\"model_type\": \"granitemoehybrid\", \"hidden_size\": 36, "
+              "\"num_attention_heads\": 4, \"num_key_value_heads\": 4, \"mamba_n_heads\": 4}");
+    sp_config_release(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +347,8 @@ int main(void)
         cmocka_unit_test(norms),
         cmocka_unit_test(thetas),
         cmocka_unit_test(lfm3),
+        cmocka_unit_test(keys_of_some_classes),
+        cmocka_unit_test(odd_heads),
         cmocka_unit_test(refusals),
     };
 

@@ -46,6 +46,43 @@ static void plain_model(void **state)
     match_close(&o, &c);
 }
 
+/* Names that transformers writes with save_original_format=False, or mlx-lm; and the prediction
+ * head of a family that does not read it, which is counted. */
+static void other_names(void **state)
+{
+    struct match_checkpoint c;
+    struct match_outcome o;
+
+    (void)state;
+    match_open(
+        &c,
+        "{\"model_type\": \"granitemoe\", \"num_local_experts\": 2, \"num_experts_per_tok\": 1, "
+        "\"tie_word_embeddings\": false, " SIZES "}",
+        EMBED ", " HEAD ", model.norm.weight 4, model.layers.0.input_layernorm.weight 4, "
+              "model.layers.0.self_attn.q_proj.weight 4 4, "
+              "model.layers.0.self_attn.k_proj.weight 2 4, "
+              "model.layers.0.self_attn.v_proj.weight 2 4, "
+              "model.layers.0.self_attn.o_proj.weight 4 4, "
+              "model.layers.0.post_attention_layernorm.weight 4, "
+              "model.layers.0.block_sparse_moe.router.weight 2 4, "
+              "model.layers.0.block_sparse_moe.experts.gate_up_proj 2 12 4, "
+              "model.layers.0.block_sparse_moe.experts.down_proj 2 4 6");
+    match_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    match_assert_spans(&o, "layers.0.mlp.experts.down_proj.weight",
+                       "model.layers.0.block_sparse_moe.experts.down_proj 0:1:8x6");
+    match_close(&o, &c);
+    match_open(&c,
+               "{\"model_type\": \"mellum\", \"mlp_layer_types\": [\"dense\"], "
+               "\"tie_word_embeddings\": false, " SIZES "}",
+               WHOLE ", model.layers.0.self_attn.q_norm.weight 2, "
+                     "model.layers.0.self_attn.k_norm.weight 2, mtp.fc.weight 4 8");
+    match_run(&o, &c);
+    assert_string_equal(o.err.text, "");
+    assert_int_equal(o.n_skipped, 1);
+    match_close(&o, &c);
+}
+
 static void prefixes(void **state)
 {
     static const char *const lists[] = {
@@ -868,6 +905,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_model),
+        cmocka_unit_test(other_names),
         cmocka_unit_test(prefixes),
         cmocka_unit_test(tied_embeddings),
         cmocka_unit_test(mismatches_are_reported),

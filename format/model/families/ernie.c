@@ -21,6 +21,7 @@ static enum sp_status read_moe_norm_min(struct sp_config *c, const struct sp_con
 
 static const struct sp_alias moe_aliases[] = {
     {"mlp.router.correction", "mlp.moe_statics.e_score_correction_bias", sp_layout_one_row, 0},
+    {"mlp.router.correction", "mlp.gate.moe_statics.e_score_correction_bias", sp_layout_one_row, 0},
     {0},
 };
 
@@ -54,7 +55,7 @@ const struct sp_family sp_families_ernie[] = {
                   .max_positions = 131072},
         .norm_eps = 1e-5,
         .theta = 5e5,
-        .mlp_bias = SP_BIAS_NEVER,
+        .mlp_bias = SP_BIAS_REFUSED,
         .bias_key = "use_bias",
         .tied = true,
         .expert_keys = {.count = "moe_num_experts",

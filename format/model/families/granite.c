@@ -89,7 +89,7 @@ const struct sp_family sp_families_granite[] = {
         .n_experts_used = 2,
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .reads = {.multipliers = true, .experts = true},
-        .aliases = {expert_aliases},
+        .aliases = {expert_aliases, swa_expert_aliases},
     },
     {
         .name = "granitemoeshared",
@@ -100,7 +100,7 @@ const struct sp_family sp_families_granite[] = {
         .n_experts_used = 2,
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .reads = {.multipliers = true, .experts = true},
-        .aliases = {expert_aliases, shared_mlp_aliases},
+        .aliases = {expert_aliases, swa_expert_aliases, shared_mlp_aliases},
     },
     {
         .name = "granitemoe_swa",
@@ -137,7 +137,7 @@ const struct sp_family sp_families_granite[] = {
         .parallel_ffn = true,
         .routing = {.law = SP_ROUTE_SOFTMAX_CHOSEN},
         .reads = {.layer_types = true, .multipliers = true, .experts = true},
-        .aliases = {expert_aliases, shared_mlp_aliases, sp_aliases_mamba},
+        .aliases = {expert_aliases, swa_expert_aliases, shared_mlp_aliases, sp_aliases_mamba},
     },
     {
         .name = "bamba",

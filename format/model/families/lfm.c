@@ -35,6 +35,7 @@ static const struct sp_alias lfm3_aliases[] = {
     {"pre_feedforward_layernorm.weight", "ffn_norm.weight", NULL, 0},
     {"post_feedforward_layernorm.weight", "post_ffn_norm.weight", NULL, 0},
     {"self_attn.head_gate.weight", "self_attn.gate_proj.weight", NULL, 0},
+    {"self_attn.head_gate.weight", "self_attn.g_proj.weight", NULL, 0},
     {"mlp.gate_proj.weight", "feed_forward.w1.weight", NULL, 0},
     {"mlp.up_proj.weight", "feed_forward.w3.weight", NULL, 0},
     {"mlp.down_proj.weight", "feed_forward.w2.weight", NULL, 0},
