@@ -1,5 +1,5 @@
 #!/bin/sh
-# Everything a reviewer would run: format, lint, warnings of two compilers, tests plain, under
+# Runs everything that a reviewer would run: format, lint, warnings of two compilers, tests plain, under
 # sanitizers, with scalar kernels, and under valgrind. Ends with "N passed, N failed".
 #
 # usage: tests/check.sh [STEP...]    steps: format lint gcc clang asan tsan valgrind (default: these)
@@ -27,7 +27,7 @@ build() {
     return $status
 }
 
-# tests NAME [CTEST-OPTIONS...]: each test counts
+# tests NAME [CTEST-OPTIONS...]: adds the result of each test
 tests() {
     name=$1
     shift

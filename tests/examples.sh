@@ -1,5 +1,5 @@
 #!/bin/sh
-# The examples in cli/examples answer as the command does. usage: tests/examples.sh SPECTOOL CHAT SAMPLER
+# The examples in cli/examples give the same answers as the command. usage: tests/examples.sh SPECTOOL CHAT SAMPLER
 set -eu
 spectool=$1 chat=$2 sampler=$3
 testdata=$(cd "$(dirname "$0")/../testdata" && pwd)
@@ -29,7 +29,7 @@ tools='[{"type": "function", "function": {"name": "paint", "parameters": {"type"
 "$chat" packed.bin "$question" "$tools" >got || { cat got; exit 1; }
 grep -qE '^call paint \{"colour": ?"(red|blue)"\}' got || { echo "no call:"; cat got; exit 1; }
 
-# Two sequences sampled together have the tokens of two answers with their seeds.
+# Two sequences sampled in one batch have the tokens of two separate answers with the same seeds.
 story='Once upon a time'
 for seed in 1 2; do
     "$spectool" run --raw --no-draft --temperature 0.8 --seed $seed --num-predict 24 --ignore-eos \

@@ -3,8 +3,8 @@
 
     tests/golden_templates.py path/to/spectool path/to/shared
 
-Reads shared/chat_templates and shared/tokenizers/*/chat_golden.jsonl. A line that says "error" must be
-refused, with a template's own words where it raised them. Ends with one line, "N passed, N failed";
+Reads shared/chat_templates and shared/tokenizers/*/chat_golden.jsonl. A line with "error" must be
+refused, with the template's own message if it raised one. Ends with one line, "N passed, N failed";
 exit status 1 if any failed."""
 import json
 import pathlib
@@ -56,7 +56,7 @@ def templates(spectool, folder, language, suffix):
     for line in lines:
         text = (folder / (line["template"] + suffix)).read_bytes().decode()
         cases.append(dict({m: line[m] for m in MEMBERS if m in line}, template=text))
-    # The language is left to be recognised.
+    # The language of the template is detected.
     return check(language + "_golden", render(spectool, [], cases), lines, True)
 
 
@@ -68,7 +68,7 @@ def main():
     results = []
     if folder.exists():
         jinja = json.loads((folder / "jinja_features_ctx.json").read_text())
-        # The file was written by a program that knows doubles only.
+        # The file was written by a program that stores all numbers as doubles.
         jinja.update(fl=1.0, big=12345678901234567890)
         go = json.loads((folder / "go_features_data.json").read_text())
         results = [features(spectool, folder, "jinja", jinja), features(spectool, folder, "go", go),

@@ -3,7 +3,7 @@
 
     tests/golden_tokenizers.py path/to/spectool path/to/tokenizers
 
-Every folder below with a tokenizer.json (or tokenizer.json.zst, then zstd must be there) and a
+Every folder below with a tokenizer.json (or tokenizer.json.zst, which needs zstd) and a
 golden.jsonl is one tokenizer. Ends with one line, "N passed, N failed"; exit status 1 if any failed."""
 import json
 import pathlib
@@ -41,7 +41,7 @@ def check(spectool, name, source, golden, decode):
     both = golden + decode
     ids, special = [r["ids"] for r in golden], [r["ids_special"] for r in golden]
     plain = [r["decoded"] for r in both] + [r.get("decoded_special", r["decoded"]) for r in golden]
-    # A row of checks is one process, which loads the tokenizer once.
+    # Each kind of check runs one process, which loads the tokenizer once.
     checks = [
         ("tokenize", [], texts, ids, "ids"),
         ("tokenize", ["--special"], texts, special, "ids with specials"),

@@ -1,6 +1,6 @@
 #!/bin/sh
-# An installed spectool: every file is there, the shared library exports what the header declares,
-# and a program that knows nothing but pkg-config builds against either library and generates.
+# Tests an installed spectool: every file is installed, the shared library exports exactly what the header
+# declares, and a program that uses only pkg-config builds against either library and generates.
 # usage: tests/installed.sh BUILD_DIR
 set -eu
 build=$(cd "$1" && pwd)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Rules that a machine can check: direction of includes, one home for each outside library, symbol
-# prefix, ASCII, no trailing blanks, every header compiles alone. usage: tests/lint.sh [libspectool.a]
+# Checks the sources: direction of includes, one home for each outside library, symbol prefix, ASCII,
+# trailing whitespace, and headers that compile alone. usage: tests/lint.sh [libspectool.a]
 set -u
 cd "$(dirname "$0")/.." || exit 2
 bad=0
@@ -79,12 +79,13 @@ for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/
     done
 done
 
-# The program's locale may have another decimal point: format/base/number_text.h reads and writes it.
+# The program's locale may have another decimal point, so format/base/number_text.h reads and writes
+# fractions.
 for f in $(echo "$sources" | grep -E '^(format|quantize|convert|runtime)/' | grep -v '^format/base/number_text\.c$'); do
     grep -nE '(^|[^_a-z])(strto(d|f|ld)|atof|vs?n?printf|strn?casecmp)\(' "$f" /dev/null &&
-        say "$f: what depends on the locale"
+        say "$f: a function that depends on the locale"
     grep -nE '(^|[^_a-z])sn?printf\(.*%[^"a-zA-Z%]*[eEfFgG]' "$f" /dev/null &&
-        say "$f: a fraction printed by the locale"
+        say "$f: a fraction printed with the locale's decimal point"
 done
 
 for f in $sources; do
@@ -92,7 +93,7 @@ for f in $sources; do
     LC_ALL=C grep -nP '[^\x00-\x7F]' "$f" /dev/null && say "$f: not ASCII"
     [ -n "$(tail -c1 "$f")" ] && say "$f: no newline at the end"
 done
-grep -nE '^\.(D1|Dl|Li) .* "' man/*.[1-9] && say 'a quote that mdoc(7) takes for its own: \(dq prints one'
+grep -nE '^\.(D1|Dl|Li) .* "' man/*.[1-9] && say 'a quote that mdoc(7) interprets: write \(dq'
 git grep -nE 'TODO|FIXME|\bXXX\b' -- '*.c' '*.h' '*.sh' '*.[1-9]' ':!tests/lint.sh' && say 'unfinished work'
 
 for h in $(git ls-files '*.h' | grep -v '^testdata/'); do

@@ -8,13 +8,13 @@ trap 'rm -rf "$lists"' EXIT
 bad=0
 say() { echo "$1"; bad=1; }
 
-# Options in --help begin a line, or follow "also:", which may be broken across lines.
+# Prints the options of --help. They begin a line, or follow "also:", which may be broken across lines.
 known() {
     "$1" "$2" --help | tr '\n' '\t' |
         sed 's/(also:[[:space:]]*\(--[a-z-]*\))/\t  \1\t/g' | tr '\t' '\n' |
         sed -n 's/^  *-[a-z], --/  --/; s/^  *--\([a-z][a-z-]*\).*/--\1/p' | sort -u
 }
-# Options that a page of mdoc(7) mentions; with "It", those that head an entry.
+# Print the options that a page of mdoc(7) mentions, and those that head an entry (It).
 named() { grep -v '^\.\\"' "$1" | grep -oE '(Fl|,) -[a-z][a-z-]*' | sed -E 's/^(Fl|,) -/--/' | sort -u; }
 listed() { grep '^\.It' "$1" | grep -oE '(Fl|,) -[a-z][a-z-]*' | sed -E 's/^(Fl|,) -/--/' | sort -u; }
 

@@ -1,4 +1,4 @@
-# An adapter merged while its model is packed: what is told of it then, and by the file.
+# Merges an adapter at create: the output of create, and the record in the packed file.
 a=$TESTDATA/adapters
 printf 'FROM %s\nADAPTER %s\nSYSTEM Be brief.\n' "$TESTDATA/families/granite" "$a/tables" >Modelfile
 spectool create --dry-run | grep -v 'layers\.[12]\.'

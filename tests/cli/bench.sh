@@ -1,4 +1,4 @@
-# Every figure is there; what they are depends on the machine.
+# Every figure is printed. Their values depend on the machine and are masked.
 mask() { sed 's/[0-9][0-9.]*/N/g; s/  */ /g; s/avx[a-zN]*/K/; s/scalar/K/'; }
 spectool create -f "$TESTDATA/tiny/Modelfile" --quantize q4 2>/dev/null
 spectool bench packed.bin --num-predict 8 --repeat 1 --depths 64,7 | mask
@@ -24,7 +24,7 @@ tail -1 out.svg
 echo '# several draft depths: 7 tokens behind the first in rounds of one more than the depth'
 spectool bench packed.bin --num-predict 8 --repeat 1 --depths 7 --draft-depth auto,2,1 | sed '1,/^Generation/d' >table
 sed 's/^Generation without drafting is the fastest:[^.]*\./The fastest draft depth is N: Nx./; /prompt/!s/ \(best\|-\) / N% /g; s/ -$/ N%/' table | mask
-# The depth that the last sentence names is the best of all prompts' rows.
+# The draft length in the last sentence is the best one of all prompts.
 awk '/^ *all/ { all = 1 } all && / best / { best = $1 == "all" ? $2 : $1 }
     /^Generation without/ { said = "plain" } /^The fastest/ { said = $6; sub(/:$/, "", said) } END { print said == best ? "best is best" : said " is not " best }' table
 spectool bench packed.bin --num-predict 8 --repeat 2 --ids 1,2 --depths 7 --simulate-acceptance 1 --json --svg out.svg \
@@ -33,7 +33,7 @@ spectool bench packed.bin --num-predict 8 --repeat 2 --ids 1,2 --depths 7 --simu
 grep -c '^<polyline' out.svg
 grep -c '^<circle' out.svg
 grep -o '>SIMULATED[^<]*\|>Tokens[^<]*' out.svg
-# What run says of its rounds: drafted, accepted, tokens a pass.
+# The statistics of run: draft tokens, accepted tokens, tokens per pass.
 of_run() {
     spectool run packed.bin --ids 582,580,258,421 --num-predict 64 --ignore-eos --draft-depth "$1" --json | tail -1 |
         sed 's/.*"rounds": \[//; s/\].*//' | grep -o '"drafted": [0-9]*\|"accepted": [0-9]*' |
@@ -45,7 +45,8 @@ for depth in 1 3 15; do
         sed 's/.*"acceptance": \([^,]*\), "tokens_per_pass": \([^,]*\),.*/\1 \2/' | awk '{printf "%.6f %.6f\n", $1, $2}' >of_bench
     of_run $depth | cmp - of_bench && echo "depth $depth: the rounds of run"
 done
-# A prompt's figures agree with each other, those of all lie between those of each, the best is best.
+# The figures of each prompt are consistent, those of all prompts are between their extremes, and the
+# best draft length has the highest rate.
 grep -o '"plain_rate": [^,]*\|"draft_depth": [^,]*\|"drafted_rate": [^,]*\|"speed_up": [^,]*\|"best_depth": "[^"]*"' figures |
     sed 's/"//g; s/://' | awk '
     $1 == "plain_rate" { plain = best = $2; name = "plain"; where++; low = high = 0 }

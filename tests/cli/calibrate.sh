@@ -1,4 +1,4 @@
-# What the matrices read, learned from texts, and a q4 that listens.
+# Activation statistics collected from texts, and a q4 file that uses them.
 spectool create -f "$TESTDATA/tiny/Modelfile" -o target.bin 2>/dev/null
 printf 'Once upon a time there was a lonely owl. What is 7 plus 8? 7 plus 8 is 15.\n' >one.txt
 printf 'Count from 3 to 15. Tell me a story about a cat and a dog.\n' >two.txt
@@ -17,7 +17,7 @@ spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration calibration.bi
 spectool quantize -q q4 --calibration calibration.bin target.bin again.bin --force 2>/dev/null
 cmp packed.bin again.bin && echo 'as if made at once'
 spectool quantize -q q4 --quantize-output q4 --calibration calibration.bin target.bin again.bin --force
-# What it cannot serve.
+# Refusals.
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin --force
 echo "exit $?"
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration target.bin --force

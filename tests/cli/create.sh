@@ -1,4 +1,4 @@
-# From a Modelfile to a packed file, what it says of itself, and that nothing is overwritten.
+# Packs a Modelfile, prints the packed file's description, and does not overwrite existing files.
 m=$TESTDATA/tiny/Modelfile
 spectool create -f "$m" --quantize q4 --dry-run | sed -n '1p; /embed\|layers.0\|fc\|total/p'
 ls

@@ -1,7 +1,7 @@
-# Quality on a text: every figure, none of which depends on the machine. In an f32 cache; figures of
-# other tests' models are held against other implementations in test_evaluation.
+# Quality on a text with an f32 cache. No figure depends on the machine; test_evaluation compares the
+# figures of its models with other implementations.
 figures() { tr ',' '\n' | grep "$1"; }
-# What q4 makes of the weights may change; see test_codec.
+# The weights that q4 encodes may change with the encoder; see test_codec.
 mask() { sed '2,$s/[+-]*[0-9][0-9.]*/N/g; s/\[.*\]/[N]/'; }
 cat >text <<'END'
 Once upon a time there was a shy rabbit named Finn. Finn lived in a cave near the sea with a frog

@@ -1,4 +1,4 @@
-# A packed file back to the checkpoints that it was made of, and packed again.
+# Exports a packed file to the checkpoints it was made of, and packs the export again.
 spectool create -f "$TESTDATA/tiny/Modelfile" -o p.bin 2>/dev/null
 spectool export --dry-run p.bin out | sed -n '1,2p; /0.mlp.down/p; /fc.weight/p'
 spectool export p.bin out

@@ -1,4 +1,4 @@
-# A NumPy array of logits, whatever the rows a pass; the draft's rows too.
+# Writes logits as a NumPy array, equal for every number of rows per pass, and those of the draft.
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 spectool logits packed.bin --ids 582,580,258,421 --kv-type f32 -o a.npy
 spectool logits packed.bin --text 'Once upon a time' --kv-type f32 --rows 1 --kernels scalar -o b.npy

@@ -1,4 +1,4 @@
-# A prompt that is read once: the next run finds it, and answers the same.
+# A prompt is processed once: the next run loads it and gives the same answer.
 cached() {
     spectool run packed.bin --raw --num-predict 12 --json "$@" 2>/dev/null | tail -n 1 |
         sed 's/.*"text": "\([^"]*\)".*"prompt_tokens": \([0-9]*\), "reused_tokens": \([0-9]*\).*/\1 (\3 of \2 cached)/'
@@ -8,18 +8,18 @@ story='Once upon a time there was a dog. The dog was very small and had a red ba
 cached "$story"
 cached "$story" --prompt-cache story.cache
 cached "$story" --prompt-cache story.cache
-# little is new: the file stays what it is
+# few new tokens: the file is not rewritten
 cp story.cache before
 cached "$story not" --prompt-cache story.cache
 cmp story.cache before && echo same
 cached "$story" --prompt-cache story.cache --no-draft
 cached 'Mia and Ben went to the' --prompt-cache story.cache
 cached 'Mia and Ben went to the' --prompt-cache story.cache
-# one of a run without the draft is written anew by one with it
+# a run with the draft replaces the cache of a run without it
 cached "$story" --prompt-cache plain.cache --no-draft
 spectool run packed.bin --raw --num-predict 12 --json "$story" --prompt-cache plain.cache 2>&1 >/dev/null
 cached "$story" --prompt-cache plain.cache
-# what does not fit
+# mismatched caches
 spectool run packed.bin --raw "$story" --prompt-cache story.cache --kv-type q8
 echo "exit $?"
 spectool run packed.bin --raw "$story" --prompt-cache packed.bin
@@ -27,10 +27,10 @@ echo "exit $?"
 spectool create -f "$TESTDATA/tiny/Modelfile" -o other.bin --quantize q8 2>/dev/null
 spectool run other.bin --raw "$story" --prompt-cache story.cache
 echo "exit $?"
-# no place for it is noticed before the prompt is read
+# a missing folder is reported before the prompt is processed
 spectool run packed.bin --raw --num-predict 12 --no-draft "$story" --prompt-cache none/story.cache
 echo "exit $?"
-# one that grows too large for its place costs no answer
+# a cache that cannot be written does not prevent the answer
 (
     trap '' XFSZ
     ulimit -f 1

@@ -1,4 +1,4 @@
-# One part of a packed file in another type, the other byte for byte.
+# Quantizes one part of a packed file and copies the other byte for byte.
 spectool create -f "$TESTDATA/tiny/Modelfile" --quantize q8 2>/dev/null
 spectool quantize --draft q4 packed.bin out.bin
 spectool show --tensors packed.bin | grep '^target' >before

@@ -1,4 +1,4 @@
-# The prompt a conversation becomes, from every kind of source and in both languages.
+# Renders conversations as prompts, with templates from every kind of source and in both languages.
 cat >messages.json <<'END'
 [{"role": "system", "content": "Be terse."}, {"role": "user", "content": "Hi \"you\" \u00e9"}]
 END

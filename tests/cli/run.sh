@@ -1,6 +1,6 @@
 #!/bin/sh
-# The program as users see it: every tests/cli/NAME.sh runs in an empty folder, and what it prints and
-# how it exits must be NAME.out, NAME.err and NAME.exit. What differs is shown.
+# Runs every tests/cli/NAME.sh in an empty folder. Standard output, standard error and exit status must
+# equal NAME.out, NAME.err and NAME.exit; differences are printed.
 #
 # usage: run.sh SPECTOOL [--accept] [NAME...]    --accept writes the files, for review with git diff
 # A script finds the program as `spectool`, the test data in $TESTDATA, and this folder in $CLI.

@@ -1,4 +1,4 @@
-# A prompt a line, an answer a line, in their order; each is what it is alone.
+# One prompt per line, one answer per line, in the same order. Each equals the answer to a single run.
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 2>/dev/null
 cat >prompts <<'END'
 "What is 7 plus 8?"
@@ -33,7 +33,7 @@ for n in 1 2 8; do
     cmp $n wanted && echo "$n at a time"
 done
 printf '' | spectool run packed.bin --batch; echo $?
-# A line's own settings stand before those of all, and its name before its answer.
+# The settings of a line precede the common ones, and its custom_id is printed before its answer.
 cat >settings <<'END'
 {"custom_id": "a \"b\"", "prompt": "Once upon a time", "temperature": 1.5, "top_k": 20, "seed": 9, "num_predict": 12}
 {"custom_id": "stops", "prompt": "Once upon a time", "temperature": 0, "stop": [" worried"]}
@@ -57,9 +57,9 @@ cat answers
 } 2>/dev/null | grep '"stop"' | text_of >wanted
 sed 3q answers | text_of | cmp - wanted && echo 'as alone'
 echo '{"prompt": "Why?", "format": "json"}' | spectool run packed.bin --batch --ignore-eos
-# Nothing is generated for nobody: this input never ends.
+# Generation ends when the output is closed, although this input never ends.
 yes '"Why?"' | timeout 60 spectool run packed.bin --batch --num-predict 2 >/dev/full; echo $?
-# A signal while it waits for a prompt.
+# A signal while the command waits for a prompt.
 mkfifo lines
 spectool run packed.bin --batch --num-predict 2 <lines >first &
 exec 3>lines
@@ -67,7 +67,7 @@ echo '"Why?"' >&3
 while [ ! -s first ]; do sleep 0.05; done
 kill $!
 wait $! 2>/dev/null; echo $?
-# Nobody reads on, or nothing more can be written, while the input is silent.
+# The output is closed or full while the input is idle.
 mkfifo silent
 { spectool run packed.bin --batch --num-predict 2 <silent; echo $? >status; } | sed q >second &
 exec 4>silent

@@ -1,5 +1,5 @@
-# Questions through the chat template: the checkpoint's, then the Modelfile's with SYSTEM and MESSAGE.
-# A prompt has as many tokens as the text that `render` shows.
+# Prompts with the chat template of the checkpoint, and with that of a Modelfile with SYSTEM and MESSAGE.
+# A prompt has as many tokens as the output of `render`.
 ask() { spectool run "$@" 2>err; sed 's/[0-9.]* tokens\/s.*/.../' err >&2; }
 figures() { sed 's/.*"stop": "\([a-z]*\)".*"prompt_tokens": \([0-9]*\).*/\1 \2/'; }
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 2>/dev/null

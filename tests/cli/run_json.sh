@@ -1,4 +1,4 @@
-# The last object holds everything; the ids are those of an independent implementation.
+# The last object has all results. The ids are those of an independent implementation.
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 spectool run packed.bin --ids 582,580,258,421 --num-predict 128 --draft-depth 15 --ignore-eos \
     --kv-type f32 --json --logits-digest >lines

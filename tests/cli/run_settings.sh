@@ -1,5 +1,5 @@
-# Every parameter that counts reaches `run`, and the command line, the file, the checkpoint and what is
-# built in come in this order.
+# Every parameter of a Modelfile reaches `run`. The command line precedes the packed file, the checkpoint
+# and the built-in defaults, in this order.
 settings() { spectool run "$@" --verbose --ids 582,580 --num-predict 1 2>&1 >/dev/null | sed -n '/^  /p'; }
 cp -r "$TESTDATA/tiny/target" "$TESTDATA/tiny/ar" .
 sed -i 's/"do_sample": false/"do_sample": true, "top_k": 7/' target/generation_config.json
@@ -27,8 +27,8 @@ settings packed.bin
 settings packed.bin --top-k 3 --temperature 0 --stop 'from here' --threads 2 --draft-depth 2
 spectool run packed.bin --ids 582,580 --json | tail -n 1 | sed 's/.*\("stop": "[a-z]*"\).*\("drafted": [0-9]*\).*\("seed": [0-9]*\).*\("threads": [0-9]*\).*/\1 \2 \3 \4/'
 
-# A special token as stop text ends the answer, although no text shows it; so does the template's own end
-# of a turn, where the checkpoint names no end at all.
+# A special token as stop text ends the answer, although the text does not contain it. The template's own
+# end of a turn also ends it if the checkpoint names no end token.
 sed -i '/eos_token_id/,/]/d' target/generation_config.json
 sed -i 's/"eos_token_id": [0-9]*/"eos_token_id": 3/' target/config.json
 echo '# in vain'

@@ -1,6 +1,6 @@
-# Text from a prompt, streamed, with stops; settings and where they come from. The text does not
-# depend on drafting, threads or kernels.
-# On a busy machine drafting may not pay, and then run says so.
+# Generates text from a prompt, streamed and with stop texts, and prints the sources of settings. The text
+# does not depend on drafting, threads or kernels. On a busy machine run may report that drafting did not
+# pay.
 figures() { sed 's/[0-9.]* tokens\/s.*/.../; /^drafting does not pay/d'; }
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 spectool run packed.bin --raw 'Once upon a time' --num-predict 24 2>figures
@@ -12,7 +12,7 @@ for options in '--no-draft' '--draft-depth 0' '--draft-depth 3 --threads 1' '--k
 done
 printf 'Once upon a time' | spectool run packed.bin --raw --num-predict 24 - 2>/dev/null
 printf 'Once upon a time' | spectool run packed.bin --raw --stop 'Finn. Finn' 2>/dev/null
-# without a tokenizer ids go in and out: those that the whole file makes
+# a file without a tokenizer reads and prints ids, equal to those of the complete file
 mkdir bare
 cp "$TESTDATA/tiny/target/config.json" "$TESTDATA/tiny/target/model.safetensors" bare
 printf 'FROM ./bare\n' >bare.model

@@ -1,5 +1,5 @@
-# Thoughts apart from the answer. The tiny model has none; but to this template, whose marks are common
-# words, its stories begin with one.
+# Separates reasoning from the answer. The tiny model does not reason, but under this template, whose tags
+# are common words, its stories begin with reasoning.
 cat >Modelfile <<END
 FROM $TESTDATA/tiny/target
 TEMPLATE """{% for m in messages %}<|im_start|>{{ m.role }}
@@ -24,14 +24,14 @@ quiet 'Tell me a story.' --hide-thinking
 quiet 'Tell me a story.' --hidethinking --think true
 quiet 'What is 7 plus 8?' --hide-thinking
 quiet 'Tell me a story.' --json | tail -n 1 | grep -o '"text.*"thinking": "[^"]*"'
-# A form begins behind the thought, which nobody sees who asks for a form in a pipe.
+# Structured output begins after the reasoning, which is not printed into a pipe.
 echo 'root ::= "a whale" | "a shark"' >fish.gbnf
 quiet 'Tell me a story.' --format fish.gbnf
 quiet 'Tell me a story.' --format fish.gbnf --show-draft | sed 's/\x1b[^m]*m//g'
 quiet 'Tell me a story.' --format fish.gbnf --json | tail -n 1 | grep -o '"text.*"thinking": "[^"]*"'
 quiet 'Tell me a story.' --format fish.gbnf --json --think true | tail -n 1 | grep -o '"text.*"thinking": "[^"]*"'
 quiet 'Tell me a story.' --format fish.gbnf --json --think false | tail -n 1 | grep -o '"text": "[^"]*"'
-# What is asked for goes into the template.
+# The reasoning options reach the template.
 quiet 'Tell me a story.' --think true
 quiet 'Tell me a story.' --think false
 quiet 'Tell me a story.' --think brave
@@ -40,8 +40,8 @@ try Hi --think 'very high'
 try Hi --think true --raw
 try Hi --hide-thinking --json
 try Hi --hide-thinking --show-draft
-# On a screen thoughts are dim. In a session the next prompt has them in a member of their own, which this
-# template drops from earlier turns: what the caches hold ends there.
+# On a terminal reasoning is dim. In a session the next prompt has it in a separate member, which this
+# template omits for earlier turns, so the reused tokens end there.
 echo 'leak:libedit' >leaks
 export LSAN_OPTIONS=suppressions=$PWD/leaks:print_suppressions=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0

@@ -1,4 +1,4 @@
-# What can be said before a request comes; the tests named serve hold the rest.
+# The start and end of the server. tests/serve/ tests its responses.
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 try() {
     spectool serve "$@"
@@ -14,7 +14,7 @@ try missing.bin
 try packed.bin --num-ctx 4096
 try packed.bin --prompt-cache packed.bin
 try packed.bin --prompt-cache missing.cache
-# One port is one server's; a signal ends it in good order. Notes come first.
+# A port belongs to one server, and a signal ends it cleanly. Notes are printed first.
 spectool serve packed.bin --port 0 --no-draft --draft-depth 4 --accept coupled 2>first &
 for _ in $(seq 600); do
     grep -q http first 2>/dev/null && break
@@ -26,7 +26,7 @@ kill -TERM $!
 wait $!
 echo "exit $?"
 sed "s/:$port/:PORT/" first
-# A closed stream stays one: no connection gets its number, and with it the log.
+# A closed standard stream stays closed: no connection receives its descriptor, and thereby the log.
 spectool serve packed.bin --port 0 <&- >&- 2>&- &
 for _ in $(seq 600); do
     ls -l /proc/$!/fd | grep -q socket && break

@@ -1,11 +1,11 @@
-# A session on a terminal: the conversation goes on, the caches keep it, commands, a full context.
-# The lines come when the session waits for them: it shows them, not the terminal's echo.
-# libedit never frees the name of a command that is added to it (sanitizers see that).
+# A session on a terminal: a conversation over several turns, reused caches, commands, a full context.
+# Input is sent when the session waits for it, so that libedit echoes it and not the terminal.
+# libedit never frees the name of an added command, which sanitizers report.
 echo 'leak:libedit' >leaks
 export LSAN_OPTIONS=suppressions=$PWD/leaks:print_suppressions=0
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}fast_unwind_on_malloc=0
-# await TEXT [N]: until TEXT stands in N lines of the log, half a minute at most. libedit shows a
-# prompt a moment before it stops the terminal's echo.
+# await TEXT [N]: waits until N lines of the log contain TEXT, for at most 30 seconds. libedit prints a
+# prompt shortly before it disables the terminal's echo.
 await() {
     for _ in $(seq 600); do
         [ "$(grep -c "$1" log 2>/dev/null)" -ge "${2:-1}" ] 2>/dev/null && break

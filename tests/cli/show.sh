@@ -1,4 +1,4 @@
-# What a packed file holds, for people, programs, and as a Modelfile.
+# The description of a packed file as text, as JSON, and as a Modelfile.
 cp -r "$TESTDATA/tiny/target" "$TESTDATA/tiny/ar" .
 cat >Modelfile <<'END'
 # a comment

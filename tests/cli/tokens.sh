@@ -1,4 +1,4 @@
-# Text to ids and back, from every kind of source.
+# Converts text to ids and back, with tokenizers from every kind of source.
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 for source in packed.bin "$TESTDATA/tiny/target" "$TESTDATA/tiny/target/tokenizer.json"; do
     spectool tokenize --ids "$source" 'Once upon a time<|im_end|>'

@@ -1,4 +1,4 @@
-# Every way to call a command wrongly is one line on stderr and exit 2.
+# Every wrong command line prints one line on standard error and exits with status 2.
 try() {
     spectool "$@"
     status=$?

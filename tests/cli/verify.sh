@@ -1,4 +1,4 @@
-# Damage is found and named; drafting changes nothing.
+# Damage is detected and located, and drafting is lossless.
 spectool create -f "$TESTDATA/tiny/Modelfile" --quantize q4 2>/dev/null
 spectool verify packed.bin
 spectool verify --json packed.bin

@@ -3,12 +3,12 @@
 testdata/families and MLX_LM a wheel of mlx-lm, unpacked.
 
 Small random adapters as the PEFT library writes them for the tiny models in FAMILIES, and the logits
-of the model with the adapter applied beside its weights, not merged into them, in float32. Those
-named mlx_* are written as mlx-lm writes them, and their logits are of weights that the layers of
-mlx-lm itself fused. NAME/adapter_config.json and the tensors; logits.npy, float32 [tokens,
+of the model with the adapter applied separately, not merged into the weights, in float32. Those
+named mlx_* have mlx-lm's format, and their logits are computed with weights that mlx-lm's own layers
+merged. NAME/adapter_config.json and the tensors; logits.npy, float32 [tokens,
 vocabulary]; base.txt, the model's folder.
 
-phi3 is a model of its own, in phi3/base: its projections are fused in the checkpoint. Needs torch,
+phi3 has its own model in phi3/base, whose checkpoint has fused projections. Needs torch,
 transformers, peft and mlx."""
 import json
 import os
@@ -25,7 +25,7 @@ from peft import LoraConfig, get_peft_model
 PROMPT = [7, 99, 3, 58, 121, 76, 20, 33, 91, 110, 2, 45, 45, 17, 64, 80, 5, 28, 101, 9]
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
-# By folder: the model, and what its adapter is like.
+# By folder: the model, and the options of its adapter.
 ADAPTERS = {
     "patterns": ("granite", dict(
         r=4, lora_alpha=8, target_modules=ALL,
@@ -50,7 +50,7 @@ PHI3 = dict(vocab_size=128, hidden_size=32, intermediate_size=48, num_hidden_lay
             original_max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0,
             tie_word_embeddings=False)
 
-# Likewise: fine_tune_type, rank, scale, and the modules of every layer (or a table's).
+# By folder: the model, fine_tune_type, rank, scale, and the modules of every layer (or a table's).
 MLX = {
     "mlx_lora": ("seed_oss_biases", "lora", 4, 3.0, ["self_attn.q_proj", "mlp.down_proj"]),
     "mlx_dora": ("seed_oss", "dora", 4, 2.5, ["self_attn.v_proj", "mlp.up_proj"]),
@@ -80,7 +80,7 @@ def save_logits(model, path):
 
 
 def land_on_bf16(module):
-    """Biases keep the type they are stored in: let the merged ones be of it."""
+    """Round merged biases to bf16, the type in which they are stored."""
     bias, scale = module.base_layer.bias, module.scaling["default"]
     added = module.lora_B["default"].bias
     added.copy_(((bias + scale * added).to(torch.bfloat16).float() - bias) / scale)
@@ -111,7 +111,7 @@ def make_peft(base, out, options, seed):
 
 
 def mlx_layers(wheel_path):
-    """LoRALinear and others from the sources of mlx-lm, without the rest of the package."""
+    """Load LoRALinear and other layers from the sources of mlx-lm, without the rest of the package."""
     import importlib.util
 
     def load_file(name, path):
@@ -172,7 +172,7 @@ def make_mlx(base, out, kind, rank, scale, names, seed, wheel):
 
 
 def make_mlx_experts(base, out, rank, scale, seed, wheel):
-    """Of an OLMoE, whose checkpoint has its experts apart: merged there, and read again."""
+    """Make an adapter for OLMoE, whose checkpoint stores experts separately: merge it and load the result."""
     import mlx.core as mx
     lora, _ = mlx_layers(wheel)
     switch = sys.modules["mlx_lm.models.switch_layers"]

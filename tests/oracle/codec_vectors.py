@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write the expected values of test_codec and test_microscale: python3 codec_vectors.py FOLDER
 
-Everything is computed here anew, from the formulas in format/dtype.h, quantize/affine.h and
-quantize/microscale_fit.h, in numpy's float32 and Python's integers. One case a line, numbers in hex:
+Everything is computed independently, from the formulas in format/dtype.h, quantize/affine.h and
+quantize/microscale_fit.h, in numpy's float32 and Python's integers. One case per line, numbers in hex:
 
   casts.txt      f32 bits, f16 bits, bf16 bits
   f64.txt        f64 bits, f32 bits
@@ -145,7 +145,7 @@ def q4_fit(rng):
 
 
 def main():
-    warnings.simplefilter("ignore")                                     # overflow to infinity is meant
+    warnings.simplefilter("ignore")                                     # overflow to infinity is intended
     folder = sys.argv[1]
     for name, cases in (("casts", casts), ("f64", doubles), ("q8", q8), ("q4_decode", q4_decode), ("q4_fit", q4_fit)):
         with open(os.path.join(folder, name + ".txt"), "w", encoding="ascii") as out:

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Makes testdata/corrupt/safetensors: one small file per way to be wrong, and a few that are right.
+"""Makes testdata/corrupt/safetensors: one small file per kind of error, and a few valid ones.
 
     corrupt_safetensors.py FOLDER           writes the files and FOLDER/cases.txt
-    corrupt_safetensors.py FOLDER --check   asks the safetensors package about each of them as well
+    corrupt_safetensors.py FOLDER --check   also reads each file with the safetensors package
 
-cases.txt has a line per file: name, verdict of ours (ok or the sentence), separated by a tab. What the
-package accepts although ours refuses it is in STRICTER, with the reason; --check fails on any other
-difference.
+cases.txt has one line per file: name and expected outcome (ok or the error message), separated by a
+tab. Files that the package accepts and spectool refuses are in STRICTER, with the reason; --check fails
+on any other difference.
 """
 import json
 import os
 import struct
 import sys
 
-# File name -> why spectool refuses what the package takes.
+# File name -> reason why spectool refuses a file that the package accepts.
 STRICTER = {
     "duplicate-tensor": "the format's README forbids it; the package keeps the last",
     "duplicate-tensor-escaped": "the same key in other spelling",
@@ -173,7 +173,7 @@ def package_accepts(path):
         with safe_open(path, framework="np") as f:
             f.keys()
         return True
-    except Exception:  # whatever it raises, it refuses
+    except Exception:  # any exception is a refusal
         return False
 
 

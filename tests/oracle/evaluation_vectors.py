@@ -2,10 +2,10 @@
 """Write the expected values of test_evaluation: python3 evaluation_vectors.py FOLDER ORACLE
 
 ORACLE is the folder of golden logits that test_logits reads (its targets/NAME/logits_K.npy); those of
-testdata/tiny are found from here. Everything is computed with numpy's long double from the textbook
-formulas. One case a line, numbers in hex, f32 and f64 as their bits:
+testdata/tiny are found relative to this script. Everything is computed with numpy's long double from the textbook
+formulas. One case per line, numbers in hex, f32 and f64 as their bits:
 
-  row_scores.txt  16 logits of a reference, 16 of another row, the token; best, log-sum-exp, ln p(token) of
+  logit_scores.txt  16 logits of a reference, 16 of another row, the token; best, log-sum-exp, ln p(token) of
                   the reference; the same of the other; KL(reference || other)
   evaluation.txt  pair, prompt (see PAIRS), n scored; mean and standard error of: loss, right; reference loss,
                   loss change, KL, agreement, probability change; KL's percentiles 50, 90, 99, 99.9 and maximum;
@@ -60,7 +60,7 @@ def row_cases(rng):
     yield np.full(16, 1e30) * (np.arange(16) == 0), np.full(16, -1e30)
 
 
-def row_scores(rng):
+def logit_scores(rng):
     for p, q in row_cases(rng):
         p, q = p.astype(np.float32), q.astype(np.float32)
         token = int(rng.integers(16))
@@ -110,8 +110,8 @@ def evaluation(oracle, pair, prompt):
 def main():
     folder, oracle = sys.argv[1:]
     rng = np.random.default_rng(20261121)
-    with open(os.path.join(folder, "row_scores.txt"), "w") as f:
-        f.writelines(line + "\n" for line in row_scores(rng))
+    with open(os.path.join(folder, "logit_scores.txt"), "w") as f:
+        f.writelines(line + "\n" for line in logit_scores(rng))
     with open(os.path.join(folder, "evaluation.txt"), "w") as f:
         for pair in range(len(PAIRS)):
             for prompt in range(3):

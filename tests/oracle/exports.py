@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Hold what `spectool export` writes against what was packed:
+"""Compare the output of `spectool export` with the packed checkpoints:
 
     python3 exports.py SPECTOOL FOLDER... [--logits] [--work DIR]
 
-Each FOLDER is a checkpoint (with a Modelfile in it: that pair). It is packed as it is stored and
-exported; then every tensor of the source must be in the export, bit for bit, and no other; what is
-packed from the export must have the same tensors, byte for byte. With --logits transformers loads
-the exported target, and its logits must equal those of golden.json and logits_K.npy. Of a checkpoint
-that is quantized only these are compared, with --type f32: its goldens are of dequantized weights.
+Each FOLDER is a checkpoint (with a Modelfile in it: that pair). It is packed in its stored types and
+exported. Exactly the tensors of the source must be in the export, bit for bit, and packing the export
+must give the same tensors, byte for byte. With --logits transformers loads
+the exported target, and its logits must equal those of golden.json and logits_K.npy. Of a quantized
+checkpoint only the logits are compared, with --type f32, since its goldens use dequantized weights.
 
-Left out of the comparison is what a packed file does not hold (towers, unused keys, a head that
-repeats its embedding), by the names below. Needs numpy, safetensors; for --logits torch and
+Tensors that a packed file does not store (towers, unused keys, a head equal to the embedding) are not
+compared; their names are below. Needs numpy, safetensors; for --logits torch and
 transformers 5."""
 import argparse
 import json
@@ -31,7 +31,7 @@ WRAPPED = [("model.language_model.", "model."), ("language_model.model.", "model
 
 
 def tensors(folder):
-    """Name -> (dtype, shape, bytes) of every tensor in the folder's weights files."""
+    """Return name -> (dtype, shape, bytes) of every tensor in the folder's weights files."""
     found = {}
     for name in sorted(os.listdir(folder)):
         if not name.endswith(".safetensors"):
@@ -44,7 +44,7 @@ def tensors(folder):
                 begin, end = t["data_offsets"]
                 f.seek(8 + size + begin)
                 found[key] = (t["dtype"], t["shape"], f.read(end - begin))
-        with safe_open(os.path.join(folder, name), "np") as f:  # the format's own reader agrees
+        with safe_open(os.path.join(folder, name), "np") as f:  # the reference reader agrees
             assert set(f.keys()) == set(header), name
     return found
 
@@ -57,7 +57,7 @@ def inner(name):
 
 
 def compare(source, export, target=None):
-    """What is wrong, as sentences. target: the export whose embedding a draft may read."""
+    """Return the differences as sentences. target: the export whose embedding a draft may read."""
     wrong = []
     config = json.load(open(os.path.join(export, "config.json")))
     shared = config.get("num_kv_shared_layers") or 0
@@ -93,12 +93,12 @@ def run(*args):
 
 
 def digests(spectool, packed):
-    """Part, name, type, layout, shape and digest of every tensor, as show tells them."""
+    """Return part, name, type, layout, shape and digest of every tensor, as printed by show."""
     return json.loads(run(spectool, "show", "--tensors", "--json", packed))["tensors"]
 
 
 def logits(export, source):
-    """The largest relative error of transformers' logits on the export."""
+    """Return the largest relative error of transformers' logits on the export."""
     import numpy as np
     import torch
     import transformers

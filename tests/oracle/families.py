@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Make the golden models of testdata/families: python3 families.py FOLDER [NAME...]
 
-A tiny random checkpoint of each family (or of the named ones), as transformers writes it, with what
-transformers makes of it in float32 and eager attention: NAME/config.json and model.safetensors;
+A tiny random checkpoint of each family (or of the named ones), as transformers writes it, with the results
+of transformers in float32 and eager attention: NAME/config.json and model.safetensors;
 golden.json (prompts; greedy, the ids that follow each, end of sequence ignored); logits_K.npy,
 float32 [tokens, vocabulary] of prompt K in one pass.
 
@@ -37,18 +37,18 @@ modeling_qwen3_next.torch_chunk_gated_delta_rule = (
 
 N_VOCAB = 128
 N_GREEDY = 16
-# Longer than any window below, shorter than one, and one that begins as another does.
+# Prompts longer than any window below, shorter than one, and one with the prefix of another.
 PROMPTS = [[7, 99, 3, 58, 121, 76, 20, 33, 91, 110, 2, 45, 45, 17, 64, 80, 5, 28, 101, 9],
            [5, 40, 12],
            [7, 99, 3, 58, 121, 76, 20, 1]]
 
-# Of every family unless it says otherwise.
+# Members of every config unless overridden.
 COMMON = {"vocab_size": N_VOCAB, "hidden_size": 32, "intermediate_size": 48,
           "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,
           "max_position_embeddings": 256, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
           "tie_word_embeddings": False}
 
-# By folder: the class of the model, and what its config has besides; None drops a common key.
+# By folder: the class of the model, and further members of its config; None drops a common member.
 FAMILIES = {
     "granite": ("GraniteForCausalLM", {
         "attention_multiplier": 0.09, "embedding_multiplier": 3.0, "residual_multiplier": 0.4,
@@ -119,7 +119,7 @@ FAMILIES = {
 }
 
 
-# More of the same block, each with what sets its family apart.
+# Variants of the same block, each with the distinguishing features of its family.
 FAMILIES.update({
     # The root of the width is whole, as it is rounded to the type that a model is loaded in.
     "gemma": ("GemmaForCausalLM", {
@@ -240,7 +240,7 @@ FAMILIES.update({
         "hidden_size": 64, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
                                                "partial_rotary_factor": 0.5}}),
 })
-# Classes of others, by their own configuration.
+# Models with configuration classes of their own.
 CONFIGS = {"internlm3": "InternLM3Config", "iquestcoder": "IQuestCoderConfig"}
 
 
@@ -255,20 +255,20 @@ def qwen3_next(**settings):
 
 
 def glm4_moe(**settings):
-    """A dense layer, then experts in groups, of which some cannot be chosen."""
+    """A dense layer followed by experts in groups, some of which cannot be chosen."""
     return {"first_k_dense_replace": 1, "n_routed_experts": 6, "num_experts_per_tok": 3,
             "n_group": 3, "topk_group": 2, "n_shared_experts": 2, "moe_intermediate_size": 16,
             "routed_scaling_factor": 2.5, **settings}
 
 
 def latent(**settings):
-    """Heads whose sizes all differ, and are those of the config in no other sense."""
+    """Set head sizes that all differ from each other and from other sizes of the config."""
     return {"num_key_value_heads": 4, "q_lora_rank": 20, "kv_lora_rank": 24,
             "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_head_dim": 14, **settings}
 
 
 def yarn(**settings):
-    """Scores grow by mscale_all_dim, and what rotates by both."""
+    """Set yarn so that mscale_all_dim scales the scores and both factors scale the rotated dims."""
     return {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0,
                                 "original_max_position_embeddings": 32, "beta_fast": 32,
                                 "beta_slow": 1, **settings}}
@@ -281,7 +281,7 @@ def deepseek_v2(**settings):
 
 
 def lfm2(**settings):
-    """Layers of both kinds, each before and after the other; w1 is 2/3 as wide as stated."""
+    """Layers of both kinds in both orders; w1 is 2/3 as wide as stated."""
     return {"num_hidden_layers": 5, "full_attn_idxs": [1, 3], "block_multiple_of": 8,
             "intermediate_size": 72, "norm_eps": 1e-4, **settings}
 
@@ -403,7 +403,7 @@ FAMILIES.update({
 
 
 def draw(name, p, generator):
-    """Values for one parameter: by its shape, and what its name says it is."""
+    """Draw the values of one parameter by its shape and name."""
     noise = torch.randn(p.shape, generator=generator)
     if name.endswith("A_log"):
         return (1 + 3 * torch.rand(p.shape, generator=generator)).log()
@@ -415,7 +415,7 @@ def draw(name, p, generator):
         return noise
     if "conv" in name and p.dim() == 3 and p.shape[1] == 1:
         return noise / p.shape[-1] ** 0.5
-    # The router's scores differ, the experts' outputs count.
+    # The scores of the router differ, and the outputs of the experts are large enough to matter.
     return 1.5 * noise / p.shape[-1] ** 0.5
 
 
@@ -455,7 +455,7 @@ def greedy(model, ids):
 
 
 def expert_names(name, value):
-    """A layer's fused experts under the names that they have in releases."""
+    """Rename a layer's fused experts to the names of published checkpoints."""
     if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
         return [(name, value)]
     base = name.rsplit(".", 1)[0]
@@ -495,7 +495,7 @@ class Qwen3NextHead(torch.nn.Module):
 
 
 class Glm4MoeHead(torch.nn.Module):
-    """A layer with experts, behind the last one. It feeds back what comes before its norm. (vLLM
+    """A layer with experts after the last one. It feeds back the state before its norm. (vLLM
     hides the token of the very first pair; here it is seen.)"""
     norm_class = modeling_glm4_moe.Glm4MoeRMSNorm
     layer_class = modeling_glm4_moe.Glm4MoeDecoderLayer
@@ -627,7 +627,7 @@ class Lfm2DSpark(torch.nn.Module):
             {"proj": torch.nn.Linear(h + c["markov_rank"], 1)})
 
     def propose(self, model, ids):
-        """Rows of the block behind ids[-1], which the target has not seen; the best of each."""
+        """Return the rows of the block after ids[-1], which the target has not processed, and the best id of each."""
         made = {}
         hooks = [model.model.layers[i].register_forward_hook(
             lambda _, args, out, i=i: made.__setitem__(i, out[0])) for i in self.taps]
@@ -640,12 +640,12 @@ class Lfm2DSpark(torch.nn.Module):
         x = model.model.embed_tokens(torch.tensor(block))
         for layer in self.layers:
             x = layer(context, x)
-        rows, guesses = model.lm_head(self.norm(x)), [ids[-1]]
+        rows, draft_ids = model.lm_head(self.norm(x)), [ids[-1]]
         corrected = []
         for row in rows:
-            corrected.append(row + self.markov_head(guesses[-1]))
-            guesses.append(int(corrected[-1].argmax()))
-        return torch.stack(corrected), guesses[1:]
+            corrected.append(row + self.markov_head(draft_ids[-1]))
+            draft_ids.append(int(corrected[-1].argmax()))
+        return torch.stack(corrected), draft_ids[1:]
 
 
 def make_block_draft(model, path, seed):
@@ -657,8 +657,8 @@ def make_block_draft(model, path, seed):
         for key, p in draft.named_parameters():
             p.copy_(draw(key, p, generator).bfloat16().float())
         for k, prompt in enumerate(PROMPTS):
-            rows, guesses = draft.propose(model, prompt)
-            golden["greedy"].append(guesses)
+            rows, draft_ids = draft.propose(model, prompt)
+            golden["greedy"].append(draft_ids)
             np.save(os.path.join(path, "draft_logits_%d.npy" % k), rows.numpy())
     write_golden(os.path.join(path, "golden_draft.json"), golden)
     write_golden(os.path.join(path, "config.json"), Lfm2DSpark.CONFIG)
@@ -670,17 +670,17 @@ def make_block_draft(model, path, seed):
 
 
 def run_head(model, head, ids):
-    """What the head makes of ids, and of its own guesses: rows of logits, guesses."""
+    """Run the head on ids and on its own draft tokens: return rows of logits, and the draft tokens."""
     with torch.no_grad():
         hidden = model.model(torch.tensor([ids[:-1]]), use_cache=False).last_hidden_state
-        seen, rows, guesses = list(ids[1:]), [], []
+        seen, rows, draft_ids = list(ids[1:]), [], []
         for _ in range(N_STEPS):
             fed_back, out = head(model.model, torch.tensor([seen]), hidden)
             rows.append(model.lm_head(out)[0, -1])
-            guesses.append(int(rows[-1].argmax()))
-            seen.append(guesses[-1])
+            draft_ids.append(int(rows[-1].argmax()))
+            seen.append(draft_ids[-1])
             hidden = torch.cat([hidden, fed_back[:, -1:]], 1)
-    return torch.stack(rows), guesses
+    return torch.stack(rows), draft_ids
 
 
 def make_head(model, name, path, seed):
@@ -694,8 +694,8 @@ def make_head(model, name, path, seed):
     head.tables = [t.weight.detach().clone() for t in (model.model.embed_tokens, model.lm_head)]
     golden = {"ids": PROMPTS, "greedy": []}
     for k, prompt in enumerate(PROMPTS):
-        rows, guesses = run_head(model, head, prompt)
-        golden["greedy"].append(guesses)
+        rows, draft_ids = run_head(model, head, prompt)
+        golden["greedy"].append(draft_ids)
         np.save(os.path.join(path, "draft_logits_%d.npy" % k), rows.numpy())
     write_golden(os.path.join(path, "golden_draft.json"), golden)
     file = os.path.join(path, "model.safetensors")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Rewrite the expected values of testdata/templates/jinja.jsonl: python3 jinja_cases.py FOLDER
 
-Each line holds a template; Jinja2, set up as transformers does it, renders it with the variables of
+Each line holds a template; Jinja2, configured as in transformers, renders it with the variables of
 FOLDER/variables.json, and the line gets "rendered", or "error" with the exception's class. To add a
 case, add a line {"template": "..."} and run this. Needs Jinja2 3.1."""
 import datetime

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Write testdata/grammars/masks.jsonl: python3 mask_cases.py TOKENIZER FOLDER
 
-What the llguidance library leaves of the vocabulary of TOKENIZER (testdata/tiny/target/tokenizer.json)
-at each place of a text: one line a text, with the grammar (GBNF, or a schema of values that hold no
-white space), the tokens of the text, and a mask in hex behind each beginning of them: bit i % 4 of
-digit i / 4 is token i. The grammars are such that no text can be cut into lexemes in two ways: there
-llguidance takes the longest one and no other. Where the next bytes are forced it leaves its own
-spelling of them alone, so there the masks say nothing. Needs llguidance."""
+Masks of the llguidance library over the vocabulary of TOKENIZER (testdata/tiny/target/tokenizer.json)
+at each position of a text: one line per text, with the grammar (GBNF, or a schema of values without
+whitespace), the tokens of the text, and a mask in hex after each prefix of them: bit i % 4 of
+digit i / 4 is token i. The grammars allow only one
+division of a text into lexemes, because llguidance tries the longest one only. Where the next bytes are
+determined llguidance allows only its own tokenization, so those masks are not compared. Needs llguidance."""
 import json
 import pathlib
 import sys

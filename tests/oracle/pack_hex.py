@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Assembles testdata/pack/minimal.hex and checks its digests with an XXH3 of its own.
+"""Assembles testdata/pack/minimal.hex and checks its digests with an independent XXH3.
 
 usage: pack_hex.py [OUT]     checks every digest of the file; OUT: writes the bytes there
 
-The hash is written from the description in spectool-pack(5), not from a library, so that the format's
-definition alone is enough to read a packed file.
+The hash is written from the description in spectool-pack(5), not from a library, which shows
+that the definition of the format is sufficient to read a packed file.
 """
 import re
 import struct

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Write testdata/grammars/schemas.jsonl: python3 schema_cases.py SUITE FOLDER
 
-SUITE is a checkout of github.com/json-schema-org/JSON-Schema-Test-Suite (MIT licence). One line a
-group of its draft 2020-12 cases, and of those of formats: name, schema, and [text, valid] a case. The
-text is the instance as Python's json writes it without blanks. Groups that want other documents are
-left out. Python's jsonschema has to agree with the suite, or the script stops, but for formats, which
-it does not check, and patterns that Python's re does not know."""
+SUITE is a checkout of github.com/json-schema-org/JSON-Schema-Test-Suite (MIT licence). One line per
+group of its draft 2020-12 cases, including formats: name, schema, and [text, valid] for each case. The
+text is the instance as Python's json writes it without whitespace. Groups that refer to other documents
+are omitted. The script stops if Python's jsonschema disagrees with the suite, except for formats, which
+it does not check, and patterns that Python's re does not support."""
 import json
 import pathlib
 import re

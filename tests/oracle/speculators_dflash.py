@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Make the block drafts of testdata/speculators: python3 speculators_dflash.py FOLDER
 
-Everything but the target is the speculators library's own work: it trains the drafts, saves them,
-loads them again, and its forward pass gives the logits. All in float32, on weights rounded to bf16.
+The speculators library does everything except making the target: it trains the drafts, saves and loads
+them, and its forward pass gives the logits. All in float32, on weights rounded to bf16.
 
-  target/   a Gemma 3 that has learned to count: x, x + s, x + 2 s, ... modulo 96. Of this family
+  target/   a Gemma 3 that was trained to count: x, x + s, x + 2 s, ... modulo 96. Of this family
             because its embeddings are scaled, which these drafts do not expect
   pruned/   a vocabulary of 72 tokens of its own (d2t, t2d, lm_head); reads the embeddings, what
             layer 1 makes, and what the last layer makes; a sliding layer that looks both ways
@@ -18,8 +18,8 @@ loads them again, and its forward pass gives the logits. All in float32, on weig
   dspark_anchored/ DSpark with a gated head, where every row predicts the token behind it
 
 Each draft has golden.json (ids, the last one the anchor; greedy, the best ids of a block; output
-and rounds, the target's greedy answer and how many guesses each round of the draft accepts) and
-draft_logits_K.npy, float32 [guesses, draft vocabulary]. Fixed seed; three minutes. Needs
+and rounds, the target's greedy answer and how many draft tokens each round accepts) and
+draft_logits_K.npy, float32 [draft tokens, draft vocabulary]. Fixed seed; three minutes. Needs
 torch, transformers and speculators 0.9.0."""
 import json
 import os
@@ -41,7 +41,7 @@ PROMPTS = [[3, 5, 7], [90, 93, 0, 3, 6, 9, 12, 15, 18, 21, 24],
 
 
 def count(n, length):
-    """n rows that count, each changing its step now and then."""
+    """Return n counting rows, each of which changes its step occasionally."""
     x = torch.randint(0, N_NUMBERS, (n,))
     step = torch.randint(1, 6, (n,))
     rows = []
@@ -77,7 +77,7 @@ def train(model, n_steps, rate, loss_of):
 
 
 def vary_norms(model):
-    """No norm stays neutral, so that a forgotten one shows."""
+    """Change every norm from its neutral value, so that an omitted norm changes the logits."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if "norm" in name and p.requires_grad:
@@ -106,7 +106,7 @@ def make_target(folder):
 
 
 def hidden_states(target, ids, layers):
-    """The residual stream in front of each of these layers; behind the last one at their number."""
+    """Return the residual stream before each of these layers; n_layers stands for the final output."""
     last = []
     hook = target.model.layers[-1].register_forward_hook(
         lambda module, args, out: last.append(out[0] if isinstance(out, tuple) else out))
@@ -162,7 +162,7 @@ def make_draft(folder, kind, target, layers, pruned=False, **options):
 def propose(draft, target, ids):
     """Logits of the block that ids' last one is the anchor of, and the rows that they are made
     from; all of the block's."""
-    # What follows the anchor only makes room: no block sees it.
+    # The tokens after the anchor are padding that no block attends to.
     padded = torch.tensor([ids + [1] * (draft.block_size + 1)])
     states, final = hidden_states(target, padded, draft.config.aux_hidden_state_layer_ids)
     mask = torch.zeros(1, padded.shape[1])
@@ -174,13 +174,13 @@ def propose(draft, target, ids):
 
 
 def lead_of(scores):
-    """How far the best of each row is ahead."""
+    """Return the distance between the best and the second best logit of each row."""
     two = scores.topk(2, -1).values
     return ((two[..., 0] - two[..., 1]) / scores.abs().max()).tolist()
 
 
 def correct(draft, k, row, hidden, before):
-    """Row k's logits as a markov head corrects them; `before` are the tokens before the rows."""
+    """Return row k's logits corrected by a Markov head; `before` are the tokens before the rows."""
     if not isinstance(draft, DSparkDraftModel):
         return row
     known = torch.tensor([before + [0] * (draft.block_size - len(before))])
@@ -189,8 +189,8 @@ def correct(draft, k, row, hidden, before):
                                                   hidden_states=hidden[None])[0, k]
 
 
-def guesses_of(draft, logits, hidden, anchor):
-    """Best ids one after the other, how far ahead they are, and the logits of their rows."""
+def draft_ids_of(draft, logits, hidden, anchor):
+    """Return the best ids in sequence, their lead over the second best, and the logits of their rows."""
     first = 0 if draft.config.sample_from_anchor else 1
     before, gaps, rows = [anchor] * (first + 1), [], []
     for k in range(first, draft.block_size):
@@ -207,21 +207,21 @@ def guesses_of(draft, logits, hidden, anchor):
     return before[first + 1:], gaps, torch.stack(rows)
 
 
-def speculate(guess, n_block, target, ids, n_tokens):
-    """The target's greedy answer, and how many guesses each round accepts; until one of the numbers
-    that decide is too near to call, or a round would not have room for a whole block."""
+def speculate(propose_ids, n_block, target, ids, n_tokens):
+    """Return the target's greedy answer, and the number of draft tokens that each round accepts, up to the
+    first nearly equal logits or the first round without space for a whole block."""
     with torch.no_grad():
         logits = target(torch.tensor([ids])).logits[0, -1:]
     wanted, gaps = logits.argmax(-1).tolist(), lead_of(logits)
     answer, rounds = list(wanted), []
     while min(gaps) > 1e-3 and len(answer) + n_block < n_tokens:
-        guesses, gaps = guess(ids + answer)
+        draft_ids, gaps = propose_ids(ids + answer)
         with torch.no_grad():
-            logits = target(torch.tensor([ids + answer + guesses])).logits[0]
+            logits = target(torch.tensor([ids + answer + draft_ids])).logits[0]
         logits = logits[len(ids + answer) - 1:]
         wanted, more = logits.argmax(-1).tolist(), lead_of(logits)
         accepted = 0
-        while accepted < len(guesses) and guesses[accepted] == wanted[accepted]:
+        while accepted < len(draft_ids) and draft_ids[accepted] == wanted[accepted]:
             accepted += 1
         gaps = gaps[:accepted + 1] + more[:accepted + 1]
         if min(gaps) > 1e-3:
@@ -239,13 +239,13 @@ def write_golden(folder, target):
     golden = {"kind": kind, "implementation": "speculators 0.9.0, float32", "target": "target",
               "ids": PROMPTS, "greedy": [], "output": [], "rounds": []}
 
-    def guess(ids):
-        return guesses_of(draft, *propose(draft, target, ids), ids[-1])
+    def propose_ids(ids):
+        return draft_ids_of(draft, *propose(draft, target, ids), ids[-1])
 
     for k, ids in enumerate(PROMPTS):
-        best, gaps, logits = guess(ids)
+        best, gaps, logits = propose_ids(ids)
         assert min(gaps) > 2e-4
-        answer, rounds = speculate(lambda ids: guess(ids)[:2], draft.block_size, target, ids, 100)
+        answer, rounds = speculate(lambda ids: propose_ids(ids)[:2], draft.block_size, target, ids, 100)
         golden["greedy"].append(best)
         golden["output"].append(answer)
         golden["rounds"].append(rounds)

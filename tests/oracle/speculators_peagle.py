@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Make the P-EAGLE drafts of testdata/speculators: python3 speculators_peagle.py FOLDER
 
-FOLDER holds target/, as speculators_dflash.py makes it. The drafts are the speculators library's
-own work, as there: trained, saved, loaded again, and run by it.
+FOLDER holds target/, as speculators_dflash.py makes it. The speculators library trains, saves, loads
+and runs the drafts.
 
   peagle/         two layers of Llama's shape with biases; a vocabulary of 72 tokens of its own; all
                   taps normed together; the residual stream begins with the normed hidden state
-  peagle_sliding/ two layers of Qwen3's shape, the first with a window that its last guess just
+  peagle_sliding/ two layers of Qwen3's shape, the first with a window that its last draft token just
                   fits into; every token of the target's; each tap normed apart, the embeddings too;
                   the target's embedding, of which it has a copy
 
@@ -28,7 +28,7 @@ from transformers import Gemma3ForCausalLM, LlamaConfig, Qwen3Config
 from speculators_dflash import (MASK, N_NUMBERS, N_PRUNED, N_VOCAB, PROMPTS, count, hidden_states,
                                 lead_of, round_weights, speculate, train, vary_norms)
 
-N_GUESSES = 5
+N_DRAFT_TOKENS = 5
 LOSS = {"ce": (ce_loss, 1.0)}
 SHAPE = dict(vocab_size=N_VOCAB, hidden_size=64, intermediate_size=16, num_hidden_layers=2,
              num_attention_heads=2, num_key_value_heads=1, head_dim=16,
@@ -37,8 +37,8 @@ SHAPE = dict(vocab_size=N_VOCAB, hidden_size=64, intermediate_size=16, num_hidde
 
 
 def pairs_of(states, final, ids):
-    """Each token beside the state in front of it, and the state that its prediction is made from:
-    what the library's shift_batch does to a row."""
+    """Return each token with the state before it, and the state that its prediction uses, as the
+    library's shift_batch does for a row."""
     return states[:, :-1], final[:, 1:], ids[:, 1:]
 
 
@@ -50,7 +50,7 @@ def make_draft(folder, layer, target, layers, n_steps, pruned=False, copied=Fals
                                                                           N_VOCAB)
     draft = core.PEagleDraftModel.from_training_args(
         layer, draft_vocab_size=N_PRUNED if pruned else N_VOCAB, mask_token_id=MASK,
-        num_depths=N_GUESSES, target_layer_ids=layers, verifier_name_or_path="target",
+        num_depths=N_DRAFT_TOKENS, target_layer_ids=layers, verifier_name_or_path="target",
         draft_attn_impl="eager", **maps, **options)
     draft.config.embed_requires_grad = not copied
     draft.embed_tokens.weight.requires_grad_(not copied)
@@ -64,10 +64,10 @@ def make_draft(folder, layer, target, layers, n_steps, pruned=False, copied=Fals
         ids = count(16, 40)
         states, final, ids = pairs_of(*hidden_states(target, ids, layers), ids)
         mask = torch.ones(16, 39)
-        mask[:, -N_GUESSES:] = 0
+        mask[:, -N_DRAFT_TOKENS:] = 0
         return draft(hidden_states=states.reshape(1, 624, -1), input_ids=ids.reshape(1, 624),
                      document_ids=torch.arange(16).repeat_interleave(39)[None],
-                     loss_mask=mask.reshape(1, 624), num_depths=N_GUESSES, loss_config=LOSS,
+                     loss_mask=mask.reshape(1, 624), num_depths=N_DRAFT_TOKENS, loss_config=LOSS,
                      verifier_last_hidden_states=final.reshape(1, 624, -1))[1]
 
     train(draft, n_steps, 1e-2, loss)
@@ -76,20 +76,20 @@ def make_draft(folder, layer, target, layers, n_steps, pruned=False, copied=Fals
 
 
 def propose(draft, target, ids):
-    """Logits of the guesses that follow ids, whose last one the target has not seen."""
-    # What follows the anchor only makes room: the guesses do not see it.
-    padded = torch.tensor([ids + [1] * N_GUESSES])
+    """Return the logits of the draft tokens after ids, whose last one the target has not processed."""
+    # The tokens after the anchor are padding that the draft tokens do not attend to.
+    padded = torch.tensor([ids + [1] * N_DRAFT_TOKENS])
     taps = draft.config.eagle_aux_hidden_state_layer_ids
     states, final, padded = pairs_of(*hidden_states(target, padded, taps), padded)
     n, last = padded.shape[1], len(ids) - 2
-    anchors = torch.cat([torch.arange(n), torch.full((N_GUESSES - 1,), last)])
-    depths = torch.cat([torch.zeros(n, dtype=torch.long), torch.arange(1, N_GUESSES)])
+    anchors = torch.cat([torch.arange(n), torch.full((N_DRAFT_TOKENS - 1,), last)])
+    depths = torch.cat([torch.zeros(n, dtype=torch.long), torch.arange(1, N_DRAFT_TOKENS)])
     made = []
     hook = draft.lm_head.register_forward_hook(lambda module, args, out: made.append(out))
     with torch.no_grad(), mock.patch.object(core, "generate_cod_sample_indices",
                                             return_value=(anchors, depths)):
         draft(hidden_states=states, input_ids=padded, verifier_last_hidden_states=final,
-              document_ids=torch.zeros(1, n, dtype=torch.long), num_depths=N_GUESSES,
+              document_ids=torch.zeros(1, n, dtype=torch.long), num_depths=N_DRAFT_TOKENS,
               loss_config=LOSS)
     hook.remove()
     return torch.cat([made[0][0, last:last + 1], made[0][0, n:]])
@@ -101,7 +101,7 @@ def write_golden(folder, target):
     draft = core.PEagleDraftModel.from_pretrained(folder, config=draft.config,
                                                   dtype=torch.float32).eval()
 
-    def guess(ids):
+    def propose_ids(ids):
         logits = propose(draft, target, ids)
         best = logits.argmax(-1)
         return (best if draft.d2t is None else best + draft.d2t[best]).tolist(), lead_of(logits)
@@ -109,9 +109,9 @@ def write_golden(folder, target):
     golden = {"kind": "peagle", "implementation": "speculators 0.9.0, float32", "target": "target",
               "ids": PROMPTS, "greedy": [], "output": [], "rounds": []}
     for k, ids in enumerate(PROMPTS):
-        best, gaps = guess(ids)
+        best, gaps = propose_ids(ids)
         assert min(gaps) > 2e-4
-        answer, rounds = speculate(guess, N_GUESSES + 1, target, ids, 100)
+        answer, rounds = speculate(propose_ids, N_DRAFT_TOKENS + 1, target, ids, 100)
         golden["greedy"].append(best)
         golden["output"].append(answer)
         golden["rounds"].append(rounds)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Small tokenizers, one feature each, and what the `tokenizers` library makes of hostile texts.
+"""Print small tokenizers, one feature each, with the results of the `tokenizers` library on difficult texts.
 
     pip install tokenizers==0.22.2
     tests/oracle/tokenizer_cases.py > testdata/tokenizer/cases.jsonl
 
-One JSON object a line: name, tokenizer (a tokenizer.json), cases: [text, ids, ids with special
+One JSON object per line: name, tokenizer (a tokenizer.json), cases: [text, ids, ids with special
 tokens added, ids with special tokens in the text taken as text], decodes: [ids, text, text without
-special tokens]. Additions to Unicode after version 9 are avoided, as in the texts of the reference, but
-for those that the library's normalizers do not know."""
+special tokens]. Additions to Unicode after version 9 are avoided, as in the reference texts, except those
+that the library's normalizers do not support."""
 import json
 import random
 
@@ -180,7 +180,7 @@ def main():
                     decodes.append([listed, t.decode(listed, skip_special_tokens=False),
                                     t.decode(listed, skip_special_tokens=True)])
                 except BaseException:
-                    pass  # Strip panics where both of its ends meet
+                    pass  # Strip panics if it removes the whole text from both ends
         print(json.dumps({"name": name, "tokenizer": j, "cases": cases, "decodes": decodes}, ensure_ascii=False,
                          separators=(",", ":")))
     for form in ["NFC", "NFD", "NFKC", "NFKD", "StripAccents"]:

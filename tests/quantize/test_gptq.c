@@ -103,7 +103,7 @@ static void test_solve(void **context)
     enum { N = 768 };
     static double room[BLOCK * BLOCK];
     size_t n_lines;
-    uint64_t *lines = vector_file_read("feedback_solve.txt", 2 * N, &n_lines);
+    uint64_t *lines = vector_file_read("gptq_solve.txt", 2 * N, &n_lines);
 
     (void)context;
     for (size_t i = 0; i < n_lines; i++) {
@@ -185,7 +185,7 @@ static void test_encode(void **context)
 {
     enum { N = 768, PER_LINE = N + 1 + 32 + 2 + 32, ROW = 3 };
     size_t n_lines;
-    uint64_t *lines = vector_file_read("feedback_encode.txt", PER_LINE, &n_lines);
+    uint64_t *lines = vector_file_read("gptq_encode.txt", PER_LINE, &n_lines);
     struct sp_q4_tables tables;
 
     (void)context;
@@ -334,7 +334,7 @@ static void test_quality(void **context)
     calibrated = encode_rows(&sp_tile_ref, w, ROWS, numbers, &size);
     before = error_of(x, w, plain);
     after = error_of(x, w, calibrated);
-    print_message("q4: error of the outputs with feedback %.3f of that without\n", after / before);
+    print_message("q4: error of the outputs with GPTQ %.3f of that without\n", after / before);
     assert_true(after < 0.3 * before);
     free(plain);
     free(calibrated);

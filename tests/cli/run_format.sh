@@ -1,4 +1,4 @@
-# Answers that are held to a form: a schema, a grammar, any JSON object; with and without drafting.
+# Structured output: a JSON schema, a grammar, any JSON object, with and without drafting.
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 printf '%s' '{"type":"object","properties":{"name":{"enum":["Mia","Finn"]},"age":{"type":"integer",
 "minimum":3,"maximum":12},"likes":{"type":"array","items":{"enum":["owls","foxes"]},"minItems":2,
@@ -22,14 +22,14 @@ echo "exit $?"
 echo 'root ::= "a" | b' >bad.gbnf
 spectool verify packed.bin --lossless hi --format bad.gbnf
 echo "exit $?"
-# What is a schema and what is a grammar, whatever the file is called; a byte order mark says nothing.
+# The content decides whether a file is a schema or a grammar. Its name and a byte order mark do not.
 for form in '\357\273\277 {"enum":["owl"]}' '\357\273\277root ::= "owl"' '[{"enum":["owl"]}]' 'false\n' \
     '\ntrue ' null '"owl"' 'true ::= "owl"\nroot ::= true' true,; do
     printf "$form" >form
     spectool run packed.bin --raw 'Once upon a time' --num-predict 8 --format form 2>err
     grep '^spectool' err
 done
-# A form from a pipe, as a shell makes of <(command), and from standard input.
+# A schema from a pipe, as in a shell's <(command), and from standard input.
 mkfifo pipe
 printf '{"enum":["owl"]}' >pipe &
 spectool run packed.bin hi --format pipe 2>/dev/null

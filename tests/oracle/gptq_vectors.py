@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Write the expected values of test_feedback: python3 feedback_vectors.py FOLDER
+"""Write the expected values of test_gptq: python3 gptq_vectors.py FOLDER
 
-Computed anew from quantize/gptq.h and microscale_fit.h: the decomposition by numpy's Cholesky
+Computed independently from quantize/gptq.h and microscale_fit.h: the decomposition by numpy's Cholesky
 factor of the reversed matrix in float64, the encoder weight by weight in numpy's float32. Columns:
 32, so one block of two groups, 768 sums or numbers (group 0: 32 x 16, group 1: 16 x 16). One case a
 line, numbers in hex, floats as their f32 bits:
 
-  feedback_solve.txt   768 sums, 768 numbers
-  feedback_encode.txt  768 numbers, row scale, 32 weights, 2 scale bytes, 32 nibbles
+  gptq_solve.txt   768 sums, 768 numbers
+  gptq_encode.txt  768 numbers, row scale, 32 weights, 2 scale bytes, 32 nibbles
 
 Fixed seed; needs numpy."""
 import os
@@ -37,9 +37,9 @@ def packed(matrix):
 
 def inputs(rng, kind):
     x = rng.standard_normal((200, COLS))
-    if kind == 0:                                   # channels that go together
+    if kind == 0:                                   # correlated channels
         x = x @ (rng.standard_normal((COLS, COLS)) + 2 * rng.standard_normal((COLS, 1)))
-    if kind == 1:                                   # sizes from 1e-3 to 1e3, one always zero
+    if kind == 1:                                   # magnitudes from 1e-3 to 1e3, one always zero
         x *= np.exp(rng.uniform(-7, 7, COLS))
         x[:, 5] = 0
     if kind == 2:                                   # fewer inputs than columns
@@ -48,7 +48,7 @@ def inputs(rng, kind):
 
 
 def decompose(h):
-    """H = (I + M) D (I + M)', M strictly upper, by the Cholesky factor of H turned around."""
+    """H = (I + M) D (I + M)', M strictly upper, by the Cholesky factor of H with reversed rows and columns."""
     lower = np.linalg.cholesky(h[::-1, ::-1])[::-1, ::-1]
     d = np.diag(lower)
     return lower / d, d ** 2
@@ -136,11 +136,11 @@ def encode(w, scale, numbers):
 
 def main(folder):
     rng = np.random.default_rng(20261122)
-    with open(os.path.join(folder, "feedback_solve.txt"), "w") as out:
+    with open(os.path.join(folder, "gptq_solve.txt"), "w") as out:
         for kind in range(4):
             sums = sums_of(inputs(rng, kind)) if kind < 3 else np.zeros((COLS, COLS), F)
             out.write(f"{hexes(packed(sums))} {hexes(packed(numbers_of(sums)))}\n")
-    with open(os.path.join(folder, "feedback_encode.txt"), "w") as out:
+    with open(os.path.join(folder, "gptq_encode.txt"), "w") as out:
         for case in range(12):
             numbers = numbers_of(sums_of(inputs(rng, case % 3)))
             w = rng.standard_t(5, COLS) * np.exp(rng.uniform(-5, 2))
