@@ -188,7 +188,7 @@ static void test_stops(void **state)
 }
 
 /* A stop text of the file is reported as the end of the turn. */
-static void test_own_stop(void **state)
+static void test_stop_of_the_file(void **state)
 {
     struct server s = server_start(served_pack(SERVED_CHATML "PARAMETER stop once\n"), NULL);
     struct sp_json *json = request(&s, ASK ", \"stop_sequences\": [\"hungry\"]}");
@@ -201,7 +201,7 @@ static void test_own_stop(void **state)
 }
 
 /* A message whose beginning the client gives is continued to its end. */
-static void test_begun(void **state)
+static void test_partial_message(void **state)
 {
     struct sp_json *json = request(&tiny_server, ASK "}"), *rest;
     const char *text = json_text(json, "content.0.text");
@@ -387,7 +387,7 @@ static void test_open_reasoning(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-static void test_form(void **state)
+static void test_structured_output(void **state)
 {
     struct sp_json *json =
         request(&tiny_server, ASK ", \"output_config\": {\"format\": {\"type\": \"json_schema\", "
@@ -401,11 +401,15 @@ static void test_form(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_message),   cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_stops),     cmocka_unit_test(test_own_stop),
-        cmocka_unit_test(test_begun),     cmocka_unit_test(test_tools),
-        cmocka_unit_test(test_reasoning), cmocka_unit_test(test_open_reasoning),
-        cmocka_unit_test(test_form),
+        cmocka_unit_test(test_message),
+        cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_stops),
+        cmocka_unit_test(test_stop_of_the_file),
+        cmocka_unit_test(test_partial_message),
+        cmocka_unit_test(test_tools),
+        cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_open_reasoning),
+        cmocka_unit_test(test_structured_output),
     };
 
     return cmocka_run_group_tests(tests, served_setup, served_teardown);

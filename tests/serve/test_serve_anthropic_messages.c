@@ -15,7 +15,7 @@
 
 /* Compares the messages of the prompt, followed by "|" and the beginning of the response, or the
  * error message. */
-static void becomes(const char *body, const char *wanted)
+static void assert_converted(const char *body, const char *wanted)
 {
     struct sp_conversation conversation = {.system = NULL};
     struct sp_serve_request request = {.messages = NULL};
@@ -46,25 +46,28 @@ static void texts(void **state)
 
     (void)state;
     /* "The following input messages are equivalent" */
-    becomes(SAYS("\"Hello\""), hello);
-    becomes(SAYS("[{\"type\": \"text\", \"text\": \"Hello\"}]"), hello);
-    becomes(SAYS("[{\"type\": \"text\", \"text\": \"a\", \"cache_control\": {\"type\": "
-                 "\"ephemeral\"}}, {\"type\": \"text\", \"text\": \"b\"}]"),
-            "[{\"role\":\"user\",\"content\":\"a\\nb\"}]");
+    assert_converted(SAYS("\"Hello\""), hello);
+    assert_converted(SAYS("[{\"type\": \"text\", \"text\": \"Hello\"}]"), hello);
+    assert_converted(SAYS("[{\"type\": \"text\", \"text\": \"a\", \"cache_control\": {\"type\": "
+                          "\"ephemeral\"}}, {\"type\": \"text\", \"text\": \"b\"}]"),
+                     "[{\"role\":\"user\",\"content\":\"a\\nb\"}]");
     /* Texts that already end with a line end, as coding agents send them. */
-    becomes(SAYS("[{\"type\": \"text\", \"text\": \"<log>\\n\"}, {\"type\": \"text\", \"text\": "
-                 "\"User: Hi\"}, {\"type\": \"text\", \"text\": \"\\n</log>\"}]"),
-            "[{\"role\":\"user\",\"content\":\"<log>\\nUser: Hi\\n</log>\"}]");
-    becomes("{\"system\": \"Be brief.\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
-            "[{\"role\":\"system\",\"content\":\"Be brief.\"},{\"role\":\"user\",\"content\":\"a\"}"
-            "]");
-    becomes("{\"system\": [{\"type\": \"text\", \"text\": \"A\"}, {\"type\": \"text\", \"text\": "
-            "\"B\"}], \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
-            "\"system\", \"content\": \"C\"}, {\"role\": \"user\", \"content\": \"b\"}]}",
-            "[{\"role\":\"system\",\"content\":\"A\\nB\"},{\"role\":\"user\",\"content\":\"a\"},"
-            "{\"role\":\"system\",\"content\":\"C\"},{\"role\":\"user\",\"content\":\"b\"}]");
+    assert_converted(
+        SAYS("[{\"type\": \"text\", \"text\": \"<log>\\n\"}, {\"type\": \"text\", \"text\": "
+             "\"User: Hi\"}, {\"type\": \"text\", \"text\": \"\\n</log>\"}]"),
+        "[{\"role\":\"user\",\"content\":\"<log>\\nUser: Hi\\n</log>\"}]");
+    assert_converted(
+        "{\"system\": \"Be brief.\", \"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}",
+        "[{\"role\":\"system\",\"content\":\"Be brief.\"},{\"role\":\"user\",\"content\":\"a\"}"
+        "]");
+    assert_converted(
+        "{\"system\": [{\"type\": \"text\", \"text\": \"A\"}, {\"type\": \"text\", \"text\": "
+        "\"B\"}], \"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+        "\"system\", \"content\": \"C\"}, {\"role\": \"user\", \"content\": \"b\"}]}",
+        "[{\"role\":\"system\",\"content\":\"A\\nB\"},{\"role\":\"user\",\"content\":\"a\"},"
+        "{\"role\":\"system\",\"content\":\"C\"},{\"role\":\"user\",\"content\":\"b\"}]");
     /* "Consecutive user or assistant turns in your request will be combined into a single turn." */
-    becomes(
+    assert_converted(
         "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"user\", "
         "\"content\": \"b\"}, {\"role\": \"assistant\", \"content\": [{\"type\": \"text\", "
         "\"text\": \"c\"}, {\"type\": \"text\", \"text\": \"d\"}]}, {\"role\": \"user\", "
@@ -72,9 +75,9 @@ static void texts(void **state)
         "[{\"role\":\"user\",\"content\":\"a\\nb\"},{\"role\":\"assistant\",\"content\":\"cd\"},"
         "{\"role\":\"user\",\"content\":\"e\"}]");
     /* "the response content will continue immediately from the content in that message" */
-    becomes("{\"messages\": [{\"role\": \"user\", \"content\": \"Sun?\"}, {\"role\": "
-            "\"assistant\", \"content\": \"The best answer is (\"}]}",
-            "[{\"role\":\"user\",\"content\":\"Sun?\"}]|The best answer is (");
+    assert_converted("{\"messages\": [{\"role\": \"user\", \"content\": \"Sun?\"}, {\"role\": "
+                     "\"assistant\", \"content\": \"The best answer is (\"}]}",
+                     "[{\"role\":\"user\",\"content\":\"Sun?\"}]|The best answer is (");
 }
 
 #define USE(id)                                                                                    \
@@ -90,7 +93,7 @@ static void texts(void **state)
 static void blocks(void **state)
 {
     (void)state;
-    becomes(
+    assert_converted(
         "{\"messages\": [{\"role\": \"user\", \"content\": \"q\"}, {\"role\": \"assistant\", "
         "\"content\": [{\"type\": \"thinking\", \"thinking\": \"Hm.\", \"signature\": \"x\"}, "
         "{\"type\": \"redacted_thinking\", \"data\": \"y\"}, "
@@ -114,54 +117,63 @@ static void blocks(void **state)
                                                                                  "\"user\","
                                                                                  "\"content\":\"Go "
                                                                                  "on.\"}]");
-    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [" USE(
-                "t") "]}, {\"role\": "
-                     "\"user\", \"content\": [" RESULT("t", "") "]}]}",
-            "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[" CALLED("t") "]}," SAID(
-                "t", "", "") "]");
+    assert_converted("{\"messages\": [{\"role\": \"assistant\", \"content\": [" USE(
+                         "t") "]}, {\"role\": "
+                              "\"user\", \"content\": [" RESULT("t", "") "]}]}",
+                     "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[" CALLED(
+                         "t") "]}," SAID("t", "", "") "]");
 }
 
 static void refusals(void **state)
 {
     (void)state;
-    becomes("{}", "messages is missing, expected an array of messages");
-    becomes("{\"messages\": []}", "messages is empty or of another type, expected an array of "
-                                  "messages");
-    becomes("{\"messages\": [1]}", "messages[0]: role is missing, expected user or assistant");
-    becomes("{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}",
-            "messages[0]: role is tool, expected user or assistant");
-    becomes("{\"messages\": [{\"role\": \"user\"}]}",
-            "messages[0]: content is missing, expected a string or an array of blocks");
-    becomes(SAYS("[{\"text\": \"a\"}]"), "messages[0]: content[0]: missing type");
-    becomes(SAYS("[{\"type\": \"text\"}]"), "messages[0]: content[0]: missing text");
-    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"thinking\"}]}]}",
-            "messages[0]: content[0]: missing text");
-    becomes("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
-            "\"content\": [{\"type\": \"thinking\", \"thinking\": \"Hm.\"}]}]}",
-            "the last message is a partial answer with thinking: only text can be continued");
-    becomes(SAYS("[{\"type\": \"image\", \"source\": {}}]"),
-            "messages[0]: content[0]: content of type image is not supported, only text");
-    becomes(SAYS("[{\"type\": \"document\", \"source\": {}}]"),
-            "messages[0]: content[0]: content of type document is not supported, only text");
-    becomes(
+    assert_converted("{}", "messages is missing, expected an array of messages");
+    assert_converted("{\"messages\": []}",
+                     "messages is empty or of another type, expected an array of "
+                     "messages");
+    assert_converted("{\"messages\": [1]}",
+                     "messages[0]: role is missing, expected user or assistant");
+    assert_converted("{\"messages\": [{\"role\": \"tool\", \"content\": \"a\"}]}",
+                     "messages[0]: role is tool, expected user or assistant");
+    assert_converted("{\"messages\": [{\"role\": \"user\"}]}",
+                     "messages[0]: content is missing, expected a string or an array of blocks");
+    assert_converted(SAYS("[{\"text\": \"a\"}]"), "messages[0]: content[0]: missing type");
+    assert_converted(SAYS("[{\"type\": \"text\"}]"), "messages[0]: content[0]: missing text");
+    assert_converted(
+        "{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"thinking\"}]}]}",
+        "messages[0]: content[0]: missing text");
+    assert_converted(
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+        "\"content\": [{\"type\": \"thinking\", \"thinking\": \"Hm.\"}]}]}",
+        "the last message is a partial answer with thinking: only text can be continued");
+    assert_converted(SAYS("[{\"type\": \"image\", \"source\": {}}]"),
+                     "messages[0]: content[0]: content of type image is not supported, only text");
+    assert_converted(
+        SAYS("[{\"type\": \"document\", \"source\": {}}]"),
+        "messages[0]: content[0]: content of type document is not supported, only text");
+    assert_converted(
         SAYS("[" RESULT("t", ", \"content\": [{\"type\": \"image\"}]") "]"),
         "messages[0]: content[0]: content[0]: content of type image is not supported, only text");
-    becomes(SAYS("[{\"type\": \"tool_result\"}]"),
-            "messages[0]: content[0]: tool_result has no tool_use_id");
-    becomes(SAYS("[" USE("t") "]"),
-            "messages[0]: content[0]: tool_use must have the role assistant, found user");
-    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [" RESULT("t", "") "]}]}",
-            "messages[0]: content[0]: content of type tool_result is not supported, only text");
-    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
-            "\"id\": \"t\", \"input\": {}}]}]}",
-            "messages[0]: content[0]: tool_use has no name");
-    becomes("{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
-            "\"id\": \"t\", \"name\": \"f\", \"input\": \"{}\"}]}]}",
-            "messages[0]: content[0]: tool_use has no input object");
-    becomes("{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
-            "\"content\": [" USE("t") "]}]}",
-            "the last message has tool calls without results");
-    becomes(
+    assert_converted(SAYS("[{\"type\": \"tool_result\"}]"),
+                     "messages[0]: content[0]: tool_result has no tool_use_id");
+    assert_converted(SAYS("[" USE("t") "]"),
+                     "messages[0]: content[0]: tool_use must have the role assistant, found user");
+    assert_converted(
+        "{\"messages\": [{\"role\": \"assistant\", \"content\": [" RESULT("t", "") "]}]}",
+        "messages[0]: content[0]: content of type tool_result is not supported, only text");
+    assert_converted(
+        "{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
+        "\"id\": \"t\", \"input\": {}}]}]}",
+        "messages[0]: content[0]: tool_use has no name");
+    assert_converted(
+        "{\"messages\": [{\"role\": \"assistant\", \"content\": [{\"type\": \"tool_use\", "
+        "\"id\": \"t\", \"name\": \"f\", \"input\": \"{}\"}]}]}",
+        "messages[0]: content[0]: tool_use has no input object");
+    assert_converted(
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+        "\"content\": [" USE("t") "]}]}",
+        "the last message has tool calls without results");
+    assert_converted(
         "{\"system\": [{\"type\": \"image\"}], \"messages\": [{\"role\": \"user\", \"content\": "
         "\"a\"}]}",
         "system: content[0]: content of type image is not supported, only text");

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static void *ask_way(void *context)
+static void *request_stream(void *context)
 {
     const struct served_api *w = context;
     struct http_reply r;
@@ -36,12 +36,12 @@ static void test_many_clients(void **state)
 {
     enum { EACH = 4 };
     pthread_t threads[EACH * N_SERVED_APIS];
-    char *first = ask_way((void *)(uintptr_t)&served_apis[0]);
+    char *first = request_stream((void *)(uintptr_t)&served_apis[0]);
 
     (void)state;
     for (size_t i = 0; i < EACH * N_SERVED_APIS; i++) {
         void *way = (void *)(uintptr_t)&served_apis[i % N_SERVED_APIS];
-        assert_int_equal(pthread_create(&threads[i], NULL, ask_way, way), 0);
+        assert_int_equal(pthread_create(&threads[i], NULL, request_stream, way), 0);
     }
     for (size_t i = 0; i < EACH * N_SERVED_APIS; i++) {
         void *text = NULL;
@@ -53,8 +53,8 @@ static void test_many_clients(void **state)
     free(first);
 }
 
-/* As many responses as there are sessions are generated at the same time. */
-static void test_at_a_time(void **state)
+/* The server generates as many responses at the same time as it has sessions. */
+static void test_concurrent_responses(void **state)
 {
     enum { N = 3 };
     static const char *const options[] = {"--sessions", "3", SERVED_SLOW_OPTIONS, NULL};
@@ -161,7 +161,7 @@ static char *long_prompt(void)
 }
 
 /* A client that disconnects inside a request leaves nothing open. */
-static void hang_up_asking(const struct server *s)
+static void disconnect_inside_request(const struct server *s)
 {
     static const char request[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                                   "Content-Length: 100000\r\n\r\n{\"prompt\": \"On";
@@ -199,7 +199,7 @@ static void test_disconnects(void **state)
     size_t n_files = server_count_files(&s), n = 0;
 
     (void)state;
-    hang_up_asking(&s);
+    disconnect_inside_request(&s);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         const struct timespec time = {.tv_nsec = 100000000}; /* the request is served at once */
         int fd;
@@ -275,7 +275,7 @@ static void test_stopping(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_clients), cmocka_unit_test(test_at_a_time),
+        cmocka_unit_test(test_many_clients), cmocka_unit_test(test_concurrent_responses),
         cmocka_unit_test(test_queue),        cmocka_unit_test(test_many_answers),
         cmocka_unit_test(test_disconnects),  cmocka_unit_test(test_slow_clients),
         cmocka_unit_test(test_stopping),

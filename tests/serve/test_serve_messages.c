@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-static void becomes(const struct sp_chat_info *chat, const char *sent, const char *wanted)
+static void assert_converted(const struct sp_chat_info *chat, const char *sent, const char *wanted)
 {
     struct sp_conversation conversation = {.chat_info = *chat};
     static const char whole[] = "{\"continue_final_message\": false}";
@@ -47,50 +47,54 @@ static void calls(void **state)
 
     (void)state;
     /* OpenAI: arguments as text, null content, a result by its id. */
-    becomes(&objects,
-            "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"a1\", "
-            "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": " ARGUMENTS_TEXT
-            "}}]}, {\"role\": \"tool\", \"tool_call_id\": \"a1\", \"content\": \"17\"}]",
-            "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"a1\",\"type\":"
-            "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"city\":\"Paris\"}}}]},"
-            "{\"role\":\"tool\",\"content\":\"17\",\"tool_call_id\":\"a1\",\"name\":\"f\","
-            "\"tool_name\":\"f\"}]");
+    assert_converted(
+        &objects,
+        "[{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"a1\", "
+        "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": " ARGUMENTS_TEXT
+        "}}]}, {\"role\": \"tool\", \"tool_call_id\": \"a1\", \"content\": \"17\"}]",
+        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"a1\",\"type\":"
+        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":{\"city\":\"Paris\"}}}]},"
+        "{\"role\":\"tool\",\"content\":\"17\",\"tool_call_id\":\"a1\",\"name\":\"f\","
+        "\"tool_name\":\"f\"}]");
     /* ollama: arguments as objects, no ids, results in order, one of them with a name. */
-    becomes(&objects,
-            "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
-            "\"arguments\": {}}}, {\"function\": {\"name\": \"g\", \"arguments\": {}}}]}, "
-            "{\"role\": \"tool\", \"content\": \"1\"}, "
-            "{\"role\": \"tool\", \"tool_name\": \"h\", \"content\": \"2\"}]",
-            "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00000\","
-            "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{}}},"
-            "{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"g\","
-            "\"arguments\":{}}}]},"
-            "{\"role\":\"tool\",\"content\":\"1\",\"tool_call_id\":\"call00000\",\"name\":\"f\","
-            "\"tool_name\":\"f\"},"
-            "{\"role\":\"tool\",\"content\":\"2\",\"tool_call_id\":\"call00001\",\"name\":\"h\","
-            "\"tool_name\":\"h\"}]");
+    assert_converted(
+        &objects,
+        "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": {\"name\": \"f\", "
+        "\"arguments\": {}}}, {\"function\": {\"name\": \"g\", \"arguments\": {}}}]}, "
+        "{\"role\": \"tool\", \"content\": \"1\"}, "
+        "{\"role\": \"tool\", \"tool_name\": \"h\", \"content\": \"2\"}]",
+        "[{\"role\":\"assistant\",\"content\":\"\",\"tool_calls\":[{\"id\":\"call00000\","
+        "\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":{}}},"
+        "{\"id\":\"call00001\",\"type\":\"function\",\"function\":{\"name\":\"g\","
+        "\"arguments\":{}}}]},"
+        "{\"role\":\"tool\",\"content\":\"1\",\"tool_call_id\":\"call00000\",\"name\":\"f\","
+        "\"tool_name\":\"f\"},"
+        "{\"role\":\"tool\",\"content\":\"2\",\"tool_call_id\":\"call00001\",\"name\":\"h\","
+        "\"tool_name\":\"h\"}]");
     /* Templates that accept only text, and no content in a message with calls. */
-    becomes(&texts,
-            "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"a\", "
-            "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}, "
-            "{\"id\": \"b\", \"type\": \"function\", \"function\": {\"name\": \"f\", "
-            "\"arguments\": \"{}\"}}]}]",
-            "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a\",\"type\":"
-            "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}},"
-            "{\"id\":\"b\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\""
-            "}}]}]");
-    becomes(&objects, "[{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": []}]",
-            "[{\"role\":\"assistant\",\"content\":\"x\"}]");
-    becomes(&objects, "[{\"role\": \"assistant\", \"tool_calls\": 3}]",
-            "messages[0]: tool_calls is integer, expected an array");
-    becomes(&objects, "[{\"role\": \"assistant\", \"tool_calls\": [{}, \"f\"]}]",
-            "messages[0]: tool_calls[1] is string, expected an object");
-    becomes(&objects, "[{\"role\": \"tool\", \"content\": \"1\"}]",
-            "[{\"role\":\"tool\",\"content\":\"1\"}]");
+    assert_converted(
+        &texts,
+        "[{\"role\": \"assistant\", \"content\": \"\", \"tool_calls\": [{\"id\": \"a\", "
+        "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": {\"a\": 1}}}, "
+        "{\"id\": \"b\", \"type\": \"function\", \"function\": {\"name\": \"f\", "
+        "\"arguments\": \"{}\"}}]}]",
+        "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"a\",\"type\":"
+        "\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}},"
+        "{\"id\":\"b\",\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":\"{}\""
+        "}}]}]");
+    assert_converted(&objects,
+                     "[{\"role\": \"assistant\", \"content\": \"x\", \"tool_calls\": []}]",
+                     "[{\"role\":\"assistant\",\"content\":\"x\"}]");
+    assert_converted(&objects, "[{\"role\": \"assistant\", \"tool_calls\": 3}]",
+                     "messages[0]: tool_calls is integer, expected an array");
+    assert_converted(&objects, "[{\"role\": \"assistant\", \"tool_calls\": [{}, \"f\"]}]",
+                     "messages[0]: tool_calls[1] is string, expected an object");
+    assert_converted(&objects, "[{\"role\": \"tool\", \"content\": \"1\"}]",
+                     "[{\"role\":\"tool\",\"content\":\"1\"}]");
 }
 
 /* The names of reasoning in llama-server, vLLM and ollama. */
-static void thoughts(void **state)
+static void reasoning(void **state)
 {
     static const struct sp_chat_info none = {.has_tool_calls = false},
                                      harmony = {.no_content_with_reasoning = true};
@@ -101,19 +105,20 @@ static void thoughts(void **state)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(sent, sizeof sent,
                  "[{\"role\": \"assistant\", \"%s\": \"Hm.\", \"content\": \"x\"}]", names[i]);
-        becomes(&none, sent,
-                "[{\"role\":\"assistant\",\"content\":\"x\",\"reasoning_content\":\"Hm.\","
-                "\"thinking\":\"Hm.\"}]");
+        assert_converted(&none, sent,
+                         "[{\"role\":\"assistant\",\"content\":\"x\",\"reasoning_content\":\"Hm.\","
+                         "\"thinking\":\"Hm.\"}]");
     }
-    becomes(&none, "[{\"role\": \"assistant\", \"reasoning_content\": \"\", \"content\": \"x\"}]",
-            "[{\"role\":\"assistant\",\"content\":\"x\"}]");
+    assert_converted(&none,
+                     "[{\"role\": \"assistant\", \"reasoning_content\": \"\", \"content\": \"x\"}]",
+                     "[{\"role\":\"assistant\",\"content\":\"x\"}]");
     /* The template of gpt-oss refuses content in a message with reasoning and calls. */
-    becomes(&harmony,
-            "[{\"role\": \"assistant\", \"thinking\": \"Hm.\", \"content\": \"x\", "
-            "\"tool_calls\": [{\"id\": \"a\", \"function\": {\"name\": \"f\"}}]}]",
-            "[{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"Hm.\","
-            "\"thinking\":\"Hm.\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\","
-            "\"function\":{\"name\":\"f\"}}]}]");
+    assert_converted(&harmony,
+                     "[{\"role\": \"assistant\", \"thinking\": \"Hm.\", \"content\": \"x\", "
+                     "\"tool_calls\": [{\"id\": \"a\", \"function\": {\"name\": \"f\"}}]}]",
+                     "[{\"role\":\"assistant\",\"content\":\"\",\"reasoning_content\":\"Hm.\","
+                     "\"thinking\":\"Hm.\",\"tool_calls\":[{\"id\":\"a\",\"type\":\"function\","
+                     "\"function\":{\"name\":\"f\"}}]}]");
 }
 
 /* What a stream sends while the prompt is read has no text: a comment, or an empty part. */
@@ -153,7 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls),
-        cmocka_unit_test(thoughts),
+        cmocka_unit_test(reasoning),
         cmocka_unit_test(keep_alive),
     };
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void assert_form(const char *path, const char *body, const char *at, const char *text)
+static void assert_structured(const char *path, const char *body, const char *at, const char *text)
 {
     struct sp_json *json = served_post(path, body);
 
@@ -20,7 +20,7 @@ static void assert_form(const char *path, const char *body, const char *at, cons
 }
 
 /* A schema may nest as deeply as with `run --format`. */
-static void test_deep_form(void **state)
+static void test_deep_schema(void **state)
 {
     enum { DEEP = 250 };
     char body[1024] = "{\"prompt\": \"Once\", \"stream\": false, \"format\": {\"const\": 12, "
@@ -31,12 +31,12 @@ static void test_deep_form(void **state)
     memset(body + n, '[', DEEP);
     memset(body + n + DEEP, ']', DEEP);
     strcpy(body + n + 2 * (size_t)DEEP, "}}");
-    assert_form("/api/generate", body, "response", "12");
+    assert_structured("/api/generate", body, "response", "12");
 }
 
 /* Each way to request a schema that allows one or two texts: the response is one of them, and
  * ends. */
-static void test_forms(void **state)
+static void test_structured_output(void **state)
 {
 #define CHAT "\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story\"}], "
     static const char word[] = "\"Mia, \\\"Finn\\\"\"";
@@ -67,7 +67,7 @@ static void test_forms(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        assert_form(all[i].path, all[i].body, all[i].at, all[i].text);
+        assert_structured(all[i].path, all[i].body, all[i].at, all[i].text);
     }
     json = served_post("/v1/chat/completions",
                        "{" CHAT
@@ -213,8 +213,8 @@ static void test_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_deep_form),
-        cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_deep_schema),
+        cmocka_unit_test(test_structured_output),
         cmocka_unit_test(test_calls),
     };
 

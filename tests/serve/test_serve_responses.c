@@ -121,7 +121,7 @@ static void test_schema(void **state)
     "\"function\", \"name\": \"Finn\", \"parameters\": {\"type\": \"object\", \"properties\": "    \
     "{\"a cave\": {\"type\": \"string\"}}}}]"
 
-static struct sp_json *tell(const struct server *s, const char *more)
+static struct sp_json *request_story(const struct server *s, const char *more)
 {
     char body[1024];
 
@@ -149,7 +149,7 @@ static void check_items(const struct sp_json *json)
 static void test_items(void **state)
 {
     struct server s = server_start(served_pack(served_tool_template), NULL);
-    struct sp_json *json = tell(&s, "");
+    struct sp_json *json = request_story(&s, "");
 
     (void)state;
     check_items(json);
@@ -161,8 +161,8 @@ static void test_items(void **state)
     assert_in_range(json_number(json, "usage.output_tokens_details.reasoning_tokens"), 2, 8);
     sp_json_free(json);
 
-    json = tell(&s, ", \"reasoning\": {\"summary\": \"auto\"}, \"include\": "
-                    "[\"reasoning.encrypted_content\"]");
+    json = request_story(&s, ", \"reasoning\": {\"summary\": \"auto\"}, \"include\": "
+                             "[\"reasoning.encrypted_content\"]");
     check_items(json);
     assert_string_equal(json_text(json, "output.0.summary.0.type"), "summary_text");
     assert_string_equal(json_text(json, "output.0.summary.0.text"), "was once");
@@ -215,7 +215,7 @@ static char *event_names(const struct http_reply *r, struct sp_json **last)
 
 static void check_stream(const struct server *s, const char *more, const char *wanted)
 {
-    struct sp_json *whole = tell(s, more), *last;
+    struct sp_json *whole = request_story(s, more), *last;
     struct http_reply r;
     char body[1024], *names, *text, *joined;
     size_t n;

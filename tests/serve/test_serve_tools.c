@@ -1,5 +1,6 @@
-/* Answers of `spectool serve` that are constrained to calls of tools, and forms after reasoning:
- * OpenAI's tool_choice, parallel_tool_calls and strict, as its API's reference describes them. */
+/* Tests responses of `spectool serve` that are constrained to tool calls, and structured output
+ * after reasoning: OpenAI's tool_choice, parallel_tool_calls and strict, as its API reference
+ * describes them. */
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -10,15 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The tags of Hermes and Qwen. The tiny model has never seen them: what it says in them is
- * constrained to be what was asked for. */
-static const char caller[] =
+/* The tags of Hermes and Qwen. The tiny model was not trained on them, so only the grammar makes it
+ * write valid calls. */
+static const char template_with_calls[] =
     "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
     "{% for c in m.tool_calls or [] %}<tool_call>\n{\"name\": \"{{ c.function.name }}\", "
     "\"arguments\": {{ c.function.arguments | tojson }}}\n</tool_call>{% endfor %}<|im_end|>\n"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}\"\"\"\n";
 
-#define ASK "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story.\"}]"
+#define REQUEST "{\"messages\": [{\"role\": \"user\", \"content\": \"Tell me a story.\"}]"
 #define PAINT(more)                                                                                \
     "{\"type\": \"function\", \"function\": {\"name\": \"paint\", " more "\"parameters\": "        \
     "{\"type\": \"object\", \"properties\": {\"colour\": {\"enum\": [\"red\", \"blue\"]}, "        \
@@ -27,7 +28,7 @@ static const char caller[] =
 #define WAIT "{\"type\": \"function\", \"function\": {\"name\": \"wait\"}}"
 #define TOOLS ", \"tools\": [" PAINT("") ", " WAIT "]"
 
-/* Arguments as the schema of paint has them. */
+/* Checks that the arguments match the schema of paint. */
 static void assert_paints(const char *text)
 {
     struct sp_json *arguments = NULL;
@@ -44,7 +45,7 @@ static void assert_paints(const char *text)
     sp_json_free(arguments);
 }
 
-/* All calls of an answer are of the tools, and there are at least so many. */
+/* Checks that all calls are valid and that there are at least `least`. Returns their number. */
 static size_t check_calls(const struct sp_json *json, size_t least)
 {
     const struct sp_json *calls = json_at(json, "choices.0.message.tool_calls");
@@ -69,18 +70,18 @@ static struct sp_json *request(const struct server *s, const char *body)
 
 static void test_choice(void **state)
 {
-    struct server s = server_start(served_pack(caller), NULL);
+    struct server s = server_start(served_pack(template_with_calls), NULL);
     static const char *const bodies[] = {
-        ASK TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\"}",
-        ASK TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\", \"temperature\": 1.5, "
-                  "\"seed\": 4}",
-        ASK TOOLS ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false}",
-        ASK TOOLS ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false, "
-                  "\"temperature\": 2, \"seed\": 1}",
-        ASK TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": "
-                  "\"paint\"}}}",
-        ASK TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": "
-                  "\"wait\"}}}",
+        REQUEST TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\"}",
+        REQUEST TOOLS ", \"max_tokens\": 200, \"tool_choice\": \"required\", \"temperature\": 1.5, "
+                      "\"seed\": 4}",
+        REQUEST TOOLS ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false}",
+        REQUEST TOOLS ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false, "
+                      "\"temperature\": 2, \"seed\": 1}",
+        REQUEST TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": "
+                      "\"paint\"}}}",
+        REQUEST TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": "
+                      "\"wait\"}}}",
     };
     struct sp_json *json;
 
@@ -101,30 +102,31 @@ static void test_choice(void **state)
         }
         sp_json_free(json);
     }
-    /* Without a choice the model, which knows no tools, tells its story. */
-    json = request(&s, ASK TOOLS ", \"max_tokens\": 8, \"tool_choice\": \"none\"}");
+    /* Without tool_choice the model, which was not trained on tools, writes its story. */
+    json = request(&s, REQUEST TOOLS ", \"max_tokens\": 8, \"tool_choice\": \"none\"}");
     assert_int_equal(check_calls(json, 0), 0);
     sp_json_free(json);
-    /* Content is free where calls are constrained to; a form may stand in its place. */
-    json = request(&s, ASK ", \"max_tokens\": 8, \"tools\": [" PAINT("\"strict\": true, ") "]}");
+    /* Content is unconstrained where a call may follow. A response format may take its place. */
+    json =
+        request(&s, REQUEST ", \"max_tokens\": 8, \"tools\": [" PAINT("\"strict\": true, ") "]}");
     assert_int_equal(check_calls(json, 0), 0);
     assert_true(strlen(json_text(json, "choices.0.message.content")) > 8);
     sp_json_free(json);
-    json = request(&s, ASK ", \"grammar\": \"root ::= \\\"There\\\"\", \"tools\": [" PAINT(
+    json = request(&s, REQUEST ", \"grammar\": \"root ::= \\\"There\\\"\", \"tools\": [" PAINT(
                            "\"strict\": true, ") "]}");
     assert_string_equal(json_text(json, "choices.0.message.content"), "There");
     sp_json_free(json);
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* A stream tells the same call. */
+/* A stream has the same call as the whole response. */
 static void test_stream(void **state)
 {
-    struct server s = server_start(served_pack(caller), NULL);
+    struct server s = server_start(served_pack(template_with_calls), NULL);
     struct http_reply r = server_request(
         &s, "POST", "/v1/chat/completions",
-        ASK TOOLS ", \"stream\": true, \"tool_choice\": {\"type\": \"function\", \"function\": "
-                  "{\"name\": \"paint\"}}}");
+        REQUEST TOOLS ", \"stream\": true, \"tool_choice\": {\"type\": \"function\", \"function\": "
+                      "{\"name\": \"paint\"}}}");
     char *text;
     size_t n;
 
@@ -135,7 +137,7 @@ static void test_stream(void **state)
     free(text);
     text = stream_text(&r, "choices.0.delta.tool_calls.0.function.arguments", &n);
     assert_paints(text);
-    assert_true(n > 3); /* as they come */
+    assert_true(n > 3); /* several events */
     free(text);
     text = stream_text(&r, "choices.0.delta.tool_calls.0.id", &n);
     assert_int_equal(strlen(text), 9);
@@ -147,10 +149,10 @@ static void test_stream(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* The Responses API's stream: what it told of the arguments is what it says they were. */
+/* In a stream of the Responses API the joined deltas equal the complete arguments. */
 static void test_responses_stream(void **state)
 {
-    struct server s = server_start(served_pack(caller), NULL);
+    struct server s = server_start(served_pack(template_with_calls), NULL);
     struct http_reply r = server_request(
         &s, "POST", "/v1/responses",
         "{\"input\": \"Tell me a story.\", \"stream\": true, \"tools\": [{\"type\": "
@@ -166,7 +168,7 @@ static void test_responses_stream(void **state)
     assert_int_equal(r.status, 200);
     deltas = stream_text(&r, "delta", &n);
     assert_paints(deltas);
-    assert_true(n > 3); /* as they come */
+    assert_true(n > 3); /* several events */
     text = stream_text(&r, "arguments", &n);
     assert_string_equal(text, deltas);
     free(text);
@@ -183,19 +185,21 @@ static void test_refusals(void **state)
     static const struct {
         const char *body, *sentence;
     } all[] = {
-        {ASK ", \"tool_choice\": \"required\"}", "tool_choice: the request has no tools"},
-        {ASK TOOLS ", \"tool_choice\": \"often\"}", "tool_choice: expected \"auto\""},
-        {ASK TOOLS ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}}",
+        {REQUEST ", \"tool_choice\": \"required\"}", "tool_choice: the request has no tools"},
+        {REQUEST TOOLS ", \"tool_choice\": \"often\"}", "tool_choice: expected \"auto\""},
+        {REQUEST TOOLS
+         ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}}",
          "tool_choice: there is no tool named f"},
-        {ASK TOOLS ", \"tool_choice\": {\"type\": \"allowed_tools\"}}", "tool_choice: expected"},
-        {ASK TOOLS ", \"parallel_tool_calls\": 1}", "parallel_tool_calls is 1"},
-        {ASK ", \"tools\": [{\"function\": {\"name\": \"f\", \"strict\": \"yes\"}}]}",
+        {REQUEST TOOLS ", \"tool_choice\": {\"type\": \"allowed_tools\"}}",
+         "tool_choice: expected"},
+        {REQUEST TOOLS ", \"parallel_tool_calls\": 1}", "parallel_tool_calls is 1"},
+        {REQUEST ", \"tools\": [{\"function\": {\"name\": \"f\", \"strict\": \"yes\"}}]}",
          "tools[0]: strict is \"yes\""},
-        {ASK ", \"tool_choice\": \"required\", \"tools\": [{\"function\": {\"name\": \"f\", "
-             "\"parameters\": {\"not\": {}}}}]}",
+        {REQUEST ", \"tool_choice\": \"required\", \"tools\": [{\"function\": {\"name\": \"f\", "
+                 "\"parameters\": {\"not\": {}}}}]}",
          "tool_choice: the parameters of f: #/not: this keyword is not supported"},
     };
-    struct server s = server_start(served_pack(caller), NULL);
+    struct server s = server_start(served_pack(template_with_calls), NULL);
     struct sp_json *json;
 
     (void)state;
@@ -211,7 +215,7 @@ static void test_refusals(void **state)
     assert_int_equal(server_stop(&s), 0);
     /* The template of the other tests has no tools. */
     json = http_reply_json(
-        server_request(&tiny_server, "POST", "/v1/chat/completions", ASK TOOLS "}"), 400);
+        server_request(&tiny_server, "POST", "/v1/chat/completions", REQUEST TOOLS "}"), 400);
     assert_string_equal(json_text(json, "error.message"),
                         "tools: this model's chat template has no tools");
     sp_json_free(json);
@@ -220,7 +224,7 @@ static void test_refusals(void **state)
                                  "\"\"\"\n"),
                      NULL);
     json = http_reply_json(server_request(&s, "POST", "/v1/chat/completions",
-                                          ASK TOOLS ", \"tool_choice\": \"required\"}"),
+                                          REQUEST TOOLS ", \"tool_choice\": \"required\"}"),
                            400);
     assert_string_equal(
         json_text(json, "error.message"),
@@ -230,8 +234,8 @@ static void test_refusals(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
-/* To this template the story that the tiny model tells begins with reasoning: "There was once a
- * hungry". */
+/* Under this template the story of the tiny model begins with reasoning: "There was once a hungry".
+ */
 static const char thinker[] =
     "TEMPLATE \"\"\"{% for m in messages %}<|im_start|>{{ m.role }}\n"
     "{% if m.thinking %}There {{ m.thinking }} a hungry {% endif %}{{ m.content }}<|im_end|>\n"
@@ -248,25 +252,26 @@ static void test_reasoning(void **state)
     struct sp_json *json;
 
     (void)state;
-    /* The model opens its reasoning, */
-    json = request(&s, ASK ONE_WORD "}");
+    /* The model opens its reasoning. */
+    json = request(&s, REQUEST ONE_WORD "}");
     assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     assert_string_equal(json_text(json, "choices.0.finish_reason"), "stop");
     sp_json_free(json);
-    /* or the prompt has, */
-    json = request(&s, ASK ONE_WORD ", \"chat_template_kwargs\": {\"think\": true}}");
+    /* The prompt opens the reasoning. */
+    json = request(&s, REQUEST ONE_WORD ", \"chat_template_kwargs\": {\"think\": true}}");
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     assert_true(strlen(json_text(json, "choices.0.message.reasoning_content")) > 0);
     sp_json_free(json);
-    /* or there is none. */
-    json = request(&s, ASK ONE_WORD ", \"reasoning_effort\": \"none\"}");
+    /* There is no reasoning. */
+    json = request(&s, REQUEST ONE_WORD ", \"reasoning_effort\": \"none\"}");
     assert_null(json_at(json, "choices.0.message.reasoning_content"));
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     sp_json_free(json);
-    json = http_reply_json(server_request(&s, "POST", "/api/chat",
-                                          ASK ", \"stream\": false, \"format\": {\"const\": 7}}"),
-                           200);
+    json =
+        http_reply_json(server_request(&s, "POST", "/api/chat",
+                                       REQUEST ", \"stream\": false, \"format\": {\"const\": 7}}"),
+                        200);
     assert_string_equal(json_text(json, "message.thinking"), "was once");
     assert_string_equal(json_text(json, "message.content"), "7");
     sp_json_free(json);

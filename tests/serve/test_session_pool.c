@@ -1,5 +1,5 @@
-/* cli/chat/session_pool.h: conversations that take turns find what they had read; one that nobody
- * goes on with makes room. */
+/* cli/chat/session_pool.h: alternating conversations reuse their cached tokens, and a session that
+ * is no longer used is replaced. */
 #include "cli/chat/session_pool.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
@@ -36,7 +36,7 @@ static void stop(struct served *s)
     generate_close(&s->g);
 }
 
-/* The first n tokens of a conversation, each of which has tokens of its own. */
+/* Generates from the first n tokens of a conversation. Every conversation has different tokens. */
 static struct sp_session *request(struct served *s, uint32_t conversation, size_t n,
                                   size_t *n_reused)
 {
@@ -67,7 +67,7 @@ static void conversations_keep_their_sessions(void **state)
     assert_int_equal(n, 100);
     assert_ptr_equal(request(&s, 2, 70, &n), b);
     assert_int_equal(n, 60);
-    /* a third takes the place of the one that was asked longer ago */
+    /* a third conversation replaces the one that was used less recently */
     assert_ptr_equal(request(&s, 3, 40, &n), a);
     assert_int_equal(n, 0);
     stop(&s);
@@ -80,7 +80,7 @@ static void idle_sessions_are_replaced(void **state)
     struct sp_session *a = request(&s, 1, 180, &n), *b = request(&s, 2, 40, &n);
 
     (void)state;
-    assert_ptr_equal(request(&s, 3, 30, &n), b); /* the long conversation is worth keeping */
+    assert_ptr_equal(request(&s, 3, 30, &n), b); /* the session of the long conversation is kept */
     for (size_t i = 0; i < 6; i++)
         assert_ptr_equal(request(&s, 3, 31 + i, &n), b);
     assert_ptr_equal(request(&s, 4, 30, &n), a);
