@@ -1,4 +1,5 @@
-/* Published templates: what they write of calls is learned, and read back. */
+/* Tests published templates: the format of tool calls is learned from each, and its renderings are
+ * parsed back. */
 #include "format/base/file.h"
 #include "format/base/json_equal.h"
 #include "runtime/grammar/grammar_matcher.h"
@@ -18,7 +19,7 @@
 
 #define FOLDER SHARED "/chat_templates"
 
-/* Two calls and one, with arguments of all types, as APIs have them. */
+/* Messages with two calls and with one, with arguments of all types, in the format of the APIs. */
 static const char arguments[] =
     "{\"city\": \"Par\\\"is\\\" \\u00e9 <b> \\\\ x\\ny\", \"days\": 3, \"limit\": -1.5, "
     "\"detailed\": true, \"where\": {\"k\": \"v\", \"l\": [1, {\"m\": false}]}, \"hours\": "
@@ -67,7 +68,7 @@ static char *render(const struct sp_template *t, const struct sp_chat_format *s,
     return text;
 }
 
-/* Calls that came out. */
+/* The calls that were parsed. */
 struct calls {
     unsigned n, n_right;
     const struct sp_json *wanted;
@@ -114,8 +115,8 @@ static struct calls read_calls(const struct answer *a, size_t cut)
     return calls;
 }
 
-/* What the template writes is what an answer that is constrained to calls may be: all calls are in
- * the longest beginning that is one. */
+/* Checks that the rendering of the template is allowed by the grammar of answers constrained to
+ * calls: the longest prefix of the rendering that the grammar allows contains all calls. */
 static void check_grammar(const char *path, const struct answer *a, unsigned n_calls)
 {
     const struct sp_chat_grammar_options options = {
@@ -132,9 +133,9 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
     struct sp_err err = {0};
     struct calls calls;
 
-    /* Not constrained to calls; and those that write values in a notation of their own, where an
-     * answer is constrained to JSON, or ids, of which nothing is learned. Go sorts arguments by
-     * name. */
+    /* Formats that cannot be constrained are skipped, as are templates that write values in a
+     * notation other than JSON, or ids, which are not learned. Go templates sort arguments by name.
+     */
     if (a->format->calls.style == SP_TOOL_CALL_HARMONY ||
         a->format->calls.style == SP_TOOL_CALL_BARE || strstr(path, "qwen3-coder.jinja") ||
         strstr(path, "mistral_nemo.jinja") || strstr(path, "/go/")) {
@@ -156,14 +157,14 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
     sp_grammar_close(g);
 }
 
-/* What the template writes is read back, wherever it is cut. */
+/* Checks that the rendering is parsed back, wherever it is cut. */
 static void round_trip(const char *path, const struct sp_template *t,
                        const struct sp_chat_format *s, unsigned n_calls)
 {
     char *asked = render(t, s, 0), *text = render(t, s, n_calls);
     size_t same = 0;
 
-    if (text == NULL && n_calls == 2) { /* one at a time */
+    if (text == NULL && n_calls == 2) { /* the template renders one call at a time */
         free(asked);
         round_trip(path, t, s, 1);
         return;
@@ -208,7 +209,7 @@ static bool check_template(const char *path)
     assert_int_equal(sp_template_read_tokens(t, tokens, strlen(tokens), &err), SP_OK);
     assert_int_equal(sp_chat_format_learn(&format, t, NULL, &err), SP_OK);
     known = format.calls.style != SP_TOOL_CALL_UNKNOWN;
-    /* A custom that its text names, but no rendering shows. */
+    /* A known format that the template's text names, although no rendering shows it. */
     if (known && strstr(path, "granite3_3.jinja") == NULL) {
         round_trip(path, t, &format, format.calls.style == SP_TOOL_CALL_HARMONY ? 1 : 2);
     }
@@ -217,7 +218,7 @@ static bool check_template(const char *path)
     return known;
 }
 
-/* How many of a folder's templates write calls: counted by hand. */
+/* The expected numbers of templates with calls were counted by hand. */
 static void published_templates(void **state)
 {
     static const struct {

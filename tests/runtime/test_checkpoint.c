@@ -1,6 +1,6 @@
-/* Conversations with models whose layers are recurrent: a prompt that parts from the last one goes
- * on from the nearest mark, and from there everything is, to the bit, what a fresh session makes of
- * it. */
+/* Tests conversations with recurrent models: a prompt that differs from the last one continues from
+ * the nearest checkpoint of the state, and everything after it has the same bits as in a fresh
+ * session. */
 #include "runtime/sampling/greedy_chooser.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
@@ -28,9 +28,9 @@ static void ids_of(uint32_t *ids, size_t from, size_t to, uint32_t seed, size_t 
     }
 }
 
-/* The first `common` ids are those of `other`, the next is not. */
-static void part_from(uint32_t *ids, const uint32_t *other, size_t common, size_t n, uint32_t seed,
-                      size_t n_vocab)
+/* Makes ids whose first `common` elements equal those of `other`, while the next one differs. */
+static void make_diverging_prompt(uint32_t *ids, const uint32_t *other, size_t common, size_t n,
+                                  uint32_t seed, size_t n_vocab)
 {
     memcpy(ids, other, common * sizeof *ids);
     ids_of(ids, common, n, seed, n_vocab);
@@ -44,7 +44,7 @@ static struct generate_fixture open_generating(const char *path)
                                                       .n_context = N_CONTEXT});
 }
 
-/* After a prompt and its answer the draft proposes what a fresh session's does. */
+/* Checks that the draft proposes the same after a prompt and its response as in a fresh session. */
 static void check_proposal(struct generate_fixture *used, struct generate_fixture *fresh,
                            const uint32_t *prompt, size_t n, const struct sp_result *r)
 {
@@ -57,10 +57,10 @@ static void check_proposal(struct generate_fixture *used, struct generate_fixtur
                                   draft->head.rows ? draft->head.rows : target->head.rows);
 }
 
-/* The session finds n_reused tokens of the prompt in its caches, and answers as a fresh one does.
- * To look at the caches changes them: draft tokens that became true late are made so. */
+/* Checks that the session finds n_reused tokens of the prompt in its caches and responds as a fresh
+ * one does. Comparing the caches changes them, because deferred draft tokens are then committed. */
 static void check_prompt(struct generate_fixture *used, const char *path, const uint32_t *prompt,
-                         size_t n, int draft_len, bool look, size_t n_reused)
+                         size_t n, int draft_len, bool compare_caches, size_t n_reused)
 {
     struct generate_fixture fresh = open_generating(path);
     struct sp_result r = generate_run(used->session, prompt, n, N_TOKENS, draft_len, true);
@@ -69,18 +69,18 @@ static void check_prompt(struct generate_fixture *used, const char *path, const 
 
     assert_int_equal(r.n_reused, n_reused);
     generate_assert_same(&r, &want);
-    if (look) {
+    if (compare_caches) {
         assert_int_equal(sp_decoder_digest(used->session->speculator->decoder, len),
                          sp_decoder_digest(fresh.session->speculator->decoder, len));
     }
-    if (look && used->package->draft) check_proposal(used, &fresh, prompt, n, &r);
+    if (compare_caches && used->package->draft) check_proposal(used, &fresh, prompt, n, &r);
     sp_result_release(&r);
     sp_result_release(&want);
     generate_close(&fresh);
 }
 
-/* Prompts that part from one another, and how much of each is found in the caches. */
-static void check_conversation(const char *path, int draft_len, bool look,
+/* Runs prompts with different common prefixes and checks how many tokens of each are reused. */
+static void check_conversation(const char *path, int draft_len, bool compare_caches,
                                const size_t n_reused[N_PROMPTS])
 {
     struct generate_fixture g = open_generating(path);
@@ -88,31 +88,32 @@ static void check_conversation(const char *path, int draft_len, bool look,
     uint32_t first[100], second[220], third[140], early[90], late[240], last[235];
 
     ids_of(first, 0, 100, 1, n_vocab);
-    part_from(second, first, 95, 220, 2, n_vocab);
-    part_from(third, second, 120, 140, 3, n_vocab);
-    part_from(early, first, 40, 90, 4, n_vocab);
-    part_from(late, early, 89, 240, 5, n_vocab);
-    part_from(last, late, 215, 235, 6, n_vocab);
+    make_diverging_prompt(second, first, 95, 220, 2, n_vocab);
+    make_diverging_prompt(third, second, 120, 140, 3, n_vocab);
+    make_diverging_prompt(early, first, 40, 90, 4, n_vocab);
+    make_diverging_prompt(late, early, 89, 240, 5, n_vocab);
+    make_diverging_prompt(last, late, 215, 235, 6, n_vocab);
     const struct {
         const uint32_t *ids;
         size_t n;
     } prompts[N_PROMPTS] = {
-        {first, 100},  {second, 220}, /* parts before the first's end */
-        {second, 220},                /* asked again */
-        {third, 140},                 /* parts before the second's mark */
-        {early, 90},                  /* ... before the first's */
-        {late, 240},                  /* ... after the new one */
-        {last, 235},                  /* ... where the second had one */
+        {first, 100},  {second, 220}, /* differs before the end of the first */
+        {second, 220},                /* repeated */
+        {third, 140},                 /* differs before the checkpoint of the second */
+        {early, 90},                  /* differs before the checkpoint of the first */
+        {late, 240},                  /* differs after the new checkpoint */
+        {last, 235},                  /* differs at the position of a checkpoint of the second */
         {first, 100},
     };
 
     for (size_t i = 0; i < N_PROMPTS; i++)
-        check_prompt(&g, path, prompts[i].ids, prompts[i].n, draft_len, look, n_reused[i]);
+        check_prompt(&g, path, prompts[i].ids, prompts[i].n, draft_len, compare_caches,
+                     n_reused[i]);
     generate_close(&g);
 }
 
-/* Recurrent layers: from marks, 16 tokens before the end of a prompt that was long. */
-static const size_t from_marks[N_PROMPTS] = {0, 84, 204, 84, 0, 74, 74, 0};
+/* Reused tokens of recurrent models: checkpoints are 16 tokens before the end of a long prompt. */
+static const size_t reused_from_checkpoints[N_PROMPTS] = {0, 84, 204, 84, 0, 74, 74, 0};
 
 static bool is_recurrent(const char *path)
 {
@@ -135,14 +136,14 @@ static void conversations(void **state)
         path = packed_file(packed_modelfile(folder, NULL), SP_Q8, SP_DTYPE_NONE);
         if (!is_recurrent(path)) continue;
         print_message("%s\n", *name);
-        check_conversation(path, PLAIN, true, from_marks);
+        check_conversation(path, PLAIN, true, reused_from_checkpoints);
         n++;
     }
     assert_true(n >= 8);
 }
 
-/* With the draft that is built into the model, seldom right and always. */
-static void drafted(void **state)
+/* Drafts with the built-in head: rarely accepted, and always accepted. */
+static void built_in_head(void **state)
 {
     static const struct handmade_options ways[] = {{.mixing = 0.4f},
                                                    {.mixing = 0.01f, .copies = true}};
@@ -153,14 +154,14 @@ static void drafted(void **state)
         handmade_qwen3_5(scratch_folder(), &ways[i]);
         path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
         scratch_remove();
-        check_conversation(path, 4, false, from_marks);
-        check_conversation(path, 4, true, from_marks);
-        check_conversation(path, SP_DRAFT_LENGTH_AUTO, false, from_marks);
+        check_conversation(path, 4, false, reused_from_checkpoints);
+        check_conversation(path, 4, true, reused_from_checkpoints);
+        check_conversation(path, SP_DRAFT_LENGTH_AUTO, false, reused_from_checkpoints);
     }
 }
 
-/* Chooses as greedily as any, `left` times. */
-struct failing {
+/* A greedy chooser that fails after `left` choices. */
+struct failing_chooser {
     struct sp_chooser greedy;
     size_t left;
 };
@@ -169,7 +170,7 @@ static enum sp_status propose(void *state, uint32_t *id, double *confidence,
                               const struct sp_logits *logits, const uint32_t *ids, size_t pos,
                               struct sp_err *err)
 {
-    const struct failing *f = state;
+    const struct failing_chooser *f = state;
 
     return f->greedy.propose(f->greedy.state, id, confidence, logits, ids, pos, err);
 }
@@ -178,7 +179,7 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
                              const uint32_t *ids, size_t pos, uint32_t draft_token,
                              struct sp_err *err)
 {
-    struct failing *f = state;
+    struct failing_chooser *f = state;
 
     if (f->left-- == 0) return sp_fail(err, SP_E_INPUT, "no choice");
     return f->greedy.choose(f->greedy.state, id, logits, ids, pos, draft_token, err);
@@ -189,25 +190,27 @@ struct emitted {
     size_t n;
 };
 
-static int keep_id(void *context, uint32_t id, const struct sp_logits *logits, bool drafted)
+static int keep_id(void *context, uint32_t id, const struct sp_logits *logits, bool built_in_head)
 {
     struct emitted *e = context;
 
     (void)logits;
-    (void)drafted;
+    (void)built_in_head;
     e->ids[e->n++] = id;
     return 0;
 }
 
-/* A round in which the n_right + 1st choice fails; then a prompt that goes on from what there is.
- */
+/* Fails the choice n_right + 1 of a round, and continues with a prompt that begins with the tokens
+ * emitted so far. */
 static void check_failure(const char *path, size_t draft_len, size_t n_right)
 {
     enum { N_PROMPT = 100, N_MORE = 5 };
     struct generate_fixture g = open_generating(path);
     struct sp_speculator *s = g.session->speculator;
-    struct failing failing = {sp_greedy_chooser(g.package->backend.vector), n_right};
-    const struct sp_chooser chooser = {.propose = propose, .choose = choose, .state = &failing};
+    struct failing_chooser failing_chooser = {sp_greedy_chooser(g.package->backend.vector),
+                                              n_right};
+    const struct sp_chooser chooser = {
+        .propose = propose, .choose = choose, .state = &failing_chooser};
     const struct sp_proposal proposal = {.chooser = &chooser};
     size_t n_vocab = g.package->target->config.n_vocab;
     uint32_t ids[N_CONTEXT];
@@ -230,7 +233,7 @@ static void check_failure(const char *path, size_t draft_len, size_t n_right)
     generate_close(&g);
 }
 
-static void failures(void **state)
+static void failed_choices(void **state)
 {
     const struct handmade_options copies = {.mixing = 0.01f, .copies = true};
     const char *path;
@@ -246,7 +249,7 @@ static void failures(void **state)
     check_failure(path, 4, 2);
 }
 
-static void check_attending(const char *draft, const size_t n_reused[N_PROMPTS])
+static void check_attention_draft(const char *draft, const size_t n_reused[N_PROMPTS])
 {
     char folder[400];
 
@@ -256,28 +259,28 @@ static void check_attending(const char *draft, const size_t n_reused[N_PROMPTS])
         true, n_reused);
 }
 
-/* Without recurrent layers nothing but the tokens that part is read again, as far back as windows
- * reach. */
+/* Without recurrent layers every common token is reused, as far back as the windows reach. */
 static void block_draft(void **state)
 {
     (void)state;
-    check_attending("anchored", (const size_t[N_PROMPTS]){0, 95, 219, 120, 40, 89, 215, 0});
+    check_attention_draft("anchored", (const size_t[N_PROMPTS]){0, 95, 219, 120, 40, 89, 215, 0});
 }
 
-/* ... and one more where the draft needs what the target made of the last token they share. Here
- * the windows' caches have a slot for every position of the context: they reach back to its start.
- */
-static void pairs_draft(void **state)
+/* A draft that reads pairs processes one token more, because it needs the target's output for the
+ * last common token. The caches of windows have a slot for every position here and reach back to
+ * the start. */
+static void draft_that_reads_pairs(void **state)
 {
     (void)state;
-    check_attending("peagle", (const size_t[N_PROMPTS]){0, 94, 218, 119, 39, 88, 214, 39});
+    check_attention_draft("peagle", (const size_t[N_PROMPTS]){0, 94, 218, 119, 39, 88, 214, 39});
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversations), cmocka_unit_test(drafted),     cmocka_unit_test(failures),
-        cmocka_unit_test(block_draft),   cmocka_unit_test(pairs_draft),
+        cmocka_unit_test(conversations),          cmocka_unit_test(built_in_head),
+        cmocka_unit_test(failed_choices),         cmocka_unit_test(block_draft),
+        cmocka_unit_test(draft_that_reads_pairs),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);

@@ -1,6 +1,6 @@
-/* runtime/tokenizer/detokenize.h: what is emitted when. Expected texts follow from the rules of the
- * `tokenizers` library's decoders by hand; whole decodings are compared with it in test_tokenizer.
- */
+/* runtime/tokenizer/detokenize.h: which text is emitted after each token. Expected texts follow by
+ * hand from the rules of the `tokenizers` library's decoders; test_tokenizer compares whole
+ * decodings with that library. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 
 #define BAD "\xEF\xBF\xBD" /* U+FFFD */
 
-/* Ids in the order of this list. Bytes of U+1F600 are F0 9F 98 80; spelled in the byte alphabet
- * they are U+00F0, U+0141, U+013A, U+0122. */
+/* Ids in the order of this list. The bytes of U+1F600 are F0 9F 98 80, which the byte alphabet
+ * spells U+00F0, U+0141, U+013A, U+0122. */
 static const char byte_level[] =
     "{\"added_tokens\":[{\"id\":7,\"content\":\"<s> \",\"special\":true}],"
     "\"decoder\":{\"type\":\"ByteLevel\"},"
@@ -41,7 +41,7 @@ static const char late_replace[] =
     FALLBACK(BYTES FUSE ",{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"a+\"},\"content\":\"b\"}");
 enum { S_A = 0, S, S_F0, S_9F, S_98, S_80, S_FF, S_SA, S_41 };
 
-/* What each id emits, and last what flush does. */
+/* Checks the text that each id emits, followed by the text of flush. */
 static void expect_parts(const char *json, bool skip_special, const uint32_t *ids, size_t n,
                          const char *const *parts)
 {
@@ -86,8 +86,8 @@ static void bytes(void **state)
     EXPECT(byte_level, false, restarted, "", BAD, "", "", "\xF0\x9F\x98\x80", "");
 }
 
-/* Special tokens and ids without a token do not break a character that is held. A token with a
- * character outside the alphabet, here a space, is taken as it is. */
+/* Special tokens and ids without a token do not interrupt an incomplete character. A token that
+ * contains a character outside of the byte alphabet, here a space, is emitted unchanged. */
 static void specials(void **state)
 {
     static const uint32_t ids[] = {F0, X9F, SPECIAL, NOTHING, X98, X80, SPACE};
@@ -97,7 +97,7 @@ static void specials(void **state)
     EXPECT(byte_level, false, ids, "", "", BAD "<s> ", "", BAD, BAD, " ", "");
 }
 
-/* A run counts per byte; a stream emits what is complete. */
+/* A run of byte tokens is decoded byte by byte. The stream emits complete characters. */
 static void fallback(void **state)
 {
     static const uint32_t whole[] = {S_F0, S_9F, S_98, S_80, S_A};
@@ -121,8 +121,8 @@ static void strips(void **state)
     EXPECT(each_token, false, spaces, "", "", "a", "a", "");
 }
 
-/* A step that needs the whole text waits for it. */
-static void waiting(void **state)
+/* A decoder step that needs the whole text delays the output until flush. */
+static void steps_that_need_the_whole_text(void **state)
 {
     static const uint32_t ids[] = {S_A, S_A, S_41, S_A};
 
@@ -130,8 +130,8 @@ static void waiting(void **state)
     EXPECT(late_replace, false, ids, "", "", "", "", "bAb");
 }
 
-/* At once, a bad byte late in a run turns all of the run. */
-static void at_once(void **state)
+/* When decoding all ids at once, an invalid byte late in a run invalidates the whole run. */
+static void invalid_byte_in_a_run(void **state)
 {
     static const uint32_t ids[] = {S_41, S_41, S_FF, S_A};
     struct tokenizer_case t;
@@ -146,8 +146,12 @@ static void at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes),  cmocka_unit_test(specials), cmocka_unit_test(fallback),
-        cmocka_unit_test(strips), cmocka_unit_test(waiting),  cmocka_unit_test(at_once),
+        cmocka_unit_test(bytes),
+        cmocka_unit_test(specials),
+        cmocka_unit_test(fallback),
+        cmocka_unit_test(strips),
+        cmocka_unit_test(steps_that_need_the_whole_text),
+        cmocka_unit_test(invalid_byte_in_a_run),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* Draft tokens looked up in the text so far: the place they are copied from against a search of
- * every place, and what sampling makes of draft tokens that no logits chose. */
+/* Tests n-gram drafting: the position from which tokens are copied, against a search of all
+ * positions, and rejection sampling of draft tokens that no logits chose. */
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/speculate/draft_ngram.h"
 #include "tests/support/random.h"
@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT = 300, ROOM = TEXT + SP_DRAFT_NGRAM_MAX + 2 };
+enum { TEXT = 300, CAPACITY = TEXT + SP_DRAFT_NGRAM_MAX + 2 };
 
-static struct sp_drafter *open_lookup(size_t n_positions)
+static struct sp_drafter *open_ngram(size_t n_positions)
 {
     struct sp_drafter *l = NULL;
     struct sp_err err = {0};
@@ -31,7 +31,7 @@ static void commit(struct sp_drafter *l, const uint32_t *ids, size_t first, size
     l->ops->commit(l, &rows);
 }
 
-/* Draft tokens after ids[0..n_cached]; 0: none. */
+/* Returns the number of draft tokens after ids[0..n_cached]; 0: none. */
 static size_t propose(struct sp_drafter *l, uint32_t *ids, size_t n_cached)
 {
     struct sp_chooser chooser = {0};
@@ -42,7 +42,8 @@ static size_t propose(struct sp_drafter *l, uint32_t *ids, size_t n_cached)
     return n;
 }
 
-/* The newest place after which most of the last tokens stood before, 0: not even two did. */
+/* Returns the newest position before which the longest suffix of the text occurred already; 0: not
+ * even two tokens match. */
 static size_t search(const uint32_t *ids, size_t n_cached)
 {
     size_t best = 0, longest = 1;
@@ -60,21 +61,21 @@ static size_t search(const uint32_t *ids, size_t n_cached)
 
 static void check_proposal(struct sp_drafter *l, const uint32_t *text, size_t n_cached)
 {
-    uint32_t ids[ROOM], want[ROOM];
+    uint32_t ids[CAPACITY], expected[CAPACITY];
     size_t at = search(text, n_cached), n;
 
     memcpy(ids, text, (n_cached + 1) * sizeof *ids);
-    memcpy(want, ids, sizeof ids);
+    memcpy(expected, ids, sizeof ids);
     n = propose(l, ids, n_cached);
     assert_int_equal(n, at ? SP_DRAFT_NGRAM_MAX : 0);
-    for (size_t i = 0; i < n; i++) { /* what stood there, or what it was just continued with */
-        want[n_cached + 1 + i] = want[at + 1 + i];
-        assert_int_equal(ids[n_cached + 1 + i], want[n_cached + 1 + i]);
+    for (size_t i = 0; i < n; i++) { /* tokens copied from the text, or from the proposal itself */
+        expected[n_cached + 1 + i] = expected[at + 1 + i];
+        assert_int_equal(ids[n_cached + 1 + i], expected[n_cached + 1 + i]);
     }
 }
 
-/* Texts of few different tokens, committed a few at a time, sometimes taken back and continued
- * otherwise. */
+/* Texts of few different tokens, committed a few at a time, and sometimes rolled back and continued
+ * with other tokens. */
 static void longest_match(void **state)
 {
     uint64_t random = 7;
@@ -82,8 +83,8 @@ static void longest_match(void **state)
 
     (void)state;
     for (unsigned n_tokens = 3; n_tokens <= 60; n_tokens += 19) {
-        struct sp_drafter *l = open_lookup(TEXT);
-        uint32_t text[ROOM];
+        struct sp_drafter *l = open_ngram(TEXT);
+        uint32_t text[CAPACITY];
         size_t n_cached = 0;
         for (size_t i = 0; i < TEXT; i++)
             text[i] = next(&random) % n_tokens;
@@ -104,23 +105,23 @@ static void longest_match(void **state)
     assert_true(n_found > 50);
 }
 
-/* Where no two tokens agree: the newest place of the last one alone, 0: none; *again: the token
- * after it stands after an older one too. */
-static size_t search_single(const uint32_t *ids, size_t n_cached, bool *again)
+/* Returns the newest position of the last token where no two tokens match; 0: none. *again: an
+ * older occurrence has the same next token. */
+static size_t search_single(const uint32_t *ids, size_t n_cached, bool *repeated)
 {
     size_t newest = 0;
 
-    *again = false;
+    *repeated = false;
     for (size_t at = n_cached - 1; at > 0; at--) {
         if (ids[at] != ids[n_cached]) continue;
-        if (newest && ids[at + 1] == ids[newest + 1]) *again = true;
+        if (newest && ids[at + 1] == ids[newest + 1]) *repeated = true;
         if (newest == 0) newest = at;
     }
     return newest;
 }
 
-/* What followed a single token is guessed where draft tokens are weighed, surer where it did so
- * twice. */
+/* The token after a single match is proposed with a controlled draft length only, with more
+ * confidence if it followed twice. */
 static void single_tokens(void **state)
 {
     struct sp_chooser chooser = {0};
@@ -129,16 +130,16 @@ static void single_tokens(void **state)
 
     (void)state;
     for (unsigned n_tokens = 20; n_tokens <= 50; n_tokens += 15) {
-        struct sp_drafter *l = open_lookup(TEXT);
-        uint32_t ids[ROOM];
+        struct sp_drafter *l = open_ngram(TEXT);
+        uint32_t ids[CAPACITY];
         for (size_t i = 0; i < TEXT; i++)
             ids[i] = next(&random) % n_tokens;
         for (size_t n_cached = 1; n_cached + 1 < TEXT; n_cached++) {
             uint32_t kept = ids[n_cached + 1];
             struct sp_draft_length draft_len;
             struct sp_proposal proposal = {.chooser = &chooser, .draft_len = &draft_len};
-            bool again;
-            size_t at = search_single(ids, n_cached, &again), n = 1;
+            bool repeated;
+            size_t at = search_single(ids, n_cached, &repeated), n = 1;
             commit(l, ids, n_cached - 1, 1);
             if (n_cached > 60 && next(&random) % 60 == 0) {
                 n_cached -= 20;
@@ -153,21 +154,22 @@ static void single_tokens(void **state)
             assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &proposal, NULL), SP_OK);
             assert_int_equal(n, 1);
             assert_int_equal(ids[n_cached + 1], ids[at + 1]);
-            assert_true(again ? draft_len.confidences[1] > 0.3 : draft_len.confidences[1] < 0.3);
-            n_found[again]++;
+            assert_true(repeated ? draft_len.confidences[1] > 0.3 : draft_len.confidences[1] < 0.3);
+            n_found[repeated]++;
             ids[n_cached + 1] = kept;
-            assert_int_equal(propose(l, ids, n_cached), 0); /* the depth is given */
+            assert_int_equal(propose(l, ids, n_cached),
+                             0); /* a fixed draft length proposes nothing */
         }
         l->ops->close(l);
     }
     assert_true(n_found[0] > 50 && n_found[1] > 50);
 }
 
-/* A text that repeats itself is continued beyond what there is of it. */
+/* A repetition is continued beyond the end of the text. */
 static void repetition(void **state)
 {
-    struct sp_drafter *l = open_lookup(TEXT);
-    uint32_t ids[ROOM];
+    struct sp_drafter *l = open_ngram(TEXT);
+    uint32_t ids[CAPACITY];
 
     (void)state;
     for (uint32_t i = 0; i < 8; i++)
@@ -179,10 +181,10 @@ static void repetition(void **state)
     l->ops->close(l);
 }
 
-/* Nothing to look up: no text, one token, nothing repeated. */
-static void nothing_found(void **state)
+/* No proposal: an empty text, one token, no repetition. */
+static void no_match(void **state)
 {
-    struct sp_drafter *l = open_lookup(4);
+    struct sp_drafter *l = open_ngram(4);
     uint32_t ids[8] = {5, 6, 7, 8};
 
     (void)state;
@@ -194,11 +196,12 @@ static void nothing_found(void **state)
     l->ops->close(l);
 }
 
-/* The longer the match, the surer: how many draft tokens are judged says so. */
+/* The confidence grows with the length of the match, which shows in how many draft tokens are
+ * considered. */
 static void confidence_grows_with_match_length(void **state)
 {
-    struct sp_drafter *l = open_lookup(TEXT);
-    uint32_t ids[ROOM] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1, 2};
+    struct sp_drafter *l = open_ngram(TEXT);
+    uint32_t ids[CAPACITY] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1, 2};
     struct sp_chooser chooser = {0};
     struct sp_draft_length draft_len;
     struct sp_proposal proposal = {.chooser = &chooser, .draft_len = &draft_len};
@@ -216,14 +219,14 @@ static void confidence_grows_with_match_length(void **state)
         assert_int_equal(l->ops->propose(l, ids, n_cached, &n[i], &proposal, NULL), SP_OK);
         n[i] = (size_t)(1e3 * draft_len.confidences[1]);
     }
-    assert_in_range(n[0], 100, 500); /* two tokens agree */
-    assert_in_range(n[1], 800, 999); /* twelve do */
+    assert_in_range(n[0], 100, 500); /* two tokens match */
+    assert_in_range(n[1], 800, 999); /* twelve tokens match */
     l->ops->close(l);
 }
 
-/* Rejection sampling after a draft token that is certain in the draft gives the target's
- * distribution: p itself, within four standard errors at each token. */
-static void rejection(void **state)
+/* Rejection sampling of a draft token with probability 1 in the draft gives the target's
+ * distribution p, within four standard errors at each token. */
+static void rejection_sampling_keeps_the_distribution(void **state)
 {
     enum { N = 5, DRAWS = 40000 };
     static const float row[16] = {1.5f, .2f, -1, .9f, 0};
@@ -275,9 +278,9 @@ int main(void)
         cmocka_unit_test(longest_match),
         cmocka_unit_test(single_tokens),
         cmocka_unit_test(repetition),
-        cmocka_unit_test(nothing_found),
+        cmocka_unit_test(no_match),
         cmocka_unit_test(confidence_grows_with_match_length),
-        cmocka_unit_test(rejection),
+        cmocka_unit_test(rejection_sampling_keeps_the_distribution),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
-/* The draft length controller replayed on recorded proposals of real pairs of models (testdata/
- * drafting, written by tests/bench/record_drafts.c): at every position of an answer, how many of
- * the draft tokens proposed there are right, and how sure the draft was of each. Times are drawn
- * from measured costs with a noisy clock. The measure is the regret against the best fixed draft
- * length in hindsight, which no controller can know. */
+/* Replays the draft length controller on recorded proposals of real pairs of models
+ * (testdata/drafting, written by tests/bench/record_drafts.c). A record states for every position
+ * of a response how many draft tokens would be accepted, and the draft's confidence in each. Times
+ * are drawn from measured costs with a noisy clock. The measure is the regret against the best
+ * fixed draft length in hindsight, which no controller can know. */
 #include "runtime/speculate/draft_length.h"
 
 #include "format/base/file.h"
@@ -37,7 +37,7 @@ struct record {
     struct answer answers[MAX_PROMPTS];
 };
 
-/* What disturbs the clock: nothing but noise; a neighbour that takes half of the machine in every
+/* Disturbances of the clock: noise alone; another process that takes half of the machine in every
  * other stretch of 50 plain steps; a draft whose first pass reads its weights from the disk. */
 enum disturbance { NOISE, NEIGHBOUR, COLD_FILE };
 
@@ -104,7 +104,7 @@ static double uniform(struct clock *c)
     return sp_rng_uniform(c->seed, c->n++);
 }
 
-/* Advances the clock by about this many seconds; returns how many it took. */
+/* Advances the clock by about this many seconds, and returns the measured time. */
 static double pass(struct clock *c, double seconds)
 {
     double normal = uniform(c) + uniform(c) + uniform(c) - 1.5;
@@ -116,7 +116,7 @@ static double pass(struct clock *c, double seconds)
     return seconds;
 }
 
-/* One round at a position of the answer; returns the tokens that it emits. */
+/* Plays one round at a position of the response, and returns the number of emitted tokens. */
 static size_t play(struct sp_draft_length *d, const struct record *r, const struct position *p,
                    int length, struct clock *c)
 {
@@ -132,7 +132,8 @@ static size_t play(struct sp_draft_length *d, const struct record *r, const stru
         round.made++;
     }
     if (c->by == COLD_FILE && round.made) {
-        round.draft_seconds *= 20; /* not counted: every draft length reads the weights once */
+        round.draft_seconds *=
+            20; /* does not count, since every draft length reads the weights once */
         c->by = NOISE;
     }
     round.drafted = length == AUTO && round.asked ? sp_draft_length_n_verify(d) : round.made;
@@ -144,7 +145,8 @@ static size_t play(struct sp_draft_length *d, const struct record *r, const stru
     return round.emitted;
 }
 
-/* Tokens a second of one answer by a fresh controller, the mean over several clocks. */
+/* Returns the tokens per second of one response with a new controller, averaged over several
+ * clocks. */
 static double speed(const struct record *r, const struct answer *a, int length, enum disturbance by)
 {
     double sum = 0;
@@ -162,10 +164,12 @@ static double speed(const struct record *r, const struct answer *a, int length, 
 }
 
 struct bound {
-    double least, mean, plain; /* of the best fixed length: each answer, their mean; of plain */
+    double least, mean, plain; /* relative to the best fixed length: smallest and mean value of all
+                                  responses; relative to plain decoding */
 };
 
-/* Answers of less than 64 tokens are left out: they end before anything is learned. */
+/* Responses of fewer than 64 tokens are omitted, because they end before the controller has learned
+ * anything. */
 static void check(const char *name, enum disturbance by, const struct bound *bound)
 {
     struct record *r = read_record(name);

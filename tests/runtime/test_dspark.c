@@ -1,6 +1,5 @@
-/* DSpark drafts: what their heads do to the rows of a block, by the formulas of DeepSpec written
- * out in double; the confidences, against goldens too; and that drafting with them changes nothing.
- */
+/* Tests DSpark drafts: the effect of their heads on the rows of a block, by DeepSpec's formulas in
+ * double precision, their confidences, also against golden values, and lossless drafting. */
 #include "format/pack_contents.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "tests/support/handmade_models.h"
@@ -30,12 +29,12 @@ static const uint32_t prompt[] = {12, 40, 7, 99, 3, 58, 121, 76, 20, 33, 91, 150
 enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 
 static const struct handmade_options varied = {.mixing = 0.4f};
-static const struct handmade_options sometimes = {.mixing = 0.25f};
+static const struct handmade_options partly_accepted = {.mixing = 0.25f};
 static const struct handmade_options steady = {.mixing = 0.01f};
 
 /* ---- files ---- */
 
-/* Checkpoints side by side in the scratch folder, which stays until scratch_remove. */
+/* Writes checkpoints side by side to the scratch folder, which stays until scratch_remove. */
 static const char *checkpoints(const struct handmade_options *target,
                                const struct handmade_dspark *draft)
 {
@@ -79,7 +78,7 @@ static int keep_row(void *context, size_t row, const float *logits, size_t n_voc
     return 0;
 }
 
-/* The draft's rows after ids (owned), and what it chose from them. */
+/* Returns the draft's rows after ids (owned), and the tokens that it chose from them. */
 static float *draft_rows(struct sp_session *session, const uint32_t *ids, size_t n,
                          uint32_t *chosen, size_t n_rows)
 {
@@ -93,9 +92,10 @@ static float *draft_rows(struct sp_session *session, const uint32_t *ids, size_t
     return rows;
 }
 
-/* The confidences of a whole block, as the depth controller hears them: nothing costs anything, so
- * it wants every draft token. The session has just given the rows of these ids. */
-static void heard_confidences(struct sp_session *session, double *out, size_t n_rows)
+/* Returns the confidences of a whole block as the draft length controller receives them. Drafting
+ * costs nothing here, so the controller requests every draft token. The session has just computed
+ * the rows of these ids. */
+static void observed_confidences(struct sp_session *session, double *out, size_t n_rows)
 {
     struct sp_speculator *s = session->speculator;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
@@ -122,7 +122,7 @@ static void heard_confidences(struct sp_session *session, double *out, size_t n_
 
 /* ---- DeepSpec's formulas ---- */
 
-/* A tensor of the crafted draft. */
+/* A tensor of the handmade draft. */
 struct table {
     float at[3 * MAX_RANK * (H + 2 * MAX_RANK) + V * MAX_RANK];
     size_t cols;
@@ -186,7 +186,7 @@ static double product(const struct table *w, size_t row, const double *a, size_t
     return sum;
 }
 
-/* What is multiplied by W2 for one row; the state walks on. */
+/* Computes the vector that one row multiplies by W2, and advances the state. */
 static void corrector(double *out, double *state, const struct heads *heads,
                       const struct handmade_dspark *how, const double *e, const double *h)
 {
@@ -222,7 +222,7 @@ static uint32_t largest(const float *row)
     return best;
 }
 
-/* Rows with heads against rows without, whose first logits are the hidden state. */
+/* Compares the rows with heads with the rows without, whose first logits are the hidden state. */
 static void check_formula(const struct handmade_dspark *how)
 {
     static struct heads heads;
@@ -238,7 +238,7 @@ static void check_formula(const struct handmade_dspark *how)
     double state[MAX_RANK] = {0}, worst = 0, heard[MAX_BLOCK];
 
     read_heads(&heads, how);
-    if (how->confidence) heard_confidences(o.session, heard, n);
+    if (how->confidence) observed_confidences(o.session, heard, n);
     for (size_t i = 0; i < n; i++) {
         uint32_t previous = i ? chosen[i - 1] : prompt[N_GIVEN - 1];
         double h[H], e[MAX_RANK], x[MAX_RANK];
@@ -298,7 +298,8 @@ static void rnn_formula(void **state)
         &(struct handmade_dspark){.markov = "rnn", .rank = 5, .block_size = 4, .confidence = true});
 }
 
-/* A trained DFlash draft taken for a DSpark one without heads: the same rows, and the anchor's. */
+/* A trained DFlash draft, read as a DSpark draft without heads, has the same rows and the row of
+ * the anchor. */
 static void rows_of_dflash(void **state)
 {
     static const char config[] =
@@ -355,7 +356,7 @@ static void golden_confidences(void **state)
         size_t n, n_rows = sp_json_len(want);
         uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
         free(draft_rows(o.session, ids, n, chosen, n_rows));
-        heard_confidences(o.session, heard, n_rows);
+        observed_confidences(o.session, heard, n_rows);
         for (size_t k = 0; k < n_rows; k++) {
             assert_true(sp_json_to_double(sp_json_at(want, k), &x));
             assert_true(fabs(heard[k] - x) < 1e-5);
@@ -404,7 +405,7 @@ static void embedding_tap(void **state)
 
 /* ---- drafting ---- */
 
-static void same_rounds(const struct sp_result *a, const struct sp_result *b)
+static void assert_same_rounds(const struct sp_result *a, const struct sp_result *b)
 {
     assert_int_equal(a->n_rounds, b->n_rounds);
     for (size_t i = 0; i < a->n_rounds; i++) {
@@ -413,8 +414,9 @@ static void same_rounds(const struct sp_result *a, const struct sp_result *b)
     }
 }
 
-/* Every depth, threads, kernels, cuts of the prompt: one text, and at one depth the same rounds.
- * Tells how many draft tokens were right. place: of the file among others, for generate_threads. */
+/* Compares the responses for every draft length, number of threads, kernel set and prompt chunk
+ * size; for one draft length the rounds are equal too. Returns how many draft tokens were accepted.
+ * place: index of the file, for generate_threads. */
 static size_t check_lossless(const char *path, int block, size_t place)
 {
     struct sp_session_options options = {.size = sizeof options, .n_context = 200};
@@ -439,7 +441,7 @@ static size_t check_lossless(const char *path, int block, size_t place)
                 if (generate_threads(place + (size_t)(draft_len + 1)) != n_threads) continue;
                 r = generate_run(o.session, prompt, N_GIVEN, N_TOKENS, draft_len, true);
                 generate_assert_same(&r, &plain);
-                if (draft_len == block) same_rounds(&r, &deep);
+                if (draft_len == block) assert_same_rounds(&r, &deep);
                 sp_result_release(&r);
             }
             generate_close(&o);
@@ -465,8 +467,9 @@ static void lossless_handmade(void **state)
         int block = (int)drafts[i].block_size;
         check_lossless(handmade_file(&varied, &drafts[i], SP_Q8, SP_Q4), block, i);
     }
-    /* Some right, some wrong. */
-    size_t n = check_lossless(handmade_file(&sometimes, &drafts[1], SP_DTYPE_NONE, SP_Q8), 7, 0);
+    /* Some draft tokens are accepted, and some are rejected. */
+    size_t n =
+        check_lossless(handmade_file(&partly_accepted, &drafts[1], SP_DTYPE_NONE, SP_Q8), 7, 0);
     assert_true(n > 0 && n < N_TOKENS - N_TOKENS / 8 - 1);
 }
 
@@ -487,7 +490,7 @@ static void lossless_oracle(void **state)
     }
 }
 
-/* A seed is a text: coupled sampling with this draft gives what undrafted sampling gives. */
+/* Coupled sampling with this draft equals undrafted sampling with the same seed. */
 static void sampled(void **state)
 {
     struct handmade_dspark draft = {.markov = "vanilla",
@@ -496,7 +499,7 @@ static void sampled(void **state)
                                     .confidence = true,
                                     .confidence_markov = true,
                                     .repeats = true};
-    const char *path = handmade_file(&sometimes, &draft, SP_Q8, SP_Q8);
+    const char *path = handmade_file(&partly_accepted, &draft, SP_Q8, SP_Q8);
     struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct sp_request request = {.size = sizeof request,
                                  .prompt = prompt,
@@ -525,7 +528,7 @@ static void sampled(void **state)
             sp_result_release(&r);
         }
         assert_true(accepted > 0);
-        /* Another text, but all of it. */
+        /* Rejection sampling gives another text of the same length. */
         sampling.accept = SP_ACCEPT_REJECTION;
         request.draft_len = 5;
         assert_int_equal(sp_session_generate(o.session, &request, &r, &err), SP_OK);
@@ -536,7 +539,8 @@ static void sampled(void **state)
     }
 }
 
-/* A head that repeats the token before, and a target that does: a block is B right draft tokens. */
+/* The head and the target both repeat the previous token, so every draft token of a block is
+ * accepted. */
 static void always_right(void **state)
 {
     struct handmade_dspark draft = {
@@ -559,7 +563,7 @@ static void always_right(void **state)
     generate_close(&o);
 }
 
-/* After a drafted answer the draft proposes what it would have with fresh caches. */
+/* After a drafted response the draft proposes the same as with fresh caches. */
 static void is_rolled_back(void **state)
 {
     struct handmade_dspark draft = {.markov = "rnn", .rank = 8, .block_size = 7};
@@ -598,8 +602,9 @@ static enum sp_dtype type_of(const struct sp_pack *pack, const char *name)
     return t->dtype;
 }
 
-/* What is read whole for every draft token is quantized like an output matrix, nothing else. */
-static void types(void **state)
+/* Matrices that are read for every draft token are quantized like an output matrix, and no others.
+ */
+static void stored_types(void **state)
 {
     struct handmade_dspark draft = {
         .markov = "gated", .rank = 32, .block_size = 3, .confidence = true};
@@ -659,7 +664,7 @@ int main(void)
         cmocka_unit_test(sampled),
         cmocka_unit_test(always_right),
         cmocka_unit_test(is_rolled_back),
-        cmocka_unit_test(types),
+        cmocka_unit_test(stored_types),
         cmocka_unit_test(pairing_record),
     };
 

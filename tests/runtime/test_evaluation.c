@@ -1,5 +1,5 @@
-/* Evaluation against numpy's long double over other implementations' logits, window by window
- * against the plain rule, and drafts on trial against answers of generation. */
+/* Tests evaluation: figures against numpy's long double over the logits of other implementations,
+ * windows against the definition, and draft evaluation against rounds of generation. */
 #include "format/base/bytes.h"
 #include "quantize/kernels.h"
 #include "runtime/session/logit_score.h"
@@ -50,7 +50,7 @@ static void assert_near(double a, double b, double tolerance)
 
 static void rows_by_hand(void **state)
 {
-    /* 0.1, 0.2, 0.3, 0.4 against four times 0.25; entropies by hand. */
+    /* 0.1, 0.2, 0.3, 0.4 against four times 0.25; entropies computed by hand. */
     static const float fourths[4] = {0, 0, 0, 0};
     float tenths[4];
     struct sp_logit_score even, score, back;
@@ -76,7 +76,7 @@ static void rows_of_vectors(void **state)
 {
     enum { N = 16, PER_LINE = 2 * N + 8 };
     size_t n_lines;
-    uint64_t *numbers = vector_file_read("row_scores.txt", PER_LINE, &n_lines);
+    uint64_t *numbers = vector_file_read("logit_scores.txt", PER_LINE, &n_lines);
     const struct sp_vector *vector = sp_vector_find("scalar");
 
     (void)state;
@@ -97,7 +97,8 @@ static void rows_of_vectors(void **state)
                                    (uint32_t)v[2 * N]));
         assert_int_equal(reference.best, v[2 * N + 1]);
         assert_int_equal(score.best, v[2 * N + 4]);
-        size = (1 + size) * 1e-15; /* a few roundings of numbers as large as the logits */
+        size = (1 + size) *
+               1e-15; /* the tolerance: a few roundings of numbers as large as the logits */
         assert_near(reference.log_sum, want[0], size);
         assert_near(reference.logprob, want[1], 2 * size);
         assert_near(score.log_sum, want[2], size);
@@ -127,7 +128,7 @@ static void rows_that_are_not_finite(void **state)
 /* ---- texts ------------------------------------------------------------------------------------
  */
 
-/* As PAIRS of tests/oracle/evaluation_vectors.py. */
+/* The same pairs as PAIRS in tests/oracle/evaluation_vectors.py. */
 static const struct {
     const char *model, *reference;
 } pairs[] = {
@@ -138,7 +139,7 @@ static const struct {
 
 enum { N_PAIRS = sizeof pairs / sizeof *pairs, N_PROMPTS = 3, N_FIGURES = 20 };
 
-/* Of testdata, or of the shared oracle; NULL where that is not at hand. */
+/* Opens a file of testdata, or of the shared oracle; NULL where the latter is missing. */
 static struct sp_package *open_golden(const char *name, struct sp_json **golden)
 {
     char folder[512], path[600];
@@ -211,7 +212,7 @@ static void goldens(void **state)
     free(numbers);
 }
 
-/* Text of the tiny models' kind, as ids. */
+/* Returns the ids of a text of the kind that the tiny models were trained on. */
 static const char story[] =
     "Once upon a time there was a shy rabbit named Finn. Finn lived in a cave near the sea with a "
     "frog named Clara. Every day they went to the sea. One day Finn found a red stone. \"What is "
@@ -233,7 +234,7 @@ static uint32_t *story_ids(const struct sp_package *package, size_t *n)
 
 struct losses {
     const uint32_t *ids;
-    size_t n, first; /* of the row that counts first */
+    size_t n, first; /* first: index of the first row that counts */
     double sum;
 };
 
@@ -249,8 +250,8 @@ static int add_loss(void *context, size_t row, const float *logits, size_t n_voc
     return 0;
 }
 
-/* The rule as the header states it: each token by the first window that holds it and something
- * before it, from the logits of that window alone. */
+/* Computes the loss by the definition in the header: each token counts in the first window that
+ * holds it and a token before it, with the logits of that window alone. */
 static double plain_loss(struct sp_package *package, const uint32_t *ids, size_t n, size_t n_lead,
                          size_t n_window, size_t stride, size_t *n_windows)
 {
@@ -299,7 +300,7 @@ static void check_windows(struct sp_package *package, size_t n_lead)
                                                 .cache = SP_CACHE_F32};
         struct sp_evaluation e = SP_EVALUATION_INIT;
         double loss;
-        if (window <= n_lead || stride > window - n_lead) continue; /* no room for text */
+        if (window <= n_lead || stride > window - n_lead) continue; /* no space for text */
         e = evaluate(package, &request);
         if (stride == 0) stride = (window - n_lead + 1) / 2;
         loss = plain_loss(package, ids, n, n_lead, window, stride, &n_windows);
@@ -316,7 +317,7 @@ static void check_windows(struct sp_package *package, size_t n_lead)
     free(ids);
 }
 
-/* The tiny target in a folder of its own with another tokenizer.json. */
+/* Copies the tiny target into a folder of its own with a changed tokenizer.json. */
 static const char *variant(const char *name, const char *from, const char *to)
 {
     static const char *const files[] = {"config.json", "generation_config.json",
@@ -370,7 +371,8 @@ static void windows(void **state)
     sp_package_close(package);
 }
 
-/* What the post-processor puts before a text leads every window and is never scored. */
+/* The tokens that the post-processor puts in front of a text lead every window and are not scored.
+ */
 static void windows_with_a_lead(void **state)
 {
     struct sp_package *package =
@@ -393,15 +395,15 @@ static void windows_with_a_lead(void **state)
     e = evaluate(package, &narrow);
     assert_int_equal(e.n_windows, n - 2);
     assert_int_equal(e.n_scored, n - 2);
-    /* Half a lead is text. */
+    /* An incomplete lead is scored as text. */
     e = evaluate(package, &request);
     assert_int_equal(e.n_lead, 0);
     free(ids);
     sp_package_close(package);
 }
 
-/* The figures are equal, to the bit. */
-static void same_trial(const struct sp_draft_eval *a, const struct sp_draft_eval *b)
+/* Checks that all figures are equal to the bit. */
+static void assert_same_draft_eval(const struct sp_draft_eval *a, const struct sp_draft_eval *b)
 {
     struct sp_draft_eval other = *b;
 
@@ -412,8 +414,8 @@ static void same_trial(const struct sp_draft_eval *a, const struct sp_draft_eval
     assert_memory_equal(a, &other, sizeof other);
 }
 
-/* Nothing but the file, the ids and the cache type decides. */
-static void same_on_every_machine(void **state)
+/* The figures depend on the file, the ids and the cache type alone. */
+static void same_figures_with_all_kernels_and_threads(void **state)
 {
     const char *path = tiny_pair(SP_Q4), *exact = tiny_pair(SP_DTYPE_NONE);
     struct sp_evaluation first = SP_EVALUATION_INIT, e = SP_EVALUATION_INIT;
@@ -423,7 +425,7 @@ static void same_on_every_machine(void **state)
     (void)state;
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
-        /* Scalar kernels are slow: one number of threads. */
+        /* Scalar kernels are slow, so one number of threads is tested. */
         for (unsigned threads = 1; threads <= (*k == &sp_kernels_ref ? 1 : 2); threads++) {
             struct sp_package *package = open_with(path, (*k)->name, threads), *reference;
             struct sp_session *session = NULL;
@@ -440,7 +442,7 @@ static void same_on_every_machine(void **state)
             assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
             assert_int_equal(sp_session_eval_draft(session, &try, &trial, NULL), SP_OK);
             if (any) assert_memory_equal(&e, &first, sizeof e);
-            if (any) same_trial(&trial, &first_trial);
+            if (any) assert_same_draft_eval(&trial, &first_trial);
             sp_draft_eval_release(&first_trial);
             first = e;
             first_trial = trial;
@@ -541,9 +543,9 @@ static void refusals(void **state)
 /* ---- drafts -----------------------------------------------------------------------------------
  */
 
-/* The same rounds out of sp_session_generate, which was given room for the last one. */
-static void count_place(struct sp_draft_eval *out, struct sp_session *session, const uint32_t *ids,
-                        size_t n, size_t n_predict, size_t draft_len)
+/* Adds the rounds of sp_session_generate, whose token budget has a margin for the last round. */
+static void add_place(struct sp_draft_eval *out, struct sp_session *session, const uint32_t *ids,
+                      size_t n, size_t n_predict, size_t draft_len)
 {
     struct sp_request request = {.size = sizeof request,
                                  .prompt = ids,
@@ -572,7 +574,7 @@ static void count_place(struct sp_draft_eval *out, struct sp_session *session, c
     sp_result_release(&r);
 }
 
-static void check_trial(const char *modelfile, size_t draft_len, size_t n_predict)
+static void check_draft_eval(const char *modelfile, size_t draft_len, size_t n_predict)
 {
     struct sp_package *package =
         open_with(packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 0);
@@ -595,12 +597,12 @@ static void check_trial(const char *modelfile, size_t draft_len, size_t n_predic
     if (want.draft_len > info.max_draft_len) want.draft_len = info.max_draft_len;
     assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
     for (size_t i = 0; i < 5; i++)
-        count_place(&want, session, ids, request.n * (2 * i + 1) / 10, n_predict, want.draft_len);
+        add_place(&want, session, ids, request.n * (2 * i + 1) / 10, n_predict, want.draft_len);
     assert_int_equal(sp_session_eval_draft(session, &request, &got, NULL), SP_OK);
     want.n_places = 5;
     assert_near(got.per_round.mean, (double)want.n_tokens / (double)want.n_rounds, 1e-12);
     want.per_round = got.per_round;
-    same_trial(&got, &want);
+    assert_same_draft_eval(&got, &want);
     assert_true(got.accepted > 0 && got.accepted < got.drafted);
     sp_draft_eval_release(&got);
     free(ids);
@@ -608,17 +610,18 @@ static void check_trial(const char *modelfile, size_t draft_len, size_t n_predic
     sp_package_close(package);
 }
 
-static void trials(void **state)
+static void draft_evals(void **state)
 {
     (void)state;
-    check_trial(TESTDATA "/tiny/Modelfile", 0, 24);
-    check_trial(TESTDATA "/tiny/Modelfile", 3, 40);
-    check_trial(TESTDATA "/tiny/Modelfile.ar", 0, 12);
-    check_trial(TESTDATA "/tiny/Modelfile.ar", 2, 2);
+    check_draft_eval(TESTDATA "/tiny/Modelfile", 0, 24);
+    check_draft_eval(TESTDATA "/tiny/Modelfile", 3, 40);
+    check_draft_eval(TESTDATA "/tiny/Modelfile.ar", 0, 12);
+    check_draft_eval(TESTDATA "/tiny/Modelfile.ar", 2, 2);
 }
 
-/* A small context, a text shorter than the places asked for; no draft at all. */
-static void trials_at_the_edge(void **state)
+/* A context shorter than needed, a text shorter than the requested places, and a file without a
+ * draft. */
+static void draft_evals_at_limits(void **state)
 {
     static const uint32_t ids[] = {582, 580, 258};
     struct sp_package *package = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
@@ -666,11 +669,11 @@ int main(void)
         cmocka_unit_test(goldens),
         cmocka_unit_test(windows),
         cmocka_unit_test(windows_with_a_lead),
-        cmocka_unit_test(same_on_every_machine),
+        cmocka_unit_test(same_figures_with_all_kernels_and_threads),
         cmocka_unit_test(self_comparison_loses_nothing),
         cmocka_unit_test(refusals),
-        cmocka_unit_test(trials),
-        cmocka_unit_test(trials_at_the_edge),
+        cmocka_unit_test(draft_evals),
+        cmocka_unit_test(draft_evals_at_limits),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, finish);

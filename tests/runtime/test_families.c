@@ -1,5 +1,6 @@
-/* Lossless drafting on every family: each golden checkpoint drafts for itself, in another type,
- * over contexts that wrap its windows many times; plain and drafted runs give the same bits. */
+/* Tests lossless drafting on every family. Each golden checkpoint drafts for itself in another
+ * type, over contexts that wrap its windows many times. Plain and drafted responses have the same
+ * bits. */
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
@@ -37,13 +38,14 @@ static struct sp_result generate(const char *path, const char *kernels, unsigned
     return answer(path, kernels, n_threads, &options, 24, N_TOKENS, draft_len);
 }
 
-static void expect(struct sp_result r, const struct sp_result *plain)
+static void assert_same_response(struct sp_result r, const struct sp_result *plain)
 {
     generate_assert_same(&r, plain);
     sp_result_release(&r);
 }
 
-/* Draft on and off, depths, threads, chunks of the prompt. */
+/* Runs with and without the draft, with several draft lengths, numbers of threads and prompt chunk
+ * sizes. */
 static void check_pair(const char *path, enum sp_cache_type cache)
 {
     struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
@@ -51,18 +53,18 @@ static void check_pair(const char *path, enum sp_cache_type cache)
 
     assert_int_equal(plain.n_ids, N_TOKENS);
     for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
-        expect(generate(path, NULL, 1 + i % 2, cache, 1 + 5 * i, depths[i]), &plain);
+        assert_same_response(generate(path, NULL, 1 + i % 2, cache, 1 + 5 * i, depths[i]), &plain);
     }
     sp_result_release(&plain);
 }
 
-/* And scalar kernels. They are slow: one file of a family will do, since test_kernels and
- * test_attention hold those of every type of weights and caches to them. */
+/* Adds scalar kernels, which are slow. One file per family suffices, since test_kernels and
+ * test_attention compare every type of weights and caches with them. */
 static void check_scalar(const char *path, enum sp_cache_type cache)
 {
     struct sp_result plain = generate(path, NULL, 1, cache, 0, PLAIN);
 
-    expect(generate(path, "scalar", 1, cache, 7, 3), &plain);
+    assert_same_response(generate(path, "scalar", 1, cache, 7, 3), &plain);
     sp_result_release(&plain);
 }
 
@@ -79,7 +81,7 @@ static void self_drafted(void **state)
     check_scalar(path, SP_CACHE_F32);
 }
 
-/* Drafts of testdata/families: a block draft of LFM2, the head that is in Qwen3-Next. */
+/* Drafts of testdata/families: a block draft of LFM2, and the built-in head of Qwen3-Next. */
 static void family_draft(void **state)
 {
     const char *path;
@@ -92,7 +94,8 @@ static void family_draft(void **state)
     check_scalar(path, SP_CACHE_F32);
 }
 
-/* The folders of testdata/families: the same, and with a prompt in passes of any length. */
+/* The folders of testdata/families as drafts of themselves, with prompt passes of several lengths.
+ */
 static void families(void **state)
 {
     (void)state;
@@ -109,13 +112,14 @@ static void families(void **state)
         check_scalar(path, SP_CACHE_F16);
         single = answer(path, NULL, 1, &options, 150, 8, PLAIN);
         for (options.rows_per_pass = 2; options.rows_per_pass < 150; options.rows_per_pass *= 8) {
-            expect(answer(path, NULL, 1, &options, 150, 8, PLAIN), &single);
+            assert_same_response(answer(path, NULL, 1, &options, 150, 8, PLAIN), &single);
         }
         sp_result_release(&single);
     }
 }
 
-/* More rows than the experts of a pass take at once; one by one, they take a way of their own. */
+/* A prompt with more rows than one expert batch, and single rows, which are processed by separate
+ * code. */
 static void long_prompt(void **state)
 {
     static const size_t rows_per_pass[] = {0, 3, 40, 200, 300};
@@ -131,12 +135,13 @@ static void long_prompt(void **state)
     assert_int_equal(single.n_ids, 8);
     for (size_t i = 0; i < sizeof rows_per_pass / sizeof *rows_per_pass; i++) {
         options.rows_per_pass = rows_per_pass[i];
-        expect(answer(path, NULL, 1 + i % 2, &options, MOST_GIVEN, 8, PLAIN), &single);
+        assert_same_response(answer(path, NULL, 1 + i % 2, &options, MOST_GIVEN, 8, PLAIN),
+                             &single);
     }
     sp_result_release(&single);
 }
 
-/* A draft made for its target, with random weights: it is almost never right. */
+/* A draft with random weights made for its target, so that it is hardly ever accepted. */
 static void random_draft(void **state)
 {
     const char *path;

@@ -1,5 +1,5 @@
-/* Errors of our own functions against the C library's double (long double) ones, over every 997th
- * float or millions of doubles; special values. */
+/* Bounds the errors of the float (double) functions against the C library's double (long double)
+ * ones, over every 997th float or millions of doubles, and checks special values. */
 #include "runtime/vector/fmath.h"
 
 #include <float.h>
@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
-/* |got - want| in units of the last place of a float (double) near want. */
+/* Return |got - want| in units in the last place of a float (double) near want. */
 static double ulps_float(float got, double want)
 {
     double size = fabs(want) < FLT_MIN ? 0x1p-149 : ldexp(1, ilogb(want) - 23);
 
-    if ((float)want == got) return 0; /* equal infinities too */
+    if ((float)want == got) return 0; /* also for equal infinities */
     return fabs((double)got - want) / size;
 }
 
@@ -43,7 +43,7 @@ static double silu(double x)
     return x / (1 + exp(-x));
 }
 
-/* Written as published: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+/* The published formula: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). */
 static double gelu(double x)
 {
     return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
@@ -136,7 +136,7 @@ static void test_pow(void **state)
     }
 }
 
-/* Every angle that a rotation table holds comes out as the float nearest to the truth. */
+/* Every angle of a rotation table is rounded to the nearest float. */
 static void test_angles_round_to_the_nearest_float(void **state)
 {
     (void)state;

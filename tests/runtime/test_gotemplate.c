@@ -1,5 +1,5 @@
-/* Go templates against text/template: the project's own cases, and those of ../shared where it is.
- */
+/* Tests Go templates against text/template, with the cases of testdata and those of ../shared if
+ * they are available. */
 #include "runtime/template/gotemplate.h"
 #include "tests/support/template_cases.h"
 

@@ -1,5 +1,5 @@
-/* runtime/grammar/grammar.h, grammar_gbnf.c and acceptor.h: characters against UTF-8's definition,
- * GBNF against what llama.cpp's grammars/README.md says of it, and the limits. */
+/* runtime/grammar/grammar.h, grammar_gbnf.c and grammar_matcher.h: characters against the
+ * definition of UTF-8, GBNF against llama.cpp's grammars/README.md, and the limits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,14 +13,14 @@
 #include "runtime/grammar/grammar_chars.h"
 #include "runtime/grammar/grammar_matcher.h"
 
-struct opened {
+struct open_grammar {
     struct sp_grammar *g;
     struct sp_grammar_matcher *a;
 };
 
-static struct opened gbnf(const char *text)
+static struct open_grammar gbnf(const char *text)
 {
-    struct opened o = {0};
+    struct open_grammar o = {0};
     struct sp_err err = {0};
 
     if (sp_grammar_of_gbnf(&o.g, text, strlen(text), &err) ||
@@ -30,13 +30,13 @@ static struct opened gbnf(const char *text)
     return o;
 }
 
-static void done(struct opened *o)
+static void close_grammar(struct open_grammar *o)
 {
     sp_grammar_matcher_close(o->a);
     sp_grammar_close(o->g);
 }
 
-static bool accepts(const struct opened *o, const char *text, size_t len)
+static bool accepts(const struct open_grammar *o, const char *text, size_t len)
 {
     struct sp_err err = {0};
     uint32_t state = SP_STATE_START;
@@ -56,7 +56,7 @@ static bool is_in(uint32_t c, const struct sp_char_range *ranges, size_t n)
     return false;
 }
 
-/* Every character there is, and every sequence of up to four bytes that begins like one. */
+/* Tests every character, and every sequence of up to four bytes with the same first byte. */
 static void characters(void **state)
 {
     static const struct sp_char_range sets[][3] = {
@@ -69,7 +69,7 @@ static void characters(void **state)
 
     (void)state;
     for (size_t k = 0; k < sizeof sets / sizeof *sets; k++) {
-        struct opened o = {0};
+        struct open_grammar o = {0};
         uint32_t root;
         assert_int_equal(sp_grammar_new(&o.g, NULL), SP_OK);
         root = sp_grammar_chars(o.g, sets[k],
@@ -85,7 +85,8 @@ static void characters(void **state)
             bool wanted = is_in(c, sets[k], 3) && (c < 0xD800 || c > 0xDFFF);
             if (accepts(&o, bytes, len) != wanted) fail_msg("set %zu: U+%04X", k, (unsigned)c);
         }
-        /* What is no UTF-8: stray and missing continuations, long forms, beyond the last. */
+        /* Invalid UTF-8: stray and missing continuation bytes, overlong forms, and values above
+         * U+10FFFF. */
         for (unsigned lead = 0x80; lead < 256; lead++) {
             for (unsigned second = 0; second < 256; second++) {
                 for (size_t len = 1; len <= 4; len++) {
@@ -95,7 +96,7 @@ static void characters(void **state)
                 }
             }
         }
-        done(&o);
+        close_grammar(&o);
     }
 }
 
@@ -153,15 +154,15 @@ static void notation(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        struct opened o = gbnf(all[i].grammar);
+        struct open_grammar o = gbnf(all[i].grammar);
         if (accepts(&o, all[i].text, strlen(all[i].text)) != all[i].valid) {
             fail_msg("%s: \"%s\"", all[i].grammar, all[i].text);
         }
-        done(&o);
+        close_grammar(&o);
     }
 }
 
-static void mistakes(void **state)
+static void invalid_grammars(void **state)
 {
     static const struct {
         const char *text, *sentence;
@@ -209,10 +210,11 @@ static void mistakes(void **state)
 /* ---- states -----------------------------------------------------------------------------------
  */
 
-/* A loop comes back to its own state, whatever was read; the other states are few. */
-static void loops(void **state)
+/* A loop returns to its own state, whatever was read, so a matcher has few states. */
+static void loops_return_to_their_state(void **state)
 {
-    struct opened o = gbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= [0-9]+ | root");
+    struct open_grammar o =
+        gbnf("root ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= [0-9]+ | root");
     struct sp_err err = {0};
     uint32_t at = SP_STATE_START, inside;
 
@@ -223,7 +225,7 @@ static void loops(void **state)
         assert_int_equal(sp_grammar_matcher_read(o.a, &at, "23,4", 4, &err), SP_OK);
     assert_int_equal(at, inside);
     assert_true(sp_grammar_matcher_n_states(o.a) < 10);
-    /* A deep text, and back. */
+    /* A deeply nested text returns to the initial state. */
     for (int i = 0; i < 5000; i++)
         assert_int_equal(sp_grammar_matcher_read(o.a, &at, ",[7", 3, &err), SP_OK);
     for (int i = 0; i < 5000; i++)
@@ -233,12 +235,12 @@ static void loops(void **state)
     assert_true(sp_grammar_matcher_may_end(o.a, at));
     assert_int_equal(sp_grammar_matcher_forget(o.a, &err), SP_OK);
     assert_true(accepts(&o, "[1,[2,3]]", 9));
-    done(&o);
+    close_grammar(&o);
 }
 
 static void grammar_draft(void **state)
 {
-    struct opened o = gbnf("root ::= \"ab\" [cd] \"\xC3\xA9\" \"z\"?");
+    struct open_grammar o = gbnf("root ::= \"ab\" [cd] \"\xC3\xA9\" \"z\"?");
     static const char *const before[] = {"", "a", "ab", "abc", "abd\xC3", "abc\xC3\xA9"};
     static const int wanted[] = {'a', 'b', -1, 0xC3, 0xA9, -1};
 
@@ -253,14 +255,14 @@ static void grammar_draft(void **state)
         assert_int_equal(n, wanted[i] >= 0 ? 1 : i == 2 ? 2 : 1);
         if (wanted[i] >= 0) assert_true(sp_byte_set_has(&bytes, (uint8_t)wanted[i]));
     }
-    done(&o);
+    close_grammar(&o);
 }
 
-/* Counts are counted, not spelled out; ambiguity has its limit, and says so. */
+/* Repetitions are counted, not expanded. Ambiguity is limited, with an error message. */
 static void limits(void **state)
 {
-    struct opened many = gbnf("root ::= [a-z]{100000,2000000}");
-    struct opened twice =
+    struct open_grammar many = gbnf("root ::= [a-z]{100000,2000000}");
+    struct open_grammar twice =
         gbnf("root ::= (a | b)*\na ::= \"x\" a | \"x\"\nb ::= \"x\" b \"x\" | \"x\"");
     struct sp_grammar *g = NULL;
     struct sp_grammar_matcher *a = NULL;
@@ -274,11 +276,11 @@ static void limits(void **state)
     assert_false(sp_grammar_matcher_may_end(many.a, reached));
     assert_int_equal(sp_grammar_matcher_read(many.a, &reached, "q", 1, &err), SP_OK);
     assert_true(sp_grammar_matcher_may_end(many.a, reached));
-    done(&many);
+    close_grammar(&many);
     assert_true(accepts(&twice, "xxxx", 4));
-    done(&twice);
+    close_grammar(&twice);
 
-    /* 2^20 ways to begin. */
+    /* 2^20 ambiguous derivations of the beginning. */
     at += sprintf(at, "root ::= r0\n");
     for (int i = 0; i < 20; i++)
         at += sprintf(at, "r%d ::= r%d \"a\" | r%d \"b\"\n", i, i + 1, i + 1);
@@ -293,8 +295,9 @@ static void limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(characters), cmocka_unit_test(notation),      cmocka_unit_test(mistakes),
-        cmocka_unit_test(loops),      cmocka_unit_test(grammar_draft), cmocka_unit_test(limits),
+        cmocka_unit_test(characters),       cmocka_unit_test(notation),
+        cmocka_unit_test(invalid_grammars), cmocka_unit_test(loops_return_to_their_state),
+        cmocka_unit_test(grammar_draft),    cmocka_unit_test(limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

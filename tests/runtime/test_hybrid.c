@@ -1,6 +1,6 @@
-/* Models with recurrent layers and the prediction heads built into them: after every verified round
- * all states equal those of plain decoding, to the bit; drafting changes nothing; and what becomes
- * of a head when a packed file is made. */
+/* Tests recurrent models and their built-in prediction heads: after every verified round all states
+ * have the bits of plain decoding, drafting is lossless, and packed files handle the head
+ * correctly. */
 #include "format/pack_contents.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
@@ -37,7 +37,7 @@ static const char *handmade_modelfile(const struct handmade_options *how, const 
     return scratch_write("Modelfile", text, strlen(text));
 }
 
-/* Packed; the checkpoint is gone again. */
+/* Returns a packed file and removes the checkpoint. */
 static const char *handmade_file(const struct handmade_options *how, enum sp_dtype target,
                                  enum sp_dtype draft)
 {
@@ -47,7 +47,7 @@ static const char *handmade_file(const struct handmade_options *how, enum sp_dty
     return path;
 }
 
-/* With an EAGLE-3 draft in place of the built-in head. */
+/* Writes a Modelfile with an EAGLE-3 draft in place of the built-in head. */
 static const char *eagle3_modelfile(const struct handmade_options *how)
 {
     const char *modelfile = handmade_modelfile(how, "DRAFT ./draft\n");
@@ -81,8 +81,8 @@ static struct sp_package *open_package(const char *path, const char *kernels, un
 
 /* ---- rollback ---- */
 
-/* A sequence, and the digest of all caches after each of its lengths, decoded one by one. */
-struct truth {
+/* A sequence, and the digest of all caches after each of its prefixes, decoded token by token. */
+struct expected_states {
     uint32_t ids[N_PROMPT + N_TRUTH];
     uint64_t digests[N_PROMPT + N_TRUTH + 1];
 };
@@ -108,71 +108,76 @@ static void run(struct sp_decoder *decoder, const struct sp_package *package, co
     sp_decoder_commit(decoder, n_kept);
 }
 
-static void decode_truth(struct truth *truth, const struct sp_package *package)
+static void decode_expected_states(struct expected_states *expected_states,
+                                   const struct sp_package *package)
 {
     struct sp_decoder *decoder = open_decoder(package);
     uint32_t seed = 7;
 
     for (size_t i = 0; i < N_PROMPT + N_TRUTH; i++) {
         seed = seed * 1664525u + 1013904223u;
-        truth->ids[i] = (seed >> 8) % package->target->config.n_vocab;
-        run(decoder, package, truth->ids + i, 1, i, 1, 1);
-        truth->digests[i + 1] = sp_decoder_digest(decoder, i + 1);
-        if (i) assert_int_not_equal(truth->digests[i + 1], truth->digests[i]);
+        expected_states->ids[i] = (seed >> 8) % package->target->config.n_vocab;
+        run(decoder, package, expected_states->ids + i, 1, i, 1, 1);
+        expected_states->digests[i + 1] = sp_decoder_digest(decoder, i + 1);
+        if (i) assert_int_not_equal(expected_states->digests[i + 1], expected_states->digests[i]);
     }
     sp_decoder_close(decoder);
 }
 
-/* One round at position pos: cur, n draft tokens of which the first `accepted` are right. */
+/* Runs one round at position pos: the current token and n draft tokens, of which the first
+ * `accepted` are right. */
 static void verify_round(struct sp_decoder *decoder, const struct sp_package *package,
-                         const struct truth *truth, size_t pos, size_t n, size_t accepted)
+                         const struct expected_states *expected_states, size_t pos, size_t n,
+                         size_t accepted)
 {
     uint32_t rows[MAX_DRAFTED + 1];
 
     for (size_t i = 0; i <= n; i++) {
-        uint32_t id = truth->ids[pos + i];
+        uint32_t id = expected_states->ids[pos + i];
         rows[i] = i <= accepted ? id : (id + 1) % package->target->config.n_vocab;
     }
     run(decoder, package, rows, n + 1, pos, 1, accepted + 1);
     assert_int_equal(sp_decoder_digest(decoder, pos + accepted + 1),
-                     truth->digests[pos + accepted + 1]);
+                     expected_states->digests[pos + accepted + 1]);
 }
 
-/* place: as generate_threads sees it, of the rounds after the prompt that are tried. */
-static void check_rounds(const struct sp_package *package, const struct truth *truth,
-                         unsigned n_threads, size_t place)
+/* place: index of the rounds after the prompt, for generate_threads */
+static void check_rounds(const struct sp_package *package,
+                         const struct expected_states *expected_states, unsigned n_threads,
+                         size_t place)
 {
     struct sp_decoder *decoder = open_decoder(package);
     size_t pos = N_PROMPT;
     uint32_t seed = 1;
 
-    /* Every number of draft tokens, every number of right ones, right after the prompt: what is
-     * rolled back does not depend on the kernels, so one set or another and one thread or two will
-     * do. */
+    /* Every number of draft tokens and of accepted ones directly after the prompt. A rollback does
+     * not depend on the kernels, so one kernel set and one number of threads are enough for each
+     * combination. */
     for (size_t n = 0; n <= MAX_DRAFTED; n++) {
         for (size_t a = 0; a <= n; a++) {
             if (generate_threads(place + n + a) != n_threads) continue;
-            run(decoder, package, truth->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
-            verify_round(decoder, package, truth, N_PROMPT, n, a);
+            run(decoder, package, expected_states->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
+            verify_round(decoder, package, expected_states, N_PROMPT, n, a);
         }
     }
-    /* And round after round. */
-    run(decoder, package, truth->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
+    /* Consecutive rounds. */
+    run(decoder, package, expected_states->ids, N_PROMPT, 0, N_PROMPT, N_PROMPT);
     while (pos + MAX_DRAFTED + 1 < N_PROMPT + N_TRUTH) {
         size_t n, a;
         seed = seed * 1664525u + 1013904223u;
         n = (seed >> 16) % (MAX_DRAFTED + 1);
         a = (seed >> 24) % (n + 1);
-        /* A pass that nobody commits leaves nothing behind. */
-        sp_decoder_embed(decoder, package->target, truth->ids, n + 1);
+        /* A pass that is not committed leaves the caches unchanged. */
+        sp_decoder_embed(decoder, package->target, expected_states->ids, n + 1);
         sp_decoder_run(decoder, n + 1, pos, 0);
-        verify_round(decoder, package, truth, pos, n, a);
+        verify_round(decoder, package, expected_states, pos, n, a);
         pos += a + 1;
     }
     sp_decoder_close(decoder);
 }
 
-static void check_chunks(const struct sp_package *package, const struct truth *truth)
+static void check_chunks(const struct sp_package *package,
+                         const struct expected_states *expected_states)
 {
     static const size_t chunks[] = {1, 2, 3, 20, 64};
     struct sp_decoder *decoder = open_decoder(package);
@@ -180,27 +185,28 @@ static void check_chunks(const struct sp_package *package, const struct truth *t
     for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
         for (size_t pos = 0; pos < N_PROMPT + N_TRUTH; pos += chunks[c]) {
             size_t left = N_PROMPT + N_TRUTH - pos, n = left < chunks[c] ? left : chunks[c];
-            run(decoder, package, truth->ids + pos, n, pos, n, n);
-            assert_int_equal(sp_decoder_digest(decoder, pos + n), truth->digests[pos + n]);
+            run(decoder, package, expected_states->ids + pos, n, pos, n, n);
+            assert_int_equal(sp_decoder_digest(decoder, pos + n),
+                             expected_states->digests[pos + n]);
         }
     }
     sp_decoder_close(decoder);
 }
 
-/* place: of the file among others, for generate_threads. */
+/* place: index of the file, for generate_threads */
 static void check_rollback(const char *path, size_t place)
 {
     struct sp_package *package = open_package(path, "scalar", 1);
-    struct truth truth;
+    struct expected_states expected_states;
 
-    decode_truth(&truth, package);
+    decode_expected_states(&expected_states, package);
     sp_package_close(package);
     for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
         if (!sp_kernels_supported(*k)) continue;
         for (unsigned n_threads = 1; n_threads <= (*k == &sp_kernels_ref ? 1 : 2); n_threads++) {
             package = open_package(path, (*k)->name, n_threads);
-            check_rounds(package, &truth, n_threads, place);
-            check_chunks(package, &truth);
+            check_rounds(package, &expected_states, n_threads, place);
+            check_chunks(package, &expected_states);
             sp_package_close(package);
         }
         place++;
@@ -224,7 +230,7 @@ static void rollback_oracle(void **state)
     check_rollback(packed_file(packed_modelfile(folder, NULL), SP_Q4, SP_DTYPE_NONE), 1);
 }
 
-/* Each of testdata/families, whatever its layers are. */
+/* Every family of testdata/families, with any kind of layer. */
 static void rollback_families(void **state)
 {
     size_t place = 0;
@@ -254,8 +260,8 @@ static struct sp_session *open_session(struct sp_package *package, size_t rows_p
 static const uint32_t prompt[] = {12, 40, 7, 99, 3, 58, 121, 76, 20, 33, 91, 150, 2};
 enum { N_GIVEN = sizeof prompt / sizeof *prompt, N_TOKENS = 40 };
 
-/* Every depth, threads, kernels, sessions that go on where they were. place: of the file among
- * others, for generate_threads. */
+/* Every draft length, number of threads and kernel set, in sessions that continue their text.
+ * place: index of the file, for generate_threads. */
 static void check_lossless(const char *path, const char *kind, size_t place)
 {
     static const int depths[] = {PLAIN, SP_DRAFT_LENGTH_AUTO, 1, 2, 3, 4, 7, 11, 16};
@@ -278,7 +284,7 @@ static void check_lossless(const char *path, const char *kind, size_t place)
             session = open_session(package, rows++);
             for (size_t i = 0; i < sizeof depths / sizeof *depths; i++) {
                 struct sp_result r = SP_RESULT_INIT;
-                /* Scalar kernels are the reference already, and slow. */
+                /* Scalar kernels are slow, and the reference was computed with them. */
                 if (*k == &sp_kernels_ref && depths[i] != 3) continue;
                 if (generate_threads(place + i) != n_threads) continue;
                 r = generate_run(session, prompt, N_GIVEN, N_TOKENS, depths[i], true);
@@ -322,7 +328,8 @@ static void lossless_eagle3(void **state)
     check_lossless(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE), "eagle3", 1);
 }
 
-/* A head that repeats what its target saw, and a target that repeats its last token. */
+/* The head repeats the target's input, and the target repeats its last token, so every draft token
+ * is accepted. */
 static void always_right(void **state)
 {
     struct sp_package *package =
@@ -347,8 +354,9 @@ static void always_right(void **state)
     sp_package_close(package);
 }
 
-/* The same with EAGLE-3, whose vocabulary holds that token, or does not: then it is never right. */
-static void eagle3_says_what_it_can(void **state)
+/* An EAGLE-3 draft repeats the token if its vocabulary contains it; otherwise no draft token is
+ * accepted. */
+static void eagle3_drafts_within_its_vocabulary(void **state)
 {
     struct sp_package *package =
         open_package(eagle3_file(&steady, SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 2);
@@ -368,8 +376,8 @@ static void eagle3_says_what_it_can(void **state)
     sp_package_close(package);
 }
 
-/* After a long prompt, which is read before the first proposal, a drafted answer leaves the caches
- * that a fresh session has, whose first proposal reads all at once. */
+/* After a long prompt, which is processed before the first proposal, a drafted response leaves the
+ * same caches as in a fresh session, whose first proposal processes everything. */
 static void check_catching_up(const char *path)
 {
     enum { N_LONG = 60 };
@@ -392,16 +400,17 @@ static void check_catching_up(const char *path)
     sp_package_close(package);
 }
 
-struct timed {
+struct timed_tokens {
     const struct sp_speculator *speculator;
     uint32_t first[6];
     size_t n;
 };
 
-static int look_at_tokens(void *context, size_t which, double verify_seconds, double draft_seconds)
+static int check_timed_tokens(void *context, size_t which, double verify_seconds,
+                              double draft_seconds)
 {
-    struct timed *timed = context;
-    const uint32_t *ids = timed->speculator->ids + timed->speculator->n_cached;
+    struct timed_tokens *timed_tokens = context;
+    const uint32_t *ids = timed_tokens->speculator->ids + timed_tokens->speculator->n_cached;
     size_t n_rows = which ? 16 : 4;
 
     assert_true(verify_seconds > 0 && draft_seconds > 0);
@@ -410,38 +419,40 @@ static int look_at_tokens(void *context, size_t which, double verify_seconds, do
         for (size_t j = 0; j < i; j++)
             assert_int_not_equal(ids[i], ids[j]);
     }
-    timed->first[timed->n++] = ids[0];
+    timed_tokens->first[timed_tokens->n++] = ids[0];
     return 0;
 }
 
-/* Copies of one token would all choose the same experts, and be cheaper than a text. */
+/* Equal tokens would all select the same experts and be cheaper than text, so a benchmark uses
+ * different ones. */
 static void timed_tokens_differ(void **state)
 {
     static const size_t n_rows[] = {4, 16};
     const char *path = handmade_file(&varied, SP_Q4, SP_Q4);
     struct sp_package *package = open_package(path, NULL, 1);
     struct sp_session *session = open_session(package, 0);
-    struct timed timed = {.speculator = session->speculator};
+    struct timed_tokens timed_tokens = {.speculator = session->speculator};
     struct sp_err err = {0};
 
     (void)state;
-    assert_int_equal(sp_session_benchmark(session, 9, n_rows, 2, 3, look_at_tokens, &timed, &err),
-                     SP_OK);
-    assert_int_equal(timed.n, 6);
-    for (size_t i = 1; i < timed.n; i++)
-        assert_int_not_equal(timed.first[i], timed.first[i - 1]);
+    assert_int_equal(
+        sp_session_benchmark(session, 9, n_rows, 2, 3, check_timed_tokens, &timed_tokens, &err),
+        SP_OK);
+    assert_int_equal(timed_tokens.n, 6);
+    for (size_t i = 1; i < timed_tokens.n; i++)
+        assert_int_not_equal(timed_tokens.first[i], timed_tokens.first[i - 1]);
     sp_session_close(session);
     sp_package_close(package);
 }
 
-static void pairs_catch_up(void **state)
+static void drafts_that_read_pairs_catch_up(void **state)
 {
     (void)state;
     check_catching_up(handmade_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
     check_catching_up(eagle3_file(&varied, SP_DTYPE_NONE, SP_DTYPE_NONE));
 }
 
-/* After a drafted answer the head proposes what it would have with a fresh cache. */
+/* After a drafted response the head proposes the same as with a fresh cache. */
 static void head_is_rolled_back(void **state)
 {
     struct sp_package *package =
@@ -464,56 +475,58 @@ static void head_is_rolled_back(void **state)
     sp_package_close(package);
 }
 
-/* ---- making packed files ---- */
+/* ---- packed files ---- */
 
-struct heard {
+struct warning_log {
     char warnings[2048];
 };
 
-static void hear(void *context, const char *sentence)
+static void add_warning(void *context, const char *sentence)
 {
-    struct heard *heard = context;
+    struct warning_log *warning_log = context;
 
-    snprintf(heard->warnings + strlen(heard->warnings),
-             sizeof heard->warnings - strlen(heard->warnings), "%s\n", sentence);
+    snprintf(warning_log->warnings + strlen(warning_log->warnings),
+             sizeof warning_log->warnings - strlen(warning_log->warnings), "%s\n", sentence);
 }
 
-static enum sp_status create(const char *modelfile, struct heard *heard, enum sp_dtype draft,
-                             struct sp_create_report *report, struct sp_err *err)
+static enum sp_status create(const char *modelfile, struct warning_log *warning_log,
+                             enum sp_dtype draft, struct sp_create_report *report,
+                             struct sp_err *err)
 {
     struct sp_create_options options = {
         .modelfile = modelfile,
         .output = packed_path("made.bin"),
         .force = true,
         .draft_type = draft,
-        .callbacks = {.context = heard, .note = hear},
+        .callbacks = {.context = warning_log, .note = add_warning},
     };
 
-    memset(heard, 0, sizeof *heard);
+    memset(warning_log, 0, sizeof *warning_log);
     memset(err, 0, sizeof *err);
     return sp_create(report, &options, err);
 }
 
-/* The head becomes the draft: quantized as one, unless a DRAFT record names another. */
+/* The built-in head becomes the draft and is quantized as one, unless a DRAFT record names another.
+ */
 static void head_becomes_draft(void **state)
 {
-    struct heard heard;
+    struct warning_log warning_log;
     struct sp_create_report plain, quantized;
     struct sp_err err;
     const char *modelfile = handmade_modelfile(&varied, "");
 
     (void)state;
-    assert_int_equal(create(modelfile, &heard, SP_DTYPE_NONE, &plain, &err), SP_OK);
-    assert_non_null(strstr(heard.warnings, "its built-in prediction head is the draft"));
-    /* fc and 3 norms, 2 layer norms, q, gate, k, v, o, 2 head norms, 3 of the MLP. */
+    assert_int_equal(create(modelfile, &warning_log, SP_DTYPE_NONE, &plain, &err), SP_OK);
+    assert_non_null(strstr(warning_log.warnings, "its built-in prediction head is the draft"));
+    /* fc and 3 norms, 2 layer norms, q, gate, k, v, o, 2 head norms, 3 matrices of the MLP */
     assert_int_equal(plain.n_tensors[SP_PART_DRAFT], 16);
-    assert_int_equal(create(modelfile, &heard, SP_Q8, &quantized, &err), SP_OK);
+    assert_int_equal(create(modelfile, &warning_log, SP_Q8, &quantized, &err), SP_OK);
     assert_true(quantized.size[SP_PART_DRAFT] < plain.size[SP_PART_DRAFT] / 3);
     assert_int_equal(quantized.size[SP_PART_TARGET], plain.size[SP_PART_TARGET]);
     scratch_remove();
 }
 
-/* A packed file's parts can be taken apart and put together again, byte for byte. */
+/* Packing the parts of a packed file again gives the same bytes. */
 static void head_from_packed_file(void **state)
 {
     const char *packed = handmade_file(&varied, SP_Q8, SP_Q8);
@@ -528,7 +541,8 @@ static void head_from_packed_file(void **state)
     free(b);
 }
 
-/* The same of an EAGLE-3 draft; and t2d, which is not kept, must not contradict d2t. */
+/* Packing an EAGLE-3 draft of a packed file again gives the same bytes. t2d is not stored, but must
+ * not contradict d2t. */
 static void eagle3_from_packed_file(void **state)
 {
     struct handmade_options odd = varied;
@@ -536,7 +550,7 @@ static void eagle3_from_packed_file(void **state)
     const char *again = packed_file(packed_modelfile(packed, packed), SP_DTYPE_NONE, SP_DTYPE_NONE);
     size_t n, m;
     char *a = scratch_read(packed, &n), *b = scratch_read(again, &m);
-    struct heard heard;
+    struct warning_log warning_log;
     struct sp_err err;
 
     (void)state;
@@ -545,28 +559,29 @@ static void eagle3_from_packed_file(void **state)
     free(a);
     free(b);
     odd.marks_odd = true;
-    assert_int_equal(create(eagle3_modelfile(&odd), &heard, SP_DTYPE_NONE, NULL, &err), SP_E_INPUT);
+    assert_int_equal(create(eagle3_modelfile(&odd), &warning_log, SP_DTYPE_NONE, NULL, &err),
+                     SP_E_INPUT);
     assert_non_null(strstr(err.text, "eagle3 t2d disagrees with d2t"));
     scratch_remove();
 }
 
-static void record_wins(void **state)
+static void draft_record_replaces_head(void **state)
 {
-    struct heard heard;
+    struct warning_log warning_log;
     struct sp_err err;
     char draft[700];
 
     (void)state;
     snprintf(draft, sizeof draft, "DRAFT %s\n", SHARED "/oracle/targets/qwen3");
     if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
-    assert_int_equal(create(handmade_modelfile(&varied, draft), &heard, SP_DTYPE_NONE, NULL, &err),
-                     SP_OK);
-    assert_non_null(strstr(heard.warnings, "DRAFT is used, the built-in prediction head"));
+    assert_int_equal(
+        create(handmade_modelfile(&varied, draft), &warning_log, SP_DTYPE_NONE, NULL, &err), SP_OK);
+    assert_non_null(strstr(warning_log.warnings, "DRAFT is used, the built-in prediction head"));
     scratch_remove();
 }
 
-/* A hybrid model as an ordinary draft: right always (it is its own target), or now and then (in
- * four bits), and its state goes along exactly. */
+/* A recurrent model as an autoregressive draft: its own target, so that every draft token is
+ * accepted, or in q4, so that some are. Its state is rolled back exactly. */
 static void recurrent_draft(void **state)
 {
     static const enum sp_dtype types[] = {SP_DTYPE_NONE, SP_Q4};
@@ -593,8 +608,8 @@ static void recurrent_draft(void **state)
     }
 }
 
-/* As mlx stores it, a model computes the same. */
-static void converted(void **state)
+/* A model in mlx's storage format computes the same logits. */
+static void mlx_storage_format(void **state)
 {
     struct handmade_options how = varied;
     const char *path = handmade_file(&how, SP_DTYPE_NONE, SP_DTYPE_NONE), *other;
@@ -639,17 +654,17 @@ int main(void)
         GOLDEN_CASE(lossless_oracle, "eagle3_llama"),
         GOLDEN_CASE(lossless_oracle, "eagle3_midlayer"),
         GOLDEN_CASE(lossless_oracle, "eagle3_qwen3_before"),
-        cmocka_unit_test(eagle3_says_what_it_can),
+        cmocka_unit_test(eagle3_drafts_within_its_vocabulary),
         cmocka_unit_test(always_right),
         cmocka_unit_test(timed_tokens_differ),
-        cmocka_unit_test(pairs_catch_up),
+        cmocka_unit_test(drafts_that_read_pairs_catch_up),
         cmocka_unit_test(head_is_rolled_back),
         cmocka_unit_test(head_becomes_draft),
         cmocka_unit_test(head_from_packed_file),
         cmocka_unit_test(eagle3_from_packed_file),
-        cmocka_unit_test(record_wins),
+        cmocka_unit_test(draft_record_replaces_head),
         cmocka_unit_test(recurrent_draft),
-        cmocka_unit_test(converted),
+        cmocka_unit_test(mlx_storage_format),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);

@@ -1,4 +1,5 @@
-/* Jinja templates against Jinja2: the project's own cases, and those of ../shared where it is. */
+/* Tests Jinja templates against Jinja2, with the cases of testdata and those of ../shared if they
+ * are available. */
 #include "runtime/template/jinja.h"
 #include "tests/support/template_cases.h"
 
@@ -44,7 +45,7 @@ static void shared_templates(void **state)
     template_cases_check(&what, 0);
 }
 
-/* Compiles and renders without variables; the message of whatever fails. */
+/* Compiles and renders without variables. `err` receives the message of the step that fails. */
 static enum sp_status message_of(struct sp_err *err, const char *text, size_t memory, uint64_t work)
 {
     const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};

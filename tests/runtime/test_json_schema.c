@@ -1,8 +1,8 @@
-/* runtime/grammar/json_schema.h against the JSON Schema Test Suite, whose verdicts are the expected
- * values (tests/oracle/schema_cases.py): no text that a schema does not allow may be accepted. Of
- * those that it allows all are, but for the liberties of the header, which are counted; a schema
- * that cannot be honoured is refused. Bounds are compared with every number near them, names with
- * every other. */
+/* runtime/grammar/json_schema.h against the JSON Schema Test Suite, whose outcomes are the expected
+ * values (tests/oracle/schema_cases.py): the grammar accepts no text that its schema forbids. It
+ * accepts every allowed text except for the deviations that the header lists, which are counted. A
+ * schema that cannot be enforced is refused. Bounds are compared with every number near them, names
+ * with every other name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static bool accepts(const struct sp_grammar *g, const char *text)
     struct sp_grammar_matcher *a = NULL;
     bool end;
 
-    if (sp_grammar_matcher_open(&a, g, NULL)) return false; /* no text at all is allowed */
+    if (sp_grammar_matcher_open(&a, g, NULL)) return false; /* a schema that allows no text */
     end = reads(a, text);
     sp_grammar_matcher_close(a);
     return end;
@@ -48,11 +48,11 @@ static struct sp_grammar *schema(const char *text)
 /* ---- the suite --------------------------------------------------------------------------------
  */
 
-struct tally {
+struct suite_counts {
     size_t refused, accepted, rejected, left_out;
 };
 
-static void group(const struct sp_json *line, struct tally *tally)
+static void group(const struct sp_json *line, struct suite_counts *suite_counts)
 {
     const struct sp_json *cases = sp_json_get(line, "cases");
     const char *name = sp_json_to_string(sp_json_get(line, "name"), NULL);
@@ -63,7 +63,7 @@ static void group(const struct sp_json *line, struct tally *tally)
     assert_int_equal(sp_json_print(&text, sp_json_get(line, "schema"), &err), SP_OK);
     if (sp_grammar_of_schema(&g, text, strlen(text), &err)) {
         if (getenv("SHOW")) printf("refused %s: %s\n", name, err.text);
-        tally->refused++;
+        suite_counts->refused++;
     }
     free(text);
     for (size_t i = 0; g && i < sp_json_len(cases); i++) {
@@ -73,9 +73,9 @@ static void group(const struct sp_json *line, struct tally *tally)
         assert_true(sp_json_to_bool(sp_json_at(one, 1), &valid));
         if (accepted && !valid) fail_msg("%s: %s is accepted", name, instance);
         if (valid && !accepted && getenv("SHOW")) printf("left out %s: %s\n", name, instance);
-        tally->accepted += accepted;
-        tally->rejected += !valid;
-        tally->left_out += valid && !accepted;
+        suite_counts->accepted += accepted;
+        suite_counts->rejected += !valid;
+        suite_counts->left_out += valid && !accepted;
     }
     sp_grammar_close(g);
 }
@@ -84,28 +84,28 @@ static void suite(void **state)
 {
     size_t size;
     char *text = read_file(TESTDATA "/grammars/schemas.jsonl", &size), *next = text, *line;
-    struct tally tally = {0};
+    struct suite_counts suite_counts = {0};
 
     (void)state;
     assert_non_null(text);
     while ((line = next_line(&next))) {
         struct sp_json *json = NULL;
         assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_LENIENT, NULL), SP_OK);
-        group(json, &tally);
+        group(json, &suite_counts);
         sp_json_free(json);
     }
     free(text);
-    /* SHOW=1 lists what is left out and what is refused. */
-    assert_int_equal(tally.rejected, 446);
-    assert_int_equal(tally.accepted, 274);
-    assert_int_equal(tally.left_out, 156);
-    assert_int_equal(tally.refused, 81);
+    /* SHOW=1 lists the allowed texts that are not accepted, and the refused schemas. */
+    assert_int_equal(suite_counts.rejected, 446);
+    assert_int_equal(suite_counts.accepted, 274);
+    assert_int_equal(suite_counts.left_out, 156);
+    assert_int_equal(suite_counts.refused, 81);
 }
 
 /* ---- bounds -----------------------------------------------------------------------------------
  */
 
-/* Every number near bounds, in tenths: as it stands in JSON, compared as a number. */
+/* Tests every number near the bounds, in tenths, written as JSON and compared as a number. */
 static void bounds(void **state)
 {
     static const int ends[] = {-1234, -100, -99, -10, -7, -1, 0, 1, 5, 9, 10, 42, 100, 999, 1000};
@@ -146,12 +146,12 @@ static void bounds(void **state)
     }
 }
 
-struct verdict {
+struct outcome {
     const char *schema, *text;
     bool valid;
 };
 
-static void verdicts(const struct verdict *all, size_t n)
+static void check_outcomes(const struct outcome *all, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct sp_grammar *g = schema(all[i].schema);
@@ -163,15 +163,15 @@ static void verdicts(const struct verdict *all, size_t n)
     }
 }
 
-#define VERDICTS(all) verdicts(all, sizeof all / sizeof *all)
+#define VERDICTS(all) check_outcomes(all, sizeof all / sizeof *all)
 
-/* Bounds with fractions, one open side, and what numbers may not look like. */
+/* Bounds with fractions, one-sided bounds, and invalid spellings of numbers. */
 static void numbers(void **state)
 {
     static const char low[] = "{\"type\":\"number\",\"minimum\":0.5}";
     static const char high[] = "{\"type\":\"number\",\"exclusiveMaximum\":-0.25}";
     static const char any[] = "{\"type\":\"number\"}", whole[] = "{\"type\":\"integer\"}";
-    static const struct verdict all[] = {
+    static const struct outcome all[] = {
         {low, "0.5", true},
         {low, "0.50", true},
         {low, "0.49", false},
@@ -220,17 +220,17 @@ static void strings(void **state)
     static const char others[] =
         "{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"null\"},\"ab\":{\"type\":\"null\"},"
         "\"\xC3\xA9\":{\"type\":\"null\"}},\"additionalProperties\":{\"type\":\"integer\"}}";
-    static const struct verdict all[] = {
+    static const struct outcome all[] = {
         {three, "\"a\"", false},
         {three, "\"ab\"", true},
         {three, "\"abcd\"", false},
         {three, "\"\xF0\x9F\x98\x80\xC3\xA9\"", true},
         {three, "\"\\n\\u00e9\\\"\"", true},
-        {three, "\"\\ud83d\\ude00\"", false}, /* pairs are written as they are */
+        {three, "\"\\ud83d\\ude00\"", false}, /* surrogate pairs are written as they are */
         {three, "\"a\nb\"", false},
         {three, "\"a\x7F\"", true},
-        {three, "\"a\xC0\x80\"", false},     /* not the shortest form */
-        {three, "\"a\xED\xA0\x80\"", false}, /* half a pair */
+        {three, "\"a\xC0\x80\"", false},     /* overlong form */
+        {three, "\"a\xED\xA0\x80\"", false}, /* a lone surrogate */
         {three, "\"\xF4\x8F\xBF\xBF-\"", true},
         {three, "\"\xF4\x90\x80\x80-\"", false},
         {quoted, "\"a\\\"#\\\\\"", true},
@@ -268,7 +268,7 @@ static void strings(void **state)
     VERDICTS(all);
 }
 
-/* ---- arrays, objects, what holds at once -------------------------------------------------------
+/* ---- arrays, objects, combinations --------------------------------------------------------------
  */
 
 static void structures(void **state)
@@ -293,7 +293,7 @@ static void structures(void **state)
         "\"a\"]},"
         "{\"properties\":{\"a\":{\"type\":\"integer\",\"maximum\":5},\"b\":{\"type\":\"null\"}}}]}";
     static const char blanks[] = "{\"type\":\"array\",\"items\":{\"type\":\"null\"}}";
-    static const struct verdict all[] = {
+    static const struct outcome all[] = {
         {pair, "[1]", true},
         {pair, "[1,\"a\"]", true},
         {pair, "[]", false},
@@ -426,8 +426,8 @@ static void refusals(void **state)
     }
 }
 
-/* A schema from a client may be long, but not take long: what is compared each with each is
- * bounded. */
+/* A long schema from a client must not take long to compile, so pairwise comparisons are limited.
+ */
 static void bounds_of_size(void **state)
 {
     enum { ROOM = 1 << 20, MANY = 30000 };

@@ -1,5 +1,5 @@
-/* A store of keys and values: sizes, refusals, slots of a ring, digests that see what is stored and
- * nothing else. */
+/* Tests the kv cache: sizes, refusals, the slots of a ring buffer, and digests, which depend on the
+ * stored rows alone. */
 #include "runtime/model/kv.h"
 
 #include <setjmp.h>
@@ -19,13 +19,13 @@ static void init(struct sp_kv *kv, enum sp_cache_type type, size_t n_positions, 
     assert_int_equal(sp_kv_grow(kv, SIZE_MAX, NULL), SP_OK);
 }
 
-/* Stores one row whose numbers tell its position and what `mark` it was written with. */
-static void put(struct sp_kv *kv, size_t pos, float mark)
+/* Stores one row whose numbers encode its position and `mark`, the value of this write. */
+static void put(struct sp_kv *kv, size_t pos, float tag)
 {
     float k[LD], v[LD];
 
     for (size_t i = 0; i < LD; i++) {
-        k[i] = (float)pos + (float)i / 128 + mark;
+        k[i] = (float)pos + (float)i / 128 + tag;
         v[i] = -k[i];
     }
     sp_kv_put(kv, sp_vector_find("scalar"), pos, 1, k, v, LD);
@@ -83,7 +83,8 @@ static void test_refusals(void **state)
     assert_null(kv.keys);
 }
 
-/* A rejected draft leaves no trace; a ring forgets exactly what it must. */
+/* A rejected draft token does not change the digest. A ring buffer drops exactly the overwritten
+ * positions. */
 static void test_digest(void **state)
 {
     struct sp_kv plain, drafted;
@@ -101,7 +102,7 @@ static void test_digest(void **state)
         uint64_t digest = sp_kv_digest(&plain, 500, 600);
         assert_true(sp_kv_digest(&drafted, 500, 600) == digest);
         assert_true(sp_kv_digest(&drafted, 500, 599) != digest);
-        put(&drafted, 600, 0.5f); /* outside what is asked */
+        put(&drafted, 600, 0.5f); /* outside of the digested range */
         assert_true(sp_kv_digest(&drafted, 500, 600) == digest);
         put(&drafted, 599, 0.5f);
         assert_true(sp_kv_digest(&drafted, 500, 600) != digest);
@@ -110,8 +111,8 @@ static void test_digest(void **state)
     }
 }
 
-/* A single number anywhere in a key or value of either head shows. */
-static void test_digest_sees_all(void **state)
+/* Changing a single number of any key or value of either head changes the digest. */
+static void test_digest_covers_every_number(void **state)
 {
     float row[LD] = {0}, other[LD];
     struct sp_kv kv;
@@ -132,8 +133,8 @@ static void test_digest_sees_all(void **state)
     }
 }
 
-/* The same positions give the same digest wherever the ring has put them. */
-static void test_digest_does_not_see_slots(void **state)
+/* The digest of the same positions does not depend on their slots in the ring buffer. */
+static void test_digest_ignores_slots(void **state)
 {
     struct sp_kv ring, full;
 
@@ -170,7 +171,7 @@ static void test_many_rows_at_once(void **state)
     sp_kv_release(&all);
 }
 
-/* Every block of every head has a place of its own, and a span's blocks follow each other. */
+/* Every block of every head has its own memory, and the blocks of a span are contiguous. */
 static void test_blocks_do_not_overlap(void **state)
 {
     enum { HEADS = 3, N_BLOCKS = 3 * SP_SPAN / SP_KV_BLOCK };
@@ -205,8 +206,8 @@ int main(void)
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_digest),
-        cmocka_unit_test(test_digest_sees_all),
-        cmocka_unit_test(test_digest_does_not_see_slots),
+        cmocka_unit_test(test_digest_covers_every_number),
+        cmocka_unit_test(test_digest_ignores_slots),
         cmocka_unit_test(test_many_rows_at_once),
     };
 

@@ -1,6 +1,5 @@
-/* A program that uses the library may have set a locale whose fractions have a comma: nothing that
- * the library reads or writes has one. The locale is made here, by localedef; without it the tests
- * are skipped. */
+/* The library reads and writes numbers with a decimal point, also in a program whose locale uses a
+ * comma. localedef creates such a locale here; without localedef the tests are skipped. */
 #include "format/base/json.h"
 #include "format/modelfile/modelfile_check.h"
 #include "runtime/grammar/grammar_matcher.h"
@@ -28,7 +27,7 @@ static int begin(void **state)
     scratch_write("numbers", numbers, strlen(numbers));
     snprintf(command, sizeof command, "cd '%s' && localedef -c -i numbers ./comma >log 2>&1",
              scratch_folder());
-    (void)!system(command); /* what else a locale has is missing, it says */
+    (void)!system(command); /* localedef warns about missing categories */
     return 0;
 }
 
@@ -45,7 +44,7 @@ static void set_comma(void)
 
     assert_int_equal(setenv("LOCPATH", scratch_folder(), 1), 0);
     name = setlocale(LC_NUMERIC, "comma");
-    unsetenv("LOCPATH"); /* with it glibc's newlocale, which json-c calls, loses memory */
+    unsetenv("LOCPATH"); /* with LOCPATH glibc's newlocale, which json-c calls, leaks memory */
     if (name == NULL) skip();
     snprintf(text, sizeof text, "%.1f", 0.5);
     assert_string_equal(text, "0,5");
@@ -75,7 +74,7 @@ static void numbers(void **state)
     (void)sp_fail(&err, SP_E_INPUT, "%g", 0.5);
     sp_context(&err, "%.2f", 1234.5);
     assert_string_equal(err.text, "1234.50: 0.5");
-    assert_string_equal(localeconv()->decimal_point, ","); /* the program's own is what it was */
+    assert_string_equal(localeconv()->decimal_point, ","); /* the program's locale is unchanged */
 }
 
 static void templates(void **state)
@@ -121,7 +120,7 @@ static void schemas(void **state)
     sp_grammar_close(g);
 }
 
-/* The same file to the byte: config, pairing, parameters. */
+/* A packed file has the same bytes: config, pairing, parameters. */
 static void packed_files(void **state)
 {
     static const char lines[] = "FROM @/target\nDRAFT @/ar\nPARAMETER temperature 0.75\n";

@@ -1,5 +1,5 @@
-/* The forward pass against independent implementations: logits and greedy continuations of
- * transformers, and the block rows of z-lab's DFlash code. Float weights, f32 cache. */
+/* Tests the forward pass against independent implementations: logits and greedy continuations of
+ * transformers, and block rows of z-lab's DFlash code, with float weights and an f32 cache. */
 #include "quantize/kernels.h"
 #include "runtime/session/session.h"
 #include "tests/support/golden.h"
@@ -83,7 +83,7 @@ static void close_file(struct opened *o)
     sp_package_close(o->package);
 }
 
-/* A near tie between the two best logits may fall either way in another implementation. */
+/* If the two best logits nearly tie, another implementation may choose either. */
 static bool near_tie(struct sp_session *session, const uint32_t *ids, size_t n)
 {
     struct rows rows = {0};
@@ -133,7 +133,7 @@ static void check_greedy(struct sp_session *session, const uint32_t *prompt, siz
     sp_result_release(&result);
 }
 
-/* A folder as ../shared/oracle/README.md describes it: golden.json, PREFIX_K.npy. */
+/* Checks a folder as ../shared/oracle/README.md describes it: golden.json and PREFIX_K.npy. */
 static void check_target(const char *checkpoint, const char *golden, const char *npy_prefix,
                          enum sp_dtype type)
 {
@@ -186,8 +186,7 @@ static void check_oracle(const char *kind, const char *name, enum sp_dtype type)
     check_target(checkpoint, golden, npy, type);
 }
 
-/* Each kernel set and each way of cutting the prompt into passes gives the golden rows, and all of
- * them the same bits. */
+/* Each kernel set and each prompt chunk size gives the golden rows, all with the same bits. */
 static void check_rows_of_family(const char *path, const char *npy, const uint32_t *ids, size_t n)
 {
     struct rows first = {0};
@@ -264,7 +263,7 @@ static void oracle_source(void **state)
     check_oracle("sources", *state, SP_F32);
 }
 
-/* What the draft proposed after the n ids that it was last asked about. */
+/* Compares the proposal after the last n ids with the golden one. */
 static void check_proposals(const struct sp_session *session, size_t n,
                             const struct sp_json *golden)
 {
@@ -276,8 +275,8 @@ static void check_proposals(const struct sp_session *session, size_t n,
     free(want);
 }
 
-/* What a clustered head leaves out has a logit that stands for "never"; transformers writes the
- * smallest selected one minus 1 there. */
+/* Tokens that a clustered output matrix omits have a logit that means "never"; transformers writes
+ * the smallest selected logit minus 1. */
 static void fill_unselected(struct rows *rows)
 {
     for (size_t t = 0; t < rows->n; t++) {
@@ -291,7 +290,8 @@ static void fill_unselected(struct rows *rows)
     }
 }
 
-/* The last id is the anchor. DFlash: block_size - 1 rows; a prediction head: some greedy steps. */
+/* The last id is the anchor. A DFlash draft gives block_size - 1 rows, a prediction head several
+ * greedy steps. */
 static void check_draft(const char *folder, const char *golden)
 {
     char path[512];
@@ -342,7 +342,7 @@ static void speculators_draft(void **state)
     check_draft(folder, "golden.json");
 }
 
-/* Drafts of the models of testdata/families, in their checkpoints or beside them. */
+/* Drafts of the models of testdata/families, built into their checkpoints or in separate ones. */
 static void family_draft(void **state)
 {
     char folder[400];
@@ -351,7 +351,7 @@ static void family_draft(void **state)
     check_draft(folder, "golden_draft.json");
 }
 
-/* Somebody else's Llama checkpoint: last row's first 16 logits and greedy ids. */
+/* A published Llama checkpoint: the first 16 logits of the last row, and greedy ids. */
 static void tinystories(void **state)
 {
     const char *folder = SHARED "/models/real/tinystories-656K";

@@ -1,5 +1,5 @@
-/* Checkpoints that are quantized already, without --quantize: the types they keep, and that these
- * hold the numbers that f32 holds, bit for bit. */
+/* Tests checkpoints that are quantized already, packed without --quantize: the types that they
+ * keep, and that the packed weights have the same values as in f32, bit for bit. */
 #include "convert/create/plan.h"
 #include "convert/source/source.h"
 #include "format/base/mem.h"
@@ -59,7 +59,7 @@ static void assert_plan(const char *folder, size_t i)
     sp_source_release(&source);
 }
 
-static void same_numbers(void **state)
+static void same_values_as_f32(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
@@ -92,7 +92,7 @@ static void same_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_values_as_f32)};
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }

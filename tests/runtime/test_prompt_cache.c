@@ -1,6 +1,6 @@
-/* Sessions that go on from a file do what the session that wrote it would have done, to the bit:
- * the same tokens of the next prompt are found in the caches, the same draft tokens are made, and
- * the answer is that of a fresh session. Files that do not fit are refused, damaged ones too. */
+/* Tests sessions that load a prompt cache: they continue exactly as the session that saved it. The
+ * same tokens of the next prompt are reused, the same draft tokens are proposed, and the response
+ * equals that of a fresh session. Caches that do not fit and damaged files are refused. */
 #include "tests/support/handmade_models.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -21,11 +21,18 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { N_CONTEXT = 256, N_FIRST = 100, N_COMMON = 90, N_NEXT = 130, N_TOKENS = 12, DEPTH = 4 };
+enum {
+    N_CONTEXT = 256,
+    N_FIRST = 100,
+    N_COMMON = 90,
+    N_NEXT = 130,
+    N_TOKENS = 12,
+    DRAFT_LENGTH = 4
+};
 enum { N_LAST = N_NEXT + N_TOKENS + 8 };
 
-static const struct sp_session_options usual = {
-    .size = sizeof usual, .n_context = N_CONTEXT, .draft_by = SP_DRAFT_BY_BOTH};
+static const struct sp_session_options default_options = {
+    .size = sizeof default_options, .n_context = N_CONTEXT, .draft_by = SP_DRAFT_BY_BOTH};
 
 static void ids_of(uint32_t *ids, size_t n, uint32_t seed, size_t n_vocab)
 {
@@ -35,7 +42,8 @@ static void ids_of(uint32_t *ids, size_t n, uint32_t seed, size_t n_vocab)
     }
 }
 
-/* A prompt, one that parts from it, and one that goes on from the second's answer. */
+/* A prompt, one that shares its beginning, and one that continues after the response to the second.
+ */
 struct prompts {
     uint32_t first[N_FIRST], next[N_NEXT], last[N_LAST];
 };
@@ -68,7 +76,7 @@ static void load(struct sp_session *session, const char *path)
     if (sp_session_load(session, path, &err)) fail_msg("%s", err.text);
 }
 
-/* Both propose the same after a prompt, to the bit. */
+/* Checks that both sessions propose the same after a prompt, to the bit. */
 static void check_proposal(struct generate_fixture *writer, struct generate_fixture *reader,
                            const uint32_t *ids, size_t n)
 {
@@ -79,15 +87,15 @@ static void check_proposal(struct generate_fixture *writer, struct generate_fixt
                                   draft->head.rows ? draft->head.rows : target->head.rows);
 }
 
-/* Both answer the prompt, and leave the same behind. */
+/* Checks that both sessions give the same response to the prompt and the same caches afterwards. */
 static void check_answers(struct generate_fixture *writer, struct generate_fixture *reader,
                           const char *path, const uint32_t *ids, size_t n, size_t least_reused,
                           uint32_t *answer)
 {
-    struct generate_fixture fresh = generate_open(path, NULL, 1, &usual);
+    struct generate_fixture fresh = generate_open(path, NULL, 1, &default_options);
     struct sp_result want = generate_run(fresh.session, ids, n, N_TOKENS, PLAIN, true);
-    struct sp_result a = generate_run(writer->session, ids, n, N_TOKENS, DEPTH, true);
-    struct sp_result b = generate_run(reader->session, ids, n, N_TOKENS, DEPTH, true);
+    struct sp_result a = generate_run(writer->session, ids, n, N_TOKENS, DRAFT_LENGTH, true);
+    struct sp_result b = generate_run(reader->session, ids, n, N_TOKENS, DRAFT_LENGTH, true);
 
     generate_assert_same(&a, &want);
     generate_assert_same(&b, &want);
@@ -102,7 +110,7 @@ static void check_answers(struct generate_fixture *writer, struct generate_fixtu
     generate_close(&fresh);
 }
 
-/* A session that loads what this one saves. */
+/* Opens a session that loads the cache saved by another. */
 static struct generate_fixture reader_of(struct generate_fixture *writer, const char *path,
                                          const struct sp_session_options *options)
 {
@@ -114,18 +122,18 @@ static struct generate_fixture reader_of(struct generate_fixture *writer, const 
     return reader;
 }
 
-/* Saved after a prompt, and once more after a drafted answer. */
+/* Checks a cache saved after a prompt, and one saved after a drafted response. */
 static void check(const char *path)
 {
-    struct generate_fixture writer = generate_open(path, NULL, 1, &usual), reader;
+    struct generate_fixture writer = generate_open(path, NULL, 1, &default_options), reader;
     struct prompts p = prompts_for(&writer);
-    struct sp_result r = generate_run(writer.session, p.first, N_FIRST, 1, DEPTH, true);
+    struct sp_result r = generate_run(writer.session, p.first, N_FIRST, 1, DRAFT_LENGTH, true);
     uint32_t answer[N_TOKENS];
 
-    reader = reader_of(&writer, path, &usual);
+    reader = reader_of(&writer, path, &default_options);
     check_answers(&writer, &reader, path, p.next, N_NEXT, N_FIRST - 16, p.last + N_NEXT);
     generate_close(&reader);
-    reader = reader_of(&writer, path, &usual);
+    reader = reader_of(&writer, path, &default_options);
     check_answers(&writer, &reader, path, p.last, N_LAST, N_NEXT + N_TOKENS - 2, answer);
     check_proposal(&writer, &reader, p.last, N_LAST - 1);
     assert_int_equal(sp_decoder_digest(reader.session->speculator->decoder, N_LAST - 1),
@@ -135,19 +143,19 @@ static void check(const char *path)
     generate_close(&writer);
 }
 
-/* Where draft tokens are right: both make and accept the same ones, from the first round on. */
-static void check_guesses(const char *path, const struct sp_session_options *options)
+/* Checks that both sessions propose and accept the same draft tokens from the first round on. */
+static void check_accepted_drafts(const char *path, const struct sp_session_options *options)
 {
     enum { N_PROMPT = 4, N_ANSWER = 60, N_BOTH = N_PROMPT + N_ANSWER };
     uint32_t ids[N_BOTH] = {82, 80, 58, 121};
     struct generate_fixture writer = generate_open(path, NULL, 1, options), reader;
-    struct sp_result r = generate_run(writer.session, ids, N_PROMPT, N_ANSWER, DEPTH, true),
+    struct sp_result r = generate_run(writer.session, ids, N_PROMPT, N_ANSWER, DRAFT_LENGTH, true),
                      a = SP_RESULT_INIT, b = SP_RESULT_INIT;
 
     memcpy(ids + N_PROMPT, r.ids, N_ANSWER * sizeof *ids);
     reader = reader_of(&writer, path, options);
-    a = generate_run(writer.session, ids, N_BOTH, N_TOKENS, DEPTH, true);
-    b = generate_run(reader.session, ids, N_BOTH, N_TOKENS, DEPTH, true);
+    a = generate_run(writer.session, ids, N_BOTH, N_TOKENS, DRAFT_LENGTH, true);
+    b = generate_run(reader.session, ids, N_BOTH, N_TOKENS, DRAFT_LENGTH, true);
     generate_assert_same(&a, &b);
     assert_int_equal(b.n_rounds, a.n_rounds);
     assert_memory_equal(b.rounds, a.rounds, a.n_rounds * sizeof *a.rounds);
@@ -179,8 +187,9 @@ static void tiny_drafts(void **state)
     for (size_t i = 0; i < sizeof modelfiles / sizeof *modelfiles; i++) {
         const char *path = packed_file(modelfiles[i], SP_DTYPE_NONE, SP_Q8);
         check(path);
-        check_guesses(path, &(struct sp_session_options){.size = sizeof(struct sp_session_options),
-                                                         .n_context = N_CONTEXT});
+        check_accepted_drafts(
+            path, &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                               .n_context = N_CONTEXT});
     }
 }
 
@@ -198,7 +207,7 @@ static void speculators(void **state)
     }
 }
 
-/* The head that is built into a recurrent model, an EAGLE-3 draft for it, and lookups. */
+/* A recurrent model with its built-in head, with an EAGLE-3 draft, and with n-gram drafting. */
 static void heads(void **state)
 {
     static const struct handmade_options how = {.mixing = 0.01f, .copies = true};
@@ -211,9 +220,10 @@ static void heads(void **state)
     handmade_qwen3_5(scratch_folder(), &how);
     path = packed_file(scratch_write("Modelfile", "FROM .\n", 7), SP_Q8, SP_Q8);
     check(path);
-    check_guesses(path, &(struct sp_session_options){.size = sizeof(struct sp_session_options),
-                                                     .n_context = N_CONTEXT});
-    check_guesses(path, &by_lookup);
+    check_accepted_drafts(path,
+                          &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                       .n_context = N_CONTEXT});
+    check_accepted_drafts(path, &by_lookup);
     snprintf(folder, sizeof folder, "%s/draft", scratch_folder());
     assert_int_equal(mkdir(folder, 0777), 0);
     handmade_eagle3(folder, &how);
@@ -233,7 +243,7 @@ static void assistants(void **state)
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
-static const char *written(const char *path, const struct sp_session_options *options)
+static const char *save_first_prompt(const char *path, const struct sp_session_options *options)
 {
     const char *cache = packed_path("cache");
     struct generate_fixture g = generate_open(path, NULL, 1, options);
@@ -246,7 +256,7 @@ static const char *written(const char *path, const struct sp_session_options *op
     return cache;
 }
 
-/* The session still answers, from nothing. */
+/* Checks that the cache is refused and that the session then generates without reused tokens. */
 static void check_refused(const char *path, const struct sp_session_options *options,
                           const char *cache, enum sp_status status, const char *why)
 {
@@ -258,13 +268,13 @@ static void check_refused(const char *path, const struct sp_session_options *opt
     assert_int_equal(sp_session_load(g.session, cache, &err), status);
     if (strstr(err.text, why) == NULL) fail_msg("%s: expected %s", err.text, why);
     assert_non_null(strstr(err.text, cache));
-    r = generate_run(g.session, p.next, N_NEXT > 64 ? 64 : N_NEXT, 4, DEPTH, true);
+    r = generate_run(g.session, p.next, N_NEXT > 64 ? 64 : N_NEXT, 4, DRAFT_LENGTH, true);
     assert_int_equal(r.n_reused, 0);
     sp_result_release(&r);
     generate_close(&g);
 }
 
-static void what_does_not_fit(void **state)
+static void mismatched_caches_are_refused(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     const char *other = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), *cache;
@@ -277,22 +287,22 @@ static void what_does_not_fit(void **state)
                                     narrow = {.size = sizeof narrow, .n_context = 64};
 
     (void)state;
-    cache = written(path, &usual);
-    check_refused(other, &usual, cache, SP_E_INPUT, "another packed file");
+    cache = save_first_prompt(path, &default_options);
+    check_refused(other, &default_options, cache, SP_E_INPUT, "another packed file");
     check_refused(path, &q8, cache, SP_E_INPUT, "another type (--kv-type)");
     check_refused(path, &narrow, cache, SP_E_INPUT,
                   "a prompt cache of 100 tokens, the context has 64");
-    check_refused(path, &usual, packed_path("none"), SP_E_IO, "");
-    check_refused(path, &usual, path, SP_E_INPUT, "is not a prompt cache");
-    cache = written(path, &plain);
-    check_refused(path, &usual, cache, SP_E_CHECK, "without the draft");
+    check_refused(path, &default_options, packed_path("none"), SP_E_IO, "");
+    check_refused(path, &default_options, path, SP_E_INPUT, "is not a prompt cache");
+    cache = save_first_prompt(path, &plain);
+    check_refused(path, &default_options, cache, SP_E_CHECK, "without the draft");
 }
 
-/* A draft that a file holds is left out where none is wanted. */
-static void plain_sessions_read_all(void **state)
+/* A session without drafting ignores the draft's caches in the file. */
+static void undrafted_sessions_load_any_cache(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    const char *cache = written(path, &usual);
+    const char *cache = save_first_prompt(path, &default_options);
     const struct sp_session_options plain = {
         .size = sizeof plain, .n_context = N_CONTEXT, .no_draft = true};
     struct generate_fixture g = generate_open(path, NULL, 1, &plain);
@@ -307,11 +317,11 @@ static void plain_sessions_read_all(void **state)
     generate_close(&g);
 }
 
-/* Only caches are replaced. */
+/* Saving overwrites prompt caches only. */
 static void other_files_are_kept(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct generate_fixture g = generate_open(path, NULL, 1, &usual);
+    struct generate_fixture g = generate_open(path, NULL, 1, &default_options);
     struct sp_err err = {0};
 
     (void)state;
@@ -337,10 +347,10 @@ static void write_cache(const char *path, const uint8_t *bytes, size_t size)
     assert_int_equal(fclose(f), 0);
 }
 
-static void damage_is_noticed(void **state)
+static void damage_is_detected(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    const char *cache = written(path, &usual);
+    const char *cache = save_first_prompt(path, &default_options);
     size_t size;
     uint8_t *bytes = read_cache(cache, &size);
 
@@ -349,31 +359,31 @@ static void damage_is_noticed(void **state)
         size_t at = 40 + (size - 41) * i / 11;
         bytes[at] ^= 4;
         write_cache(cache, bytes, size);
-        check_refused(path, &usual, cache, SP_E_INPUT, "");
+        check_refused(path, &default_options, cache, SP_E_INPUT, "");
         bytes[at] ^= 4;
     }
     for (size_t i = 0; i < 12; i++) {
         write_cache(cache, bytes, (size - 1) * i / 11);
-        check_refused(path, &usual, cache, SP_E_INPUT, "");
+        check_refused(path, &default_options, cache, SP_E_INPUT, "");
     }
     bytes[8] = 3;
     write_cache(cache, bytes, size);
-    check_refused(path, &usual, cache, SP_E_UNSUPPORTED, "version 3");
+    check_refused(path, &default_options, cache, SP_E_UNSUPPORTED, "version 3");
     free(bytes);
 }
 
 enum { HEAD = 16 };
 
-/* With a digest that is right, whatever the file holds is refused or leads to some text. */
+/* Corrects the digest. The file must be refused, or generation must continue from it. */
 static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_t size)
 {
-    struct generate_fixture g = generate_open(path, NULL, 1, &usual);
+    struct generate_fixture g = generate_open(path, NULL, 1, &default_options);
     struct prompts p = prompts_for(&g);
     struct sp_request request = {.size = sizeof request,
                                  .prompt = p.next,
                                  .n_prompt = N_NEXT,
                                  .max_tokens = 6,
-                                 .draft_len = DEPTH};
+                                 .draft_len = DRAFT_LENGTH};
 
     sp_put64(bytes + size - 8, sp_hash64(bytes + HEAD, size - HEAD - 8));
     write_cache(cache, bytes, size);
@@ -386,8 +396,8 @@ static void try_bytes(const char *path, const char *cache, uint8_t *bytes, size_
     generate_close(&g);
 }
 
-/* Every number that may be a size is another one, and noise is written anywhere. */
-static void any_bytes(void **state)
+/* Changes every number that may be a size, and writes random bytes anywhere. */
+static void corrupted_caches_are_refused_or_usable(void **state)
 {
     static const char *const drafts[] = {"anchored", "peagle"};
     static const uint64_t numbers[] = {0, 1, 2, 99, 101, 200, 1ull << 40, UINT64_MAX};
@@ -401,7 +411,7 @@ static void any_bytes(void **state)
         size_t size;
         snprintf(folder, sizeof folder, TESTDATA "/speculators/%s", drafts[k]);
         path = packed_file(packed_modelfile(TESTDATA "/speculators/target", folder), SP_Q8, SP_Q8);
-        cache = written(path, &usual);
+        cache = save_first_prompt(path, &default_options);
         bytes = read_cache(cache, &size);
         for (size_t at = HEAD; at + 16 <= size; at += 8) {
             uint64_t was = sp_get64(bytes + at);
@@ -441,13 +451,13 @@ static int save_prompt(void *context, size_t n_reused)
     return s->answer;
 }
 
-/* Saved by the callback that hears of the prompt: no answer is other for it, and who loads the file
- * finds the prompt read, and nothing of the answer. */
+/* A cache saved in the callback after prompt processing does not change the response, and contains
+ * the prompt without the response. */
 static void saved_in_the_callback(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
-    struct generate_fixture writer = generate_open(path, NULL, 2, &usual);
-    struct generate_fixture reader = generate_open(path, NULL, 1, &usual);
+    struct generate_fixture writer = generate_open(path, NULL, 2, &default_options);
+    struct generate_fixture reader = generate_open(path, NULL, 1, &default_options);
     struct saving saving = {.session = writer.session, .cache = packed_path("called")};
     struct prompts p = prompts_for(&writer);
     struct sp_result want = generate_run(reader.session, p.first, N_FIRST, N_TOKENS, PLAIN, true);
@@ -455,7 +465,7 @@ static void saved_in_the_callback(void **state)
                                  .prompt = p.first,
                                  .n_prompt = N_FIRST,
                                  .max_tokens = N_TOKENS,
-                                 .draft_len = DEPTH,
+                                 .draft_len = DRAFT_LENGTH,
                                  .ignore_eos = true,
                                  .digest = true,
                                  .context = &saving,
@@ -470,16 +480,16 @@ static void saved_in_the_callback(void **state)
     generate_assert_same(&r, &want);
     sp_result_release(&r);
 
-    reader = generate_open(path, "scalar", 1, &usual);
+    reader = generate_open(path, "scalar", 1, &default_options);
     load(reader.session, saving.cache);
     assert_int_equal(sp_session_n_cached(reader.session), N_FIRST);
-    r = generate_run(reader.session, p.first, N_FIRST, N_TOKENS, DEPTH, true);
+    r = generate_run(reader.session, p.first, N_FIRST, N_TOKENS, DRAFT_LENGTH, true);
     generate_assert_same(&r, &want);
     assert_in_range(r.n_reused, N_FIRST - 2, N_FIRST - 1);
     sp_result_release(&r);
     sp_result_release(&want);
 
-    /* A callback that has had enough ends the answer; what it saved is good. */
+    /* A callback that cancels ends the response. The cache that it saved is complete. */
     saving.answer = 1;
     request.prompt = p.next;
     request.n_prompt = N_NEXT;
@@ -501,11 +511,11 @@ int main(void)
         cmocka_unit_test(speculators),
         cmocka_unit_test(heads),
         cmocka_unit_test(assistants),
-        cmocka_unit_test(what_does_not_fit),
-        cmocka_unit_test(plain_sessions_read_all),
+        cmocka_unit_test(mismatched_caches_are_refused),
+        cmocka_unit_test(undrafted_sessions_load_any_cache),
         cmocka_unit_test(other_files_are_kept),
-        cmocka_unit_test(damage_is_noticed),
-        cmocka_unit_test(any_bytes),
+        cmocka_unit_test(damage_is_detected),
+        cmocka_unit_test(corrupted_caches_are_refused_or_usable),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);

@@ -1,4 +1,4 @@
-/* Philox against the known answers of Random123, and what keys promise. */
+/* Tests Philox against the known answers of Random123, and the independence of keys. */
 #include "runtime/vector/rng.h"
 
 #include <setjmp.h>
@@ -42,8 +42,8 @@ static void keys_differ(void **state)
     assert_int_not_equal(key, sp_rng_key(7, 9 | UINT64_C(1) << 40, SP_PURPOSE_TOKEN));
 }
 
-/* 10^6 numbers over 1000 positions in 100 cells: chi-square with 99 degrees of freedom; 180 is
- * beyond 10^-6. */
+/* 10^6 numbers over 1000 positions in 100 cells: chi-square with 99 degrees of freedom exceeds 180
+ * with a probability below 10^-6. */
 static void uniform_cells(void **state)
 {
     double counts[100] = {0}, chi = 0;

@@ -1,5 +1,5 @@
-/* Frequencies of every kind against hand-checked numbers (double precision, eight places),
- * rotations against worked examples, and sines against the C library's. */
+/* Tests the frequencies of every kind of rotation against numbers checked by hand (double
+ * precision, eight places), rotations against examples, and sines against the C library's. */
 #include "runtime/model/rope.h"
 
 #include "runtime/vector/vector.h"
@@ -12,7 +12,7 @@
 
 enum { MAX_PAIRS = 256 };
 
-/* The float steps may add up to a few units in the last place. */
+/* Float arithmetic may be off by a few units in the last place. */
 static void assert_near(float got, double want)
 {
     if (fabs((double)got - want) > 4e-7 * fabs(want)) {
@@ -134,7 +134,7 @@ static void test_dynamic(void **state)
     assert_near(f[63], pow(51293.787, -63.0 / 64));
 }
 
-/* Of any length: 1e4 * 1000^(128/126). */
+/* The frequency base for any length: 1e4 * 1000^(128/126). */
 static void test_stretched(void **state)
 {
     struct sp_rope rope = {.kind = SP_ROPE_STRETCHED, .theta = 1e4, .n_rot = 128, .factor = 1000};
@@ -175,10 +175,10 @@ static void test_rotations(void **state)
     (void)state;
     check_rotation(&rope, 1, 4, (const double[]){-1.9841106, 1.9599007, 2.4623779, 4.0197997});
     check_rotation(&rope, 0, 8, (const double[]){1, 2, 3, 4, 5, 6, 7, 8});
-    /* The first 4 of 8 dims: the rest passes through. */
+    /* The first 4 of 8 dims rotate, and the rest is copied. */
     check_rotation(&rope, 3, 8,
                    (const double[]){-1.4133525, 1.8791181, -2.8288575, 4.0581911, 5, 6, 7, 8});
-    /* Pairs over the whole head of 8, half of which stand still. */
+    /* Pairs over the whole head of 8, half of which do not rotate. */
     rope.kind = SP_ROPE_PROPORTIONAL;
     rope.n_rot = 8;
     rope.n_rotated = 2;

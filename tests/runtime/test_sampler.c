@@ -1,5 +1,6 @@
-/* The sampler: each transform against hand-computed cases, slots, and distributions by chi-square,
- * drafted in every way and plain. A deliberately broken sampler must be caught by the same test. */
+/* Tests the sampler: each transform against cases computed by hand, slots, and distributions by
+ * chi-square, plain and with each kind of drafting. The same test must reject a deliberately broken
+ * sampler. */
 #include "runtime/sampling/distribution.h"
 
 #include "quantize/kernels.h"
@@ -25,7 +26,7 @@ static const struct sp_vector *vector(void)
     return sp_vector_find("scalar");
 }
 
-/* The distribution of a row with a history, released by the caller. */
+/* Returns the distribution of a row with a history; released by the caller. */
 static struct sp_distribution distribution(const struct sp_sampling *s, const float *logits,
                                            size_t n, const uint32_t *history, size_t n_history)
 {
@@ -68,7 +69,7 @@ static void temperatures(void **state)
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
     s.temperature = 1;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){.5, .25, .125, .0625, .0625});
-    /* Halving the temperature squares the odds: 64 16 4 1 1. */
+    /* Halving the temperature squares the weights: 64 16 4 1 1. */
     s.temperature = .5f;
     assert_distribution(&s, halves, 5, NULL, 0,
                         (double[]){64. / 86, 16. / 86, 4. / 86, 1. / 86, 1. / 86});
@@ -94,21 +95,22 @@ static void truncations(void **state)
     s.top_k = 3;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){4. / 7, 2. / 7, 1. / 7, 0, 0});
     s.top_k = 0;
-    /* The probability before the third token is .75: below .76 it stays, at .75 it goes. */
+    /* The cumulative probability before the third token is .75: with top_p .76 the token is kept,
+     * with .75 it is not. */
     s.top_p = .76f;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){4. / 7, 2. / 7, 1. / 7, 0, 0});
     s.top_p = .75f;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){2. / 3, 1. / 3, 0, 0, 0});
-    s.top_p = 1e-6f; /* the best always stays */
+    s.top_p = 1e-6f; /* the best token is always kept */
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
     s.top_p = 0;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
     s.top_p = 1;
-    s.min_p = .2f; /* a fifth of .5 is .1 */
+    s.min_p = .2f; /* the limit is a fifth of .5, which is .1 */
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){4. / 7, 2. / 7, 1. / 7, 0, 0});
     s.min_p = 0;
-    /* Entropy 1.875 bits; surprises 1 2 3 4 4 lie .875 .125 1.125 2.125 2.125 from it: the second
-     * token first, then the first. */
+    /* The entropy is 1.875 bits. The surprisals 1 2 3 4 4 differ from it by .875 .125 1.125 2.125
+     * 2.125, so the second token comes first, then the first. */
     s.typical_p = .2f;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){0, 1, 0, 0, 0});
     s.typical_p = 0;
@@ -117,14 +119,14 @@ static void truncations(void **state)
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){2. / 3, 1. / 3, 0, 0, 0});
 }
 
-/* top-k before softmax, top-p on what top-k left, min-p on what top-p left. */
+/* top-k precedes softmax, top-p uses what top-k keeps, and min-p uses what top-p keeps. */
 static void order_of_truncations(void **state)
 {
     struct sp_sampling s = defaults();
 
     (void)state;
     s.temperature = 1;
-    s.top_k = 2; /* 2/3, 1/3: before the second token lies .667 */
+    s.top_k = 2; /* 2/3, 1/3: the cumulative probability before the second token is .667 */
     s.top_p = .6f;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
     s.top_p = .7f;
@@ -133,23 +135,23 @@ static void order_of_truncations(void **state)
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
     s = defaults();
     s.temperature = 1;
-    s.typical_p = .2f; /* the second token alone, which the others then find */
+    s.typical_p = .2f; /* only the second token is kept, which the other truncations then see */
     s.top_p = 0;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){0, 1, 0, 0, 0});
     s.top_p = .5f;
     s.min_p = .9f;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){0, 1, 0, 0, 0});
     s.min_p = 0;
-    s.typical_p = .8f; /* second, first, third: 2/7, 4/7, 1/7 of what is left */
+    s.typical_p = .8f; /* second, first, third: 2/7, 4/7, 1/7 of the kept probability */
     s.top_p = .86f;
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){4. / 7, 2. / 7, 1. / 7, 0, 0});
-    s.top_p = .85f; /* 6/7 lie before the third */
+    s.top_p = .85f; /* the cumulative probability before the third token is 6/7 */
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){2. / 3, 1. / 3, 0, 0, 0});
-    s.top_p = .57f; /* 4/7 before the second */
+    s.top_p = .57f; /* before the second token it is 4/7 */
     assert_distribution(&s, halves, 5, NULL, 0, (double[]){1, 0, 0, 0, 0});
 }
 
-/* Equal probabilities whose sum rounds up: top-p leaves one all the same. */
+/* top-p keeps one token, also if the sum of equal probabilities is rounded up. */
 static void top_p_of_equals(void **state)
 {
     struct sp_sampling s = defaults();
@@ -186,10 +188,10 @@ static void penalties(void **state)
     s.frequency_penalty = .5f; /* twice: 2 -> 1; once: -1 -> -1.5 */
     assert_distribution(&s, logits, 3, history, 3,
                         (double[]){0.4802877888, 0.4802877888, 0.0394244225});
-    s.temperature = 0; /* penalties come before the largest is taken */
+    s.temperature = 0; /* penalties precede the choice of the largest logit */
     s.frequency_penalty = .75f;
     assert_distribution(&s, logits, 3, history, 3, (double[]){0, 1, 0});
-    s.repeat_last_n = 0; /* off */
+    s.repeat_last_n = 0; /* the penalty is disabled */
     assert_distribution(&s, logits, 3, history, 3, (double[]){1, 0, 0});
 }
 
@@ -270,7 +272,7 @@ static uint32_t sample(struct sp_sampler *sampler, size_t slot, const float *log
     return id;
 }
 
-/* A ring of three tokens: what was pushed out is no longer penalised. */
+/* The history is a ring of three tokens. A token that was overwritten is no longer penalised. */
 static void ring_wraps(void **state)
 {
     struct sp_sampling s = defaults();
@@ -284,7 +286,7 @@ static void ring_wraps(void **state)
     s.presence_penalty = 10;
     assert_int_equal(sp_sampler_open(&sampler, 4, 100, NULL), SP_OK);
     assert_int_equal(sp_sampler_add(sampler, &slot, &s, prior, 5, NULL), SP_OK);
-    assert_int_equal(sample(sampler, slot, logits, NULL, 0), 1); /* remembers 2 3 0 */
+    assert_int_equal(sample(sampler, slot, logits, NULL, 0), 1); /* the history is 2 3 0 */
     assert_int_equal(sp_sampler_commit(sampler, slot, (uint32_t[]){1}, 1, NULL), SP_OK);
     assert_int_equal(sample(sampler, slot, logits, NULL, 0), 2); /* 3 0 1 */
     assert_int_equal(sp_sampler_commit(sampler, slot, (uint32_t[]){2, 3}, 2, NULL), SP_OK);
@@ -294,8 +296,9 @@ static void ring_wraps(void **state)
     sp_sampler_close(sampler);
 }
 
-/* A row after drafts equals the same row with these tokens committed, and changes nothing. */
-static void drafts_overlay(void **state)
+/* The distribution of a row after draft tokens equals that after committing them, and computing it
+ * changes nothing. */
+static void drafts_equal_committed_tokens(void **state)
 {
     struct sp_sampling s = defaults();
     struct sp_sampler *a = NULL, *b = NULL;
@@ -324,7 +327,7 @@ static void drafts_overlay(void **state)
     }
 }
 
-/* What else is in the batch does not matter. */
+/* A slot does not depend on the other slots of the batch. */
 static void slots_are_isolated(void **state)
 {
     struct sp_sampler *alone = NULL, *crowd = NULL;
@@ -364,9 +367,9 @@ static void slots_are_isolated(void **state)
     sp_sampler_close(crowd);
 }
 
-/* Slots that share the pass of a row draw what each would have drawn alone, in any order; slots
- * that differ in an option, or in history where penalties look at it, do not share. */
-static void alike_slots_share(void **state)
+/* Slots that share the pass over a row draw the same tokens as alone, in any order. Slots with
+ * different options do not share, nor slots with different histories if penalties apply. */
+static void equal_slots_share_a_pass(void **state)
 {
     enum { N_SLOTS = 24, N_TOKENS = 7 };
     const float logits[2][N_TOKENS] = {{1, 1.2f, .8f, 1.1f, .9f, 1, .7f},
@@ -374,7 +377,7 @@ static void alike_slots_share(void **state)
     const uint32_t priors[2][3] = {{1, 2, 3}, {4, 1, 1}}, drafts[] = {5, 6};
     const struct sp_logit_bias bias[] = {{3, 2}};
     struct sp_sampler *alone = NULL, *crowd = NULL;
-    size_t slots[N_SLOTS], single[N_SLOTS], n_alike = 0;
+    size_t slots[N_SLOTS], single[N_SLOTS], n_equal = 0;
     struct sp_sampler_row rows[N_SLOTS];
     uint32_t together[N_SLOTS];
 
@@ -384,7 +387,7 @@ static void alike_slots_share(void **state)
     for (size_t i = 0; i < N_SLOTS; i++) {
         struct sp_sampling s = defaults();
         s.temperature = i % 12 == 7 ? 0 : i % 12 == 8 ? .6f : 1;
-        s.seed = i / 2; /* also equal ones */
+        s.seed = i / 2; /* some seeds are equal */
         if (i % 4 == 3) s.presence_penalty = 3;
         if (i % 12 == 9) s.top_k = 3;
         if (i % 12 == 10) s.biases = bias;
@@ -394,7 +397,7 @@ static void alike_slots_share(void **state)
     }
     for (size_t step = 0; step < 30; step++) {
         for (size_t k = 0; k < N_SLOTS; k++) {
-            size_t i = (k * 5 + step) % N_SLOTS; /* another order every time */
+            size_t i = (k * 5 + step) % N_SLOTS; /* another order in every step */
             rows[k] = (struct sp_sampler_row){slots[i], logits[i / 6 % 2], drafts, i % 3};
         }
         assert_int_equal(sp_sampler_sample(crowd, together, rows, N_SLOTS, NULL), SP_OK);
@@ -402,12 +405,12 @@ static void alike_slots_share(void **state)
             size_t i = (k * 5 + step) % N_SLOTS;
             uint32_t want = sample(alone, single[i], logits[i / 6 % 2], drafts, i % 3);
             assert_int_equal(together[k], want);
-            n_alike += together[k] == together[0];
+            n_equal += together[k] == together[0];
             assert_int_equal(sp_sampler_commit(crowd, slots[i], &want, 1, NULL), SP_OK);
             assert_int_equal(sp_sampler_commit(alone, single[i], &want, 1, NULL), SP_OK);
         }
     }
-    assert_true(n_alike < 30 * N_SLOTS / 2); /* seeds differ, and so do the tokens */
+    assert_true(n_equal < 30 * N_SLOTS / 2); /* the seeds differ, and so do the tokens */
     assert_int_equal(sp_sampler_sample(crowd, together, rows, 0, NULL), SP_OK);
     sp_sampler_remove(crowd, slots[2]);
     assert_int_equal(sp_sampler_sample(crowd, together, rows, N_SLOTS, NULL), SP_E_USAGE);
@@ -420,8 +423,8 @@ static void alike_slots_share(void **state)
 
 enum { V = 4, LENGTH = 3, CELLS = V * V * V };
 
-/* A made-up pair of models: logits depend on the last token; the draft's are the target's,
- * disturbed. */
+/* Handmade logits of a target and a draft that depend on the last token. The draft's are the
+ * target's with a disturbance. */
 static void model_logits(float out[V], const uint32_t *ids, size_t pos, bool draft)
 {
     uint32_t last = pos ? ids[pos - 1] : 0;
@@ -432,7 +435,7 @@ static void model_logits(float out[V], const uint32_t *ids, size_t pos, bool dra
     }
 }
 
-/* A sampling at temperature 0 and a greedy choice are equally sure of a draft token. */
+/* Sampling at temperature 0 and a greedy choice have the same confidence in a draft token. */
 static void confidence_at_temperature_0(void **state)
 {
     const struct sp_sampling sampling = {.size = sizeof sampling, .repeat_penalty = 1, .top_p = 1};
@@ -459,10 +462,10 @@ static void confidence_at_temperature_0(void **state)
     sp_sampling_chooser_free(sampled);
 }
 
-enum way { PLAIN, COUPLED, REJECTION, BROKEN };
+enum method { PLAIN, COUPLED, REJECTION, BROKEN };
 
-/* One sequence of LENGTH tokens after the token 0, two draft tokens a round. */
-static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum way way)
+/* Generates LENGTH tokens after the token 0, with two draft tokens per round. */
+static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum method method)
 {
     struct sp_sampling_chooser *state = NULL;
     struct sp_chooser chooser;
@@ -472,25 +475,25 @@ static void generate(uint32_t ids[LENGTH + 4], const struct sp_sampling *s, enum
     chooser = sp_sampling_chooser_of(state);
     ids[0] = 0;
     while (n <= LENGTH) {
-        size_t guesses = way == PLAIN ? 0 : 2;
+        size_t n_drafted = method == PLAIN ? 0 : 2;
         uint32_t round[LENGTH + 4];
         float logits[V];
         struct sp_logits row;
         memcpy(round, ids, n * sizeof *ids);
-        for (size_t i = 0; i < guesses; i++) {
+        for (size_t i = 0; i < n_drafted; i++) {
             model_logits(logits, round, n + i, true);
             row = sp_logits_of(vector(), logits, V);
             assert_int_equal(
                 chooser.propose(chooser.state, &round[n + i], NULL, &row, round, n + i, NULL),
                 SP_OK);
         }
-        for (size_t i = 0; i <= guesses && n <= LENGTH; i++) {
-            uint32_t draft_token = i < guesses ? round[n] : SP_NO_DRAFT_TOKEN, id;
+        for (size_t i = 0; i <= n_drafted && n <= LENGTH; i++) {
+            uint32_t draft_token = i < n_drafted ? round[n] : SP_NO_DRAFT_TOKEN, id;
             model_logits(logits, ids, n, false);
             row = sp_logits_of(vector(), logits, V);
             assert_int_equal(chooser.choose(chooser.state, &id, &row, ids, n, draft_token, NULL),
                              SP_OK);
-            if (way == BROKEN && draft_token != SP_NO_DRAFT_TOKEN) id = draft_token;
+            if (method == BROKEN && draft_token != SP_NO_DRAFT_TOKEN) id = draft_token;
             ids[n++] = id;
             if (id != draft_token) break;
         }
@@ -517,18 +520,18 @@ static void exact_cells(double cells[CELLS], const struct sp_sampling *s)
     }
 }
 
-/* Chi-square of n_runs sequences against the enumerated distribution; impossible cells must stay
- * empty. */
-static double chi_square(const struct sp_sampling *options, enum way way, size_t n_runs)
+/* Returns the chi-square of n_runs sequences against the enumerated distribution. Cells of
+ * probability 0 must stay empty. */
+static double chi_square(const struct sp_sampling *options, enum method method, size_t n_runs)
 {
     double cells[CELLS], counts[CELLS] = {0}, chi = 0;
     struct sp_sampling s = *options;
 
-    s.accept = way == REJECTION || way == BROKEN ? SP_ACCEPT_REJECTION : SP_ACCEPT_COUPLED;
+    s.accept = method == REJECTION || method == BROKEN ? SP_ACCEPT_REJECTION : SP_ACCEPT_COUPLED;
     exact_cells(cells, &s);
     for (s.seed = 1; s.seed <= n_runs; s.seed++) {
         uint32_t ids[LENGTH + 4];
-        generate(ids, &s, way);
+        generate(ids, &s, method);
         counts[ids[1] * V * V + ids[2] * V + ids[3]]++;
     }
     for (size_t c = 0; c < CELLS; c++) {
@@ -539,8 +542,7 @@ static double chi_square(const struct sp_sampling *options, enum way way, size_t
     return chi;
 }
 
-/* 63 degrees of freedom: 130 is exceeded by chance once in a million, and a bias of the broken
- * sampler's size by thousands. */
+/* 63 degrees of freedom: chance exceeds 130 once in a million, the broken sampler by thousands. */
 static void drafted_distributions(void **state)
 {
     enum { RUNS = 20000 };
@@ -562,7 +564,7 @@ static void drafted_distributions(void **state)
     }
 }
 
-/* Coupled: the very sequence of plain sampling with that seed. */
+/* Coupled sampling gives exactly the sequence of plain sampling with the same seed. */
 static void coupled_equals_plain(void **state)
 {
     struct sp_sampling s = defaults();
@@ -580,7 +582,8 @@ static void coupled_equals_plain(void **state)
         generate(rejected, &s, REJECTION);
         other += memcmp(plain, rejected, (LENGTH + 1) * sizeof *plain) != 0;
     }
-    assert_true(other > 100); /* rejection is another way to the same distribution */
+    assert_true(other >
+                100); /* rejection sampling gives other sequences of the same distribution */
 }
 
 int main(void)
@@ -596,9 +599,9 @@ int main(void)
         cmocka_unit_test(refusals),
         cmocka_unit_test(non_finite_logits),
         cmocka_unit_test(ring_wraps),
-        cmocka_unit_test(drafts_overlay),
+        cmocka_unit_test(drafts_equal_committed_tokens),
         cmocka_unit_test(slots_are_isolated),
-        cmocka_unit_test(alike_slots_share),
+        cmocka_unit_test(equal_slots_share_a_pass),
         cmocka_unit_test(drafted_distributions),
         cmocka_unit_test(coupled_equals_plain),
         cmocka_unit_test(confidence_at_temperature_0),

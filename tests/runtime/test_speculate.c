@@ -1,6 +1,6 @@
-/* Lossless drafting: whatever the draft, its depth, the threads and the kernels, tokens and logit
- * bits equal plain generation. And the rounds themselves: accepted lengths equal those of z-lab's
- * decoder. */
+/* Tests lossless drafting: for every draft, draft length, number of threads and kernel set, tokens
+ * and logit bits equal those of plain generation. The accepted lengths of rounds equal those of
+ * z-lab's decoder. */
 #include "quantize/kernels.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/golden.h"
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ThreadSanitizer makes a call of every load. One thread shares nothing: there two threads will do,
- * in every kernel set. */
+/* ThreadSanitizer makes every memory access slow. A single thread cannot race, so two threads are
+ * tested there, with every kernel set. */
 #if defined(SP_RACES_ONLY)
 enum { LEAST_THREADS = 2, RACES_ONLY = true };
 static const char *const reference_kernels = NULL;
@@ -24,19 +24,20 @@ enum { LEAST_THREADS = 1, RACES_ONLY = false };
 static const char *const reference_kernels = "scalar";
 #endif
 
-/* Sanitizers look at memory, which every depth uses alike: a few will do. */
+/* Memory errors do not depend on the draft length, so a few lengths are enough under
+ * AddressSanitizer. */
 #if defined(SP_SANITIZED)
-enum { FEW_DEPTHS = true };
+enum { FEW_LENGTHS = true };
 #else
-enum { FEW_DEPTHS = false };
+enum { FEW_LENGTHS = false };
 #endif
 
 static const uint32_t story[] = {582, 580, 258, 421};
 static const uint32_t question[] = {1597, 342, 10, 1091, 960, 32,   51,  281, 32,
                                     49,   53,  46, 1598, 10,  1597, 343, 10};
 
-/* Every emitted token is the prompt's, an accepted draft token, or a round's own; in a run that
- * nothing but its budget ended. */
+/* Checks the counts of a response that ended by its token budget: each emitted token is the
+ * prompt's, an accepted draft token, or the last token of a round. */
 static void assert_counts(const struct sp_result *r)
 {
     size_t n = 1, drafted = 0, accepted = 0, all = 0, mismatches = 0, plain = 0;
@@ -58,8 +59,8 @@ static void assert_counts(const struct sp_result *r)
     assert_int_equal(r->mismatches, mismatches);
 }
 
-/* A depth that was given is kept: nothing is cut. */
-static void assert_depth(const struct sp_result *r, size_t draft_len)
+/* A fixed draft length is used in full in every round. */
+static void assert_draft_length(const struct sp_result *r, size_t draft_len)
 {
     size_t left = r->n_ids - 1;
 
@@ -71,24 +72,25 @@ static void assert_depth(const struct sp_result *r, size_t draft_len)
     assert_int_equal(r->n_proposed, r->drafted);
 }
 
-/* Races are looked for among two threads only. */
-static bool is_turn(unsigned threads, size_t place)
+/* Races can occur between two threads only. */
+static bool is_thread_count_tested(unsigned threads, size_t place)
 {
     return RACES_ONLY || threads == generate_threads(place);
 }
 
-/* Scalar kernels are the reference already, and slow: one depth for each number of threads. */
+/* Scalar kernels are slow, and the reference was computed with them, so each number of threads is
+ * tested with one draft length. */
 static bool is_tried(const struct sp_kernels *kernels, unsigned threads, int draft_len,
                      size_t place)
 {
     if (kernels == &sp_kernels_ref) return draft_len == (threads == 1 ? 3 : 10);
-    return is_turn(threads, place + (size_t)(draft_len - PLAIN)) &&
-           (!FEW_DEPTHS || draft_len == PLAIN || draft_len == SP_DRAFT_LENGTH_AUTO ||
+    return is_thread_count_tested(threads, place + (size_t)(draft_len - PLAIN)) &&
+           (!FEW_LENGTHS || draft_len == PLAIN || draft_len == SP_DRAFT_LENGTH_AUTO ||
             draft_len == 7 || draft_len == 15);
 }
 
-/* All depths, threads and kernels of one file against its plain scalar run. place: of the file
- * among the others, for generate_threads. */
+/* Compares all draft lengths, numbers of threads and kernel sets of one file with its plain scalar
+ * run. place: index of the file, for generate_threads. */
 static void check_file(const char *path, size_t place)
 {
     enum { max_tokens = 40 };
@@ -109,7 +111,7 @@ static void check_file(const char *path, size_t place)
                 struct sp_result r = generate_run(o.session, story, 4, max_tokens, draft_len, true);
                 generate_assert_same(&r, &plain);
                 assert_counts(&r);
-                if (draft_len > 0) assert_depth(&r, (size_t)draft_len);
+                if (draft_len > 0) assert_draft_length(&r, (size_t)draft_len);
                 sp_result_release(&r);
                 r = generate_run(o.session, question, 17, max_tokens, draft_len, false);
                 generate_assert_same(&r, &asked);
@@ -153,7 +155,8 @@ static void autoregressive_bf16(void **state)
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 1);
 }
 
-/* The target as its own draft: everything is accepted, every round ends in a bonus token. */
+/* The target drafts for itself: every draft token is accepted, and every round ends with a bonus
+ * token. */
 static void self_draft(void **state)
 {
     const char *path = packed_file(
@@ -174,8 +177,8 @@ static void self_draft(void **state)
     generate_close(&o);
 }
 
-/* Draft tokens of a lookup, alone and beside the file's draft: a text that repeats itself is
- * looked up with success, and stays what it is. */
+/* Drafts by n-gram lookup, alone and combined with the file's draft. A repetitive text has accepted
+ * draft tokens and does not change. */
 static void check_lookup(const char *path, enum sp_draft_by by, const char *name, size_t place)
 {
     struct sp_session_options options = {.size = sizeof options, .no_draft = true};
@@ -201,7 +204,8 @@ static void check_lookup(const char *path, enum sp_draft_by by, const char *name
                 bool scalar = *k == &sp_kernels_ref;
                 if (scalar && draft_len != (threads == 1 ? 7 : 15)) continue;
                 if (!scalar &&
-                    !is_turn(threads, place + (size_t)(draft_len - SP_DRAFT_LENGTH_AUTO) / 8)) {
+                    !is_thread_count_tested(
+                        threads, place + (size_t)(draft_len - SP_DRAFT_LENGTH_AUTO) / 8)) {
                     continue;
                 }
                 struct sp_result r = generate_run(o.session, prompt, 60, 50, draft_len, true);
@@ -236,7 +240,7 @@ static void ngram(void **state)
     check_lookup(pair, SP_DRAFT_BY_BOTH, "lookup and dflash", 2);
 }
 
-/* Who drafts, by the file and what was asked for. */
+/* The source of the draft tokens depends on the file and the option. */
 static void draft_by(void **state)
 {
     const char *plain = packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_Q4,
@@ -259,8 +263,8 @@ static void draft_by(void **state)
     generate_close(&o);
 }
 
-/* Budget, context and prompt edges: every length equals the plain run's. */
-static void edges(void **state)
+/* Token budgets, contexts and prompts at their limits give the same tokens as the plain run. */
+static void budgets_and_contexts_at_their_limits(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
     struct sp_session_options options = {.size = sizeof options, .n_context = 40};
@@ -288,8 +292,7 @@ static void edges(void **state)
     generate_close(&o);
 }
 
-/* The answer does not depend on how the prompt was cut into passes, nor on what a session did
- * before. */
+/* The response depends neither on the prompt chunk size nor on the session's earlier use. */
 static void chunks_and_reuse(void **state)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
@@ -323,7 +326,7 @@ static void chunks_and_reuse(void **state)
     sp_result_release(&want);
 }
 
-static int keep_done(void *context, size_t done, size_t total)
+static int record_progress(void *context, size_t done, size_t total)
 {
     size_t *passes = context;
 
@@ -333,7 +336,7 @@ static int keep_done(void *context, size_t done, size_t total)
     return 0;
 }
 
-/* Passes that a prompt of 11 takes. */
+/* Returns the number of passes for a prompt of 11 tokens. */
 static size_t count_passes(size_t rows_per_pass)
 {
     struct sp_session_options options = {.size = sizeof options, .rows_per_pass = rows_per_pass};
@@ -346,7 +349,7 @@ static size_t count_passes(size_t rows_per_pass)
                                  .n_prompt = 11,
                                  .max_tokens = 1,
                                  .context = &passes,
-                                 .prompt_progress = keep_done};
+                                 .prompt_progress = record_progress};
     struct sp_result result = SP_RESULT_INIT;
 
     for (size_t i = 0; i < 11; i++)
@@ -357,8 +360,8 @@ static size_t count_passes(size_t rows_per_pass)
     return passes;
 }
 
-/* A prompt pass takes the rows that were asked for, fewer than a block has too; more than the
- * context holds need no room. */
+/* A prompt pass has the requested number of rows, also if a block has more. A number larger than
+ * the context needs no additional memory. */
 static void rows_per_pass(void **state)
 {
     (void)state;
@@ -366,10 +369,10 @@ static void rows_per_pass(void **state)
     assert_int_equal(count_passes(SIZE_MAX), 1);
 }
 
-/* What a request cannot mean is said, not passed over. */
-static void bad_requests(void **state)
+/* Invalid requests are refused with a message. */
+static void invalid_requests_are_refused(void **state)
 {
-    /* The second would end an answer within a character. */
+    /* The second prompt would end a response inside a character. */
     static const char *const stops[] = {"x", ""}, *const bytes[] = {"x", "\xA9"};
     static const struct sp_simulation low = {-.1, 1}, high = {1.1, 1}, none = {NAN, 1};
     static const struct {
@@ -402,8 +405,9 @@ static void bad_requests(void **state)
     generate_close(&o);
 }
 
-/* Caches of other types than f16, for a prompt of more than a span: plain decoding on one thread
- * with scalar kernels against threads, kernels, drafting and cuts of the prompt. */
+/* Tests cache types other than f16, with a prompt longer than a span: plain decoding on one thread
+ * with scalar kernels against several threads, kernel sets, draft lengths and prompt chunk sizes.
+ */
 static void check_cache(enum sp_cache_type cache, size_t place)
 {
     const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
@@ -423,11 +427,12 @@ static void check_cache(enum sp_cache_type cache, size_t place)
             o = generate_open(path, (*k)->name, threads, &options);
             int step = *k == &sp_kernels_ref ? 9 : 6;
             for (int draft_len = PLAIN + RACES_ONLY * step; draft_len <= 15; draft_len += step) {
-                if (!is_turn(threads, place + (size_t)((draft_len - PLAIN) / step))) continue;
+                if (!is_thread_count_tested(threads, place + (size_t)((draft_len - PLAIN) / step)))
+                    continue;
                 struct sp_result r = generate_run(o.session, prompt, 270, 30, draft_len, true);
                 generate_assert_same(&r, &want);
                 sp_result_release(&r);
-                /* so that none is reused */
+                /* so that no token is reused */
                 r = generate_run(o.session, prompt, 11, 9, draft_len, true);
                 sp_result_release(&r);
             }
@@ -450,9 +455,9 @@ static void f32_caches(void **state)
     check_cache(SP_CACHE_F32, 1);
 }
 
-/* ../shared/models/tiny/README.md: rounds of z-lab's decoder at block 16, bf16 weights in float32
- * arithmetic. Compared while a whole block of budget remains and no two deciding logits are near.
- */
+/* ../shared/models/tiny/README.md: rounds of z-lab's decoder at block 16, with bf16 weights in
+ * float32 arithmetic. Rounds are compared while a whole block of budget remains and the deciding
+ * logits are not nearly equal. */
 static void golden_rounds(void **state)
 {
     struct sp_json *root = golden_json(TESTDATA "/tiny/golden_dflash.json");
@@ -491,7 +496,7 @@ static void golden_rounds(void **state)
     sp_json_free(root);
 }
 
-/* A seed is a text: coupled sampling gives what undrafted sampling gives, with any draft. */
+/* Coupled sampling with any draft gives the text of undrafted sampling with the same seed. */
 static void sampled(void **state)
 {
     const char *const files[] = {
@@ -538,64 +543,65 @@ static void sampled(void **state)
     }
 }
 
-/* What the callbacks told: special tokens by where they stood in the text. */
-struct told {
+/* What the callbacks received. at: positions of the special tokens in the text. */
+struct received {
     uint32_t special;
     char text[4096];
     size_t size;
     size_t at[64], n_at;
-    size_t n_calls, last_call; /* the last one cancels; 0: none does */
+    size_t n_calls, last_call; /* the callback with number last_call cancels; 0: none */
 };
 
-static int is_last(struct told *told)
+static int is_last(struct received *received)
 {
-    assert_true(told->last_call == 0 || told->n_calls < told->last_call);
-    return ++told->n_calls == told->last_call;
+    assert_true(received->last_call == 0 || received->n_calls < received->last_call);
+    return ++received->n_calls == received->last_call;
 }
 
 static int keep_text(void *context, const char *text, size_t size, bool drafted)
 {
-    struct told *told = context;
+    struct received *received = context;
 
     (void)drafted;
-    assert_true(told->size + size <= sizeof told->text);
-    memcpy(told->text + told->size, text, size);
-    told->size += size;
-    return is_last(told);
+    assert_true(received->size + size <= sizeof received->text);
+    memcpy(received->text + received->size, text, size);
+    received->size += size;
+    return is_last(received);
 }
 
 static int keep_special(void *context, uint32_t id)
 {
-    struct told *told = context;
+    struct received *received = context;
 
-    assert_int_equal(id, told->special);
-    assert_true(told->n_at < sizeof told->at / sizeof *told->at);
-    told->at[told->n_at++] = told->size;
-    return is_last(told);
+    assert_int_equal(id, received->special);
+    assert_true(received->n_at < sizeof received->at / sizeof *received->at);
+    received->at[received->n_at++] = received->size;
+    return is_last(received);
 }
 
-/* Whichever callback cancels is the last one, and what was told is how the rest begins. */
+/* Each callback can cancel. It is then the last call, and the text so far is a prefix of the
+ * complete text. */
 static void check_cancelled(struct sp_session *session, struct sp_request *request,
-                            const struct told *all)
+                            const struct received *all)
 {
     assert_true(all->n_calls > 40);
     for (size_t last = 1; last <= 40; last++) {
-        struct told told = {.special = all->special, .last_call = last};
+        struct received received = {.special = all->special, .last_call = last};
         struct sp_result r = SP_RESULT_INIT;
 
-        request->context = &told;
+        request->context = &received;
         assert_int_equal(sp_session_generate(session, request, &r, NULL), SP_OK);
-        assert_int_equal(told.n_calls, last);
+        assert_int_equal(received.n_calls, last);
         assert_int_equal(r.stop, SP_STOP_CANCELLED);
-        assert_memory_equal(told.text, all->text, told.size);
-        assert_memory_equal(told.at, all->at, told.n_at * sizeof *told.at);
-        assert_true(r.text_size >= told.size);
+        assert_memory_equal(received.text, all->text, received.size);
+        assert_memory_equal(received.at, all->at, received.n_at * sizeof *received.at);
+        assert_true(r.text_size >= received.size);
         sp_result_release(&r);
     }
 }
 
-/* A special token is told where it stands among the texts, whatever waits for a stop text; the
- * text is the same as without. Where it stands: after what the ids before it decode to. */
+/* A special token is reported at its position in the text, while a stop text may hold text back.
+ * The position is the length of the decoded ids before it, and the text does not change. */
 static void special_tokens(void **state)
 {
     static const char *const stops[] = {"e~", " the~"};
@@ -604,7 +610,7 @@ static void special_tokens(void **state)
     struct sp_sampling sampling = SP_SAMPLING_INIT;
     struct generate_fixture o =
         generate_open(packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q4), NULL, 1, &options);
-    struct told told = {.special = bias.id};
+    struct received received = {.special = bias.id};
     struct sp_request request = {.size = sizeof request,
                                  .prompt = story,
                                  .n_prompt = 4,
@@ -614,9 +620,9 @@ static void special_tokens(void **state)
                                  .sampling = &sampling,
                                  .stops = stops,
                                  .n_stops = 2,
-                                 .special_ids = &told.special,
+                                 .special_ids = &received.special,
                                  .n_special_ids = 1,
-                                 .context = &told,
+                                 .context = &received,
                                  .text = keep_text,
                                  .special = keep_special};
     struct sp_result r = SP_RESULT_INIT;
@@ -631,19 +637,19 @@ static void special_tokens(void **state)
         char *before = NULL;
         size_t size;
 
-        if (r.ids[i] != told.special) continue;
+        if (r.ids[i] != received.special) continue;
         assert_int_equal(sp_package_decode(o.package, r.ids, i, true, &before, &size, NULL), SP_OK);
-        assert_true(n < told.n_at);
-        assert_int_equal(told.at[n++], size);
-        assert_memory_equal(told.text, before, size);
+        assert_true(n < received.n_at);
+        assert_int_equal(received.at[n++], size);
+        assert_memory_equal(received.text, before, size);
         free(before);
     }
-    assert_int_equal(n, told.n_at);
+    assert_int_equal(n, received.n_at);
     assert_true(n > 5 && n < r.n_ids / 2);
-    assert_int_equal(told.size, r.text_size);
-    assert_memory_equal(told.text, r.text, r.text_size);
+    assert_int_equal(received.size, r.text_size);
+    assert_memory_equal(received.text, r.text, r.text_size);
     sp_result_release(&r);
-    check_cancelled(o.session, &request, &told);
+    check_cancelled(o.session, &request, &received);
     generate_close(&o);
 }
 
@@ -658,9 +664,9 @@ int main(void)
         cmocka_unit_test(self_draft),
         cmocka_unit_test(ngram),
         cmocka_unit_test(draft_by),
-        cmocka_unit_test(edges),
+        cmocka_unit_test(budgets_and_contexts_at_their_limits),
         cmocka_unit_test(rows_per_pass),
-        cmocka_unit_test(bad_requests),
+        cmocka_unit_test(invalid_requests_are_refused),
         cmocka_unit_test(chunks_and_reuse),
         cmocka_unit_test(q8_caches),
         cmocka_unit_test(f32_caches),

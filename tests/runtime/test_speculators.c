@@ -1,6 +1,5 @@
-/* DFlash, DFlash2, DSpark and P-EAGLE drafts as the speculators library publishes them: rounds
- * equal those that the library's own model makes, and drafting changes nothing. Their logits are in
- * test_logits. */
+/* Tests DFlash, DFlash2, DSpark and P-EAGLE drafts in the format of the speculators library: rounds
+ * equal those of the library's model, and drafting is lossless. test_logits tests their logits. */
 #include "format/base/bytes.h"
 #include "format/packfile.h"
 #include "format/safetensors.h"
@@ -30,8 +29,8 @@ static const char *file_of(const char *name, enum sp_dtype target, enum sp_dtype
     return packed_file(modelfile, target, draft);
 }
 
-/* tests/oracle/speculators_*.py: the greedy answer and how many draft tokens each round accepted,
- * to where the numbers that decide are too near to call. */
+/* tests/oracle/speculators_*.py wrote the greedy response and the number of accepted draft tokens
+ * of each round, up to the first nearly equal logits. */
 static void golden_rounds(void **state)
 {
     struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
@@ -70,7 +69,7 @@ static void golden_rounds(void **state)
     sp_json_free(root);
 }
 
-/* Greedy, and two seeds of sampling. */
+/* Seed 0 is greedy, and two other seeds sample. */
 static struct sp_result answer(struct sp_session *session, uint64_t seed, int draft_len)
 {
     struct sp_sampling sampling = SP_SAMPLING_INIT;
@@ -93,7 +92,8 @@ static struct sp_result answer(struct sp_session *session, uint64_t seed, int dr
     return result;
 }
 
-/* Each depth in each kernel set with one thread and with two, by the seeds. */
+/* Tests every draft length with every kernel set on one thread and two, distributed over the seeds.
+ */
 static void check_file(const char *path)
 {
     static const int depths[] = {PLAIN, 1, 3, 5, SP_DRAFT_LENGTH_AUTO};
@@ -115,7 +115,7 @@ static void check_file(const char *path)
             o = generate_open(path, (*k)->name, threads, &options);
             for (size_t i = 0; i < 3 * sizeof depths / sizeof *depths; i++) {
                 struct sp_result r = SP_RESULT_INIT;
-                /* Scalar kernels are the reference already, and slow. */
+                /* Scalar kernels are slow, and the reference was computed with them. */
                 if (*k == &sp_kernels_ref && depths[i / 3] != 5) continue;
                 if (generate_threads(place + i % 3 + i / 3) != threads) continue;
                 r = answer(o.session, i % 3, depths[i / 3]);
@@ -145,7 +145,8 @@ static void lossless_quantized(void **state)
     check_file(file_of(*state, SP_Q8, SP_Q4));
 }
 
-/* Both sessions, one of them new, propose the same after ids[0..n-1] and the anchor ids[n]. */
+/* Checks that the used session and a new one propose the same after ids[0..n-1] and the anchor
+ * ids[n]. */
 static void check_proposal(struct generate_fixture *used, const uint32_t *ids, size_t n,
                            size_t n_steps)
 {
@@ -159,9 +160,9 @@ static void check_proposal(struct generate_fixture *used, const uint32_t *ids, s
     sp_session_close(fresh);
 }
 
-/* After an answer drafted at any depth, and after less and less of it, with another token at its
- * end or near it, a P-EAGLE draft proposes what it would with fresh caches. A draft token is the
- * same however many are wanted. */
+/* After a response with any draft length, and after shorter and shorter prefixes of it with a
+ * changed token at or near the end, a P-EAGLE draft proposes the same as with fresh caches. A draft
+ * token does not depend on the requested number. */
 static void rolled_back(void **state)
 {
     static const size_t back[] = {0, 1, 4, 7, 30, N_TOKENS, N_TOKENS + 8};
@@ -197,7 +198,7 @@ static const char peagle_record[] =
     "{\"kind\":\"peagle\",\"draft_vocab_size\":72,\"target_hidden_size\":64,\"block_size\":5,"
     "\"mask_token_id\":109,\"target_layer_ids\":[0,2],\"rope\":";
 
-/* What stands in a packed file, and that another one made of it drafts the same. */
+/* The pairing record of a packed file, and that packing its parts again drafts the same. */
 static void pairing(void **state)
 {
     const char *name = *state;
@@ -239,7 +240,8 @@ static void write_file(const char *path, const void *bytes, size_t size)
     assert_int_equal(fclose(f), 0);
 }
 
-/* A draft's checkpoint with a copy of the target's embedding, or nearly: one bit is another. */
+/* Writes a draft's checkpoint with a copy of the target's embedding. nearly: one bit of the copy
+ * differs. */
 static const char *copying_modelfile(const char *name, bool nearly)
 {
     const char *config = packed_path("config.json"), *weights = packed_path("model.safetensors");
@@ -270,7 +272,7 @@ static const char *copying_modelfile(const char *name, bool nearly)
     new = malloc(size + n_entry + t->size);
     assert_non_null(new);
     sp_put64((uint8_t *)new, n_header + n_entry - 1);
-    memcpy(new + 8, entry, n_entry); /* in place of the header's first brace */
+    memcpy(new + 8, entry, n_entry); /* replaces the first brace of the header */
     memcpy(new + 8 + n_entry, old + 9, size - 9);
     size += n_entry - 1;
     assert_int_equal(sp_safetensors_read(target, t, 0, t->size, new + size, &err), SP_OK);
@@ -295,8 +297,8 @@ static bool stores_embedding(const char *path)
     return found;
 }
 
-/* A copy of the target's embedding is not stored: the file is the one that the draft without it
- * makes. Another embedding is. */
+/* A copy of the target's embedding is not stored, so the file equals that of the draft without it.
+ * A different embedding is stored. */
 static void shared_embedding(void **state)
 {
     const char *plain = file_of("pruned", SP_Q8, SP_DTYPE_NONE), *shared;

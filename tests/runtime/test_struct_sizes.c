@@ -1,4 +1,4 @@
-/* Structs of callers that were compiled for an earlier version, or that did not set the size. */
+/* Tests structs of callers that were compiled for an earlier version or did not set the size. */
 #include "format/base/mem.h"
 #include "tests/support/generate_checks.h"
 #include "tests/support/packed_models.h"
@@ -14,23 +14,23 @@
 
 static const uint32_t story[] = {582, 580, 258, 421};
 
-/* A struct as version 1 had it, and as version 2 has it. */
-struct old_thing {
+/* A struct as in version 1, and as in version 2. */
+struct version_1 {
     size_t size;
     size_t a;
 };
-struct thing {
+struct version_2 {
     size_t size;
     size_t a, b;
 };
 
 static void copies(void **state)
 {
-    const struct old_thing old = {sizeof old, 7};
-    const struct thing all = {sizeof all, 1, 2};
-    struct thing in = {0};
+    const struct version_1 old = {sizeof old, 7};
+    const struct version_2 all = {sizeof all, 1, 2};
+    struct version_2 in = {0};
     struct {
-        struct old_thing thing;
+        struct version_1 thing;
         size_t behind;
     } out = {{sizeof out.thing, 0}, 9};
 
@@ -43,18 +43,19 @@ static void copies(void **state)
 
 static void bad_sizes(void **state)
 {
-    static const size_t bad[] = {0, 1, sizeof(size_t) + 1, sizeof(struct thing) + sizeof(size_t),
-                                 SIZE_MAX};
-    const struct thing all = {sizeof all, 1, 2};
+    static const size_t bad[] = {0, 1, sizeof(size_t) + 1,
+                                 sizeof(struct version_2) + sizeof(size_t), SIZE_MAX};
+    const struct version_2 all = {sizeof all, 1, 2};
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct thing thing = {bad[i], 3, 4}, in = {0};
+        struct version_2 thing = {bad[i], 3, 4}, in = {0};
         struct sp_err err = {0};
         char sentence[128];
-        snprintf(sentence, sizeof sentence,
-                 "struct thing has the size %zu: expected its sizeof, which is 24 in this version",
-                 bad[i]);
+        snprintf(
+            sentence, sizeof sentence,
+            "struct thing has the size %zu: expected its sizeof, which is 24 in this version",
+            bad[i]);
         assert_int_equal(sp_copy_in(&in, sizeof in, &thing, "thing", &err), SP_E_USAGE);
         assert_string_equal(err.text, sentence);
         assert_true(in.size == 0 && in.a == 0 && in.b == 0);
@@ -72,8 +73,8 @@ static struct generate_fixture open_tiny(void)
                          NULL, 1, &options);
 }
 
-/* Every function that can fail refuses each struct that it takes, at a size of 0 and a larger one.
- */
+/* Every function that can fail refuses each of its structs with a size of 0 or one that is too
+ * large. */
 static void refusals(void **state)
 {
     struct generate_fixture o = open_tiny();
@@ -124,9 +125,9 @@ static void refusals(void **state)
     generate_close(&o);
 }
 
-/* A request that ends before its sampling options is greedy; a result that ends after its ids has
- * them, and the library keeps nothing of the rest. */
-static void smaller(void **state)
+/* A request that ends before its sampling options is greedy. A result that ends after its ids
+ * receives them, and nothing else is allocated. */
+static void older_structs_are_accepted(void **state)
 {
     const size_t n = offsetof(struct sp_result, text);
     struct generate_fixture o = open_tiny();
@@ -179,7 +180,7 @@ int main(void)
         cmocka_unit_test(copies),
         cmocka_unit_test(bad_sizes),
         cmocka_unit_test(refusals),
-        cmocka_unit_test(smaller),
+        cmocka_unit_test(older_structs_are_accepted),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);

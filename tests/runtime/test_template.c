@@ -1,5 +1,5 @@
-/* Both languages behind one interface: recognition, where templates come from, whole conversations.
- */
+/* Tests both template languages through their common interface: recognition of the language, the
+ * sources of templates, and whole conversations. */
 #include "runtime/template/template.h"
 
 #include <setjmp.h>
@@ -47,7 +47,7 @@ static void recognises_languages(void **state)
 enum thinking { THINK_DEFAULT, THINK_ON, THINK_OFF };
 
 struct conversation {
-    const char *system; /* first, NULL or empty: none */
+    const char *system; /* first message; NULL or empty: none */
     const struct sp_chat_message *messages;
     size_t n_messages;
     enum thinking thinking;
@@ -55,8 +55,8 @@ struct conversation {
     struct sp_template_time now;
 };
 
-static void chat_is(const struct sp_template *t, const struct conversation *chat,
-                    const char *wanted)
+static void assert_chat(const struct sp_template *t, const struct conversation *chat,
+                        const char *wanted)
 {
     struct sp_chat_message turns[8] = {{"system", chat->system, NULL}};
     size_t n = chat->system != NULL && *chat->system;
@@ -100,17 +100,17 @@ static void chats_in_jinja(void **state)
     assert_int_equal(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL), SP_OK);
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_JINJA);
     assert_int_equal(sp_template_read_tokens(t, config, strlen(config), NULL), SP_OK);
-    chat_is(t, &chat,
-            "<s><system>Be \xc3\xa9</s><user>Hi \"you\"\n</s><assistant>Yo</s><user>Bye</s>"
-            "<assistant>");
+    assert_chat(t, &chat,
+                "<s><system>Be \xc3\xa9</s><user>Hi \"you\"\n</s><assistant>Yo</s><user>Bye</s>"
+                "<assistant>");
     chat.system = "";
     chat.n_messages = 1;
     chat.thinking = THINK_OFF;
-    chat_is(t, &chat, "<s><user>Hi \"you\"\n</s><assistant>False");
+    assert_chat(t, &chat, "<s><user>Hi \"you\"\n</s><assistant>False");
     sp_template_free(t);
 }
 
-/* Reasoning is a member of its own, by both names; a level goes beside it. */
+/* Reasoning is a separate member with either of two names. The level is a separate option. */
 static void reasoning_is_rendered(void **state)
 {
     static const char jinja[] =
@@ -129,11 +129,11 @@ static void reasoning_is_rendered(void **state)
 
     (void)state;
     assert_int_equal(sp_template_compile(&t, jinja, strlen(jinja), SP_TEMPLATE_JINJA, NULL), SP_OK);
-    chat_is(t, &chat, "||Q;\"Hm\"\n|\"Hm\"\n|A;TrueTruelow");
+    assert_chat(t, &chat, "||Q;\"Hm\"\n|\"Hm\"\n|A;TrueTruelow");
     sp_template_free(t);
     t = NULL;
     assert_int_equal(sp_template_compile(&t, go, strlen(go), SP_TEMPLATE_GO, NULL), SP_OK);
-    chat_is(t, &chat, "|Q;\"Hm\"\n|A;truelow");
+    assert_chat(t, &chat, "|Q;\"Hm\"\n|A;truelow");
     sp_template_free(t);
 }
 
@@ -148,13 +148,14 @@ static void chats_in_go(void **state)
     (void)state;
     assert_int_equal(sp_template_compile(&t, text, strlen(text), SP_TEMPLATE_UNKNOWN, NULL), SP_OK);
     assert_int_equal(sp_template_language(t), SP_TEMPLATE_GO);
-    chat_is(t, &chat,
-            "<system>S<user>Hi \"you\"\n<assistant>Yo<user>Bye"
-            "true");
+    assert_chat(t, &chat,
+                "<system>S<user>Hi \"you\"\n<assistant>Yo<user>Bye"
+                "true");
     sp_template_free(t);
 }
 
-/* ollama's rules for templates that know one turn only: worked out by hand from its source. */
+/* ollama's rules for templates that render a single turn; expected texts were derived by hand from
+ * its source. */
 static void turns_in_go(void **state)
 {
     static const struct {
@@ -176,12 +177,12 @@ static void turns_in_go(void **state)
         assert_int_equal(sp_template_compile(&t, cases[i].text, strlen(cases[i].text),
                                              SP_TEMPLATE_UNKNOWN, NULL),
                          SP_OK);
-        chat_is(t, &chat, cases[i].wanted);
+        assert_chat(t, &chat, cases[i].wanted);
         sp_template_free(t);
     }
 }
 
-static void source_is(const struct sp_template_texts *texts, const char *wanted)
+static void assert_source(const struct sp_template_texts *texts, const char *wanted)
 {
     const struct conversation chat = {.messages = three, .n_messages = 1, .now = noon};
     struct sp_template *t = NULL;
@@ -193,7 +194,7 @@ static void source_is(const struct sp_template_texts *texts, const char *wanted)
         return;
     }
     assert_non_null(t);
-    chat_is(t, &chat, wanted);
+    assert_chat(t, &chat, wanted);
     sp_template_free(t);
 }
 
@@ -206,15 +207,15 @@ static void sources_by_precedence(void **state)
                                       json,      strlen(json),      config, strlen(config)};
 
     (void)state;
-    source_is(&texts, "Hi \"you\"\n");
+    assert_source(&texts, "Hi \"you\"\n");
     texts.modelfile = NULL;
-    source_is(&texts, "jinjaB");
+    assert_source(&texts, "jinjaB");
     texts.jinja = NULL;
-    source_is(&texts, "json");
+    assert_source(&texts, "json");
     texts.json = NULL;
-    source_is(&texts, "config");
+    assert_source(&texts, "config");
     texts.config = NULL;
-    source_is(&texts, NULL);
+    assert_source(&texts, NULL);
 }
 
 static void named_templates(void **state)
@@ -243,7 +244,7 @@ static void named_templates(void **state)
     sp_template_free(t);
 }
 
-/* encoding/json (Go 1.19) leaves out an interface{} that is nil, not one that holds an empty value.
+/* encoding/json (Go 1.19) omits an interface{} that is nil, but not one that holds an empty value.
  */
 static void empty_values_in_go(void **state)
 {

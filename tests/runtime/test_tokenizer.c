@@ -1,7 +1,7 @@
-/* runtime/tokenizer/tokenizer.h: ids and texts equal those of the `tokenizers` library, for every
- * feature (testdata/tokenizer, made by tests/oracle/tokenizer_cases.py) and for published
- * vocabularies
- * (../shared, where it is there); damaged blocks do no harm; long words take no long time. */
+/* runtime/tokenizer/tokenizer.h: ids and texts equal those of the `tokenizers` library for every
+ * feature (testdata/tokenizer, written by tests/oracle/tokenizer_cases.py) and for published
+ * vocabularies (../shared, if available). Damaged blocks are refused or harmless, and long words
+ * take little time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static const char *text_at(const struct sp_json *row, size_t i, size_t *size)
     return text;
 }
 
-/* [text, ids, ids with added specials, ids without parsing specials] */
+/* A case: [text, ids, ids with added special tokens, ids without parsed special tokens]. */
 static void encode_row(const struct tokenizer_case *t, const char *name, const struct sp_json *row)
 {
     static const unsigned flags[] = {PARSE, ALL, PLAIN};
@@ -45,13 +45,13 @@ static void encode_row(const struct tokenizer_case *t, const char *name, const s
     }
 }
 
-/* Byte tokens are the one case in which a stream may differ; see runtime/tokenizer/detokenize.h. */
+/* A stream may differ only with byte tokens; see runtime/tokenizer/detokenize.h. */
 static bool has_byte_tokens(const struct tokenizer_case *t)
 {
     return sp_tokenizer_find(t->tok, "<0xE2>", 6) != SP_TOKEN_NONE;
 }
 
-/* [ids, text, text without specials] */
+/* A case: [ids, text, text without special tokens]. */
 static void decode_row(const struct tokenizer_case *t, const char *name, const struct sp_json *row)
 {
     size_t size, n;
@@ -250,7 +250,7 @@ static void mini(void **state)
     }
 }
 
-/* ---- the trained tiny model's tokenizer, which is always there --------------------------------
+/* ---- the tiny model's tokenizer, which is always available ------------------------------------
  */
 
 static void open_tiny(struct tokenizer_case *t)
@@ -278,7 +278,7 @@ static void lookups(void **state)
     assert_int_equal(sp_tokenizer_find(t.tok, "<|im_end|>", 10), 1598);
     assert_int_equal(sp_tokenizer_find(t.tok, "<|nothing|>", 11), SP_TOKEN_NONE);
     assert_int_equal(sp_tokenizer_find(t.tok, "", 0), SP_TOKEN_NONE);
-    /* A space is spelled U+0120 in the file, and is a byte in the token. */
+    /* A space is written U+0120 in the file and is a byte in the token. */
     uint32_t space = sp_tokenizer_find(t.tok, "\xC4\xA0", 2);
     assert_true(sp_tokenizer_token(t.tok, space, &info));
     assert_int_equal(info.len, 1);
@@ -314,7 +314,7 @@ static void texts(void **state)
     tokenizer_case_close(&t);
 }
 
-/* decode(encode(x)) == x for a byte-level model on text in normal form, whatever it holds. */
+/* decode(encode(x)) == x for a byte-level model and any text in normal form. */
 static void round_trips(void **state)
 {
     static const char *const parts[] = {
@@ -349,8 +349,8 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* One word of n bytes, one run of n spaces, one of n marks: n log n at worst. A quadratic algorithm
- * would take hours, so the limit can be far from what is usual. */
+/* One word of n bytes, one run of n spaces, one of n marks: at most n log n. A quadratic algorithm
+ * would take hours, so the time limit is generous. */
 static void long_words(void **state)
 {
     static const char *const units[] = {"ab", " ", "\xCC\x81\xCC\xA3", "\n", "A", "<|im_", "the"};
@@ -428,7 +428,7 @@ static void threads(void **state)
 /* ---- damaged blocks ---------------------------------------------------------------------------
  */
 
-/* Whatever the bytes are: a status or some ids, no crash and no id out of range. */
+/* Uses a block of any bytes: encoding fails or returns ids in range, without a crash. */
 static void use(const uint8_t *blob, size_t size)
 {
     struct sp_err err = {0};
@@ -456,7 +456,7 @@ static void damaged(void **state)
 
     (void)state;
     open_tiny(&t);
-    for (size_t i = 0; i < 600; i++) { /* header, numbers, first offsets */
+    for (size_t i = 0; i < 600; i++) { /* header, counts, first offsets */
         for (int bit = 0; bit < 8; bit++) {
             t.blob[i] ^= (uint8_t)(1 << bit);
             use(t.blob, t.blob_size);

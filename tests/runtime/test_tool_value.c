@@ -1,4 +1,4 @@
-/* Values in the notations that answers have for them. */
+/* Tests argument values in the notations of the chat formats. */
 #include "runtime/chat/tool_value.h"
 
 #include <setjmp.h>
@@ -8,7 +8,8 @@
 #include <cmocka.h>
 #include <string.h>
 
-/* What Python's json.dumps(ast.literal_eval(text), separators=(",", ":")) prints. */
+/* The expected text is printed by Python's json.dumps(ast.literal_eval(text), separators=(",",
+ * ":")). */
 static void values_in_python(void **state)
 {
     static const struct sp_value_notation python = {"", true};

@@ -1,4 +1,4 @@
-/* Ranks against the C library's sort. */
+/* Tests the n largest keys against the C library's sort. */
 #include "runtime/sampling/top_n.h"
 
 #include "tests/support/random.h"
@@ -10,7 +10,7 @@
 
 enum { MOST = 5000 };
 
-/* By key, and where keys are equal by where they stood. */
+/* Compares by key, and equal keys by position. */
 static int compare(const void *a, const void *b)
 {
     const struct sp_top_n *x = a, *y = b;
@@ -19,7 +19,7 @@ static int compare(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-/* n keys: 64 random bits of which `mask` are kept. */
+/* Sorts n keys of 64 random bits, masked with `mask`. */
 static void assert_sorted(size_t n, uint64_t mask)
 {
     static struct sp_top_n ranks[MOST], spare[MOST], want[MOST];
@@ -43,12 +43,12 @@ static void sorted(void **state)
 {
     static const size_t sizes[] = {0, 1, 2, 3, 17, 256, MOST};
     static const uint64_t masks[] = {
-        UINT64_MAX,         /* all differ */
-        0,                  /* all are equal */
+        UINT64_MAX,         /* all keys differ */
+        0,                  /* all keys are equal */
         0xff,               /* one digit: an odd number of moves */
-        0xff00000000000000, /* the greatest */
+        0xff00000000000000, /* the most significant byte */
         0x0100000000000001, /* few values, of two digits */
-        0x7ff0000000000fff, /* like the bits of doubles of few magnitudes */
+        0x7ff0000000000fff, /* like doubles of few magnitudes */
         0x00ff00ff00ff00ff, /* every other digit */
     };
 

@@ -1,5 +1,6 @@
-/* Every vector table gives the bits of the scalar one for all lengths, offsets and awkward values,
- * and touches nothing outside its rows; the scalar one is near the truth in double precision. */
+/* Tests the vector tables: every table gives the bits of the scalar one for all lengths, offsets
+ * and special values, and writes only its rows. The scalar table is close to double-precision
+ * results. */
 #include "runtime/vector/vector.h"
 
 #include "format/base/bytes.h"
@@ -17,7 +18,7 @@
 
 enum { MARGIN = 16, MAX_LEN = 1100, MAX_TABLES = 8 };
 
-/* The tables that this CPU can run, the scalar one apart. */
+/* The tables that this CPU supports, without the scalar one. */
 static const struct sp_vector *tables[MAX_TABLES];
 static size_t n_tables;
 static const struct sp_vector *ref;
@@ -36,8 +37,8 @@ static int find_tables(void **state)
     return ref == NULL;
 }
 
-/* PLAIN: numbers like a model's. WILD: zeros of both signs, denormals, large and tiny ones. ODD:
- * any bits at all, so infinities and NaN as well. */
+/* PLAIN: numbers as in a model. WILD: zeros of both signs, denormals, large and tiny numbers. ODD:
+ * arbitrary bits, including infinities and NaN. */
 enum mode { PLAIN, WILD, ODD, N_MODES };
 
 static float number(uint64_t *seed, enum mode mode)
@@ -56,7 +57,7 @@ static void fill(float *x, size_t n, uint64_t *seed, enum mode mode)
         x[i] = number(seed, mode);
 }
 
-/* Equal bits; any NaN equals any other. */
+/* Compares bits. All NaN are equal. */
 static void assert_same(const float *got, const float *want, size_t n, const char *what,
                         const char *table)
 {
@@ -262,7 +263,7 @@ static void test_states_agree(void **state)
     }
 }
 
-/* Two steps worked by hand: one head, dk = dv = 2, state 0 at the start. */
+/* Two steps computed by hand: one head, dk = dv = 2, the state begins at 0. */
 static void test_delta_step_example(void **state)
 {
     static const struct {
@@ -298,7 +299,7 @@ static void test_delta_step_example(void **state)
     }
 }
 
-/* A step worked by hand: S = [[1, 2], [3, -1]], halved, and 2 and -1 times (1, 4) added. */
+/* A step computed by hand: S = [[1, 2], [3, -1]] is halved, and 2 and -1 times (1, 4) are added. */
 static void test_state_step_example(void **state)
 {
     static const float delta[] = {2, -1}, k[] = {1, 4}, q[] = {2, 0.5f};
@@ -346,7 +347,7 @@ static void test_argmax(void **state)
     }
 }
 
-/* Element by element what the single functions give, whatever the set and the length. */
+/* Each element equals the result of the scalar function, for every instruction set and length. */
 static void test_sampling_loops(void **state)
 {
     enum { N = 300 };
@@ -374,7 +375,8 @@ static void test_sampling_loops(void **state)
                 assert_memory_equal(&y[i], &want_y, sizeof want_y);
                 assert_memory_equal(&u[i], &want_u, sizeof want_u);
             }
-            assert_true(n == N || (isnan(y[n]) && isnan(u[n]))); /* nothing after the end */
+            assert_true(n == N ||
+                        (isnan(y[n]) && isnan(u[n]))); /* nothing is written after the end */
         }
     }
 }
@@ -415,7 +417,7 @@ static void test_row_functions_are_right(void **state)
     }
 }
 
-/* gpt-oss, by hand. */
+/* Compares with the mean in double precision, and computes in place. */
 static void test_center(void **state)
 {
     enum { N = 70 };
@@ -434,12 +436,14 @@ static void test_center(void **state)
         sp_center(x, x, n);
         assert_memory_equal(x, y, n * sizeof *x);
     }
-    /* 0 and 8 meet before 1 joins them, 3 and 19 are one sum: nothing of the 1 is lost. */
+    /* Elements 0 and 8, and elements 3 and 19, cancel before the 1 is added, so that it is not
+     * lost. */
     sp_center(y, large, 32);
     assert_true(y[1] == 1 - 1.0f / 32 && y[2] == -1.0f / 32);
 }
 
-/* Against the definition in double precision: tiny, moderate and large values of both signs. */
+/* Compares with the definition in double precision, for tiny, moderate and large values of both
+ * signs. */
 static void test_xielu(void **state)
 {
     static const struct sp_xielu w = {
@@ -473,6 +477,7 @@ static void test_clamp(void **state)
     assert_true(y[6] == 2 && isnan(y[7]));
 }
 
+/* The example of gpt-oss, computed by hand. */
 static void test_swiglu_example(void **state)
 {
     float gate[] = {1, 10}, up[] = {2, 10};
@@ -489,7 +494,7 @@ static void test_swiglu_example(void **state)
 static const size_t dims[] = {1, 7, 8, 16, 20, 32, 64, 72, 80, 96, 128, 160, 256};
 enum { N_DIMS = sizeof dims / sizeof *dims, MAX_DIM = 256, MAX_BLOCKS = 5, MAX_QUERIES = 19 };
 
-static bool holds(int type, size_t dim)
+static bool is_supported(int type, size_t dim)
 {
     return type != SP_CACHE_Q8 || dim % SP_KV_GROUP == 0;
 }
@@ -504,7 +509,7 @@ static void test_stores_agree(void **state)
     for (size_t round = 0; round < N_DIMS * SP_N_CACHE_TYPES * SP_KV_BLOCK; round++) {
         size_t dim = dims[round % N_DIMS], lane = round % SP_KV_BLOCK;
         int type = (int)(round / N_DIMS % SP_N_CACHE_TYPES);
-        if (!holds(type, dim)) continue;
+        if (!is_supported(type, dim)) continue;
         fill(x, dim, &seed, (enum mode)(round % N_MODES));
         for (size_t i = 0; i < n_tables; i++) {
             memset(got, 0xa5, sizeof got);
@@ -527,7 +532,7 @@ static double half_value(uint32_t h) /* from IEEE 754's definition */
     return h & 0x8000 ? -magnitude : magnitude;
 }
 
-/* All halves come back as they are; floats go to the nearest half, ties to the even one. */
+/* Every half keeps its value. Floats are rounded to the nearest half, ties to even. */
 static void test_halves(void **state)
 {
     uint64_t seed = 6;
@@ -543,7 +548,7 @@ static void test_halves(void **state)
             uint16_t stored;
             double down = (double)a - (double)low, up = (double)high - (double)a;
             uint32_t want = down < up || (down == up && h % 2 == 0) ? h : h + 1;
-            if (h == 0x7bff && i >= 2) continue; /* beyond the largest: below */
+            if (h == 0x7bff && i >= 2) continue; /* larger than the largest half; tested below */
             ref->kv[SP_CACHE_F16]->store_value((uint8_t *)&stored, 0, &x, 1);
             assert_int_equal(stored, want | (i == 1 ? 0x8000 : 0));
         }
@@ -561,7 +566,7 @@ static void test_halves(void **state)
     assert_int_equal(stored[2], 0xfc00);
 }
 
-/* A q8 value loses at most half a step of 1/127 of its largest number. */
+/* The error of a q8 value is at most half a step, which is 1/127 of the largest number. */
 static void test_q8_error(void **state)
 {
     enum { DIM = 128 };
@@ -587,8 +592,8 @@ static void test_q8_error(void **state)
     }
 }
 
-/* A whole span in which one key has nearly all the weight: what the others have must not be lost.
- * Values are whole multiples of their scale, so that only the weights are rounded. */
+/* One key of a span has nearly all the weight. The weights of the others must not be lost. Values
+ * are multiples of their scale, so that only weights are rounded. */
 static void test_small_weights_of_q8(void **state)
 {
     enum { DIM = 32 };
@@ -633,7 +638,7 @@ static void fill_keys(uint8_t *blocks, int type, size_t dim, size_t n_blocks, ui
     }
 }
 
-/* Scores of floats, by way of the table's own form of them. */
+/* Computes scores from floats in the table's own format. */
 static void score(const struct sp_vector_kv *kv, float *scores, size_t ld, const float *q,
                   size_t n_queries, const uint8_t *blocks, size_t n_blocks, size_t dim)
 {
@@ -657,7 +662,7 @@ static void test_scores_agree(void **state)
         size_t n_blocks = next(&seed) % (MAX_BLOCKS + 1);
         int type = (int)(round / N_DIMS % SP_N_CACHE_TYPES);
         enum mode mode = (enum mode)(next(&seed) % N_MODES);
-        if (!holds(type, dim)) continue;
+        if (!is_supported(type, dim)) continue;
         fill_keys(blocks, type, dim, n_blocks, &seed, mode);
         fill(q, n_queries * (dim + 3), &seed, mode);
         memset(want, 0, sizeof want);
@@ -670,8 +675,8 @@ static void test_scores_agree(void **state)
     }
 }
 
-/* A dim that is far larger than the others in every key, as models with a bias on keys have: the
- * scale that it sets may not cost the others their digits. */
+/* In some models with a key bias one dim is far larger than the others in every key. The scale that
+ * this dim sets must not reduce the precision of the others. */
 static void test_large_dim_of_q8_keys(void **state)
 {
     enum { DIM = 64, N_KEYS = SP_KV_BLOCK };
@@ -711,7 +716,7 @@ static void test_softmax_agrees(void **state)
     (void)state;
     for (size_t round = 0; round < 3000; round++) {
         size_t first = next(&seed) % N, last = first + next(&seed) % (N - first) + 1;
-        fill(s, N, &seed, ODD); /* what lies outside must not matter */
+        fill(s, N, &seed, ODD); /* values outside of the range must not matter */
         fill(s + first, last - first, &seed, (enum mode)(round % N_MODES));
         memcpy(want, s, sizeof s);
         ref->softmax(want, first, last, &want_ends[0], &want_ends[1]);
@@ -756,13 +761,13 @@ static void test_weigh_agrees(void **state)
     for (size_t round = 0; round < N_DIMS * SP_N_CACHE_TYPES * 40; round++) {
         size_t dim = dims[round % N_DIMS], n_queries = next(&seed) % MAX_QUERIES + 1;
         int type = (int)(round / N_DIMS % SP_N_CACHE_TYPES);
-        size_t n = round % 8 ? 48 : SP_SPAN; /* a whole span now and then */
+        size_t n = round % 8 ? 48 : SP_SPAN; /* sometimes a whole span */
         size_t low = next(&seed) % (n / 2), high = low + next(&seed) % (n - low) + 1;
         enum mode mode = (enum mode)(next(&seed) % N_MODES);
-        if (!holds(type, dim)) continue;
+        if (!is_supported(type, dim)) continue;
         for (size_t i = 0; i < n_queries * n; i++)
             p[i] = fabsf(number(&seed, mode == ODD ? PLAIN : mode));
-        for (size_t i = 0; i < n_queries; i++) { /* disjoint, nested and empty ranges too */
+        for (size_t i = 0; i < n_queries; i++) { /* also disjoint, nested and empty ranges */
             first[i] = low + next(&seed) % (high - low);
             last[i] = first[i] + next(&seed) % (high - first[i] + 1);
         }
