@@ -224,10 +224,12 @@ static void test_simulated_acceptance(void **state)
     logits[9] = 1;
     row = sp_logits_of(vector, logits, VOCABULARY);
     for (size_t pos = 0; pos < N; pos++) {
-        uint32_t guess = (uint32_t)(pos % VOCABULARY), same;
-        assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, pos, guess, NULL), SP_OK);
-        accepted += id == guess;
-        assert_int_equal(chooser.choose(chooser.state, &same, &row, NULL, pos, guess, NULL), SP_OK);
+        uint32_t draft_token = (uint32_t)(pos % VOCABULARY), same;
+        assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, pos, draft_token, NULL),
+                         SP_OK);
+        accepted += id == draft_token;
+        assert_int_equal(chooser.choose(chooser.state, &same, &row, NULL, pos, draft_token, NULL),
+                         SP_OK);
         again += id == same;
     }
     /* four standard deviations */

@@ -365,7 +365,7 @@ static enum sp_status fail_at_last(struct sp_drafter *drafter, uint32_t *ids, si
     *n = 1;
     st = sound_ops->propose(drafter, ids, n_cached, n, proposal, err);
     if (st || --proposals_left) return st;
-    return sp_fail(err, SP_E_INPUT, "no more guesses");
+    return sp_fail(err, SP_E_INPUT, "no more draft tokens");
 }
 
 /* When the proposal of one session fails during the rounds of the others, only its response ends,

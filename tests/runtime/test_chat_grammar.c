@@ -518,12 +518,12 @@ static void note_parts(void *context, const struct sp_chat_part *part)
 static char *read_parts(const struct sp_chat_format *format, const char *text, size_t size,
                         size_t step)
 {
-    struct sp_strbuf told = {0};
+    struct sp_strbuf transcript = {0};
     const struct sp_chat_parser_options reading = {.format = format,
                                                    .tools = transcript_tools,
                                                    .constrained = true,
                                                    .part = note_parts,
-                                                   .context = &told};
+                                                   .context = &transcript};
     struct sp_chat_parser *parser = NULL;
 
     assert_int_equal(sp_chat_parser_open(&parser, &reading, NULL), SP_OK);
@@ -533,8 +533,8 @@ static char *read_parts(const struct sp_chat_format *format, const char *text, s
     }
     assert_int_equal(sp_chat_parser_finish(parser, NULL), SP_OK);
     sp_chat_parser_close(parser);
-    transcript_append(&told, "", 1);
-    return told.at;
+    transcript_append(&transcript, "", 1);
+    return transcript.at;
 }
 
 /* However the text is cut, name and arguments are reported as they arrive, and nothing beyond them
@@ -543,7 +543,7 @@ static void calls_are_reported_as_they_arrive(void **state)
 {
     static const struct {
         const struct sp_chat_format *format;
-        const char *text, *told;
+        const char *text, *transcript;
     } cases[] = {
         {&hermes,
          "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"a}\\\"\"}}\n"
@@ -569,9 +569,9 @@ static void calls_are_reported_as_they_arrive(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         size_t size = strlen(cases[i].text);
         for (size_t step = 1; step <= size; step++) {
-            char *told = read_parts(cases[i].format, cases[i].text, size, step);
-            assert_string_equal(told, cases[i].told);
-            free(told);
+            char *transcript = read_parts(cases[i].format, cases[i].text, size, step);
+            assert_string_equal(transcript, cases[i].transcript);
+            free(transcript);
         }
     }
 }

@@ -403,7 +403,7 @@ static void special_tokens_are_not_shown(void **state)
 static void content_is_not_delayed(void **state)
 {
     static const struct {
-        const char *text, *told;
+        const char *text, *reported;
     } pieces[] = {
         {"Hel", "C(Hel"},           {"lo <", "C(Hello"},
         {"tool", "C(Hello"},        {"ing", "C(Hello <tooling"},
@@ -418,8 +418,8 @@ static void content_is_not_delayed(void **state)
         const char *text = pieces[i].text;
 
         assert_int_equal(sp_chat_parser_feed(parser, text, strlen(text), false, NULL), SP_OK);
-        assert_int_equal(t.text.len, strlen(pieces[i].told));
-        assert_memory_equal(t.text.at, pieces[i].told, t.text.len);
+        assert_int_equal(t.text.len, strlen(pieces[i].reported));
+        assert_memory_equal(t.text.at, pieces[i].reported, t.text.len);
     }
     sp_chat_parser_close(parser);
     sp_strbuf_release(&t.text);

@@ -161,18 +161,18 @@ static void check_grammar(const char *path, const struct answer *a, unsigned n_c
 static void round_trip(const char *path, const struct sp_template *t,
                        const struct sp_chat_format *s, unsigned n_calls)
 {
-    char *asked = render(t, s, 0), *text = render(t, s, n_calls);
+    char *prompt = render(t, s, 0), *text = render(t, s, n_calls);
     size_t same = 0;
 
     if (text == NULL && n_calls == 2) { /* the template renders one call at a time */
-        free(asked);
+        free(prompt);
         round_trip(path, t, s, 1);
         return;
     }
-    if (asked == NULL || text == NULL) fail_msg("%s does not render", path);
-    while (asked[same] && asked[same] == text[same])
+    if (prompt == NULL || text == NULL) fail_msg("%s does not render", path);
+    while (prompt[same] && prompt[same] == text[same])
         same++;
-    if (asked[same]) {
+    if (prompt[same]) {
         while (same > 0 && text[same] != '<')
             same--;
     }
@@ -187,7 +187,7 @@ static void round_trip(const char *path, const struct sp_template *t,
                      a.text);
         }
     }
-    free(asked);
+    free(prompt);
     free(text);
 }
 

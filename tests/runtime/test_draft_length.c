@@ -136,9 +136,9 @@ static void regimes(void **state)
         {"dear rows", .5, .1, 0, .8, .95, -1, 0},
         {"free rows", 0, .1, 0, .7, .95, -1, 0},
         {"dear draft", .05, 3, 0, .6, .95, -1, 0},
-        {"one guess at a time, cheap", .06, 0, .05, .8, 1, -1, 0},
-        {"one guess at a time, dear", .06, 0, .6, .8, 1, -1, 0},
-        {"one guess at a time, useless", .06, 0, .3, .05, 1, -1, 0},
+        {"one draft token at a time, cheap", .06, 0, .05, .8, 1, -1, 0},
+        {"one draft token at a time, costly", .06, 0, .6, .8, 1, -1, 0},
+        {"one draft token at a time, useless", .06, 0, .3, .05, 1, -1, 0},
         {"becomes useless", .05, .2, .005, .9, .97, .02, 0},
         {"becomes useless, and knows it", .05, .2, .005, .9, .97, .02, .5},
     };
@@ -153,12 +153,12 @@ static void regimes(void **state)
 static void near_best_when_batched(void **state)
 {
     static const struct regime all[] = {
-        {"beside others, good", .05, .2, .005, .85, .97, -1, 0},
-        {"beside others, dear rows", .3, .1, 0, .8, .95, -1, 0},
-        {"beside others, free rows", 0, .1, 0, .7, .95, -1, 0},
-        {"beside others, dear draft", .05, .8, 0, .6, .95, -1, 0},
-        {"beside others, useless", .05, .3, .005, .02, .5, -1, 0},
-        {"beside others, one guess at a time", .06, 0, .05, .8, 1, -1, 0},
+        {"batched, good", .05, .2, .005, .85, .97, -1, 0},
+        {"batched, costly rows", .3, .1, 0, .8, .95, -1, 0},
+        {"batched, free rows", 0, .1, 0, .7, .95, -1, 0},
+        {"batched, costly draft", .05, .8, 0, .6, .95, -1, 0},
+        {"batched, useless", .05, .3, .005, .02, .5, -1, 0},
+        {"batched, one guess at a time", .06, 0, .05, .8, 1, -1, 0},
     };
 
     (void)state;

@@ -235,10 +235,10 @@ static void check_formula(const struct handmade_dspark *how)
     uint32_t ignored[MAX_BLOCK], chosen[MAX_BLOCK];
     float *base = draft_rows(plain.session, prompt, N_GIVEN, ignored, n);
     float *rows = draft_rows(o.session, prompt, N_GIVEN, chosen, n);
-    double state[MAX_RANK] = {0}, worst = 0, heard[MAX_BLOCK];
+    double state[MAX_RANK] = {0}, worst = 0, observed[MAX_BLOCK];
 
     read_heads(&heads, how);
-    if (how->confidence) observed_confidences(o.session, heard, n);
+    if (how->confidence) observed_confidences(o.session, observed, n);
     for (size_t i = 0; i < n; i++) {
         uint32_t previous = i ? chosen[i - 1] : prompt[N_GIVEN - 1];
         double h[H], e[MAX_RANK], x[MAX_RANK];
@@ -257,7 +257,7 @@ static void check_formula(const struct handmade_dspark *how)
             double want = sigmoid(product(&heads.confidence, 0, h, H, e,
                                           how->confidence_markov ? how->rank : 0, NULL, 0) +
                                   (double)heads.confidence_bias.at[0]);
-            assert_true(fabs(want - heard[i]) < 1e-6);
+            assert_true(fabs(want - observed[i]) < 1e-6);
         }
     }
     if (!(worst < 2e-5)) fail_msg("%s: off by %g", how->markov, worst);
@@ -352,14 +352,14 @@ static void golden_confidences(void **state)
     for (size_t i = 0; i < sp_json_len(cases); i++) {
         const struct sp_json *want = sp_json_at(sp_json_get(root, "confidence"), i);
         uint32_t chosen[MAX_BLOCK];
-        double heard[MAX_BLOCK], x = NAN;
+        double observed[MAX_BLOCK], x = NAN;
         size_t n, n_rows = sp_json_len(want);
         uint32_t *ids = golden_ids(sp_json_at(cases, i), &n);
         free(draft_rows(o.session, ids, n, chosen, n_rows));
-        observed_confidences(o.session, heard, n_rows);
+        observed_confidences(o.session, observed, n_rows);
         for (size_t k = 0; k < n_rows; k++) {
             assert_true(sp_json_to_double(sp_json_at(want, k), &x));
-            assert_true(fabs(heard[k] - x) < 1e-5);
+            assert_true(fabs(observed[k] - x) < 1e-5);
         }
         free(ids);
     }
