@@ -52,10 +52,9 @@ static void bad_sizes(void **state)
         struct version_2 thing = {bad[i], 3, 4}, in = {0};
         struct sp_err err = {0};
         char sentence[128];
-        snprintf(
-            sentence, sizeof sentence,
-            "struct thing has the size %zu: expected its sizeof, which is 24 in this version",
-            bad[i]);
+        snprintf(sentence, sizeof sentence,
+                 "struct thing has the size %zu: expected its sizeof, which is 24 in this version",
+                 bad[i]);
         assert_int_equal(sp_copy_in(&in, sizeof in, &thing, "thing", &err), SP_E_USAGE);
         assert_string_equal(err.text, sentence);
         assert_true(in.size == 0 && in.a == 0 && in.b == 0);
