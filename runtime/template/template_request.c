@@ -1,41 +1,19 @@
 #include "runtime/template/template_request.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
-#include "format/base/strbuf.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* ---- messages of plain texts ----------------------------------------------------------------- */
 
-static enum sp_status append_string(struct sp_strbuf *out, const char *text, struct sp_err *err)
-{
-    enum sp_status st = sp_strbuf_append(out, "\"", 1, err);
-    char escape[8];
-
-    for (; *text && !st; text++) {
-        unsigned char c = (unsigned char)*text;
-
-        if (c == '"' || c == '\\') {
-            snprintf(escape, sizeof escape, "\\%c", c);
-        } else if (c < 0x20) {
-            snprintf(escape, sizeof escape, "\\u%04x", c);
-        } else {
-            st = sp_strbuf_append(out, text, 1, err);
-            continue;
-        }
-        st = sp_strbuf_append(out, escape, strlen(escape), err);
-    }
-    return st ? st : sp_strbuf_append(out, "\"", 1, err);
-}
-
 static enum sp_status append_member(struct sp_strbuf *out, const char *key, const char *text,
                                     struct sp_err *err)
 {
     enum sp_status st = sp_strbuf_append(out, key, strlen(key), err);
 
-    return st ? st : append_string(out, text, err);
+    return st ? st : sp_json_put_string(out, text, strlen(text), err);
 }
 
 /* Appends a message as JSON. Jinja and Go templates have different names for reasoning, so both
