@@ -1,0 +1,16 @@
+/* Decoding of the blocks that GGUF files store (format/ggml_type.h). Packed files use spectool's
+ * own codes, so there is no encoder.
+ *
+ * The formulas and the order of the float operations are those of gguf/quants.py of llama.cpp: the
+ * numbers are equal to that library's, bit for bit. */
+#ifndef SP_QUANTIZE_GGML_BLOCKS_H
+#define SP_QUANTIZE_GGML_BLOCKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* out[0..n_blocks * block - 1] = the weights of whole blocks of a type that sp_ggml_size accepts.
+ * A scale that is not finite gives weights that are not. */
+void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_blocks);
+
+#endif
