@@ -69,8 +69,7 @@ enum sp_status sp_pack_get_header(struct sp_pack_header *out, const uint8_t *byt
 
     if (size >= 4 && memcmp(bytes, "GGUF", 4) == 0) {
         return sp_fail(err, SP_E_INPUT,
-                       "a GGUF file, expected a packed one; spectool create makes those of "
-                       "safetensors checkpoints");
+                       "a GGUF file, expected a packed one, which spectool create makes from it");
     }
     if (size < sizeof sp_pack_magic || memcmp(bytes, sp_pack_magic, sizeof sp_pack_magic) != 0) {
         return sp_fail(err, SP_E_INPUT,

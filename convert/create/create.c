@@ -76,8 +76,8 @@ static enum sp_status note_gaps(struct job *job, const struct sp_source *source,
     }
     if (!st && is_target && !sp_source_has_text(source, SP_SECTION_TOKENIZER)) {
         st = sp_warn(&job->warnings, err,
-                     "%s: no tokenizer.json: the packed file will accept and print token IDs only",
-                     source->path);
+                     "%s: no %s: the packed file will accept and print token IDs only",
+                     source->path, source->gguf ? "tokenizer" : "tokenizer.json");
     }
     return st;
 }

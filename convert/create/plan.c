@@ -30,7 +30,8 @@ static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_los
 
 /* The type of a tensor that is quantized already if no type is requested: one that holds the same
  * numbers exactly. Codes of few bits whose numbers would take f32 are rounded to q8 instead: its
- * steps are at most a quarter of theirs. */
+ * steps are at most a quarter of theirs. So are blocks that are q8's except for the scale's type.
+ */
 static enum sp_status keep_numbers(struct sp_policy_choice *choice, const struct sp_stored *stored,
                                    const struct sp_policy_request *request,
                                    const struct sp_policy_tensor *tensor, struct sp_err *err)
@@ -46,11 +47,13 @@ static enum sp_status keep_numbers(struct sp_policy_choice *choice, const struct
     if (stored->small_codes) {
         choice->dtype = SP_Q8;
         choice->rule = "codes kept as q8, nothing lost";
-    } else if (stored->code_bits && stored->code_bits <= 6 && stored->dtype == SP_F32) {
+    } else if (stored->dtype == SP_F32 &&
+               (stored->near_q8 || (stored->code_bits && stored->code_bits <= 6))) {
         if ((st = sp_policy_choose(&rounded, &q8, tensor, err))) return st;
         if (rounded.dtype != SP_Q8) return SP_OK;
         *choice = rounded;
-        choice->rule = "few bits, rounded to q8";
+        choice->rule =
+            stored->near_q8 ? "blocks of 8 bits, rounded to q8" : "few bits, rounded to q8";
     }
     return SP_OK;
 }

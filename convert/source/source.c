@@ -1,12 +1,15 @@
 /* Opening sources: what is there, and how it is stored. Reading weights is in source_read.c. */
 #include "convert/source/source.h"
 
+#include "convert/source/gguf_config.h"
+#include "convert/source/gguf_tokenizer.h"
 #include "convert/source/quantized_weights_read.h"
 #include "format/model/config_packed.h"
 #include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
+#include "format/ggml_type.h"
 #include "format/pack_contents.h"
 #include "format/packfile_layout.h"
 #include "format/safetensors.h"
@@ -88,8 +91,26 @@ done:
     return st;
 }
 
-enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
-                              const struct sp_source *source, struct sp_err *err)
+static enum sp_status list_gguf(struct sp_source_tensor **tensors, size_t *n,
+                                const struct sp_gguf_model *gguf, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_source_tensor *list;
+
+    if ((st = sp_new(&list, gguf->n, sizeof *list, err))) return st;
+    for (size_t i = 0; i < gguf->n; i++) {
+        list[i].name = gguf->weights[i].name;
+        list[i].dtype = (uint32_t)sp_gguf_weight_float_type(&gguf->weights[i]);
+        list[i].rank = gguf->weights[i].rank;
+        memcpy(list[i].shape, gguf->weights[i].shape, sizeof gguf->weights[i].shape);
+    }
+    *tensors = list;
+    *n = gguf->n;
+    return SP_OK;
+}
+
+static enum sp_status list_checkpoint(struct sp_source_tensor **tensors, size_t *n,
+                                      const struct sp_source *source, struct sp_err *err)
 {
     enum sp_status st;
     size_t n_all, n_list = 0;
@@ -114,6 +135,13 @@ enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
     *tensors = list;
     *n = n_list;
     return SP_OK;
+}
+
+enum sp_status sp_source_list(struct sp_source_tensor **tensors, size_t *n,
+                              const struct sp_source *source, struct sp_err *err)
+{
+    if (source->gguf) return list_gguf(tensors, n, source->gguf, err);
+    return list_checkpoint(tensors, n, source, err);
 }
 
 /* A quantize_config.json or quant_config.json beside a config that states nothing, as old versions
@@ -253,6 +281,46 @@ done:
     return st;
 }
 
+/* ---- GGUF files ---- */
+
+static enum sp_status make_texts(struct sp_source *source, char **warnings, struct sp_err *err)
+{
+    const struct sp_gguf_model *gguf = source->gguf;
+    char **texts = source->texts;
+    size_t *sizes = source->text_sizes;
+    enum sp_status st;
+
+    if ((st = sp_gguf_config_text(&texts[SP_SECTION_CONFIG], &sizes[SP_SECTION_CONFIG], gguf,
+                                  warnings, err)) ||
+        (st = sp_gguf_generation_text(&texts[SP_SECTION_GENERATION], &sizes[SP_SECTION_GENERATION],
+                                      gguf, err)) ||
+        (st = sp_gguf_tokenizer_text(&texts[SP_SECTION_TOKENIZER], &sizes[SP_SECTION_TOKENIZER],
+                                     gguf->file, err)) ||
+        (st =
+             sp_gguf_tokenizer_config_text(&texts[SP_SECTION_TOKENIZER_CONFIG],
+                                           &sizes[SP_SECTION_TOKENIZER_CONFIG], gguf->file, err))) {
+        return st;
+    }
+    return sp_gguf_template_text(&texts[SP_SECTION_TEMPLATE], &sizes[SP_SECTION_TEMPLATE],
+                                 gguf->file, warnings, err);
+}
+
+static enum sp_status open_gguf(struct sp_source *source, char **warnings, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_new(&source->gguf, 1, sizeof *source->gguf, err))) return st;
+    if ((st = sp_gguf_model_open(source->gguf, source->path, warnings, err))) return st;
+    st = make_texts(source, warnings, err);
+    if (!st) {
+        st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
+                             source->text_sizes[SP_SECTION_CONFIG], warnings, err);
+    }
+    if (!st) st = match_tensors(source, err);
+    if (st) sp_context(err, "%s", source->path);
+    return st;
+}
+
 /* ---- packed files ---- */
 
 static bool has_part(const struct sp_pack *pack, enum sp_part part)
@@ -374,11 +442,12 @@ static enum sp_status open_file(struct sp_source *source, enum sp_part want, cha
 
     if ((st = read_magic(magic, source->path, err))) return st;
     if (memcmp(magic, sp_pack_magic, sizeof magic) == 0) return open_pack(source, want, err);
+    if (sp_gguf_is_magic(magic)) return open_gguf(source, warnings, err);
     if (!ends_with(source->path, ".safetensors")) {
-        return sp_fail(err, memcmp(magic, "GGUF", 4) ? SP_E_INPUT : SP_E_UNSUPPORTED,
-                       "%s: %s, expected a checkpoint folder, a .safetensors file or a packed file",
-                       source->path,
-                       memcmp(magic, "GGUF", 4) ? "neither safetensors nor packed" : "a GGUF file");
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: neither safetensors, GGUF nor packed, expected a checkpoint folder, a "
+                       ".safetensors file, a GGUF file or a packed file",
+                       source->path);
     }
     if ((st = sp_copy_text(&folder, source->path, strlen(source->path), err))) return st;
     slash = strrchr(folder, '/');
@@ -401,8 +470,8 @@ enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_p
     if ((st = sp_copy_text(&source.path, path, strlen(path), err))) goto done;
     if (!sp_file_exists(path)) {
         st = sp_fail(err, SP_E_INPUT,
-                     "%s does not exist, expected a checkpoint folder, a .safetensors file or a "
-                     "packed file; models are not downloaded",
+                     "%s does not exist, expected a checkpoint folder, a .safetensors file, a "
+                     "GGUF file or a packed file; models are not downloaded",
                      path);
     } else if (sp_file_is_folder(path)) {
         st = open_checkpoint(&source, source.path, source.path, warnings, err);
@@ -438,6 +507,8 @@ void sp_source_release(struct sp_source *source)
     if (source->merge) sp_merge_release(source->merge);
     free(source->merge);
     sp_safetensors_close(source->checkpoint);
+    if (source->gguf) sp_gguf_model_release(source->gguf);
+    free(source->gguf);
     sp_pack_close(source->pack);
     free(source->path);
     *source = (struct sp_source){0};
@@ -453,10 +524,64 @@ static uint64_t stored_size(const struct sp_row_span *p, const struct sp_weight 
     return w->size / sp_weight_rows(w) * n / w->shape[w->rank - 1];
 }
 
+/* Merges the type of another part of a tensor into that of the parts before it. */
+static void add_dtype(struct sp_stored *out, enum sp_dtype dtype)
+{
+    if (out->dtype == SP_DTYPE_NONE || !sp_codec_can_read(dtype))
+        out->dtype = dtype;
+    else if (out->dtype != dtype && sp_codec_can_read(out->dtype))
+        out->dtype = SP_F32;
+}
+
+static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
+                                    const struct sp_source *source, const struct sp_row_span *p,
+                                    struct sp_err *err)
+{
+    const struct sp_gguf_weight *w = sp_gguf_weight_find(source->gguf, p->source);
+    const struct sp_ggml_type_info *info;
+    uint64_t rows = 1;
+
+    if (w == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
+    if (p->transposed) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: stored transposed", w->tensor->name);
+    }
+    info = sp_ggml_type_info(w->tensor->type);
+    add_dtype(out, sp_gguf_weight_float_type(w));
+    if (info->code_bits) out->coding = info->name;
+    if (info->code_bits > out->code_bits) out->code_bits = info->code_bits;
+    if (w->tensor->type != SP_GGML_Q8_0) out->near_q8 = false;
+    *plain = *plain || info->code_bits == 0;
+    out->small_codes = false;
+    for (unsigned i = 0; i + 1 < w->rank; i++)
+        rows *= w->shape[i];
+    out->size += w->rank > 1 ? w->tensor->size / rows * p->n_rows : w->tensor->size;
+    return SP_OK;
+}
+
+static enum sp_status add_span(struct sp_stored *out, bool *plain, const struct sp_source *source,
+                               const struct sp_row_span *p, struct sp_err *err)
+{
+    const struct sp_weight *w = sp_quantized_weights_find(&source->weights, p->source);
+    const struct sp_safetensor *t =
+        w ? w->codes.tensor : sp_safetensors_find(source->checkpoint, p->source);
+
+    if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
+    if (w) out->coding = w->coding;
+    if (w && w->codes.bits > out->code_bits) out->code_bits = w->codes.bits;
+    *plain = *plain || w == NULL;
+    if (w == NULL || !sp_weight_fits_q8(w)) out->small_codes = false;
+    out->near_q8 = false;
+    add_dtype(out, w ? sp_weight_float_type(w) : t->dtype);
+    out->size += stored_size(p, w, t);
+    return SP_OK;
+}
+
 enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,
                                 const struct sp_tensor_spec *spec, struct sp_err *err)
 {
+    enum sp_status st = SP_OK;
     bool merged = source->merge && sp_merge_changes(source->merge, spec), plain = false;
+    bool whole = spec->n_spans > 0 && !merged;
 
     if (source->pack) {
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
@@ -464,32 +589,18 @@ enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *s
         *out = (struct sp_stored){.dtype = t->dtype,
                                   .layout = t->layout,
                                   .size = t->size,
-                                  .data = t->data,
+                                  .data = merged ? NULL : t->data,
                                   .merged = merged};
-        if (merged) out->data = NULL;
         return SP_OK;
     }
     *out = (struct sp_stored){
-        .layout = SP_PLAIN, .small_codes = spec->n_spans > 0 && !merged, .merged = merged};
-    for (size_t i = 0; i < spec->n_spans; i++) {
+        .layout = SP_PLAIN, .small_codes = whole, .near_q8 = whole, .merged = merged};
+    for (size_t i = 0; i < spec->n_spans && !st; i++) {
         const struct sp_row_span *p = &source->specs.spans[spec->first_span + i];
-        const struct sp_weight *w = sp_quantized_weights_find(&source->weights, p->source);
-        const struct sp_safetensor *t =
-            w ? w->codes.tensor : sp_safetensors_find(source->checkpoint, p->source);
-        enum sp_dtype dtype;
 
-        if (t == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
-        dtype = w ? sp_weight_float_type(w) : t->dtype;
-        if (w) out->coding = w->coding;
-        if (w && w->codes.bits > out->code_bits) out->code_bits = w->codes.bits;
-        plain = plain || w == NULL;
-        if (w == NULL || !sp_weight_fits_q8(w)) out->small_codes = false;
+        st = source->gguf ? add_gguf_span(out, &plain, source, p, err)
+                          : add_span(out, &plain, source, p, err);
         if (plain) out->code_bits = 0;
-        if (out->dtype == SP_DTYPE_NONE || !sp_codec_can_read(dtype))
-            out->dtype = dtype;
-        else if (out->dtype != dtype && sp_codec_can_read(out->dtype))
-            out->dtype = SP_F32;
-        out->size += stored_size(p, w, t);
     }
-    return SP_OK;
+    return st;
 }

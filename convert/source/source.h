@@ -1,5 +1,5 @@
-/* The source of a model, with one interface for two kinds: a checkpoint (a folder, or one
- * .safetensors file next to its config.json) and one part of a packed file.
+/* The source of a model, with one interface for three kinds: a checkpoint (a folder, or one
+ * .safetensors file next to its config.json), a GGUF file, and one part of a packed file.
  *
  * Opening a source reads texts and headers, and the few numbers next to a quantized weight that
  * give its shape and common scale. An open source has everything that a plan needs: the config and
@@ -10,6 +10,7 @@
 
 #include "convert/adapter/merge.h"
 #include "convert/adapter/merge_rows.h"
+#include "convert/source/gguf_model.h"
 #include "convert/source/quantized_weights.h"
 #include "format/model/config.h"
 #include "format/model/family.h"
@@ -19,10 +20,11 @@
 /* An open source. Other modules may read the fields; only convert/source/ changes them. */
 struct sp_source {
     char *path;                          /* owned */
-    struct sp_safetensors *checkpoint;   /* owned; NULL for a packed file */
+    struct sp_safetensors *checkpoint;   /* owned; NULL for the other kinds */
     struct sp_quantized_weights weights; /* the checkpoint's quantized weights */
+    struct sp_gguf_model *gguf;          /* owned; NULL for the other kinds */
     struct sp_merge *merge;              /* an adapter's changes; NULL: none; owned */
-    struct sp_pack *pack;                /* owned; NULL for a checkpoint */
+    struct sp_pack *pack;                /* owned; NULL for the other kinds */
     enum sp_part part;                   /* which part of the packed file */
     /* By section, unchanged; NULL: the source has none; owned. Of a packed file only what a plan
      * needs: config.json, generation_config.json and the adapters (sp_source_text_open). */
@@ -78,6 +80,7 @@ struct sp_stored {
     const char *coding;  /* how a quantized source codes its numbers; NULL: not quantized; static */
     unsigned code_bits;  /* the most bits of a code; 0: a part is not quantized */
     bool small_codes;    /* 4-bit codes, which q8 holds exactly */
+    bool near_q8;        /* blocks that are q8's except for the type of their scales */
     bool merged;         /* an adapter changes some of its numbers */
 };
 SP_MUST_CHECK enum sp_status sp_source_stored(struct sp_stored *out, const struct sp_source *source,

@@ -1,6 +1,6 @@
-/* Weights as floats, in rows. A checkpoint's tensor is a sequence of pieces, each every step-th row
- * of a stored tensor, possibly transposed or quantized; a packed file's is decoded panel by panel.
- */
+/* Weights as floats, in rows. The tensor of a checkpoint or GGUF file is a sequence of pieces, each
+ * every step-th row of a stored tensor, possibly transposed or quantized; that of a packed file is
+ * decoded panel by panel. */
 #include "convert/source/source_read.h"
 #include "convert/adapter/merge_rows.h"
 #include "convert/source/quantized_weights_read.h"
@@ -21,7 +21,9 @@ enum { MIN_SCRATCH = 1 << 16 };
 struct cut {
     const struct sp_safetensors *checkpoint;
     const struct sp_row_span *span;
-    const struct sp_weight *weight; /* NULL: plain numbers in `tensor` */
+    const struct sp_gguf_model *gguf;   /* NULL: not of a GGUF file */
+    const struct sp_gguf_weight *block; /* of the GGUF file */
+    const struct sp_weight *weight;     /* NULL: plain numbers in `tensor` */
     const struct sp_safetensor *tensor;
     size_t width; /* bytes of an element */
 };
@@ -29,9 +31,13 @@ struct cut {
 static struct cut cut_of(const struct sp_source *source, const struct sp_tensor_spec *spec,
                          size_t i)
 {
-    struct cut cut = {.checkpoint = source->checkpoint};
+    struct cut cut = {.checkpoint = source->checkpoint, .gguf = source->gguf};
 
     cut.span = &source->specs.spans[spec->first_span + i];
+    if (cut.gguf) {
+        cut.block = sp_gguf_weight_find(cut.gguf, cut.span->source);
+        return cut;
+    }
     cut.weight = sp_quantized_weights_find(&source->weights, cut.span->source);
     if (cut.weight) return cut;
     cut.tensor = sp_safetensors_find(source->checkpoint, cut.span->source);
@@ -50,10 +56,17 @@ enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
 {
     size_t most = MIN_SCRATCH;
 
-    for (size_t i = 0; source->checkpoint && i < spec->n_spans; i++) {
+    for (size_t i = 0; source->pack == NULL && i < spec->n_spans; i++) {
         struct cut cut = cut_of(source, spec, i);
         size_t row;
 
+        if (cut.block) {
+            if (!sp_gguf_weight_scratch(&row, cut.block, cut.span->n_cols)) {
+                return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
+            }
+            if (row > most) most = row;
+            continue;
+        }
         if (cut.span->transposed != (cut.weight != NULL)) continue;
         if (!sp_mul(&row, cut.weight ? (size_t)weight_cols(cut.weight) : cut.span->n_cols,
                     cut.weight ? 2 : cut.width)) {
@@ -223,6 +236,11 @@ static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t fir
 {
     const struct sp_row_span *p = cut->span;
 
+    if (cut->gguf) {
+        return sp_gguf_weight_read(out, cut->gguf, cut->block, p->n_cols,
+                                   p->first_row + first * p->step, p->step, n, scratch->bytes,
+                                   scratch->size, err);
+    }
     if (cut->weight && p->transposed) {
         return read_transposed_weight(out, cut, first, n, scratch, err);
     }
@@ -271,7 +289,7 @@ static const struct sp_row_span *piece_of(const struct sp_source *source,
     return &specs->spans[list->first_span + i];
 }
 
-/* Reads a span's rows from the checkpoint, or takes rows read before, and merges the adapter into
+/* Reads a span's rows from the file, or takes rows read before, and merges the adapter into
  * those that it changes. */
 static enum sp_status read_merged(float *out, const struct sp_source *source,
                                   const struct sp_tensor_spec *list, size_t i, uint64_t first,
@@ -279,7 +297,7 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
 {
     enum sp_status st;
 
-    if (source->checkpoint) {
+    if (source->pack == NULL) {
         struct cut cut = cut_of(source, list, i);
 
         if ((st = read_piece(out, &cut, first, n, scratch, err))) return st;

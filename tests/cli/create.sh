@@ -24,6 +24,11 @@ printf 'GGUF\3\0\0\0' >model.gguf
 echo 'FROM model.gguf' >Modelfile
 spectool create --force; echo "exit $?"
 spectool create -f "$m" -o Modelfile --force; echo "exit $?"
+echo '# a GGUF file'
+echo "FROM $TESTDATA/gguf/olmo2.gguf" >Modelfile.gguf
+spectool create -f Modelfile.gguf --dry-run | sed -n '1,3p'
+spectool create -f Modelfile.gguf -o gguf.bin && spectool show gguf.bin --modelfile
+rm Modelfile.gguf gguf.bin
 cat Modelfile
 echo '# no head, and a config that does not say that the embedding is one'
 cp -r "$TESTDATA/tiny/target" untied

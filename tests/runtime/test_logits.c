@@ -263,6 +263,36 @@ static void oracle_source(void **state)
     check_oracle("sources", *state, SP_F32);
 }
 
+/* Files that llama.cpp's programs wrote, with logits of the exactly dequantized weights. */
+static void oracle_gguf(void **state)
+{
+    char folder[400], file[512], golden[512], npy[512];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/sources/%s", (const char *)*state);
+    snprintf(golden, sizeof golden, "%s/golden.json", folder);
+    snprintf(npy, sizeof npy, "%s/logits", folder);
+    if (!golden_exists(golden)) skip();
+    snprintf(file, sizeof file, "%s/model.gguf", folder);
+    if (!golden_exists(file)) snprintf(file, sizeof file, "%s/model-00001-of-00003.gguf", folder);
+    check_target(file, golden, npy, SP_F32);
+}
+
+/* A checkpoint that llama.cpp's converter turned into a GGUF file has the checkpoint's logits. */
+static void converted_gguf(void **state)
+{
+    char file[512], folder[400], golden[512], npy[512];
+
+    snprintf(file, sizeof file, TESTDATA "/gguf/%s.gguf", (const char *)*state);
+    snprintf(folder, sizeof folder, TESTDATA "/families/%s", (const char *)*state);
+    if (!golden_exists(folder)) {
+        snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    }
+    snprintf(golden, sizeof golden, "%s/golden.json", folder);
+    snprintf(npy, sizeof npy, "%s/logits", folder);
+    if (!golden_exists(golden)) skip();
+    check_target(file, golden, npy, SP_F32);
+}
+
 /* Compares the proposal after the last n ids with the golden one. */
 static void check_proposals(const struct sp_session *session, size_t n,
                             const struct sp_json *golden)
@@ -475,6 +505,30 @@ int main(void)
         GOLDEN_CASE(oracle_source, "mlx_qwen3_5"),
         GOLDEN_CASE(oracle_source, "mlx_qwen3_moe"),
         GOLDEN_CASE(oracle_source, "mlx_recipe"),
+        GOLDEN_CASE(oracle_gguf, "gguf_bf16"),
+        GOLDEN_CASE(oracle_gguf, "gguf_f16"),
+        GOLDEN_CASE(oracle_gguf, "gguf_iq4_nl"),
+        GOLDEN_CASE(oracle_gguf, "gguf_iq4_xs"),
+        GOLDEN_CASE(oracle_gguf, "gguf_moe"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q2_k"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q3_k"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q4_0"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q4_1"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q4_k"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q5_0"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q5_1"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q5_k"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q6_k"),
+        GOLDEN_CASE(oracle_gguf, "gguf_q8_0"),
+        GOLDEN_CASE(oracle_gguf, "gguf_split"),
+        GOLDEN_CASE(oracle_gguf, "gguf_spm"),
+        GOLDEN_CASE(converted_gguf, "mixtral"),
+        GOLDEN_CASE(converted_gguf, "olmo2"),
+        GOLDEN_CASE(converted_gguf, "granite"),
+        GOLDEN_CASE(converted_gguf, "gemma"),
+        GOLDEN_CASE(converted_gguf, "gpt_oss"),
+        GOLDEN_CASE(converted_gguf, "phi3_partial"),
+        GOLDEN_CASE(converted_gguf, "smollm3"),
         GOLDEN_CASE(speculators_draft, "anchored"),
         GOLDEN_CASE(speculators_draft, "pruned"),
         GOLDEN_CASE(speculators_draft, "dflash2"),

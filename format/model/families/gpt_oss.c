@@ -22,7 +22,8 @@ static enum sp_status read_swiglu(struct sp_config *c, const struct sp_config_te
     return SP_OK;
 }
 
-/* Plain checkpoints interleave the columns of gate and up; MXFP4 ones (*_blocks), the rows. */
+/* Plain checkpoints interleave the columns of gate and up; MXFP4 ones (*_blocks), the rows. GGUF
+ * files have the canonical tensors. */
 static const struct sp_alias expert_aliases[] = {
     {"mlp.experts.gate_proj.weight", "mlp.experts.gate_up_proj", sp_layout_alternating_cols, 0},
     {"mlp.experts.up_proj.weight", "mlp.experts.gate_up_proj", sp_layout_alternating_cols, 1},

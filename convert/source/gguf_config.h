@@ -1,0 +1,17 @@
+/* config.json and generation_config.json of a GGUF model, made from its metadata: the keys that the
+ * published files of the same model have. */
+#ifndef SP_CONVERT_SOURCE_GGUF_CONFIG_H
+#define SP_CONVERT_SOURCE_GGUF_CONFIG_H
+
+#include "convert/source/gguf_model.h"
+
+/* *text = the JSON, owned by the caller. A key of the architecture that is not read is named in
+ * *warnings; one whose value cannot be honoured is an error. */
+SP_MUST_CHECK enum sp_status sp_gguf_config_text(char **text, size_t *size,
+                                                 const struct sp_gguf_model *model, char **warnings,
+                                                 struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_gguf_generation_text(char **text, size_t *size,
+                                                     const struct sp_gguf_model *model,
+                                                     struct sp_err *err);
+
+#endif

@@ -1,0 +1,378 @@
+/* The tensors of a GGUF file under their published names, and their rows as floats. */
+#include "convert/source/gguf_model.h"
+
+#include "format/base/mem.h"
+#include "format/base/warnings.h"
+#include "format/ggml_type.h"
+#include "quantize/ggml_blocks.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    SHOWN_NAME = 200,
+    NAME_SIZE = 128,   /* of a published name */
+    N_COMPARED = 1000, /* rows of embedding and head, at most */
+};
+
+/* Embedding and head are one matrix, rounded twice, if they differ by less than this part of its
+ * size: more than two bits lose, far less than two matrices differ. */
+#define SAME_MATRIX 0.1
+
+/* ---- names ---- */
+
+static bool is_ignored(const char *name)
+{
+    static const char *const names[] = {"rope_freqs.weight", "rope_factors_long.weight",
+                                        "rope_factors_short.weight"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Writes the published name; false if models of the architecture have no such tensor. */
+static bool publish_name(char out[NAME_SIZE], const struct sp_gguf_arch *arch, const char *name)
+{
+    static const struct {
+        const char *ggml, *published;
+    } globals[] = {
+        {"token_embd.weight", "model.embed_tokens.weight"},
+        {"output_norm.weight", "model.norm.weight"},
+        {"output.weight", "lm_head.weight"},
+    };
+    const struct sp_gguf_name *found;
+    const char *dot;
+    char *end;
+    unsigned long layer;
+
+    for (size_t i = 0; i < sizeof globals / sizeof globals[0]; i++) {
+        if (strcmp(name, globals[i].ggml) != 0) continue;
+        snprintf(out, NAME_SIZE, "%s", globals[i].published);
+        return true;
+    }
+    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return false;
+    layer = strtoul(name + 4, &end, 10);
+    if (*end != '.' || layer > 99999) return false;
+    dot = strchr(end + 1, '.');
+    if (dot == NULL || (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0)) return false;
+    found = sp_gguf_arch_name(arch, end + 1, (size_t)(dot - end - 1));
+    if (found == NULL) return false;
+    snprintf(out, NAME_SIZE, "model.layers.%lu.%s%s", layer, found->published,
+             found->bare ? "" : dot);
+    return true;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+/* ---- the list ---- */
+
+/* Rows of a head of q or k, if the converter turned them. */
+static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
+                                struct sp_err *err)
+{
+    bool is_q = strstr(w->name, ".q_proj.") != NULL, is_k = strstr(w->name, ".k_proj.") != NULL;
+    uint64_t heads = 0, rows = w->shape[0];
+    char key[64];
+    enum sp_status st;
+
+    if (!m->arch->turned || (!is_q && !is_k)) return SP_OK;
+    snprintf(key, sizeof key, "%s.attention.head_count", m->arch->name);
+    if ((st = sp_gguf_get_u64(m->file, key, UINT32_MAX, &heads, err))) return st;
+    snprintf(key, sizeof key, "%s.attention.head_count_kv", m->arch->name);
+    if (is_k && (st = sp_gguf_get_u64(m->file, key, UINT32_MAX, &heads, err))) return st;
+    if (heads == 0 || rows % heads || rows / heads % 2) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tensor %s: %" PRIu64 " rows are no %" PRIu64 " heads of even size",
+                       w->tensor->name, rows, heads);
+    }
+    w->turned = rows / heads;
+    return SP_OK;
+}
+
+static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_tensor *t,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_gguf_weight *w = &m->weights[m->n];
+    char name[NAME_SIZE];
+
+    if (!publish_name(name, m->arch, t->name)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %.*s is not one that %s models have",
+                       SHOWN_NAME, t->name, m->arch->name);
+    }
+    if ((st = sp_copy_text(&w->name, name, strlen(name), err))) return st;
+    m->n++;
+    w->tensor = t;
+    w->rank = t->rank;
+    memcpy(w->shape, t->shape, sizeof w->shape);
+    if (ends_with(name, ".shared_expert_gate.weight") && t->rank == 1) { /* a row without its 1 */
+        w->rank = 2;
+        w->shape[1] = w->shape[0];
+        w->shape[0] = 1;
+    }
+    if (m->arch->norm_plus && ends_with(name, "norm.weight")) w->less = 1;
+    return find_turn(w, m, err);
+}
+
+static int compare_weights(const void *left, const void *right)
+{
+    const struct sp_gguf_weight *a = left, *b = right;
+
+    return strcmp(a->name, b->name);
+}
+
+static enum sp_status list_weights(struct sp_gguf_model *m, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n;
+    const struct sp_gguf_tensor *tensors = sp_gguf_tensors(m->file, &n);
+
+    if ((st = sp_new(&m->weights, n, sizeof *m->weights, err))) return st;
+    for (size_t i = 0; i < n; i++) {
+        if (is_ignored(tensors[i].name)) continue;
+        if ((st = add_weight(m, &tensors[i], err))) return st;
+    }
+    qsort(m->weights, m->n, sizeof *m->weights, compare_weights);
+    for (size_t i = 1; i < m->n; i++) {
+        if (strcmp(m->weights[i].name, m->weights[i - 1].name) != 0) continue;
+        return sp_fail(err, SP_E_INPUT, "tensors %.*s and %.*s are the same of its model",
+                       SHOWN_NAME, m->weights[i - 1].tensor->name, SHOWN_NAME,
+                       m->weights[i].tensor->name);
+    }
+    return SP_OK;
+}
+
+const struct sp_gguf_weight *sp_gguf_weight_find(const struct sp_gguf_model *model,
+                                                 const char *name)
+{
+    struct sp_gguf_weight key = {.name = (char *)(uintptr_t)name};
+
+    if (model->n == 0) return NULL;
+    return bsearch(&key, model->weights, model->n, sizeof key, compare_weights);
+}
+
+/* ---- embedding and head ---- */
+
+/* *out = the root of the mean square of a - b over that of b, over rows across both matrices. */
+static enum sp_status compare_rows(double *out, const struct sp_gguf_model *m,
+                                   const struct sp_gguf_weight *a, const struct sp_gguf_weight *b,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+    uint64_t rows = a->shape[0], cols = a->shape[1], step = rows / N_COMPARED + 1;
+    double difference = 0, square = 0;
+    uint8_t *bytes = NULL;
+    float *x = NULL, *y;
+    size_t size, n, other;
+
+    if (!sp_gguf_weight_scratch(&size, a, cols) || !sp_gguf_weight_scratch(&other, b, cols) ||
+        !sp_mul(&n, (size_t)cols, 2)) {
+        return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", a->tensor->name);
+    }
+    if (other > size) size = other;
+    if ((st = sp_new(&bytes, size, 1, err)) || (st = sp_new(&x, n, sizeof *x, err))) goto done;
+    y = x + cols;
+    for (uint64_t row = 0; row < rows; row += step) {
+        if ((st = sp_gguf_weight_read(x, m, a, cols, row, 1, 1, bytes, size, err)) ||
+            (st = sp_gguf_weight_read(y, m, b, cols, row, 1, 1, bytes, size, err))) {
+            goto done;
+        }
+        for (uint64_t k = 0; k < cols; k++) {
+            double d = (double)x[k] - (double)y[k];
+            difference += d * d;
+            square += (double)y[k] * (double)y[k];
+        }
+    }
+    *out = square > 0 ? sqrt(difference / square) : 0;
+done:
+    free(bytes);
+    free(x);
+    return st;
+}
+
+static void remove_weight(struct sp_gguf_model *m, size_t i)
+{
+    free(m->weights[i].name);
+    memmove(m->weights + i, m->weights + i + 1, (m->n - i - 1) * sizeof *m->weights);
+    m->n--;
+}
+
+/* llama-quantize stores the one matrix of a tied model twice, in two types. The finer one is both
+ * then. */
+static enum sp_status tie_head(struct sp_gguf_model *m, char **warnings, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_gguf_weight *head = sp_gguf_weight_find(m, "lm_head.weight");
+    const struct sp_gguf_weight *embedding = sp_gguf_weight_find(m, "model.embed_tokens.weight");
+    const struct sp_gguf_weight *coarse;
+    const char *kept;
+    double difference = 1;
+
+    m->tied = head == NULL;
+    if (head == NULL || embedding == NULL || head->rank != 2 || embedding->rank != 2 ||
+        memcmp(head->shape, embedding->shape, 2 * sizeof *head->shape) != 0) {
+        return SP_OK;
+    }
+    if ((st = compare_rows(&difference, m, head, embedding, err))) return st;
+    if (!(difference < SAME_MATRIX)) return SP_OK;
+    coarse = head->tensor->size > embedding->tensor->size ? embedding : head;
+    kept = coarse == head ? "token_embd.weight" : "output.weight";
+    st = sp_warn(warnings, err,
+                 "%s: token_embd.weight and output.weight are one matrix; %s, the finer one, "
+                 "serves as both",
+                 sp_gguf_path(m->file), kept);
+    if (st) return st;
+    if (coarse == embedding) { /* its name passes to the head's numbers */
+        ((struct sp_gguf_weight *)(uintptr_t)embedding)->tensor = head->tensor;
+        coarse = head;
+    }
+    m->tied = true;
+    remove_weight(m, (size_t)(coarse - m->weights));
+    return SP_OK;
+}
+
+/* ---- opening ---- */
+
+static enum sp_status find_arch(struct sp_gguf_model *m, struct sp_err *err)
+{
+    enum sp_status st;
+    const char *name = NULL;
+    size_t len = 0;
+
+    if ((st = sp_gguf_get_text(m->file, "general.architecture", &name, &len, err))) return st;
+    if (name == NULL) return sp_fail(err, SP_E_INPUT, "general.architecture is missing");
+    m->arch = sp_gguf_arch_find(name, len);
+    if (m->arch) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "architecture \"%.*s\" is not read from GGUF files; its safetensors checkpoint "
+                   "may be",
+                   (int)(len < SHOWN_NAME ? len : SHOWN_NAME), name);
+}
+
+enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path, char **warnings,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_gguf_model m = {0};
+
+    *out = m;
+    if ((st = sp_gguf_open(&m.file, path, err))) return st;
+    if ((st = find_arch(&m, err)) || (st = list_weights(&m, err)) ||
+        (st = tie_head(&m, warnings, err))) {
+        sp_context(err, "%s", path);
+        sp_gguf_model_release(&m);
+        return st;
+    }
+    *out = m;
+    return SP_OK;
+}
+
+void sp_gguf_model_release(struct sp_gguf_model *model)
+{
+    for (size_t i = 0; i < model->n; i++)
+        free(model->weights[i].name);
+    free(model->weights);
+    sp_gguf_close(model->file);
+    *model = (struct sp_gguf_model){0};
+}
+
+/* ---- rows ---- */
+
+enum sp_dtype sp_gguf_weight_float_type(const struct sp_gguf_weight *w)
+{
+    if (w->less != 0) return SP_F32;
+    switch (w->tensor->type) {
+    case SP_GGML_F16:
+        return SP_F16;
+    case SP_GGML_BF16:
+    case SP_GGML_MXFP4: /* two significant bits times a power of two */
+        return SP_BF16;
+    default:
+        return SP_F32;
+    }
+}
+
+const char *sp_gguf_weight_coding(const struct sp_gguf_weight *w)
+{
+    const struct sp_ggml_type_info *info = sp_ggml_type_info(w->tensor->type);
+
+    return info->code_bits ? info->name : NULL;
+}
+
+bool sp_gguf_weight_scratch(size_t *out, const struct sp_gguf_weight *w, uint64_t n_cols)
+{
+    const struct sp_ggml_type_info *info = sp_ggml_type_info(w->tensor->type);
+    uint64_t blocks = n_cols / info->block + (n_cols % info->block != 0);
+
+    return blocks <= SIZE_MAX && sp_mul(out, (size_t)blocks, info->size);
+}
+
+/* The stored row of a published one. */
+static uint64_t stored_row(const struct sp_gguf_weight *w, uint64_t row)
+{
+    uint64_t inside, half = w->turned / 2;
+
+    if (w->turned == 0) return row;
+    inside = row % w->turned;
+    return row - inside + (inside < half ? 2 * inside : 2 * (inside - half) + 1);
+}
+
+/* Elements first..first + n - 1 in stored order; both are multiples of a block. */
+static enum sp_status read_run(float *out, const struct sp_gguf_model *m,
+                               const struct sp_gguf_weight *w, uint64_t first, uint64_t n,
+                               uint8_t *bytes, size_t size, struct sp_err *err)
+{
+    enum sp_status st;
+    const struct sp_ggml_type_info *info = sp_ggml_type_info(w->tensor->type);
+    uint64_t block = first / info->block, left = n / info->block;
+
+    while (left) {
+        size_t some = left < size / info->size ? (size_t)left : size / info->size;
+
+        st = sp_gguf_read(m->file, w->tensor, block * info->size, some * info->size, bytes, err);
+        if (st) return st;
+        sp_ggml_decode(out, w->tensor->type, bytes, some);
+        for (size_t i = 0; w->less != 0 && i < some * info->block; i++)
+            out[i] -= w->less;
+        out += some * info->block;
+        block += some;
+        left -= some;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_model *m,
+                                   const struct sp_gguf_weight *w, uint64_t n_cols, uint64_t first,
+                                   uint64_t step, uint64_t n, uint8_t *bytes, size_t size,
+                                   struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    /* Rows of one element are those of a turned bias, or of one that is taken apart. */
+    if (n_cols % sp_ggml_type_info(w->tensor->type)->block) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: %s blocks cannot be taken apart",
+                       w->tensor->name, sp_ggml_type_info(w->tensor->type)->name);
+    }
+    if (w->turned == 0 && step == 1)
+        return read_run(out, m, w, first * n_cols, n * n_cols, bytes, size, err);
+    if (w->turned && w->rank == 1 && n_cols > 1) { /* a whole vector: its elements are its rows */
+        n *= n_cols;
+        first *= n_cols;
+        n_cols = 1;
+    }
+    for (uint64_t i = 0; i < n && !st; i++) {
+        uint64_t row = stored_row(w, first + i * step);
+        st = read_run(out + i * n_cols, m, w, row * n_cols, n_cols, bytes, size, err);
+    }
+    return st;
+}

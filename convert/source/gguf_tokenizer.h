@@ -1,0 +1,23 @@
+/* tokenizer.json and tokenizer_config.json of a GGUF model, made from tokenizer.ggml.*: byte-level
+ * BPE ("gpt2") with the split rules that tokenizer.ggml.pre names, and SentencePiece BPE ("llama").
+ */
+#ifndef SP_CONVERT_SOURCE_GGUF_TOKENIZER_H
+#define SP_CONVERT_SOURCE_GGUF_TOKENIZER_H
+
+#include "format/gguf.h"
+
+/* The texts are owned by the caller; NULL if the file has no tokenizer. A kind or a split rule that
+ * is not known is SP_E_UNSUPPORTED and named. */
+SP_MUST_CHECK enum sp_status sp_gguf_tokenizer_text(char **text, size_t *size,
+                                                    const struct sp_gguf *file, struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_gguf_tokenizer_config_text(char **text, size_t *size,
+                                                           const struct sp_gguf *file,
+                                                           struct sp_err *err);
+
+/* The chat template, owned by the caller; NULL if the file has none. Further templates, which are
+ * not read, are named in *warnings. */
+SP_MUST_CHECK enum sp_status sp_gguf_template_text(char **text, size_t *size,
+                                                   const struct sp_gguf *file, char **warnings,
+                                                   struct sp_err *err);
+
+#endif

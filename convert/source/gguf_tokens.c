@@ -1,0 +1,272 @@
+/* Vocabularies of GGUF files, and the merges of those that have only scores. */
+#include "convert/source/gguf_tokens.h"
+
+#include "format/base/json_write.h"
+#include "format/base/mem.h"
+#include "format/base/unicode.h"
+#include "format/tokenizer/word_hash.h"
+
+#include <math.h>
+
+enum {
+    MAX_TOKENS = 1 << 24,
+    MAX_PIECE = 1024, /* bytes of a SentencePiece token: its divisions are tried one by one */
+    UNDERLINE_SIZE = 3,
+};
+
+static const char underline[] = "\xe2\x96\x81"; /* U+2581, a space in SentencePiece */
+
+/* ---- reading ---- */
+
+static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf *file, bool pieces,
+                                 struct sp_err *err)
+{
+    const struct sp_gguf_value *types, *scores;
+    enum sp_status st;
+
+    st = sp_gguf_get_array(file, "tokenizer.ggml.token_type", SP_GGUF_I32, &types, err);
+    if (!st) st = sp_gguf_get_array(file, "tokenizer.ggml.scores", SP_GGUF_F32, &scores, err);
+    if (st) return st;
+    if (types == NULL || types->n != t->n) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tokenizer.ggml.token_type is missing or has not one number for each of %u "
+                       "tokens",
+                       (unsigned)t->n);
+    }
+    if (pieces && (scores == NULL || scores->n != t->n)) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tokenizer.ggml.scores is missing or has not one number for each of %u "
+                       "tokens",
+                       (unsigned)t->n);
+    }
+    for (uint32_t i = 0; i < t->n; i++) {
+        int64_t type = sp_gguf_integer_at(types, i);
+        if (type < SP_GGUF_TOKEN_NORMAL || type > SP_GGUF_TOKEN_BYTE) {
+            return sp_fail(err, SP_E_INPUT, "tokenizer.ggml.token_type[%u] is %lld, expected 1..6",
+                           (unsigned)i, (long long)type);
+        }
+        t->all[i].type = (enum sp_gguf_token_type)type;
+        if (!pieces) continue;
+        t->all[i].score = (float)sp_gguf_number_at(scores, i);
+        if (isnan(t->all[i].score))
+            return sp_fail(err, SP_E_INPUT, "tokenizer.ggml.scores[%u] is no number", (unsigned)i);
+    }
+    return SP_OK;
+}
+
+/* The converter writes U+2581 in pieces as it is, but in user-defined ones as spaces. */
+static enum sp_status restore_underlines(struct sp_gguf_tokens *t, struct sp_err *err)
+{
+    size_t size = 0, used = 0;
+    enum sp_status st;
+
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (memchr(t->all[i].text, ' ', t->all[i].len))
+            size += (size_t)UNDERLINE_SIZE * t->all[i].len;
+    }
+    if (size == 0) return SP_OK;
+    if ((st = sp_new(&t->own, size, 1, err))) return st;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const char *from = t->all[i].text;
+        char *to = t->own + used;
+        size_t len = 0;
+        if (memchr(from, ' ', t->all[i].len) == NULL) continue;
+        for (uint32_t k = 0; k < t->all[i].len; k++) {
+            bool space = from[k] == ' ';
+            memcpy(to + len, space ? underline : from + k, space ? UNDERLINE_SIZE : 1);
+            len += space ? UNDERLINE_SIZE : 1;
+        }
+        t->all[i].text = to;
+        t->all[i].len = (uint32_t)len;
+        used += len;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_texts(struct sp_gguf_tokens *t, const struct sp_gguf_value *list,
+                                 bool pieces, struct sp_err *err)
+{
+    const uint8_t *at = list->at;
+    size_t most = pieces ? MAX_PIECE : UINT32_MAX / UNDERLINE_SIZE;
+
+    for (uint32_t i = 0; i < t->n; i++) {
+        size_t len;
+        const char *text = sp_gguf_next_string(&at, &len);
+        if (sp_utf8_valid(text, len) != len || memchr(text, 0, len)) {
+            return sp_fail(err, SP_E_INPUT, "tokenizer.ggml.tokens[%u] is not UTF-8 text",
+                           (unsigned)i);
+        }
+        if (len > most) {
+            return sp_fail(err, SP_E_UNSUPPORTED,
+                           "tokenizer.ggml.tokens[%u] has %zu bytes, supported are up to %zu",
+                           (unsigned)i, len, most);
+        }
+        t->all[i].text = text;
+        t->all[i].len = (uint32_t)len;
+    }
+    return pieces ? restore_underlines(t, err) : SP_OK;
+}
+
+enum sp_status sp_gguf_tokens_read(struct sp_gguf_tokens *out, const struct sp_gguf *file,
+                                   bool pieces, struct sp_err *err)
+{
+    struct sp_gguf_tokens t = {0};
+    const struct sp_gguf_value *list;
+    enum sp_status st;
+
+    *out = t;
+    st = sp_gguf_get_array(file, "tokenizer.ggml.tokens", SP_GGUF_STRING, &list, err);
+    if (st || list == NULL || list->n == 0) return st;
+    if (list->n > MAX_TOKENS) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "tokenizer.ggml.tokens has %llu tokens, supported are up to %d",
+                       (unsigned long long)list->n, MAX_TOKENS);
+    }
+    if ((st = sp_new(&t.all, (size_t)list->n, sizeof *t.all, err))) return st;
+    t.n = (uint32_t)list->n;
+    if ((st = read_texts(&t, list, pieces, err)) || (st = read_types(&t, file, pieces, err))) {
+        sp_gguf_tokens_release(&t);
+        return st;
+    }
+    *out = t;
+    return SP_OK;
+}
+
+void sp_gguf_tokens_release(struct sp_gguf_tokens *tokens)
+{
+    free(tokens->all);
+    free(tokens->own);
+    free(tokens->slots);
+    *tokens = (struct sp_gguf_tokens){0};
+}
+
+enum sp_status sp_gguf_tokens_put_vocab(struct sp_strbuf *out, const struct sp_gguf_tokens *tokens,
+                                        uint32_t n, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (uint32_t i = 0; i < n && !st; i++) {
+        if (i) st = sp_strbuf_append(out, ",", 1, err);
+        if (!st) st = sp_json_put_string(out, tokens->all[i].text, tokens->all[i].len, err);
+        if (!st) st = sp_json_put(out, err, ":%u", (unsigned)i);
+    }
+    return st;
+}
+
+/* ---- merges ---- */
+
+/* The slot of a text, or the free one that ends its chain; n_slots if the chain is too long. */
+static size_t find_slot(const struct sp_gguf_tokens *t, const char *text, size_t len)
+{
+    size_t slot = sp_hash_slot(sp_word_hash(text, len), t->n_slots);
+
+    for (unsigned probes = 0; probes < SP_MAX_PROBES; probes++) {
+        const struct sp_gguf_token *token = t->slots[slot] ? &t->all[t->slots[slot] - 1] : NULL;
+        if (token == NULL || (token->len == len && memcmp(token->text, text, len) == 0))
+            return slot;
+        if (++slot == t->n_slots) slot = 0;
+    }
+    return t->n_slots;
+}
+
+static enum sp_status index_tokens(struct sp_gguf_tokens *t, struct sp_err *err)
+{
+    enum sp_status st;
+
+    t->n_slots = 2 * (size_t)t->n + 1;
+    if ((st = sp_new(&t->slots, t->n_slots, sizeof *t->slots, err))) return st;
+    for (uint32_t i = 0; i < t->n; i++) {
+        size_t slot = find_slot(t, t->all[i].text, t->all[i].len);
+        if (slot == t->n_slots)
+            return sp_fail(err, SP_E_UNSUPPORTED, "tokenizer.ggml.tokens has too many collisions");
+        if (t->slots[slot]) {
+            return sp_fail(err, SP_E_INPUT, "tokenizer.ggml.tokens[%u] and [%u] are equal",
+                           (unsigned)t->slots[slot] - 1, (unsigned)i);
+        }
+        t->slots[slot] = i + 1;
+    }
+    return SP_OK;
+}
+
+struct merge {
+    uint32_t token, left, right, at; /* `token` divided after byte `at` */
+    float score;
+};
+
+/* Best score first; divisions of equal score by token, and of one token by their parts. */
+static int compare_merges(const void *a, const void *b)
+{
+    const struct merge *x = a, *y = b;
+
+    if (x->score > y->score) return -1;
+    if (x->score < y->score) return 1;
+    if (x->token != y->token) return x->token < y->token ? -1 : 1;
+    if (x->left != y->left) return x->left < y->left ? -1 : 1;
+    return x->right < y->right ? -1 : x->right > y->right;
+}
+
+static bool find_token(uint32_t *id, const struct sp_gguf_tokens *t, const char *text, size_t len)
+{
+    size_t slot = find_slot(t, text, len);
+
+    if (slot == t->n_slots || t->slots[slot] == 0) return false;
+    *id = t->slots[slot] - 1;
+    return true;
+}
+
+struct merges {
+    struct merge *all;
+    size_t n, cap;
+};
+
+/* Control tokens are no results of merges: a text that looks like one does not become one. */
+static enum sp_status divide(struct merges *out, const struct sp_gguf_tokens *t, uint32_t id,
+                             struct sp_err *err)
+{
+    const struct sp_gguf_token *token = &t->all[id];
+    bool user = token->type == SP_GGUF_TOKEN_USER;
+    size_t at = 0;
+    enum sp_status st;
+
+    if (token->type == SP_GGUF_TOKEN_CONTROL || token->len == 0) return SP_OK;
+    for ((void)sp_utf8_next(token->text, token->len, &at); at < token->len;
+         (void)sp_utf8_next(token->text, token->len, &at)) {
+        struct merge m = {.token = id, .at = (uint32_t)at, .score = user ? 0 : token->score};
+        if (!find_token(&m.left, t, token->text, at) ||
+            !find_token(&m.right, t, token->text + at, token->len - at)) {
+            continue;
+        }
+        if ((st = sp_grow(&out->all, &out->cap, out->n + 1, sizeof *out->all, err))) return st;
+        out->all[out->n++] = m;
+    }
+    return SP_OK;
+}
+
+static enum sp_status put_pair(struct sp_strbuf *out, const struct sp_gguf_tokens *t,
+                               const struct merge *m, struct sp_err *err)
+{
+    const struct sp_gguf_token *token = &t->all[m->token];
+    enum sp_status st = sp_strbuf_append(out, "[", 1, err);
+
+    if (!st) st = sp_json_put_string(out, token->text, m->at, err);
+    if (!st) st = sp_strbuf_append(out, ",", 1, err);
+    if (!st) st = sp_json_put_string(out, token->text + m->at, token->len - m->at, err);
+    return st ? st : sp_strbuf_append(out, "]", 1, err);
+}
+
+enum sp_status sp_gguf_tokens_put_merges(struct sp_strbuf *out, struct sp_gguf_tokens *tokens,
+                                         struct sp_err *err)
+{
+    struct merges merges = {0};
+    enum sp_status st = index_tokens(tokens, err);
+
+    for (uint32_t i = 0; i < tokens->n && !st; i++)
+        st = divide(&merges, tokens, i, err);
+    if (merges.n) qsort(merges.all, merges.n, sizeof *merges.all, compare_merges);
+    for (size_t i = 0; i < merges.n && !st; i++) {
+        if (i) st = sp_strbuf_append(out, ",", 1, err);
+        if (!st) st = put_pair(out, tokens, &merges.all[i], err);
+    }
+    free(merges.all);
+    return st;
+}

@@ -1,0 +1,51 @@
+/* The vocabulary of a GGUF file: texts, types and scores of its tokens. For gguf_tokenizer.c. */
+#ifndef SP_CONVERT_SOURCE_GGUF_TOKENS_H
+#define SP_CONVERT_SOURCE_GGUF_TOKENS_H
+
+#include "format/base/strbuf.h"
+#include "format/gguf.h"
+
+/* tokenizer.ggml.token_type */
+enum sp_gguf_token_type {
+    SP_GGUF_TOKEN_NORMAL = 1,
+    SP_GGUF_TOKEN_UNKNOWN = 2,
+    SP_GGUF_TOKEN_CONTROL = 3,
+    SP_GGUF_TOKEN_USER = 4, /* found in texts before anything else, but no control token */
+    SP_GGUF_TOKEN_UNUSED = 5,
+    SP_GGUF_TOKEN_BYTE = 6,
+};
+
+struct sp_gguf_token {
+    const char *text; /* UTF-8 of `len` bytes; borrowed from the file or from sp_gguf_tokens.own */
+    uint32_t len;
+    enum sp_gguf_token_type type;
+    float score;
+};
+
+/* Valid when zeroed. */
+struct sp_gguf_tokens {
+    struct sp_gguf_token *all; /* [n], by id; owned */
+    uint32_t n;
+    char *own;       /* texts that are changed; owned */
+    uint32_t *slots; /* [n_slots] ids + 1 by hash of the text, 0: free; owned; NULL: not indexed */
+    size_t n_slots;
+};
+
+/* Reads the vocabulary; `pieces`: that of SentencePiece, which has scores and in which spaces are
+ * written as U+2581. n is 0 if the file has none. Zeroed on failure. */
+SP_MUST_CHECK enum sp_status sp_gguf_tokens_read(struct sp_gguf_tokens *out,
+                                                 const struct sp_gguf *file, bool pieces,
+                                                 struct sp_err *err);
+void sp_gguf_tokens_release(struct sp_gguf_tokens *tokens);
+
+/* Appends the members of "vocab", tokens 0..n - 1. */
+SP_MUST_CHECK enum sp_status sp_gguf_tokens_put_vocab(struct sp_strbuf *out,
+                                                      const struct sp_gguf_tokens *tokens,
+                                                      uint32_t n, struct sp_err *err);
+
+/* Appends the elements of "merges" that SentencePiece's scores amount to: every division of a token
+ * into two tokens, the best score first. */
+SP_MUST_CHECK enum sp_status
+sp_gguf_tokens_put_merges(struct sp_strbuf *out, struct sp_gguf_tokens *tokens, struct sp_err *err);
+
+#endif

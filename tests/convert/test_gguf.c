@@ -1,0 +1,422 @@
+/* GGUF files as sources: the tensors are those of the checkpoint that was converted, bit for bit,
+ * and what is refused, with its sentence. The logits of such files are in test_logits.c. */
+#include "convert/create/plan.h"
+#include "convert/source/source.h"
+#include "format/base/bytes.h"
+#include "format/ggml_type.h"
+#include "tests/support/golden.h"
+#include "tests/support/scratch.h"
+#include "tests/support/stored_tensor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int setup(void **state)
+{
+    (void)state;
+    return scratch_folder() == NULL;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
+
+/* ---- against the checkpoints ---- */
+
+static struct sp_source open_source(const char *path)
+{
+    struct sp_source source;
+    struct sp_err err = {0};
+
+    if (sp_source_open(&source, path, SP_PART_TARGET, NULL, &err)) fail_msg("%s", err.text);
+    return source;
+}
+
+static void assert_same_tensors(const struct sp_source *a, const struct sp_source *b)
+{
+    assert_int_equal(a->specs.n_specs, b->specs.n_specs);
+    for (size_t i = 0; i < a->specs.n_specs; i++) {
+        const struct sp_tensor_spec *s = &a->specs.specs[i], *t = &b->specs.specs[i];
+        enum sp_dtype type;
+        float *x, *y;
+        assert_string_equal(s->name, t->name);
+        assert_int_equal(sp_spec_elements(s), sp_spec_elements(t));
+        x = stored_tensor_floats(a, s, &type);
+        y = stored_tensor_floats(b, t, &type);
+        for (size_t k = 0; k < sp_spec_elements(s); k++) {
+            if (sp_bits_of_float(x[k]) == sp_bits_of_float(y[k])) continue;
+            fail_msg("%s: element %zu is %.9g, expected %.9g", s->name, k, (double)x[k],
+                     (double)y[k]);
+        }
+        free(x);
+        free(y);
+    }
+}
+
+/* What llama.cpp's converter made of a checkpoint reads as that checkpoint. */
+static void same_as_checkpoint(const char *name, const char *folder)
+{
+    char file[512];
+    struct sp_source a, b;
+
+    snprintf(file, sizeof file, TESTDATA "/gguf/%s.gguf", name);
+    a = open_source(file);
+    b = open_source(folder);
+    assert_string_equal(a.config.architecture, b.config.architecture);
+    assert_int_equal(a.config.n_layers, b.config.n_layers);
+    assert_int_equal(a.config.tied, b.config.tied);
+    assert_same_tensors(&a, &b);
+    sp_source_release(&a);
+    sp_source_release(&b);
+}
+
+static void families(void **state)
+{
+    static const char *const names[] = {"mixtral", "olmo2", "granite", "gemma"};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char folder[512];
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", names[i]);
+        same_as_checkpoint(names[i], folder);
+    }
+}
+
+static void oracle_target(void **state)
+{
+    char folder[512];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    if (!golden_exists(folder)) skip();
+    same_as_checkpoint(*state, folder);
+}
+
+/* ---- files made here ---- */
+
+struct made {
+    uint8_t bytes[8192];
+    size_t size;
+    uint64_t n_tensors, n_values;
+};
+
+static void add_u32(struct made *m, uint32_t v)
+{
+    sp_put32(m->bytes + m->size, v);
+    m->size += 4;
+}
+
+static void add_u64(struct made *m, uint64_t v)
+{
+    sp_put64(m->bytes + m->size, v);
+    m->size += 8;
+}
+
+static void add_string(struct made *m, const char *text)
+{
+    add_u64(m, strlen(text));
+    memcpy(m->bytes + m->size, text, strlen(text));
+    m->size += strlen(text);
+}
+
+static void begin_file(struct made *m)
+{
+    m->size = 24;
+    m->n_tensors = m->n_values = 0;
+}
+
+static void value_u32(struct made *m, const char *key, uint32_t v)
+{
+    add_string(m, key);
+    add_u32(m, SP_GGUF_U32);
+    add_u32(m, v);
+    m->n_values++;
+}
+
+static void value_float(struct made *m, const char *key, float v)
+{
+    add_string(m, key);
+    add_u32(m, SP_GGUF_F32);
+    add_u32(m, sp_bits_of_float(v));
+    m->n_values++;
+}
+
+static void value_string(struct made *m, const char *key, const char *v)
+{
+    add_string(m, key);
+    add_u32(m, SP_GGUF_STRING);
+    add_string(m, v);
+    m->n_values++;
+}
+
+static void tensor(struct made *m, const char *name, uint64_t cols, uint64_t rows, uint32_t type,
+                   uint64_t offset)
+{
+    add_string(m, name);
+    add_u32(m, rows ? 2 : 1);
+    add_u64(m, cols);
+    if (rows) add_u64(m, rows);
+    add_u32(m, type);
+    add_u64(m, offset);
+    m->n_tensors++;
+}
+
+/* Writes the file with `data` zero bytes behind its header, and returns its path. */
+static const char *write_file(struct made *m, size_t data)
+{
+    static char path[512];
+
+    memcpy(m->bytes, "GGUF", 4);
+    sp_put32(m->bytes + 4, 3);
+    sp_put64(m->bytes + 8, m->n_tensors);
+    sp_put64(m->bytes + 16, m->n_values);
+    while (m->size % 32)
+        m->bytes[m->size++] = 0;
+    assert_true(m->size + data <= sizeof m->bytes);
+    memset(m->bytes + m->size, 0, data);
+    snprintf(path, sizeof path, "%s", scratch_write("made.gguf", m->bytes, m->size + data));
+    return path;
+}
+
+static void assert_refused(const char *path, enum sp_status status, const char *message)
+{
+    struct sp_source source;
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_source_open(&source, path, SP_PART_TARGET, NULL, &err), status);
+    if (strstr(err.text, message) == NULL) fail_msg("\"%s\", expected \"%s\"", err.text, message);
+}
+
+/* The metadata of a llama model of one layer. */
+static void add_llama(struct made *m)
+{
+    value_string(m, "general.architecture", "llama");
+    value_u32(m, "llama.block_count", 1);
+    value_u32(m, "llama.context_length", 64);
+    value_u32(m, "llama.embedding_length", 32);
+    value_u32(m, "llama.feed_forward_length", 32);
+    value_u32(m, "llama.attention.head_count", 2);
+    value_float(m, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+}
+
+static void add_llama_tensors(struct made *m)
+{
+    static const char *const matrices[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                           "ffn_gate", "ffn_up", "ffn_down"};
+    uint64_t at = 0;
+
+    tensor(m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, at);
+    at += 1088;
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++, at += 576) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.0.%s.weight", matrices[i]);
+        tensor(m, name, 32, 32, SP_GGML_Q4_0, at);
+    }
+    tensor(m, "blk.0.attn_norm.weight", 32, 0, SP_GGML_F32, at);
+    tensor(m, "blk.0.ffn_norm.weight", 32, 0, SP_GGML_F32, at + 128);
+    tensor(m, "output_norm.weight", 32, 0, SP_GGML_F32, at + 256);
+}
+
+enum { LLAMA_DATA = 1088 + 7 * 576 + 3 * 128 };
+
+/* Without --quantize, blocks of codes become q8 and plain floats stay. */
+static void default_types(void **state)
+{
+    struct made m;
+    struct sp_source source;
+    struct sp_plan plan = {0};
+    struct sp_policy_request request = {0};
+    (void)state;
+
+    begin_file(&m);
+    add_llama(&m);
+    add_llama_tensors(&m);
+    source = open_source(write_file(&m, LLAMA_DATA));
+    assert_true(source.config.tied);
+    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, false, NULL), SP_OK);
+    assert_int_equal(plan.n_items, 11);
+    for (size_t i = 0; i < plan.n_items; i++) {
+        const struct sp_plan_item *item = &plan.items[i];
+        bool norm = strstr(item->spec->name, "norm") != NULL;
+        assert_int_equal(item->to, norm ? SP_F32 : SP_Q8);
+        if (norm) continue;
+        assert_string_equal(item->rule, strcmp(item->spec->name, "embed_tokens.weight") == 0
+                                            ? "blocks of 8 bits, rounded to q8"
+                                            : "few bits, rounded to q8");
+    }
+    sp_plan_release(&plan);
+    sp_source_release(&source);
+}
+
+static void refused_headers(void **state)
+{
+    struct made m;
+    const char *path;
+    (void)state;
+
+    begin_file(&m);
+    path = write_file(&m, 0);
+    assert_refused(path, SP_E_INPUT, "general.architecture is missing");
+    sp_put32(m.bytes + 4, 1);
+    scratch_write("made.gguf", m.bytes, m.size);
+    assert_refused(path, SP_E_UNSUPPORTED, "GGUF version 1 is not supported, only 2 and 3");
+    sp_put32(m.bytes + 4, 0x03000000);
+    scratch_write("made.gguf", m.bytes, m.size);
+    assert_refused(path, SP_E_UNSUPPORTED, "big-endian GGUF is not supported");
+    scratch_write("made.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
+    assert_refused(path, SP_E_INPUT, "12 bytes are too few for a GGUF file");
+    begin_file(&m);
+    m.n_tensors = UINT64_MAX;
+    assert_refused(write_file(&m, 0), SP_E_INPUT, "tensors and 0 values do not fit 32 bytes");
+    begin_file(&m);
+    add_string(&m, "x");
+    add_u32(&m, SP_GGUF_ARRAY);
+    add_u32(&m, SP_GGUF_U64);
+    add_u64(&m, UINT64_MAX / 8);
+    m.n_values = 1;
+    assert_refused(write_file(&m, 0), SP_E_INPUT, "x: an array at byte");
+    begin_file(&m);
+    add_string(&m, "x");
+    add_u32(&m, 99);
+    m.n_values = 1;
+    assert_refused(write_file(&m, 0), SP_E_INPUT, "x: its value has type 99, which is unknown");
+    begin_file(&m);
+    value_u32(&m, "x", 1);
+    value_u32(&m, "x", 1);
+    assert_refused(write_file(&m, 0), SP_E_INPUT, "x occurs twice");
+    begin_file(&m);
+    value_u32(&m, "general.alignment", 24);
+    assert_refused(write_file(&m, 0), SP_E_INPUT, "general.alignment is not a power of two");
+}
+
+static void refused_tensors(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t cols, rows;
+        uint32_t type;
+        uint64_t offset;
+        enum sp_status status;
+        const char *message;
+    } cases[] = {
+        {"a", 256, 1, 16, 0, SP_E_UNSUPPORTED, "tensor a: type iq2_xxs (16) is not read"},
+        {"a", 256, 1, 777, 0, SP_E_INPUT, "tensor a: its type 777 is unknown"},
+        {"a", 48, 1, SP_GGML_Q8_0, 0, SP_E_INPUT, "rows of 48 elements are no whole q8_0 blocks"},
+        {"a", 0, 1, SP_GGML_F32, 0, SP_E_INPUT, "tensor a: dimension 0 is 0"},
+        {"a", 1u << 31, UINT64_MAX / 8, SP_GGML_F32, 0, SP_E_INPUT, "dimensions are too large"},
+        {"a", 64, 1, SP_GGML_F32, 0, SP_E_INPUT, "reach beyond the file's end"},
+        {"a", 8, 1, SP_GGML_F32, 8, SP_E_INPUT, "offset 8 is not a multiple of 32"},
+        {"blk.0.wrong.weight", 8, 1, SP_GGML_F32, 0, SP_E_UNSUPPORTED,
+         "tensor blk.0.wrong.weight is not one that llama models have"},
+    };
+    struct made m;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin_file(&m);
+        add_llama(&m);
+        tensor(&m, cases[i].name, cases[i].cols, cases[i].rows, cases[i].type, cases[i].offset);
+        assert_refused(write_file(&m, 64), cases[i].status, cases[i].message);
+    }
+    begin_file(&m);
+    add_llama(&m);
+    tensor(&m, "a", 16, 1, SP_GGML_F32, 0);
+    tensor(&m, "b", 16, 1, SP_GGML_F32, 32);
+    assert_refused(write_file(&m, 128), SP_E_INPUT, "tensors a and b overlap");
+}
+
+static void refused_models(void **state)
+{
+    static const struct {
+        const char *key, *text;
+        enum sp_status status;
+        const char *message;
+    } cases[] = {
+        {"tokenizer.ggml.model", "t5", SP_E_UNSUPPORTED, "tokenizer.ggml.model \"t5\" is not read"},
+        {"tokenizer.ggml.model", "gpt2", SP_E_UNSUPPORTED, "tokenizer.ggml.pre is missing"},
+        {"llama.rope.scaling.type", "odd", SP_E_UNSUPPORTED,
+         "llama.rope.scaling.type \"odd\" is not supported"},
+        {"llama.attention.key_length", "8", SP_E_INPUT,
+         "llama.attention.key_length is not an integer"},
+    };
+    struct made m;
+    (void)state;
+
+    begin_file(&m);
+    value_string(&m, "general.architecture", "rwkv7");
+    assert_refused(write_file(&m, 0), SP_E_UNSUPPORTED,
+                   "made.gguf: architecture \"rwkv7\" is not read from GGUF files");
+    begin_file(&m);
+    add_llama(&m);
+    assert_refused(write_file(&m, 0), SP_E_INPUT, "token_embd.weight is missing");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        begin_file(&m);
+        add_llama(&m);
+        value_string(&m, cases[i].key, cases[i].text);
+        add_llama_tensors(&m);
+        assert_refused(write_file(&m, LLAMA_DATA), cases[i].status, cases[i].message);
+    }
+}
+
+/* Cut off anywhere, a file is refused and nothing is read behind its end. */
+static void every_length(void **state)
+{
+    struct made m;
+    size_t size;
+    (void)state;
+
+    begin_file(&m);
+    add_llama(&m);
+    add_llama_tensors(&m);
+    (void)write_file(&m, LLAMA_DATA);
+    size = m.size + LLAMA_DATA;
+    for (size_t n = 4; n < size; n += n < m.size ? 1 : 101) {
+        struct sp_source source;
+        struct sp_err err = {0};
+        const char *path = scratch_write("short.gguf", m.bytes, n);
+        assert_int_equal(sp_source_open(&source, path, SP_PART_TARGET, NULL, &err), SP_E_INPUT);
+    }
+}
+
+static void refused_parts(void **state)
+{
+    struct made m;
+    (void)state;
+
+    begin_file(&m);
+    value_u32(&m, "split.no", 1);
+    value_u32(&m, "split.count", 3);
+    assert_refused(write_file(&m, 0), SP_E_INPUT, "is part 2 of 3 of a split file");
+    begin_file(&m);
+    value_u32(&m, "split.no", 0);
+    value_u32(&m, "split.count", 3);
+    assert_refused(write_file(&m, 0), SP_E_INPUT, "should end with -00001-of-00003.gguf");
+    begin_file(&m);
+    value_u32(&m, "split.count", 65535);
+    assert_refused(write_file(&m, 0), SP_E_UNSUPPORTED, "65535 parts, supported are up to 4096");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(families),
+        GOLDEN_CASE(oracle_target, "gemma2"),
+        GOLDEN_CASE(oracle_target, "gpt_oss"),
+        GOLDEN_CASE(oracle_target, "phi3_partial"),
+        GOLDEN_CASE(oracle_target, "smollm3"),
+        cmocka_unit_test(default_types),
+        cmocka_unit_test(refused_headers),
+        cmocka_unit_test(refused_tensors),
+        cmocka_unit_test(refused_models),
+        cmocka_unit_test(every_length),
+        cmocka_unit_test(refused_parts),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,82 @@
+/* Any file either is refused with a sentence, or all of its tensors and values can be read; and
+ * then it is opened as a source, which may refuse it too. */
+#include "convert/source/source.h"
+#include "format/gguf.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_tensors(const struct sp_gguf *g)
+{
+    size_t n;
+    const struct sp_gguf_tensor *tensors = sp_gguf_tensors(g, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        void *buffer = malloc(tensors[i].size + 1);
+        if (buffer == NULL) abort();
+        if (sp_gguf_read(g, tensors + i, 0, tensors[i].size, buffer, NULL)) abort();
+        if (sp_gguf_find_tensor(g, tensors[i].name) != tensors + i) abort();
+        free(buffer);
+    }
+}
+
+static void read_values(const struct sp_gguf *g)
+{
+    size_t n, sum = 0;
+    const struct sp_gguf_value *values = sp_gguf_values(g, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *at = values[i].at;
+        if (sp_gguf_find(g, values[i].key) != values + i) abort();
+        for (uint64_t k = 0; k < values[i].n; k++) {
+            size_t len;
+            if (values[i].type == SP_GGUF_STRING) {
+                const char *text = sp_gguf_next_string(&at, &len);
+                sum += len ? (unsigned char)text[len - 1] : 0;
+            } else {
+                sum += sp_gguf_number_at(&values[i], k) > 0;
+            }
+        }
+    }
+    if (sum == SIZE_MAX) abort();
+}
+
+static void open_source(const char *path)
+{
+    struct sp_source source;
+    struct sp_err err = {0};
+    char *warnings = NULL;
+
+    if (sp_source_open(&source, path, SP_PART_TARGET, &warnings, &err) && err.text[0] == '\0')
+        abort();
+    sp_source_release(&source);
+    free(warnings);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *tmp = getenv("TMPDIR");
+    char path[512];
+    struct sp_gguf *g = NULL;
+    struct sp_err err = {0};
+    int fd;
+
+    snprintf(path, sizeof path, "%s/fuzz-gguf-XXXXXX", tmp ? tmp : "/tmp");
+    fd = mkstemp(path);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size || close(fd) != 0) abort();
+    if (sp_gguf_open(&g, path, &err) == SP_OK) {
+        read_tensors(g);
+        read_values(g);
+        open_source(path);
+    } else if (err.text[0] == '\0') {
+        abort();
+    }
+    sp_gguf_close(g);
+    unlink(path);
+    return 0;
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Write testdata/gguf: llama.cpp's own converter on tiny checkpoints: python3 gguf_files.py OUT CHECKPOINT...
+
+    python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mixtral,olmo2,granite,gemma} \\
+        ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
+
+The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers).
+Matrices are BF16, which holds the checkpoints' numbers exactly. The files have no tokenizer: those of
+../shared/oracle/sources and tests/convert/test_gguf.c have."""
+import importlib.util
+import logging
+import os
+import sys
+import types
+from pathlib import Path
+
+PACKAGE = importlib.util.find_spec("auto_round").submodule_search_locations[0]
+
+
+def import_converter():
+    """Imports conversion/ alone, without the rest of auto-round, which needs much more."""
+    for name in ("auto_round", "auto_round.utils"):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__path__ = []
+    spec = importlib.util.spec_from_file_location(
+        "auto_round.utils.path_safety", os.path.join(PACKAGE, "utils", "path_safety.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    sys.path.insert(0, os.path.join(PACKAGE, "export", "export_to_gguf"))
+
+
+class Names:
+    """An enum of gguf's that also answers for the architectures of newer releases, which the converter names."""
+
+    def __init__(self, enum):
+        self.enum = enum
+
+    def __getattr__(self, name):
+        return getattr(self.enum, name, None) if name.isupper() else getattr(self.enum, name)
+
+    def __iter__(self):
+        return iter(self.enum)
+
+
+def main():
+    import_converter()
+    import gguf
+    import torch
+    gguf.MODEL_ARCH, gguf.MODEL_TENSOR = Names(gguf.MODEL_ARCH), Names(gguf.MODEL_TENSOR)
+    import conversion
+    from conversion.base import ModelBase, ModelType, get_model_architecture
+    logging.disable(logging.INFO)
+    for folder in map(Path, sys.argv[2:]):
+        model = conversion.get_model_class(
+            get_model_architecture(ModelBase.load_hparams(folder, False), ModelType.TEXT))
+        plain = type(model.__name__, (model,), {
+            "model_arch": model.model_arch,
+            "set_vocab": lambda self: self.gguf_writer.add_tokenizer_model("none")})
+        with torch.inference_mode():
+            plain(folder, gguf.LlamaFileType.MOSTLY_BF16, Path(sys.argv[1]) / f"{folder.name}.gguf", eager=True).write()
+
+
+main()
