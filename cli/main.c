@@ -1,8 +1,15 @@
 /* spectool: finds the command, parses its arguments, runs it, and converts its status to the exit
  * code. Only this file prints errors. */
 #include "cli/base/opt_help.h"
+#include "cli/chat/line_edit.h"
 #include "cli/commands.h"
 #include "cli/base/out.h"
+#include "cli/serve/serve_http.h"
+#include "format/base/compress.h"
+#include "format/base/hash.h"
+#include "format/base/json.h"
+#include "format/base/unicode.h"
+#include "format/tokenizer/regex.h"
 #include "runtime/spectool.h"
 
 #include <errno.h>
@@ -96,6 +103,25 @@ static int run(const struct sp_command *command, int argc, char **argv)
     return code;
 }
 
+static int print_version(int argc, char **argv)
+{
+    static void (*const libraries[])(char *text, size_t size) = {
+        sp_compress_library, sp_hash_library,      sp_json_library, sp_unicode_library,
+        sp_regex_library,    sp_line_edit_library, sp_http_library};
+    char text[128];
+
+    if (argc > 1 || (argc == 1 && strcmp(argv[0], "--verbose") != 0)) {
+        fprintf(stderr, "spectool: --version takes no other argument than --verbose\n");
+        return SP_E_USAGE;
+    }
+    printf("spectool %s\n", sp_version());
+    for (size_t i = 0; argc == 1 && i < sizeof libraries / sizeof *libraries; i++) {
+        libraries[i](text, sizeof text);
+        puts(text);
+    }
+    return flush(SP_OK);
+}
+
 int main(int argc, char **argv)
 {
     const struct sp_command *command;
@@ -107,8 +133,7 @@ int main(int argc, char **argv)
         return SP_E_USAGE;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("spectool %s\n", sp_version());
-        return flush(SP_OK);
+        return print_version(argc - 2, argv + 2);
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return help(0, NULL);
     if (strcmp(argv[1], "help") == 0) return help(argc - 2, argv + 2);

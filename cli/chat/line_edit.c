@@ -8,6 +8,7 @@
 #include <locale.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -255,4 +256,10 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
 bool sp_line_edit_interrupted(const struct sp_line_edit *edit)
 {
     return edit->interrupted;
+}
+
+/* libedit has no function for its version: this is that of its header. */
+void sp_line_edit_library(char *text, size_t size)
+{
+    snprintf(text, size, "libedit %d.%d", LIBEDIT_MAJOR, LIBEDIT_MINOR);
 }

@@ -21,4 +21,8 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt);
 /* True if an interrupt ended the last line. */
 bool sp_line_edit_interrupted(const struct sp_line_edit *edit);
 
+/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
+ */
+void sp_line_edit_library(char *text, size_t size);
+
 #endif

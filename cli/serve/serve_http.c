@@ -437,3 +437,8 @@ void sp_http_close(struct sp_http *http)
     pthread_mutex_destroy(&http->lock);
     free(http);
 }
+
+void sp_http_library(char *text, size_t size)
+{
+    snprintf(text, size, "libmicrohttpd %s", MHD_get_version());
+}

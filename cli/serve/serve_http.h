@@ -81,4 +81,8 @@ void sp_http_drop_body(struct sp_http_connection *connection);
 /* True if the client has closed its end of the connection. */
 bool sp_http_is_gone(const struct sp_http_connection *connection);
 
+/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
+ */
+void sp_http_library(char *text, size_t size);
+
 #endif

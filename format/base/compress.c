@@ -2,6 +2,7 @@
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -72,4 +73,9 @@ enum sp_status sp_decompress(void *out, size_t size, const uint8_t *frame, size_
                        size);
     }
     return SP_OK;
+}
+
+void sp_compress_library(char *text, size_t size)
+{
+    snprintf(text, size, "libzstd %s", ZSTD_versionString());
 }

@@ -1,6 +1,7 @@
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h>
 
@@ -49,4 +50,11 @@ void sp_hash_update(struct sp_hash *hash, const void *bytes, size_t size)
 uint64_t sp_hash_digest(const struct sp_hash *hash)
 {
     return XXH3_64bits_digest(hash->state);
+}
+
+void sp_hash_library(char *text, size_t size)
+{
+    unsigned number = XXH_versionNumber();
+
+    snprintf(text, size, "xxHash %u.%u.%u", number / 10000, number / 100 % 100, number % 100);
 }

@@ -24,4 +24,8 @@ void sp_hash_update(struct sp_hash *hash, const void *bytes, size_t size);
 /* Digest of everything since new or reset; more may follow. */
 uint64_t sp_hash_digest(const struct sp_hash *hash);
 
+/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
+ */
+void sp_hash_library(char *text, size_t size);
+
 #endif

@@ -585,3 +585,8 @@ enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err 
     if (text == NULL) return sp_fail(err, SP_E_NOMEM, "no memory to print JSON");
     return sp_copy_text(out, text, len, err);
 }
+
+void sp_json_library(char *text, size_t size)
+{
+    snprintf(text, size, "json-c %s", json_c_version());
+}

@@ -103,4 +103,8 @@ SP_MUST_CHECK enum sp_status sp_json_get_string(const struct sp_json *object, co
  * written as they were read. */
 SP_MUST_CHECK enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err);
 
+/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
+ */
+void sp_json_library(char *text, size_t size);
+
 #endif

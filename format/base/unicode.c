@@ -1,5 +1,6 @@
 #include "format/base/unicode.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <utf8proc.h>
 
@@ -166,4 +167,9 @@ bool sp_char_is_mark(uint32_t c)
 
     return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_MC ||
            category == UTF8PROC_CATEGORY_ME;
+}
+
+void sp_unicode_library(char *text, size_t size)
+{
+    snprintf(text, size, "utf8proc %s", utf8proc_version());
 }

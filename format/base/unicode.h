@@ -37,4 +37,8 @@ bool sp_char_is_space(uint32_t c); /* Unicode White_Space */
 bool sp_char_is_word(uint32_t c);
 bool sp_char_is_mark(uint32_t c); /* Mn, Mc, Me */
 
+/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
+ */
+void sp_unicode_library(char *text, size_t size);
+
 #endif

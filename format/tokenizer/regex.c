@@ -7,6 +7,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -262,4 +263,12 @@ enum sp_status sp_find_next(struct sp_find *find, bool *found, size_t *start, si
         return SP_OK;
     }
     return SP_OK;
+}
+
+void sp_regex_library(char *text, size_t size)
+{
+    char version[64] = "";
+
+    (void)pcre2_config(PCRE2_CONFIG_VERSION, version);
+    snprintf(text, size, "PCRE2 %s", version);
 }

@@ -43,4 +43,8 @@ struct sp_find {
 SP_MUST_CHECK enum sp_status sp_find_next(struct sp_find *find, bool *found, size_t *start,
                                           size_t *end, struct sp_err *err);
 
+/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
+ */
+void sp_regex_library(char *text, size_t size);
+
 #endif

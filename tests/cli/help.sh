@@ -5,4 +5,5 @@ spectool verify --help | sed '/^ *--kernels/,/^ *--kv-type/{/^ *--k/!d;}' # the 
 spectool run -h | head -5
 spectool help nonsense
 echo "exit $?"
+spectool --version --verbose | sed 's/ .*//'
 spectool
