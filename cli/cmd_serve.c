@@ -249,10 +249,12 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_generation g = {
         .path = args->operands[0], .settings = &settings, .no_draft = o->no_draft};
     struct sp_backend_opts backend = o->backend;
-    pthread_mutex_t template_lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_t template_lock = PTHREAD_MUTEX_INITIALIZER,
+                    json_lock = PTHREAD_MUTEX_INITIALIZER;
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(MAX_REQUEST_BYTES);
     struct sp_serve s = {.generation = &g,
                          .template_lock = &template_lock,
+                         .json_lock = &json_lock,
                          .version = sp_version(),
                          .cors = o->cors,
                          .host = o->host,

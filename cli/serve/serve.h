@@ -20,7 +20,8 @@ struct sp_serve {
     struct sp_serve_model model;
     struct sp_serve_queue *queue;
     struct sp_session_pool *sessions;
-    pthread_mutex_t *template_lock;    /* held while a request's own template is used */
+    pthread_mutex_t *template_lock; /* held while a request's own template is used */
+    pthread_mutex_t *json_lock;     /* held while values that threads share are written as text */
     const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
     struct sp_serve_budget *budget;    /* memory of all requests */
     bool quiet;

@@ -71,6 +71,19 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
     return print(&to->suffix, r, request->suffix, err);
 }
 
+/* json-c writes the text of a value into the value itself, and the answers to a request share its
+ * values. */
+static enum sp_status fill_alone(struct chat_request *r, const struct sp_serve *serve,
+                                 const struct sp_serve_request *request, struct sp_err *err)
+{
+    enum sp_status st;
+
+    pthread_mutex_lock(serve->json_lock);
+    st = fill(r, request, serve->generation, err);
+    pthread_mutex_unlock(serve->json_lock);
+    return st;
+}
+
 /* *out = the chat of the request's own template or of the file's. */
 static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prompt *p,
                                 const struct sp_serve_request *request,
@@ -87,16 +100,16 @@ static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prom
     return SP_OK;
 }
 
-static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_request *request,
-                             const struct sp_generation *g, struct sp_err *err)
+static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve *serve,
+                             const struct sp_serve_request *request, struct sp_err *err)
 {
     struct sp_chat_prompt_info info = {.size = sizeof info};
     struct chat_request r = {.n_texts = 0};
     const struct sp_chat *chat;
     enum sp_status st;
 
-    st = find_chat(&chat, p, request, g, err);
-    if (!st) st = fill(&r, request, g, err);
+    st = find_chat(&chat, p, request, serve->generation, err);
+    if (!st) st = fill_alone(&r, serve, request, err);
     if (!st) st = sp_chat_prompt_open(&p->rendered, chat, &r.request, err);
     release(&r);
     if (st) return st;
@@ -107,15 +120,15 @@ static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve_re
 }
 
 static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
-                            const struct sp_serve_request *request, const struct sp_generation *g,
+                            const struct sp_serve *serve, const struct sp_serve_request *request,
                             struct sp_err *err)
 {
     struct chat_request r = {.n_texts = 0};
     const struct sp_chat *chat;
     enum sp_status st;
 
-    st = find_chat(&chat, p, request, g, err);
-    if (!st) st = fill(&r, request, g, err);
+    st = find_chat(&chat, p, request, serve->generation, err);
+    if (!st) st = fill_alone(&r, serve, request, err);
     if (!st) st = sp_chat_count_tokens(chat, &r.request, n_tokens, err);
     release(&r);
     return st;
@@ -173,7 +186,7 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
 
     if (is_rendered(request)) {
         lock_own_template(serve, request);
-        st = render(&p, request, g, err);
+        st = render(&p, serve, request, err);
         unlock_own_template(serve, request);
     } else {
         st = read_raw(&p, &request->prompts[which], g, err);
@@ -195,7 +208,7 @@ enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *se
 
     if (is_rendered(request)) {
         lock_own_template(serve, request);
-        st = count(n_tokens, &p, request, g, err);
+        st = count(n_tokens, &p, serve, request, err);
         unlock_own_template(serve, request);
     } else {
         st = read_raw(&p, &request->prompts[0], g, err);
