@@ -20,7 +20,7 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *host, *cors, *system, *prompt_cache;
+    const char *host, *cors, *system, *prompt_cache, *api_key_file, *log_format;
     struct sp_opt_list names;
     int64_t port, max_queue, sessions;
     bool no_draft, quiet, verbose;
@@ -28,6 +28,7 @@ struct options {
 
 enum { MOST_SESSIONS = 64, MAX_REQUEST_BYTES = 128 << 20 };
 
+static const char *const log_formats[] = {"text", "json", NULL};
 static const char *const drafting[] = {"draft-depth", "accept", NULL};
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -48,6 +49,11 @@ static const struct sp_opt opts[] = {
          "Number of answers generated at the same time, and of conversations kept in the cache"},
     {SP_OPT_STRING, 0, "cors", NULL, "ORIGIN", AT(cors), .shown = "none",
      .help = "Allow browser requests from this origin; * for all"},
+    {SP_OPT_STRING, 0, "api-key-file", NULL, "FILE", AT(api_key_file), .path = true,
+     .shown = "SPECTOOL_API_KEY, else no key",
+     .help = "Accept only requests with a key of this file, one per line"},
+    {SP_OPT_CHOICE, 0, "log-format", NULL, "FORMAT", AT(log_format), .choices = log_formats,
+     .shown = "text", .help = "Format of the lines of the log"},
     {SP_OPT_FLAG, 0, "quiet", NULL, NULL, AT(quiet), .help = "Do not log requests"},
     {SP_OPT_FLAG, 0, "verbose", NULL, NULL, AT(verbose),
      .help = "Print the settings and where each came from"},
@@ -140,22 +146,67 @@ static void end_watch(struct guard *g)
 /* ---- serving ----------------------------------------------------------------------------------
  */
 
-/* Prints a line of the log. Characters of the request that are not printable ASCII become '?', so
+/* Writes a request as a JSON object; `members` are further members of it. */
+static void log_json(FILE *out, const char *time, const char *method, const char *path, int status,
+                     const char *members)
+{
+    struct sp_json_out json = {.file = out};
+
+    sp_json_out_begin(&json, NULL, '{');
+    sp_json_out_text(&json, "time", time);
+    sp_json_out_text(&json, "method", method);
+    sp_json_out_text(&json, "path", path);
+    sp_json_out_u64(&json, "status", (uint64_t)status);
+    fprintf(out, "%s%s", *members ? ", " : "", members);
+    sp_json_out_end(&json, '}');
+    fputc('\n', out);
+}
+
+/* Writes a request as text. Characters of the request that are not printable ASCII become '?', so
  * that a client cannot send control sequences to the terminal. */
+static void log_text(FILE *out, const char *time, const char *method, const char *path, int status,
+                     const char *log_line)
+{
+    char line[1024], result[32] = "client disconnected";
+
+    if (status != 0) snprintf(result, sizeof result, "%d", status);
+    snprintf(line, sizeof line, "%s %.16s %.200s %s%s%s", time, method, path, result,
+             *log_line ? ": " : "", log_line);
+    for (char *c = line; *c; c++) {
+        if (*c < 0x20 || *c > 0x7E) *c = '?';
+    }
+    fprintf(out, "%s\n", line);
+}
+
+/* Counts a request and prints its line of the log. */
 static void log_request(void *context, const char *method, const char *path, int status,
                         const char *log_line)
 {
     const struct sp_serve *s = context;
-    char line[1024], result[32] = "client disconnected";
+    struct timespec now;
+    char time[SP_TIME_TEXT];
 
+    sp_serve_metrics_response(s->metrics, status);
     if (s->quiet) return;
-    if (status != 0) snprintf(result, sizeof result, "%d", status);
-    snprintf(line, sizeof line, "%.16s %.200s %s%s%s", method, path, result, *log_line ? ": " : "",
-             log_line);
-    for (char *c = line; *c; c++) {
-        if (*c < 0x20 || *c > 0x7E) *c = '?';
+    clock_gettime(CLOCK_REALTIME, &now);
+    flockfile(stderr);
+    (s->log_json ? log_json : log_text)(stderr, sp_serve_time(time, &now), method, path, status,
+                                        log_line);
+    funlockfile(stderr);
+}
+
+/* Warns of sockets that other machines can reach, if no key is needed. */
+static void warn_without_key(const struct sp_serve *s, const struct sp_listeners *listeners)
+{
+    char sentence[SP_LISTEN_TEXT + 128];
+
+    for (size_t i = 0; i < listeners->n && s->keys->n == 0; i++) {
+        const struct sp_listener *l = &listeners->at[i];
+        if (l->local || l->loopback) continue;
+        snprintf(sentence, sizeof sentence,
+                 "everyone who can reach %s can use this server, see --api-key-file", l->url);
+        sp_out_note("serve", sentence);
     }
-    fprintf(stderr, "%s\n", line);
 }
 
 /* Prints the formats in which the model writes reasoning and tool calls. */
@@ -218,6 +269,7 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
         .budget = s->budget,
         .max_connections = (unsigned)o->max_queue + 64,
         .context = s,
+        .admits = sp_serve_admits,
         .handle = sp_serve_handle,
         .log = log_request,
     };
@@ -232,7 +284,9 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
         return st;
     }
     atomic_store(&guard->serving, true);
-    announce(s, http_options.listeners.at[0].url);
+    warn_without_key(s, &http_options.listeners);
+    for (size_t i = 0; i < http_options.listeners.n; i++)
+        announce(s, http_options.listeners.at[i].url);
     while (n + 1 < (size_t)o->sessions && pthread_create(&threads[n], NULL, answer_jobs, s) == 0)
         n++;
     answer_jobs(s);
@@ -251,6 +305,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_backend_opts backend = o->backend;
     pthread_mutex_t template_lock = PTHREAD_MUTEX_INITIALIZER,
                     json_lock = PTHREAD_MUTEX_INITIALIZER;
+    struct sp_serve_keys keys = {0};
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(MAX_REQUEST_BYTES);
     struct sp_serve s = {.generation = &g,
                          .template_lock = &template_lock,
@@ -259,13 +314,20 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                          .cors = o->cors,
                          .host = o->host,
                          .budget = &budget,
-                         .quiet = o->quiet};
+                         .keys = &keys,
+                         .n_sessions = (size_t)o->sessions,
+                         .quiet = o->quiet,
+                         .log_json = o->log_format && strcmp(o->log_format, "json") == 0};
     struct guard guard = {0};
     enum sp_status st;
 
     if ((st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, (size_t)o->sessions, err)))
         return st;
     guard.queue = s.queue;
+    if ((st = sp_serve_keys_read(&keys, o->api_key_file, getenv("SPECTOOL_API_KEY"), err)) ||
+        (st = sp_serve_metrics_new(&s.metrics, err))) {
+        goto done;
+    }
     if ((st = watch_signals(&guard, err))) goto done;
     if ((st = sp_generation_read(&g, args, false, o->system, err))) goto done;
     if (settings.draft_len == 0) g.no_draft = true;
@@ -290,6 +352,8 @@ done:
     sp_session_pool_free(s.sessions);
     sp_generation_close(&g);
     sp_serve_queue_free(s.queue);
+    sp_serve_metrics_free(s.metrics);
+    sp_serve_keys_release(&keys);
     return st;
 }
 
@@ -310,8 +374,9 @@ const struct sp_command sp_cmd_serve = {
     .options_size = sizeof defaults,
     .details =
         "Endpoints: POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, "
-        "/v1/messages/count_tokens, /api/chat and /api/generate; GET /v1/models, /api/tags and "
-        "/health. Concurrent requests are generated in one batch, which does not change any "
+        "/v1/messages/count_tokens, /api/chat and /api/generate; GET /v1/models, /api/tags, "
+        "/health, /ready and /metrics. Concurrent requests are generated in one batch, which does "
+        "not change any "
         "answer. Settings that a request leaves out default as in run.",
     .run = run,
 };

@@ -10,7 +10,8 @@ trap 'rm -rf "$tmp"' EXIT
 cmake --install "$build" --prefix "$tmp/usr" >"$tmp/log"
 libdir=$(dirname "$(find "$tmp/usr" -name libspectool.a)")
 for f in "${libdir#"$tmp/usr/"}/libspectool.so" bin/spectool include/spectool.h share/man/man1/spectool.1 share/man/man1/spectool-run.1 \
-    share/man/man5/spectool-pack.5 share/bash-completion/completions/spectool; do
+    share/man/man5/spectool-pack.5 share/bash-completion/completions/spectool \
+    lib/systemd/system/spectool.service lib/systemd/system/spectool.socket; do
     [ -e "$tmp/usr/$f" ] || { echo "not installed: $f"; exit 1; }
 done
 LD_LIBRARY_PATH=$libdir "$tmp/usr/bin/spectool" create -f "$source/testdata/tiny/Modelfile" --quantize q8 -o "$tmp/p.bin" >"$tmp/log" 2>&1

@@ -40,6 +40,16 @@ done:
     return st;
 }
 
+bool sp_session_pool_is_taken(struct sp_session_pool *s, size_t number)
+{
+    bool taken;
+
+    pthread_mutex_lock(&s->lock);
+    taken = s->slots[number].taken;
+    pthread_mutex_unlock(&s->lock);
+    return taken;
+}
+
 void sp_session_pool_free(struct sp_session_pool *s)
 {
     if (s == NULL) return;

@@ -20,6 +20,8 @@ void sp_session_pool_free(
  * session, an existing one is used; if all are taken the call blocks. Any thread may call. */
 struct sp_session *sp_session_pool_take(struct sp_session_pool *sessions, const uint32_t *prompt,
                                         size_t n_prompt);
+/* True if the session of this number, below the n of sp_session_pool_new, is taken. [any thread] */
+bool sp_session_pool_is_taken(struct sp_session_pool *sessions, size_t number);
 void sp_session_pool_give(struct sp_session_pool *sessions, struct sp_session *session);
 
 #endif

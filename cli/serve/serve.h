@@ -7,7 +7,9 @@
 
 #include "cli/base/json_out.h"
 #include "cli/serve/serve_http.h"
+#include "cli/serve/serve_keys.h"
 #include "cli/serve/serve_logprobs.h"
+#include "cli/serve/serve_metrics.h"
 #include "cli/serve/serve_model.h"
 #include "cli/serve/serve_queue.h"
 #include "cli/chat/session_pool.h"
@@ -22,9 +24,13 @@ struct sp_serve {
     struct sp_session_pool *sessions;
     pthread_mutex_t *template_lock; /* held while a request's own template is used */
     pthread_mutex_t *json_lock;     /* held while values that threads share are written as text */
+    struct sp_serve_keys *keys;     /* that clients must send */
+    struct sp_serve_metrics *metrics;
+    size_t n_sessions;
     const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
     struct sp_serve_budget *budget;    /* memory of all requests */
     bool quiet;
+    bool log_json; /* lines of the log are JSON objects */
 };
 
 /* One answer while it is written in the format of an API. The text in `out` is sent to the client

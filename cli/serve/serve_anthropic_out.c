@@ -12,8 +12,9 @@ static void begin_error(struct sp_json_out *out, int status, const char *sentenc
         int status;
         const char *type;
     } types[] = {
-        {400, "invalid_request_error"}, {403, "permission_error"},  {404, "not_found_error"},
-        {405, "invalid_request_error"}, {413, "request_too_large"}, {503, "overloaded_error"},
+        {400, "invalid_request_error"}, {401, "authentication_error"},  {403, "permission_error"},
+        {404, "not_found_error"},       {405, "invalid_request_error"}, {413, "request_too_large"},
+        {503, "overloaded_error"},
     };
     const char *type = "api_error";
 

@@ -28,6 +28,16 @@ bool sp_serve_budget_take(struct sp_serve_budget *b, size_t size)
     return fits;
 }
 
+size_t sp_serve_budget_used(struct sp_serve_budget *b)
+{
+    size_t used;
+
+    pthread_mutex_lock(&b->lock);
+    used = b->used;
+    pthread_mutex_unlock(&b->lock);
+    return used;
+}
+
 void sp_serve_budget_give(struct sp_serve_budget *b, size_t size)
 {
     size_t peak = 0;

@@ -19,6 +19,8 @@ struct sp_serve_budget {
 
 /* Takes `size` bytes. False: fewer are left, and none are taken. [any thread] */
 bool sp_serve_budget_take(struct sp_serve_budget *budget, size_t size);
+/* The bytes in use. */
+size_t sp_serve_budget_used(struct sp_serve_budget *budget);
 /* Gives bytes back. When none are used any more, the memory is returned to the system. */
 void sp_serve_budget_give(struct sp_serve_budget *budget, size_t size);
 

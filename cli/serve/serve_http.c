@@ -46,6 +46,7 @@ struct sp_http_connection {
     size_t n_charged; /* bytes of the body that were taken from the budget */
     bool too_large, no_memory, failed, answered;
     const char *malformed;
+    bool without_body; /* the response is sent before the body is received */
     struct sp_http_response answer;
 };
 
@@ -66,6 +67,11 @@ static void set_timeout(struct sp_http_connection *c, unsigned seconds)
 const char *sp_http_header(const struct sp_http_connection *c, const char *name)
 {
     return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
+}
+
+const char *sp_http_argument(const struct sp_http_connection *c, const char *name)
+{
+    return MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND, name);
 }
 
 bool sp_http_is_gone(const struct sp_http_connection *c)
@@ -160,7 +166,8 @@ static struct MHD_Response *response_of(struct sp_http_connection *c)
     add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, a->type);
     add_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
     add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, a->retry ? "1" : NULL);
-    if (c->malformed) add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, a->ask_key ? "Bearer" : NULL);
+    if (c->without_body) add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     if (a->cors != NULL) {
         add_header(response, "Access-Control-Allow-Origin", a->cors);
         add_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
@@ -249,8 +256,10 @@ static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const 
     (void)version;
     if (c == NULL) {
         if ((*own = c = connection_new(context, mhd, method, url)) == NULL) return MHD_NO;
-        if ((c->malformed = find_malformed(mhd)) == NULL) return MHD_YES;
-        return answer(c);
+        c->malformed = find_malformed(mhd);
+        c->without_body =
+            c->malformed || !c->http->options.admits(c->http->options.context, url, c);
+        return c->without_body ? answer(c) : MHD_YES;
     }
     if (*size > 0) {
         take_body(c, data, *size);

@@ -39,6 +39,7 @@ struct sp_http_response {
     const char *allow;         /* Allow, or NULL; static */
     const char *cors;          /* Access-Control-Allow-Origin, or NULL; outlives the server */
     bool retry;                /* send Retry-After: 1 */
+    bool ask_key;              /* send WWW-Authenticate: Bearer */
     struct sp_strbuf body;     /* the server takes ownership */
     struct sp_strbuf log_line; /* text for the log; the server takes ownership */
     void *stream;              /* context of read and close; NULL: no stream */
@@ -56,6 +57,9 @@ struct sp_http_options {
      * that every client gets a response. */
     unsigned max_connections;
     void *context;
+    /* Decides from the headers whether the request's body is worth receiving. Otherwise the
+     * request is handled without it, and the connection is closed. */
+    bool (*admits)(void *context, const char *path, const struct sp_http_connection *connection);
     void (*handle)(void *context, const struct sp_http_request *request,
                    struct sp_http_response *answer);
     /* Called when the response has been sent or could not be sent. May be NULL. */
@@ -74,6 +78,9 @@ void sp_http_close(struct sp_http *http); /* accepts NULL */
 
 /* Returns a header of the request; NULL: absent. Borrowed until the request ends. */
 const char *sp_http_header(const struct sp_http_connection *connection, const char *name);
+
+/* Returns an argument of the request's URL; NULL: absent. Borrowed until the request ends. */
+const char *sp_http_argument(const struct sp_http_connection *connection, const char *name);
 
 /* Releases the body of the request, which the handler does not need any more. */
 void sp_http_drop_body(struct sp_http_connection *connection);

@@ -24,9 +24,10 @@ struct answer_run {
     size_t n_bytes, n_shown; /* bytes of the kept tokens; bytes of the text received */
     char *text;              /* buffer of response.out */
     size_t size;
-    double sent_at; /* when the stream's head or last keep-alive was sent; 0: not yet */
-    bool sent;      /* the whole answer was sent */
-    bool too_long;  /* the prompt does not fit into the context */
+    double token_at; /* when the last token came; 0: none has */
+    double sent_at;  /* when the stream's head or last keep-alive was sent; 0: not yet */
+    bool sent;       /* the whole answer was sent */
+    bool too_long;   /* the prompt does not fit into the context */
 };
 
 int sp_serve_status_of(enum sp_status st)
@@ -159,10 +160,24 @@ static enum sp_status keep_token(struct answer_run *a, const struct sp_token *to
     return SP_OK;
 }
 
+/* Counts the time to the first token, or to the next one. */
+static void count_token(struct answer_run *a)
+{
+    double now = sp_seconds();
+
+    if (a->token_at > 0) {
+        sp_serve_metrics_next_token(a->serve->metrics, now - a->token_at);
+    } else {
+        sp_serve_metrics_first_token(a->serve->metrics, now - a->job->arrived_at);
+    }
+    a->token_at = now;
+}
+
 static int on_token(void *context, const struct sp_token *token)
 {
     struct answer_run *a = context;
 
+    count_token(a);
     if (!is_end(a, token->id)) {
         sp_chat_reader_count_token(a->reader);
         if (a->request.logprobs && keep_token(a, token)) return 1;
@@ -231,8 +246,9 @@ static void describe(struct answer_run *a, const struct sp_serve_usage *usage)
 {
     char text[SP_SERVE_USAGE_TEXT];
 
-    sp_serve_queue_describe(a->serve->queue, a->job,
-                            sp_serve_usage_describe(text, usage, a->job->n_answers, &a->result));
+    sp_serve_queue_describe(
+        a->serve->queue, a->job,
+        sp_serve_usage_describe(text, usage, a->job->n_answers, &a->result, a->serve->log_json));
 }
 
 /* Completes the response after the last of its answers has ended. */
@@ -396,6 +412,7 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
     st = generate(&a, &g, &prompt, &err);
     sp_session_pool_give(serve->sessions, g.session);
     if (st) goto done;
+    sp_serve_metrics_answer(serve->metrics, &a.result, sp_seconds() - job->arrived_at);
     if (a.result.stop != SP_STOP_CANCELLED) {
         finish(&a);
     } else if (job->n_answers == 1) {

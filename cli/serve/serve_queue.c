@@ -13,7 +13,7 @@ struct sp_serve_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* signalled when a field below or a job changes */
     struct sp_serve_job *first, **last;
-    size_t n_waiting, max_waiting;
+    size_t n_waiting, max_waiting, n_running;
     size_t n_several, max_several; /* running answers of requests for several, and their maximum */
     uint64_t n_taken;
     bool stopped;
@@ -91,14 +91,16 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve
     return entry;
 }
 
-bool sp_serve_queue_is_full(struct sp_serve_queue *q)
+struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *q)
 {
-    bool full;
+    struct sp_serve_load load;
 
     lock(q);
-    full = q->n_waiting >= q->max_waiting;
+    load = (struct sp_serve_load){.n_running = q->n_running,
+                                  .n_waiting = q->n_waiting,
+                                  .full = q->stopped || q->n_waiting >= q->max_waiting};
     unlock(q);
-    return full;
+    return load;
 }
 
 /* True if no work on the job is running or pending. */
@@ -217,6 +219,7 @@ static void take(struct sp_serve_queue *q, struct sp_serve_job *job, size_t *ans
     }
     *answer = job->n_taken++;
     job->n_running++;
+    q->n_running++;
     if (job->n_answers > 1) q->n_several++;
     if (job->n_taken == job->n_answers) {
         dequeue(q, job);
@@ -330,6 +333,7 @@ void sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
     lock(q);
     job->n_running--;
+    q->n_running--;
     if (job->n_answers > 1) q->n_several--;
     unlock_and_signal(q);
 }

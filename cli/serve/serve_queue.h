@@ -57,8 +57,12 @@ void sp_serve_queue_stop(struct sp_serve_queue *queue);
 
 enum sp_serve_entry { SP_SERVE_IN, SP_SERVE_FULL, SP_SERVE_STOPPED };
 enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *queue, struct sp_serve_job *job);
-/* True if the queue would refuse another job. */
-bool sp_serve_queue_is_full(struct sp_serve_queue *queue);
+/* The number of answers that are generated, and of jobs with answers that wait. */
+struct sp_serve_load {
+    size_t n_running, n_waiting;
+    bool full; /* the queue would refuse another job */
+};
+struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *queue);
 /* Waits until the job's status is known and returns it; 0: the client has gone, or memory ran out.
  */
 int sp_serve_queue_wait(struct sp_serve_queue *queue, struct sp_serve_job *job);

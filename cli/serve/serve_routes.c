@@ -3,6 +3,7 @@
 #include "cli/serve/serve_anthropic.h"
 #include "cli/serve/serve_anthropic_out.h"
 #include "cli/serve/serve_body.h"
+#include "cli/serve/serve_inspect.h"
 #include "cli/serve/serve_job.h"
 #include "cli/serve/serve_ollama.h"
 #include "cli/serve/serve_openai_out.h"
@@ -62,7 +63,19 @@ static bool is_anthropic(const struct exchange *x)
 /* Adds a sentence to the request's line in the log. */
 static void note(struct exchange *x, const char *sentence)
 {
-    (void)!sp_strbuf_append(&x->answer->log_line, sentence, strlen(sentence), NULL);
+    struct sp_json_out out = {0};
+    char *text = NULL;
+    size_t size = 0;
+
+    if (!x->serve->log_json) {
+        (void)!sp_strbuf_append(&x->answer->log_line, sentence, strlen(sentence), NULL);
+        return;
+    }
+    if ((out.file = open_memstream(&text, &size)) == NULL) return;
+    sp_json_out_text(&out, "error", sentence);
+    if (sp_close_text(out.file, &text, NULL) == SP_OK)
+        (void)!sp_strbuf_append(&x->answer->log_line, text, size, NULL);
+    free(text);
 }
 
 /* Writes an error in the format of the requested API, and to the log. */
@@ -250,7 +263,9 @@ refused:
  * its body is parsed. */
 static const struct sp_json *read_job(struct exchange *x)
 {
-    if (!sp_serve_queue_is_full(x->serve->queue)) return read_body(x);
+    struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
+
+    if (!load.full || sp_serve_queue_is_stopped(x->serve->queue)) return read_body(x);
     refuse_for_now(x, queue_full);
     return NULL;
 }
@@ -356,6 +371,90 @@ static void health(struct exchange *x)
     close_object(x);
 }
 
+/* Readiness: whether the server would accept a request for text now. */
+static void ready(struct exchange *x)
+{
+    struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
+
+    if (!open_object(x)) return;
+    sp_json_out_text(&x->out, "status", load.full ? "busy" : "ready");
+    sp_json_out_u64(&x->out, "answers_running", load.n_running);
+    sp_json_out_u64(&x->out, "requests_waiting", load.n_waiting);
+    sp_json_out_end(&x->out, '}');
+    close_body(x, load.full ? 503 : 200);
+}
+
+static void metrics(struct exchange *x)
+{
+    struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
+    const struct sp_serve_state state = {
+        .version = x->serve->version,
+        .model = x->serve->model.names[0],
+        .n_running = load.n_running,
+        .n_waiting = load.n_waiting,
+        .n_sessions = x->serve->n_sessions,
+        .request_bytes = sp_serve_budget_used(x->serve->budget),
+    };
+
+    if (!open_body(x)) return;
+    sp_serve_metrics_write(x->serve->metrics, &state, x->out.file);
+    close_body(x, 200);
+    x->answer->type = "text/plain; version=0.0.4; charset=utf-8";
+}
+
+static void props(struct exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_serve_props(&x->out, x->serve);
+    close_object(x);
+}
+
+/* With fail_on_no_slot the status says whether a session is free. */
+static void slots(struct exchange *x)
+{
+    const char *fail = sp_http_argument(x->request->connection, "fail_on_no_slot");
+    size_t n_free;
+
+    if (!open_body(x)) return;
+    n_free = sp_serve_slots(&x->out, x->serve);
+    close_body(x, n_free == 0 && fail && strcmp(fail, "0") != 0 ? 503 : 200);
+}
+
+/* Answers a request with members that a function makes of the body, or with its error. */
+static void write_members(struct exchange *x,
+                          enum sp_status (*write)(struct sp_json_out *out,
+                                                  const struct sp_serve *serve,
+                                                  const struct sp_json *body, struct sp_err *err))
+{
+    struct sp_err err = {0};
+    enum sp_status st;
+
+    if (read_body(x) == NULL || !open_object(x)) return;
+    st = write(&x->out, x->serve, x->body.json, &err);
+    if (st == SP_OK) {
+        close_object(x);
+        return;
+    }
+    fclose(x->out.file);
+    free(x->text);
+    refuse(x, sp_serve_status_of(st), err.text);
+}
+
+static void tokenize(struct exchange *x)
+{
+    write_members(x, sp_serve_tokenize);
+}
+
+static void detokenize(struct exchange *x)
+{
+    write_members(x, sp_serve_detokenize);
+}
+
+static void apply_template(struct exchange *x)
+{
+    write_members(x, sp_serve_apply_template);
+}
+
 /* The ollama release whose API this server follows. Clients check it for reasoning (0.9), tool
  * calls in streams (0.8) and structured output (0.5). */
 static const char ollama_version[] = "0.9.0";
@@ -459,6 +558,13 @@ static const struct route {
 } routes[] = {
     {"GET", "/", root},
     {"GET", "/health", health},
+    {"GET", "/ready", ready},
+    {"GET", "/metrics", metrics},
+    {"GET", "/props", props},
+    {"GET", "/slots", slots},
+    {"POST", "/tokenize", tokenize},
+    {"POST", "/detokenize", detokenize},
+    {"POST", "/apply-template", apply_template},
     {"GET", "/v1/models", models},
     {"GET", "/v1/models/", model},
     {"POST", "/v1/messages", anthropic},
@@ -543,6 +649,18 @@ static void dispatch(struct exchange *x)
     refuse(x, 404, "not found");
 }
 
+bool sp_serve_admits(void *context, const char *path, const struct sp_http_connection *connection)
+{
+    static const char *const open_paths[] = {"/", "/health", "/ready"};
+    const struct sp_serve *serve = context;
+
+    for (size_t i = 0; i < sizeof open_paths / sizeof *open_paths; i++) {
+        if (strcmp(path, open_paths[i]) == 0) return true;
+    }
+    return sp_serve_keys_allow(serve->keys, sp_http_header(connection, "Authorization"),
+                               sp_http_header(connection, "x-api-key"));
+}
+
 void sp_serve_handle(void *context, const struct sp_http_request *request,
                      struct sp_http_response *answer)
 {
@@ -556,6 +674,10 @@ void sp_serve_handle(void *context, const struct sp_http_request *request,
         refuse(&x, 403, "this host or origin is not allowed, see --cors of spectool serve");
     } else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL) {
         answer->status = 204;
+    } else if (!sp_serve_admits(context, request->path, request->connection)) {
+        refuse_as(&x, 401, "invalid_api_key",
+                  "this server needs an API key: Authorization: Bearer KEY, or x-api-key: KEY");
+        answer->ask_key = true;
     } else {
         dispatch(&x);
     }

@@ -5,6 +5,9 @@
 #include "cli/serve/serve.h"
 
 /* Handles a request; `context` is the struct sp_serve. */
+/* True if the request has a key that the server accepts, or needs none. */
+bool sp_serve_admits(void *context, const char *path, const struct sp_http_connection *connection);
+
 void sp_serve_handle(void *context, const struct sp_http_request *request,
                      struct sp_http_response *answer);
 

@@ -1,0 +1,148 @@
+#include "cli/serve/serve_inspect.h"
+#include "cli/serve/serve_openai.h"
+#include "cli/serve/serve_prompt.h"
+
+#include <stdlib.h>
+
+static void write_piece(struct sp_json_out *out, const struct sp_serve *serve, uint32_t id)
+{
+    struct sp_token_info token = {0};
+
+    (void)sp_tokenizer_token(sp_package_tokenizer(serve->generation->package), id, &token);
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_u64(out, "id", id);
+    sp_json_out_string(out, "piece", token.bytes ? token.bytes : "", token.len);
+    sp_json_out_end(out, '}');
+}
+
+enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve *serve,
+                                 const struct sp_json *body, struct sp_err *err)
+{
+    bool special = false, parse = true, pieces = false;
+    size_t size = 0, n = 0;
+    const char *text = sp_json_to_string(sp_json_get(body, "content"), &size);
+    uint32_t *ids = NULL;
+    unsigned flags;
+    enum sp_status st;
+
+    if (text == NULL) return sp_fail(err, SP_E_INPUT, "content: expected a string");
+    if ((st = sp_json_get_bool(body, "add_special", &special, err)) ||
+        (st = sp_json_get_bool(body, "parse_special", &parse, err)) ||
+        (st = sp_json_get_bool(body, "with_pieces", &pieces, err))) {
+        return st;
+    }
+    flags = (special ? SP_ENCODE_ADD_SPECIAL : 0) | (parse ? SP_ENCODE_PARSE_SPECIAL : 0);
+    st = sp_package_encode(serve->generation->package, text, size, flags, &ids, &n, err);
+    if (st) return st;
+    sp_json_out_begin(out, "tokens", '[');
+    for (size_t i = 0; i < n; i++) {
+        if (pieces) {
+            write_piece(out, serve, ids[i]);
+        } else {
+            sp_json_out_u64(out, NULL, ids[i]);
+        }
+    }
+    sp_json_out_end(out, ']');
+    free(ids);
+    return SP_OK;
+}
+
+enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serve *serve,
+                                   const struct sp_json *body, struct sp_err *err)
+{
+    const struct sp_json *tokens = sp_json_get(body, "tokens");
+    struct sp_ids ids = {0};
+    char *text = NULL;
+    size_t size = 0;
+    enum sp_status st;
+
+    if (sp_json_kind(tokens) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "tokens: expected an array of token ids");
+    }
+    if (sp_json_len(tokens) > 0 && (st = sp_ids_of_json(&ids, tokens, err))) {
+        sp_context(err, "tokens");
+        return st;
+    }
+    st = sp_package_decode(serve->generation->package, ids.at, ids.n, false, &text, &size, err);
+    if (!st) sp_json_out_string(out, "content", text, size);
+    free(text);
+    sp_ids_release(&ids);
+    return st;
+}
+
+enum sp_status sp_serve_apply_template(struct sp_json_out *out, const struct sp_serve *serve,
+                                       const struct sp_json *body, struct sp_err *err)
+{
+    struct sp_serve_request request = {.body = (struct sp_json *)(uintptr_t)body};
+    struct sp_chat_prompt_info info = {.size = sizeof info};
+    struct sp_serve_prompt prompt = {.n_ids = 0};
+    enum sp_status st = sp_settings_copy(&request.settings, serve->generation->settings, err);
+
+    if (!st) st = sp_serve_openai_read_chat(&request, serve, err);
+    if (!st) st = sp_serve_prompt_read(&prompt, serve, &request, 0, err);
+    if (!st) {
+        sp_chat_prompt_describe(prompt.rendered, &info);
+        sp_json_out_string(out, "prompt", info.text, info.text_size);
+    }
+    sp_serve_prompt_release(&prompt);
+    request.body = NULL; /* the caller's */
+    sp_serve_request_release(&request);
+    return st;
+}
+
+static void write_settings(struct sp_json_out *out, const struct sp_settings *s)
+{
+    sp_json_out_begin(out, "params", '{');
+    sp_json_out_double(out, "temperature", s->temperature);
+    sp_json_out_double(out, "top_k", (double)s->top_k);
+    sp_json_out_double(out, "top_p", s->top_p);
+    sp_json_out_double(out, "min_p", s->min_p);
+    sp_json_out_double(out, "typical_p", s->typical_p);
+    sp_json_out_double(out, "repeat_last_n", (double)s->repeat_last_n);
+    sp_json_out_double(out, "repeat_penalty", s->repeat_penalty);
+    sp_json_out_double(out, "presence_penalty", s->presence_penalty);
+    sp_json_out_double(out, "frequency_penalty", s->frequency_penalty);
+    sp_json_out_double(out, "max_tokens", s->n_predict > 0 ? (double)s->n_predict : -1);
+    sp_json_out_begin(out, "stop", '[');
+    for (size_t i = 0; i < s->n_stops; i++)
+        sp_json_out_text(out, NULL, s->stops[i]);
+    sp_json_out_end(out, ']');
+    sp_json_out_end(out, '}');
+}
+
+void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve)
+{
+    const struct sp_serve_model *m = &serve->model;
+
+    sp_json_out_begin(out, "default_generation_settings", '{');
+    sp_json_out_u64(out, "n_ctx", m->n_context);
+    write_settings(out, serve->generation->settings);
+    sp_json_out_end(out, '}');
+    sp_json_out_u64(out, "total_slots", serve->n_sessions);
+    sp_json_out_text(out, "model_alias", m->names[0]);
+    sp_json_out_text(out, "chat_template", m->template ? m->template : "");
+    sp_json_out_begin(out, "modalities", '{');
+    sp_json_out_bool(out, "vision", false);
+    sp_json_out_bool(out, "audio", false);
+    sp_json_out_end(out, '}');
+    sp_json_out_text(out, "build_info", serve->version);
+}
+
+size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve)
+{
+    size_t n_free = 0;
+
+    sp_json_out_begin(out, NULL, '[');
+    for (size_t i = 0; i < serve->n_sessions; i++) {
+        bool taken = sp_session_pool_is_taken(serve->sessions, i);
+
+        n_free += !taken;
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_u64(out, "id", i);
+        sp_json_out_u64(out, "n_ctx", serve->model.n_context);
+        sp_json_out_bool(out, "is_processing", taken);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+    return n_free;
+}

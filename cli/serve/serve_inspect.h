@@ -1,0 +1,28 @@
+/* Endpoints of llama-server that show the tokenizer, the template and the state of the server. */
+#ifndef SP_CLI_SERVE_SERVE_INSPECT_H
+#define SP_CLI_SERVE_SERVE_INSPECT_H
+
+#include "cli/serve/serve.h"
+
+/* The functions that return a status write members of the response, whose object is open. */
+
+/* POST /tokenize: `content` as token ids. */
+SP_MUST_CHECK enum sp_status sp_serve_tokenize(struct sp_json_out *out,
+                                               const struct sp_serve *serve,
+                                               const struct sp_json *body, struct sp_err *err);
+/* POST /detokenize: the text of `tokens`. */
+SP_MUST_CHECK enum sp_status sp_serve_detokenize(struct sp_json_out *out,
+                                                 const struct sp_serve *serve,
+                                                 const struct sp_json *body, struct sp_err *err);
+/* POST /apply-template: the prompt of a request to /v1/chat/completions. */
+SP_MUST_CHECK enum sp_status sp_serve_apply_template(struct sp_json_out *out,
+                                                     const struct sp_serve *serve,
+                                                     const struct sp_json *body,
+                                                     struct sp_err *err);
+/* GET /props: the settings of requests that set none, and the template. */
+void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve);
+
+/* GET /slots: writes an array of the sessions. Returns the number of those that are free. */
+size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve);
+
+#endif

@@ -1,0 +1,290 @@
+/* Tests what an operator of `spectool serve` uses: keys, metrics, readiness, the log, and the
+ * endpoints that show the tokenizer, the template and the sessions. */
+#include "tests/support/served_model.h"
+#include "cli/serve/serve_keys.h"
+#include "tests/support/packed_models.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
+
+/* Writes a file in the tests' folder and returns its path. */
+static const char *written(const char *name, const char *text)
+{
+    const char *path = packed_path(name);
+    FILE *f = fopen(path, "w");
+
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+    return path;
+}
+
+static void test_key_files(void **state)
+{
+    struct sp_serve_keys keys = {0};
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_true(sp_serve_keys_allow(&keys, NULL, NULL));
+    assert_int_equal(
+        sp_serve_keys_read(&keys, written("keys", "# ours\n\n one \r\ntwo"), "three", &err), SP_OK);
+    assert_int_equal(keys.n, 3);
+    assert_true(sp_serve_keys_allow(&keys, "Bearer one", NULL));
+    assert_true(sp_serve_keys_allow(&keys, "bearer  two", NULL));
+    assert_true(sp_serve_keys_allow(&keys, NULL, "three"));
+    assert_true(sp_serve_keys_allow(&keys, "Basic x", "three"));
+    assert_false(sp_serve_keys_allow(&keys, "Bearer onetwo", NULL));
+    assert_false(sp_serve_keys_allow(&keys, "Bearer oneone", NULL));
+    assert_false(sp_serve_keys_allow(&keys, "Bearer on", NULL));
+    assert_false(sp_serve_keys_allow(&keys, "Bearer ", ""));
+    assert_false(sp_serve_keys_allow(&keys, "one", NULL));
+    assert_false(sp_serve_keys_allow(&keys, NULL, NULL));
+    sp_serve_keys_release(&keys);
+    assert_int_equal(sp_serve_keys_read(&keys, written("none", "# nothing\n"), NULL, &err),
+                     SP_E_INPUT);
+    assert_non_null(strstr(err.text, "has no key"));
+}
+
+/* With a key, only health and readiness are open. */
+static void test_keys(void **state)
+{
+    static const char bearer[] = "Authorization: Bearer one\r\n", x[] = "x-api-key: two\r\n";
+    const char *const options[] = {"--api-key-file", written("keys", "one\n"), NULL};
+    struct server s;
+    struct http_reply r;
+    struct sp_json *json;
+
+    (void)state;
+    setenv("SPECTOOL_API_KEY", "two", 1);
+    s = server_start(served_file, options);
+    unsetenv("SPECTOOL_API_KEY");
+    r = server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}");
+    assert_int_equal(r.status, 401);
+    assert_non_null(strstr(r.head, "\r\nWWW-Authenticate: Bearer\r\n"));
+    http_reply_release(&r);
+    json = http_reply_json(server_request(&s, "GET", "/v1/models", NULL), 401);
+    assert_string_equal(json_text(json, "error.code"), "invalid_api_key");
+    sp_json_free(json);
+    json = http_reply_json(
+        server_request_with(&s, "anthropic-version: 2023-06-01\r\n", "GET", "/v1/models", NULL),
+        401);
+    assert_string_equal(json_text(json, "error.type"), "authentication_error");
+    sp_json_free(json);
+    sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
+    sp_json_free(http_reply_json(server_request(&s, "GET", "/ready", NULL), 200));
+    sp_json_free(http_reply_json(server_request_with(&s, bearer, "GET", "/v1/models", NULL), 200));
+    sp_json_free(http_reply_json(
+        server_request_with(&s, x, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
+    assert_int_equal(server_stop(&s), 0);
+    s = server_start(served_file, (const char *const[]){"--quiet", NULL});
+    assert_int_equal(server_count_log(&s, "--api-key-file"), 0);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* Returns the value of a series; -1: there is none. */
+static double series(const char *text, const char *name)
+{
+    size_t len = strlen(name);
+
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (strncmp(line, name, len) == 0 && line[len] == ' ') return strtod(line + len, NULL);
+    }
+    return -1;
+}
+
+/* Every series has a help text and a type before its first value. */
+static void check_format(const char *text)
+{
+    char name[128] = "";
+
+    for (const char *line = text; line && line[1]; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (*line == '\0') break;
+        if (strncmp(line, "# HELP ", 7) == 0) {
+            size_t len = strcspn(line + 7, " ");
+            snprintf(name, sizeof name, "%.*s", (int)len, line + 7);
+        } else if (strncmp(line, "# TYPE ", 7) == 0) {
+            assert_int_equal(strncmp(line + 7, name, strlen(name)), 0);
+        } else {
+            assert_int_equal(strncmp(line, name, strlen(name)), 0);
+        }
+    }
+}
+
+static void test_metrics(void **state)
+{
+    struct server s = server_start(
+        served_file, (const char *const[]){"--name", "a\"b\\c", "--sessions", "1", NULL});
+    struct http_reply r;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        sp_json_free(http_reply_json(
+            server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
+    }
+    sp_json_free(http_reply_json(server_request(&s, "GET", "/nothing", NULL), 404));
+    server_await_log(&s, "/nothing 404", 1);
+    r = server_request(&s, "GET", "/metrics", NULL);
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.head, "text/plain; version=0.0.4"));
+    check_format(r.body);
+    assert_non_null(strstr(r.body, "model=\"a\\\"b\\\\c\"} 1\n"));
+    assert_true(series(r.body, "spectool_prompt_tokens_total") == 8);
+    assert_true(series(r.body, "spectool_prompt_tokens_cached_total") == 3);
+    assert_true(series(r.body, "spectool_generated_tokens_total") == 48);
+    assert_true(series(r.body, "spectool_answers_total") == 2);
+    assert_true(series(r.body, "spectool_time_to_first_token_seconds_count") == 2);
+    assert_true(series(r.body, "spectool_inter_token_seconds_count") == 46);
+    assert_true(series(r.body, "spectool_answer_seconds_bucket{le=\"+Inf\"}") == 2);
+    assert_true(series(r.body, "spectool_responses_total{code=\"200\"}") == 2);
+    assert_true(series(r.body, "spectool_responses_total{code=\"404\"}") == 1);
+    assert_true(series(r.body, "spectool_draft_tokens_total") > 0);
+    assert_true(series(r.body, "spectool_draft_tokens_accepted_total") > 0);
+    assert_true(series(r.body, "spectool_draft_position_accepted_total{position=\"0\"}") > 0);
+    assert_true(series(r.body, "spectool_requests_waiting") == 0);
+    assert_true(series(r.body, "spectool_request_memory_bytes") == 0);
+    http_reply_release(&r);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* A server whose queue is full is alive, but not ready. */
+static void test_readiness(void **state)
+{
+    static const char *const options[] = {"--max-queue",       "1", "--sessions", "1",
+                                          SERVED_SLOW_OPTIONS, NULL};
+    struct server s = server_start(served_file, options);
+    char body[256], byte;
+    int running, waiting;
+    struct sp_json *json;
+    struct http_reply r;
+
+    (void)state;
+    json = http_reply_json(server_request(&s, "GET", "/ready", NULL), 200);
+    assert_string_equal(json_text(json, "status"), "ready");
+    sp_json_free(json);
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
+    running = server_begin_request(&s, "/v1/completions", body);
+    assert_int_equal(recv(running, &byte, 1, 0), 1);
+    json = http_reply_json(server_request(&s, "GET", "/slots", NULL), 200);
+    assert_string_equal(sp_json_kind_name(sp_json_kind(json_at(json, "0.is_processing"))),
+                        "boolean");
+    sp_json_free(json);
+    sp_json_free(http_reply_json(server_request(&s, "GET", "/slots?fail_on_no_slot=1", NULL), 503));
+    waiting = server_begin_request(&s, "/v1/completions", body);
+    do {
+        r = server_request(&s, "GET", "/ready", NULL);
+        http_reply_release(&r);
+    } while (r.status == 200);
+    json = http_reply_json(server_request(&s, "GET", "/ready", NULL), 503);
+    assert_int_equal(json_number(json, "requests_waiting"), 1);
+    assert_int_equal(json_number(json, "answers_running"), 1);
+    sp_json_free(json);
+    sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
+    close(waiting);
+    close(running);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* A line of the log is a JSON object with the figures of the request, or with its error. */
+static void test_json_log(void **state)
+{
+    struct server s =
+        server_start(served_file, (const char *const[]){"--log-format", "json", NULL});
+    char line[1024] = "";
+    struct sp_json *json = NULL;
+    FILE *f;
+
+    (void)state;
+    sp_json_free(
+        http_reply_json(server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}"), 200));
+    sp_json_free(http_reply_json(server_request(&s, "GET", "/\"x", NULL), 404));
+    server_await_log(&s, "\"error\": \"not found\"", 1);
+    f = fopen(s.log, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f)); /* the address */
+    assert_non_null(fgets(line, sizeof line, f));
+    assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
+    assert_int_equal(json_number(json, "status"), 200);
+    assert_int_equal(json_number(json, "prompt_tokens"), 4);
+    assert_int_equal(json_number(json, "generated_tokens"), 24);
+    assert_string_equal(json_text(json, "stop"), "length");
+    assert_non_null(json_at(json, "prompt_seconds"));
+    assert_int_equal(strlen(json_text(json, "time")), strlen("2025-01-01T00:00:00.000000Z"));
+    sp_json_free(json);
+    assert_non_null(fgets(line, sizeof line, f));
+    assert_int_equal(sp_json_parse(&json, line, strlen(line), SP_JSON_STRICT, NULL), SP_OK);
+    assert_string_equal(json_text(json, "path"), "/\"x");
+    sp_json_free(json);
+    fclose(f);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+static void test_tokenizer(void **state)
+{
+    struct sp_json *json = served_post("/tokenize", "{\"content\": \"Once<|im_end|>\"}");
+    const size_t n = sp_json_len(json_at(json, "tokens"));
+    char *tokens = NULL, body[256];
+
+    (void)state;
+    assert_true(n >= 2);
+    assert_int_equal(sp_json_print(&tokens, json_at(json, "tokens"), NULL), SP_OK);
+    sp_json_free(json);
+    snprintf(body, sizeof body, "{\"tokens\": %s}", tokens);
+    free(tokens);
+    json = served_post("/detokenize", body);
+    assert_string_equal(json_text(json, "content"), "Once<|im_end|>");
+    sp_json_free(json);
+    json = served_post("/tokenize", "{\"content\": \"<|im_end|>\", \"parse_special\": false}");
+    assert_true(sp_json_len(json_at(json, "tokens")) > 1);
+    sp_json_free(json);
+    json = served_post("/tokenize", "{\"content\": \"<|im_end|>\", \"with_pieces\": true}");
+    assert_string_equal(json_text(json, "tokens.0.piece"), "<|im_end|>");
+    sp_json_free(json);
+    json = http_reply_json(server_request(&tiny_server, "POST", "/tokenize", "{}"), 400);
+    assert_string_equal(json_text(json, "error.message"), "content: expected a string");
+    sp_json_free(json);
+    sp_json_free(http_reply_json(
+        server_request(&tiny_server, "POST", "/detokenize", "{\"tokens\": [\"a\"]}"), 400));
+}
+
+static void test_template(void **state)
+{
+    struct sp_json *json = served_post("/apply-template", "{" MESSAGES "}");
+
+    (void)state;
+    assert_string_equal(json_text(json, "prompt"),
+                        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+    sp_json_free(json);
+    sp_json_free(
+        http_reply_json(server_request(&tiny_server, "POST", "/apply-template", "{}"), 400));
+    json = served_get("/props");
+    assert_int_equal(json_number(json, "total_slots"), 4);
+    assert_non_null(strstr(json_text(json, "chat_template"), "<|im_start|>"));
+    assert_int_equal(json_number(json, "default_generation_settings.params.top_k"), 0);
+    sp_json_free(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_key_files), cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_metrics),   cmocka_unit_test(test_readiness),
+        cmocka_unit_test(test_json_log),  cmocka_unit_test(test_tokenizer),
+        cmocka_unit_test(test_template),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, served_setup, served_teardown);
+}
