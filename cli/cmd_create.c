@@ -4,6 +4,7 @@
 #include "runtime/spectool.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 struct options {
     const char *modelfile, *output, *target, *draft, *head, *calibration;
@@ -49,9 +50,38 @@ static void note_template(const char *path, const char *command)
     sp_template_free(template);
 }
 
+enum { FOLDER_SIZE = 4096 };
+
+/* `variable`, with `below` behind it, if it is set and fits; else NULL. */
+static const char *folder_of(char out[FOLDER_SIZE], const char *variable, const char *below)
+{
+    const char *value = getenv(variable);
+    int n = value && *value ? snprintf(out, FOLDER_SIZE, "%s%s", value, below) : 0;
+
+    return n > 0 && n < FOLDER_SIZE ? out : NULL;
+}
+
+/* The folders that Hugging Face's tools and ollama use, by their environment variables. */
+static struct sp_source_stores find_stores(char hub[FOLDER_SIZE], char ollama[FOLDER_SIZE])
+{
+    static const char system_models[] = "/usr/share/ollama/.ollama/models";
+    struct sp_source_stores stores;
+
+    stores.hub = folder_of(hub, "HF_HUB_CACHE", "");
+    if (!stores.hub) stores.hub = folder_of(hub, "HF_HOME", "/hub");
+    if (!stores.hub) stores.hub = folder_of(hub, "XDG_CACHE_HOME", "/huggingface/hub");
+    if (!stores.hub) stores.hub = folder_of(hub, "HOME", "/.cache/huggingface/hub");
+    stores.ollama = folder_of(ollama, "OLLAMA_MODELS", "");
+    if (stores.ollama) return stores;
+    stores.ollama = folder_of(ollama, "HOME", "/.ollama/models");
+    if (stores.ollama == NULL || access(stores.ollama, F_OK) != 0) stores.ollama = system_models;
+    return stores;
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
+    char hub[FOLDER_SIZE], ollama[FOLDER_SIZE];
     const char *modelfile = args->n_operands ? args->operands[0] : o->modelfile;
     struct sp_create_listener listener = {.command = args->command->name};
     const char *output = o->output ? o->output : "packed.bin";
@@ -61,6 +91,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .modelfile = modelfile,
         .output = o->output,
         .home = getenv("HOME"),
+        .stores = find_stores(hub, ollama),
         .check_template = sp_template_check,
         .target_type = sp_create_type(o->target),
         .draft_type = sp_create_type(o->draft),

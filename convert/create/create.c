@@ -23,6 +23,7 @@
 /* What both commands are about to do. */
 struct job {
     struct sp_source target, draft;
+    struct sp_named_source named; /* of the target */
     bool has_draft;
     struct sp_policy_request target_request, draft_request;
     bool allow_lossy;
@@ -45,6 +46,7 @@ static void release_job(struct job *job)
     sp_calibration_close(job->calibration);
     sp_source_release(&job->target);
     sp_source_release(&job->draft);
+    sp_named_source_release(&job->named);
     free(job->records);
     free(job->warnings);
 }
@@ -358,19 +360,40 @@ static enum sp_status open_source(struct sp_source *out, const char *path, enum 
     return st;
 }
 
-static enum sp_status open_record(struct sp_source *out, const struct sp_modelfile *file,
-                                  const struct sp_modelfile_record *record, const char *home,
-                                  char **warnings, struct sp_err *err)
+/* Opens the file or folder of a record or, if there is none, the model of that name; *named is what
+ * the name stands for. */
+static enum sp_status open_record(struct sp_source *out, struct sp_named_source *named,
+                                  const struct sp_modelfile *file,
+                                  const struct sp_modelfile_record *record,
+                                  const struct sp_create_options *options, char **warnings,
+                                  struct sp_err *err)
 {
     enum sp_status st;
     bool is_from = record->command == SP_MODELFILE_FROM;
     char *path = NULL;
 
-    if ((st = resolve(&path, file->path, record->value, home, err))) return st;
-    st = open_source(out, path, is_from ? SP_PART_TARGET : SP_PART_DRAFT, warnings, err);
+    if ((st = resolve(&path, file->path, record->value, options->home, err))) return st;
+    if (!sp_file_exists(path))
+        st = sp_source_name_find(named, record->value, &options->stores, err);
+    if (!st) {
+        st = open_source(out, named->path ? named->path : path,
+                         is_from ? SP_PART_TARGET : SP_PART_DRAFT, warnings, err);
+    }
     if (st) add_place(file, record, err);
     free(path);
     return st;
+}
+
+static enum sp_status open_draft(struct job *job, const struct sp_modelfile *file,
+                                 const struct sp_modelfile_record *record,
+                                 const struct sp_create_options *options, struct sp_err *err)
+{
+    struct sp_named_source named = {0};
+    enum sp_status st;
+
+    st = open_record(&job->draft, &named, file, record, options, &job->warnings, err);
+    sp_named_source_release(&named);
+    return st ? st : sp_source_share_embedding(&job->draft, &job->target, &job->warnings, err);
 }
 
 static enum sp_status merge_record(struct sp_source *target, const struct sp_modelfile *file,
@@ -444,7 +467,8 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
     const struct sp_modelfile_record *draft = sp_modelfile_find(file, SP_MODELFILE_DRAFT, NULL);
     const struct sp_modelfile_record *adapter = sp_modelfile_find(file, SP_MODELFILE_ADAPTER, NULL);
 
-    if ((st = open_record(&job->target, file, from, options->home, &job->warnings, err))) return st;
+    st = open_record(&job->target, &job->named, file, from, options, &job->warnings, err);
+    if (st) return st;
     if (adapter &&
         (st = merge_record(&job->target, file, adapter, options->home, &job->warnings, err)))
         return st;
@@ -455,8 +479,55 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
     }
     if ((st = note_head(job, draft != NULL, err)) || !job->has_draft) return st;
     if (draft == NULL) return sp_source_open_mtp(&job->draft, &job->target, err);
-    st = open_record(&job->draft, file, draft, options->home, &job->warnings, err);
-    return st ? st : sp_source_share_embedding(&job->draft, &job->target, &job->warnings, err);
+    return open_draft(job, file, draft, options, err);
+}
+
+/* The records that the packed file stores: those of an ollama model that FROM names, as far as the
+ * Modelfile does not have its own, and then the Modelfile's. */
+static enum sp_status make_records(struct job *job, const struct sp_modelfile *file,
+                                   const struct sp_create_options *options, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_modelfile base = {0};
+    const struct sp_modelfile_record *template;
+    struct sp_strbuf text = {0};
+    char *own = NULL, *inherited = NULL;
+    size_t own_size, size = 0;
+
+    if ((st = sp_modelfile_print(&own, &own_size, file, err))) return st;
+    if (job->named.manifest) {
+        if ((st = sp_strbuf_append(&text, "FROM ollama\n", 12, err)) ||
+            (st = sp_ollama_append_records(&text, job->named.manifest, file, &options->stores,
+                                           err)) ||
+            (st = sp_modelfile_parse(&base, job->named.manifest, text.at, text.len, err)) ||
+            (st = sp_modelfile_check(&base, options->callbacks.note, options->callbacks.context,
+                                     err))) {
+            goto done;
+        }
+        template = sp_modelfile_find(&base, SP_MODELFILE_TEMPLATE, NULL);
+        if (template && options->check_template &&
+            (st = options->check_template(template->value, template->value_size, err))) {
+            sp_context(err, "%s: its template, which a TEMPLATE line would replace",
+                       job->named.manifest);
+            goto done;
+        }
+        if ((st = sp_modelfile_print(&inherited, &size, &base, err))) goto done;
+    }
+    text.len = 0;
+    if ((st = sp_strbuf_append(&text, inherited, size, err)) ||
+        (st = sp_strbuf_append(&text, own, own_size, err)) ||
+        (st = sp_strbuf_append(&text, "", 1, err))) {
+        goto done;
+    }
+    job->records = text.at;
+    job->records_size = text.len - 1;
+    text = (struct sp_strbuf){0};
+done:
+    sp_modelfile_release(&base);
+    sp_strbuf_release(&text);
+    free(own);
+    free(inherited);
+    return st;
 }
 
 enum sp_status sp_create(struct sp_create_report *report, const struct sp_create_options *options,
@@ -483,7 +554,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
         if ((st = open_sources(&job, &file, options, err))) goto done;
         if (options->output == NULL)
             job.from = sp_modelfile_find(&file, SP_MODELFILE_FROM, NULL)->value;
-        if ((st = sp_modelfile_print(&job.records, &job.records_size, &file, err))) goto done;
+        if ((st = make_records(&job, &file, options, err))) goto done;
     }
     st = run_job(&job, report, err);
 done:

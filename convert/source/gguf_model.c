@@ -35,6 +35,13 @@ static bool is_ignored(const char *name)
     return false;
 }
 
+/* Is this a tensor of an image or audio encoder, which some files have beside the text model? */
+static bool is_of_encoder(const char *name)
+{
+    return strncmp(name, "v.", 2) == 0 || strncmp(name, "mm.", 3) == 0 ||
+           strncmp(name, "a.", 2) == 0;
+}
+
 /* Writes the published name; false if models of the architecture have no such tensor. */
 static bool publish_name(char out[NAME_SIZE], const struct sp_gguf_arch *arch, const char *name)
 {
@@ -140,6 +147,10 @@ static enum sp_status list_weights(struct sp_gguf_model *m, struct sp_err *err)
     if ((st = sp_new(&m->weights, n, sizeof *m->weights, err))) return st;
     for (size_t i = 0; i < n; i++) {
         if (is_ignored(tensors[i].name)) continue;
+        if (is_of_encoder(tensors[i].name)) {
+            m->n_skipped++;
+            continue;
+        }
         if ((st = add_weight(m, &tensors[i], err))) return st;
     }
     qsort(m->weights, m->n, sizeof *m->weights, compare_weights);

@@ -28,7 +28,8 @@ struct sp_gguf_model {
     const struct sp_gguf_arch *arch;
     struct sp_gguf_weight *weights; /* [n], sorted by name; owned */
     size_t n;
-    bool tied; /* one matrix is embedding and head */
+    bool tied;        /* one matrix is embedding and head */
+    size_t n_skipped; /* tensors of image and audio encoders, which are not listed */
 };
 
 /* Opens the file, finds its architecture and names its tensors. A tensor that no model of the

@@ -318,6 +318,7 @@ static enum sp_status open_gguf(struct sp_source *source, char **warnings, struc
     }
     if (!st) st = match_tensors(source, err);
     if (st) sp_context(err, "%s", source->path);
+    source->n_skipped += source->gguf->n_skipped;
     return st;
 }
 

@@ -1,0 +1,420 @@
+/* The two stores:
+ *
+ *   HUB/models--ORG--NAME/refs/REVISION           holds a commit
+ *   HUB/models--ORG--NAME/snapshots/COMMIT/       the files
+ *
+ *   OLLAMA/manifests/HOST/NAMESPACE/NAME/TAG      JSON: layers of a media type and a digest
+ *   OLLAMA/blobs/sha256-DIGEST                    a layer */
+#include "convert/source/source_name.h"
+
+#include "format/base/file.h"
+#include "format/base/json.h"
+
+#include <dirent.h>
+#include <stdio.h>
+
+enum { PATH_SIZE = 4096, MAX_NAME = 256, MAX_COMMIT = 256, MAX_MANIFEST = 1 << 20 };
+enum { DIGEST_SIZE = 71 /* "sha256:" and 64 hex digits */ };
+
+#define LAYER "application/vnd.ollama.image."
+
+/* ---- names ---- */
+
+/* Is this a part of a name: letters, digits, '-', '_' and '.', and no step to another folder? */
+static bool is_part(const char *text, size_t len)
+{
+    if (len == 0 || len > MAX_NAME || text[0] == '.') return false;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+        if (!letter && c != '-' && c != '_' && c != '.') return false;
+    }
+    return true;
+}
+
+struct part {
+    const char *at;
+    size_t len;
+};
+
+/* Splits host/namespace/name at '/', and what follows `mark` off its end. false: no name. */
+static bool split_name(struct part parts[3], size_t *n, struct part *end, const char *name,
+                       char mark)
+{
+    const char *slash = strrchr(name, '/'), *at = strchr(slash ? slash : name, mark);
+    const char *stop = at ? at : name + strlen(name), *begin = name;
+
+    *n = 0;
+    *end = (struct part){at ? at + 1 : NULL, at ? strlen(at + 1) : 0};
+    if (at && !is_part(end->at, end->len)) return false;
+    for (;;) {
+        const char *next = memchr(begin, '/', (size_t)(stop - begin));
+        size_t len = (size_t)((next ? next : stop) - begin);
+        if (*n == 3 || !is_part(begin, len)) return false;
+        parts[(*n)++] = (struct part){begin, len};
+        if (next == NULL) return true;
+        begin = next + 1;
+    }
+}
+
+static enum sp_status print_path(char out[PATH_SIZE], struct sp_err *err, const char *folder,
+                                 const char *rest)
+{
+    int n = snprintf(out, PATH_SIZE, "%s/%s", folder, rest);
+
+    if (n > 0 && n < PATH_SIZE) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s: its path is too long", rest);
+}
+
+/* Is this rather the path of a file that does not exist? */
+static bool is_file_name(const char *name)
+{
+    static const char *const ends[] = {".gguf", ".safetensors", ".bin", ".json"};
+    const char *dot = strrchr(name, '.');
+
+    for (size_t i = 0; dot && i < sizeof ends / sizeof *ends; i++) {
+        if (strcmp(dot, ends[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* ---- Hugging Face's cache ---- */
+
+static bool is_first_gguf(const char *name)
+{
+    const char *of = strstr(name, "-of-"), *end = strrchr(name, '.');
+
+    if (end == NULL || strcmp(end, ".gguf") != 0 || strncmp(name, "mmproj", 6) == 0) return false;
+    return of == NULL || of - name < 6 || strncmp(of - 6, "-00001", 6) == 0;
+}
+
+/* A folder without config.json that holds one GGUF file, split or not, stands for that file. */
+static enum sp_status choose_gguf(char snapshot[PATH_SIZE], const char *name, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    char path[PATH_SIZE], found[MAX_NAME + 1] = "";
+    size_t n = 0;
+    struct dirent *entry;
+    DIR *folder;
+
+    if ((st = print_path(path, err, snapshot, "config.json"))) return st;
+    if (sp_file_exists(path) || (folder = opendir(snapshot)) == NULL) return SP_OK;
+    while ((entry = readdir(folder)) != NULL) {
+        if (!is_first_gguf(entry->d_name) || strlen(entry->d_name) > MAX_NAME) continue;
+        n++;
+        snprintf(found, sizeof found, "%s", entry->d_name);
+    }
+    closedir(folder);
+    if (n == 0) return SP_OK;
+    if (n > 1) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: its folder holds %zu GGUF files; name one of them: %s/", name, n,
+                       snapshot);
+    }
+    if ((st = print_path(path, err, snapshot, found))) return st;
+    snprintf(snapshot, PATH_SIZE, "%s", path);
+    return SP_OK;
+}
+
+/* The commit that refs/REVISION names, or the revision itself. */
+static enum sp_status read_commit(char out[MAX_COMMIT], const char *folder, struct part revision,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    char path[PATH_SIZE], ref[MAX_NAME + 8], *text = NULL;
+    size_t size;
+
+    snprintf(ref, sizeof ref, "refs/%.*s", (int)revision.len, revision.at);
+    snprintf(out, MAX_COMMIT, "%.*s", (int)revision.len, revision.at);
+    if ((st = print_path(path, err, folder, ref)) || !sp_file_exists(path)) return st;
+    if ((st = sp_file_read_text(&text, &size, path, MAX_COMMIT - 1, err))) return st;
+    while (size && (text[size - 1] == '\n' || text[size - 1] == '\r'))
+        text[--size] = 0;
+    if (is_part(text, size)) {
+        snprintf(out, MAX_COMMIT, "%s", text);
+    } else {
+        st = sp_fail(err, SP_E_INPUT, "%s: it names no commit", path);
+    }
+    free(text);
+    return st;
+}
+
+/* Leaves *path NULL if the cache does not have the model. */
+static enum sp_status find_in_hub(char **path, const char *name, const struct part *parts,
+                                  struct part revision, const char *hub, struct sp_err *err)
+{
+    enum sp_status st;
+    char folder[PATH_SIZE], snapshot[PATH_SIZE], commit[MAX_COMMIT];
+    char rest[MAX_COMMIT + 2 * MAX_NAME + 32];
+
+    if (hub == NULL) return SP_OK;
+    if (revision.at == NULL) revision = (struct part){"main", 4};
+    snprintf(rest, sizeof rest, "models--%.*s--%.*s", (int)parts[0].len, parts[0].at,
+             (int)parts[1].len, parts[1].at);
+    if ((st = print_path(folder, err, hub, rest)) ||
+        (st = read_commit(commit, folder, revision, err))) {
+        return st;
+    }
+    snprintf(rest, sizeof rest, "snapshots/%s", commit);
+    if ((st = print_path(snapshot, err, folder, rest)) || !sp_file_is_folder(snapshot)) return st;
+    if ((st = choose_gguf(snapshot, name, err))) return st;
+    return sp_copy_text(path, snapshot, strlen(snapshot), err);
+}
+
+/* ---- ollama's models ---- */
+
+static enum sp_status read_manifest(struct sp_json **out, const char *path, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    if ((st = sp_file_read_text(&text, &size, path, MAX_MANIFEST, err))) return st;
+    if ((st = sp_json_parse(out, text, size, SP_JSON_LENIENT, err))) sp_context(err, "%s", path);
+    free(text);
+    return st;
+}
+
+/* The path of a layer's blob. */
+static enum sp_status blob_path(char out[PATH_SIZE], const struct sp_json *layer,
+                                const char *manifest, const char *ollama, struct sp_err *err)
+{
+    const char *digest = sp_json_get_text(layer, "digest");
+    char rest[DIGEST_SIZE + 16];
+
+    if (digest == NULL || strlen(digest) != DIGEST_SIZE || strncmp(digest, "sha256:", 7) != 0 ||
+        strspn(digest + 7, "0123456789abcdef") != DIGEST_SIZE - 7) {
+        return sp_fail(err, SP_E_INPUT, "%s: a layer has no sha256 digest", manifest);
+    }
+    snprintf(rest, sizeof rest, "blobs/sha256-%s", digest + 7);
+    return print_path(out, err, ollama, rest);
+}
+
+/* The kind of a layer, for example "model"; "" for others than ollama's. */
+static const char *layer_kind(const struct sp_json *layer)
+{
+    const char *type = sp_json_get_text(layer, "mediaType");
+
+    return type && strncmp(type, LAYER, sizeof LAYER - 1) == 0 ? type + sizeof LAYER - 1 : "";
+}
+
+static enum sp_status find_model_layer(char path[PATH_SIZE], const char *manifest,
+                                       const char *ollama, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_json *root = NULL;
+    const struct sp_json *layers, *model = NULL;
+
+    if ((st = read_manifest(&root, manifest, err))) return st;
+    layers = sp_json_get(root, "layers");
+    for (size_t i = 0; i < sp_json_len(layers) && !st; i++) {
+        const struct sp_json *layer = sp_json_at(layers, i);
+        const char *kind = layer_kind(layer);
+        if (strcmp(kind, "adapter") == 0 || strcmp(kind, "tensor") == 0 ||
+            (strcmp(kind, "model") == 0 && model)) {
+            st = sp_fail(err, SP_E_UNSUPPORTED, "%s: ollama's layer \"%s\" is not read", manifest,
+                         model ? "model, a second one" : kind);
+        }
+        if (strcmp(kind, "model") == 0) model = layer;
+    }
+    if (!st && model == NULL) st = sp_fail(err, SP_E_INPUT, "%s: no model layer", manifest);
+    if (!st) st = blob_path(path, model, manifest, ollama, err);
+    sp_json_free(root);
+    return st;
+}
+
+/* Leaves *out unchanged if ollama does not have the model. */
+static enum sp_status find_in_ollama(struct sp_named_source *out, const struct part *parts,
+                                     size_t n, struct part tag, const char *ollama,
+                                     struct sp_err *err)
+{
+    static const struct part defaults[] = {{"registry.ollama.ai", 18}, {"library", 7}};
+    const struct part host = n == 3 ? parts[0] : defaults[0];
+    const struct part space = n > 1 ? parts[n - 2] : defaults[1], name = parts[n - 1];
+    char manifest[PATH_SIZE], path[PATH_SIZE], rest[4 * MAX_NAME + 32];
+    enum sp_status st;
+
+    if (ollama == NULL) return SP_OK;
+    if (tag.at == NULL) tag = (struct part){"latest", 6};
+    snprintf(rest, sizeof rest, "manifests/%.*s/%.*s/%.*s/%.*s", (int)host.len, host.at,
+             (int)space.len, space.at, (int)name.len, name.at, (int)tag.len, tag.at);
+    if ((st = print_path(manifest, err, ollama, rest))) return st;
+    if (!sp_file_exists(manifest) || sp_file_is_folder(manifest)) return SP_OK;
+    if ((st = find_model_layer(path, manifest, ollama, err))) return st;
+    if ((st = sp_copy_text(&out->manifest, manifest, strlen(manifest), err))) return st;
+    return sp_copy_text(&out->path, path, strlen(path), err);
+}
+
+/* ---- both ---- */
+
+enum sp_status sp_source_name_find(struct sp_named_source *out, const char *name,
+                                   const struct sp_source_stores *stores, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    struct sp_named_source found = {0};
+    struct part parts[3], end;
+    size_t n;
+    bool published = !is_file_name(name) && split_name(parts, &n, &end, name, '@') && n == 2;
+    struct part revision = published ? end : (struct part){NULL, 0};
+
+    if (is_file_name(name)) return SP_OK;
+    if (published) st = find_in_hub(&found.path, name, parts, revision, stores->hub, err);
+    if (!st && found.path == NULL && split_name(parts, &n, &end, name, ':'))
+        st = find_in_ollama(&found, parts, n, end, stores->ollama, err);
+    if (!st && published && found.path == NULL) {
+        st = sp_fail(err, SP_E_INPUT,
+                     "%s: neither a file nor a model in the Hugging Face cache (%s); to download "
+                     "it: hf download %.*s%s%.*s",
+                     name, stores->hub ? stores->hub : "none",
+                     (int)(revision.at ? revision.at - 1 - name : (ptrdiff_t)strlen(name)), name,
+                     revision.at ? " --revision " : "", (int)revision.len,
+                     revision.at ? revision.at : "");
+    }
+    if (st) {
+        sp_named_source_release(&found);
+        return st;
+    }
+    *out = found;
+    return SP_OK;
+}
+
+void sp_named_source_release(struct sp_named_source *source)
+{
+    free(source->path);
+    free(source->manifest);
+    *source = (struct sp_named_source){0};
+}
+
+/* ---- records of ollama's models ---- */
+
+static enum sp_status put(struct sp_strbuf *out, const char *text, struct sp_err *err)
+{
+    return sp_strbuf_append(out, text, strlen(text), err);
+}
+
+/* A command, maybe a name, and a value in three quotes. */
+static enum sp_status put_record(struct sp_strbuf *out, enum sp_modelfile_command command,
+                                 const char *name, const char *value, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (strstr(value, "\"\"\"")) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s of ollama's model holds three quotes",
+                       sp_modelfile_command_name(command));
+    }
+    if ((st = put(out, sp_modelfile_command_name(command), err)) || (st = put(out, " ", err)) ||
+        (st = put(out, name, err)) || (st = put(out, *name ? " " : "", err)) ||
+        (st = put(out, "\"\"\"", err)) || (st = put(out, value, err))) {
+        return st;
+    }
+    return put(out, "\"\"\"\n", err);
+}
+
+static enum sp_status put_parameter(struct sp_strbuf *out, const char *name,
+                                    const struct sp_json *value, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t len;
+    const char *string = sp_json_to_string(value, &len);
+
+    if (string) return put_record(out, SP_MODELFILE_PARAMETER, name, string, err);
+    if (value == NULL || sp_json_kind(value) == SP_JSON_ARRAY ||
+        sp_json_kind(value) == SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "parameter %s of ollama's model is of kind %s", name,
+                       sp_json_kind_name(sp_json_kind(value)));
+    }
+    if ((st = sp_json_print(&text, value, err))) return st;
+    st = put_record(out, SP_MODELFILE_PARAMETER, name, text, err);
+    free(text);
+    return st;
+}
+
+/* A parameter whose value is a list is set once for each element. */
+static enum sp_status put_parameters(struct sp_strbuf *out, const struct sp_json *root,
+                                     const struct sp_modelfile *own, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (struct sp_json_iter it = {0}; sp_json_next(root, &it) && !st;) {
+        bool list = sp_json_kind(it.value) == SP_JSON_ARRAY;
+        size_t n = list ? sp_json_len(it.value) : 1;
+        if (!is_part(it.key, strlen(it.key)))
+            return sp_fail(err, SP_E_INPUT, "a parameter of ollama's model has no plain name");
+        if (sp_modelfile_find(own, SP_MODELFILE_PARAMETER, it.key)) continue;
+        for (size_t i = 0; i < n && !st; i++)
+            st = put_parameter(out, it.key, list ? sp_json_at(it.value, i) : it.value, err);
+    }
+    return st;
+}
+
+static enum sp_status put_messages(struct sp_strbuf *out, const struct sp_json *list,
+                                   struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sp_json_len(list) && !st; i++) {
+        const char *role = sp_json_get_text(sp_json_at(list, i), "role");
+        const char *content = sp_json_get_text(sp_json_at(list, i), "content");
+        if (role == NULL || content == NULL || !is_part(role, strlen(role)))
+            return sp_fail(err, SP_E_INPUT, "a message of ollama's model has no role or content");
+        st = put_record(out, SP_MODELFILE_MESSAGE, role, content, err);
+    }
+    return st;
+}
+
+/* One layer; `text` is the blob. */
+static enum sp_status put_layer(struct sp_strbuf *out, const char *kind, const char *text,
+                                size_t size, const struct sp_modelfile *own, struct sp_err *err)
+{
+    static const struct {
+        const char *kind;
+        enum sp_modelfile_command command;
+    } texts[] = {
+        {"template", SP_MODELFILE_TEMPLATE},
+        {"system", SP_MODELFILE_SYSTEM},
+        {"license", SP_MODELFILE_LICENSE},
+    };
+    enum sp_status st;
+    struct sp_json *root = NULL;
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (strcmp(kind, texts[i].kind) != 0) continue;
+        if (sp_modelfile_find(own, texts[i].command, NULL)) return SP_OK;
+        return put_record(out, texts[i].command, "", text, err);
+    }
+    if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) return st;
+    st = strcmp(kind, "params") == 0                          ? put_parameters(out, root, own, err)
+         : sp_modelfile_find(own, SP_MODELFILE_MESSAGE, NULL) ? SP_OK
+                                                              : put_messages(out, root, err);
+    sp_json_free(root);
+    return st;
+}
+
+enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *manifest,
+                                        const struct sp_modelfile *own,
+                                        const struct sp_source_stores *stores, struct sp_err *err)
+{
+    static const char *const kinds[] = {"template", "system", "license", "params", "messages"};
+    enum sp_status st;
+    struct sp_json *root = NULL;
+    const struct sp_json *layers;
+
+    if ((st = read_manifest(&root, manifest, err))) return st;
+    layers = sp_json_get(root, "layers");
+    for (size_t i = 0; i < sp_json_len(layers) && !st; i++) {
+        const struct sp_json *layer = sp_json_at(layers, i);
+        const char *kind = layer_kind(layer);
+        char path[PATH_SIZE], *blob = NULL;
+        size_t size, k = 0;
+        while (k < sizeof kinds / sizeof *kinds && strcmp(kind, kinds[k]) != 0)
+            k++;
+        if (k == sizeof kinds / sizeof *kinds) continue;
+        st = blob_path(path, layer, manifest, stores->ollama, err);
+        if (!st) st = sp_file_read_text(&blob, &size, path, SP_MODELFILE_MAX_SIZE, err);
+        if (!st && (st = put_layer(text, kind, blob, size, own, err))) sp_context(err, "%s", path);
+        free(blob);
+    }
+    sp_json_free(root);
+    return st;
+}

@@ -1,0 +1,36 @@
+/* Models by name, in the stores that other programs keep on this machine: the cache of Hugging Face
+ * (org/name, org/name@revision) and ollama's models (name, name:tag, namespace/name:tag). Nothing
+ * is downloaded. */
+#ifndef SP_CONVERT_SOURCE_SOURCE_NAME_H
+#define SP_CONVERT_SOURCE_SOURCE_NAME_H
+
+#include "format/base/strbuf.h"
+#include "format/modelfile/modelfile.h"
+
+/* Folders of the stores; NULL: none. Borrowed. */
+struct sp_source_stores {
+    const char *hub;    /* with models--ORG--NAME folders */
+    const char *ollama; /* with the folders manifests and blobs */
+};
+
+/* What a name stands for. Zeroed: nothing is known of it. */
+struct sp_named_source {
+    char *path;     /* a checkpoint folder or a GGUF file; owned */
+    char *manifest; /* of ollama's model, which has settings, too; NULL: none; owned */
+};
+
+/* Looks a name up. SP_E_INPUT if it has the form org/name and is in neither store; the message has
+ * the command that downloads it. Any other name that is in no store leaves *out zeroed. */
+SP_MUST_CHECK enum sp_status sp_source_name_find(struct sp_named_source *out, const char *name,
+                                                 const struct sp_source_stores *stores,
+                                                 struct sp_err *err);
+void sp_named_source_release(struct sp_named_source *source);
+
+/* Appends the records of an ollama model to *text as a Modelfile after its FROM line: template,
+ * system message, licences, parameters and messages, except those that `own` has itself. */
+SP_MUST_CHECK enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *manifest,
+                                                      const struct sp_modelfile *own,
+                                                      const struct sp_source_stores *stores,
+                                                      struct sp_err *err);
+
+#endif

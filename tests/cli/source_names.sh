@@ -1,0 +1,55 @@
+# FROM and DRAFT by name: models in Hugging Face's cache and in ollama's store, and what their absence says.
+export HF_HUB_CACHE=hub OLLAMA_MODELS=ollama
+show() { spectool show "$1" --modelfile; rm -f "$1"; }
+commit=0123456789abcdef0123456789abcdef01234567
+model=hub/models--someone--Tiny-Model
+mkdir -p $model/refs $model/snapshots
+echo $commit >$model/refs/main
+ln -s "$TESTDATA/tiny/target" $model/snapshots/$commit
+echo 'FROM someone/Tiny-Model' >Modelfile
+spectool create -o a.bin && show a.bin
+echo "FROM someone/Tiny-Model@$commit" >Modelfile
+spectool create -o a.bin && show a.bin
+echo 'DRAFT someone/Tiny-Model' >>Modelfile
+spectool create -o a.bin && show a.bin
+echo '# GGUF files in the cache'
+mkdir -p hub/models--someone--Tiny-GGUF/snapshots/main
+cp "$TESTDATA/gguf/olmo2.gguf" hub/models--someone--Tiny-GGUF/snapshots/main/tiny-Q8_0.gguf
+echo 'FROM someone/Tiny-GGUF' >Modelfile
+spectool create -o a.bin && show a.bin
+cp "$TESTDATA/gguf/olmo2.gguf" hub/models--someone--Tiny-GGUF/snapshots/main/tiny-Q4_K_M.gguf
+spectool create -o a.bin; echo "exit $?"
+echo '# absent'
+for name in someone/other someone/other@v2 someone/Tiny-Model@v9; do
+    echo "FROM $name" >Modelfile
+    spectool create; echo "exit $?"
+done
+
+echo '# ollama'
+blob() { printf 'sha256:%s' "$(sha256sum "$1" | cut -c1-64)"; }
+mkdir -p ollama/blobs ollama/manifests/registry.ollama.ai/library/tiny ollama/manifests/registry.ollama.ai/me/tiny
+store() { cp "$1" "ollama/blobs/$(blob "$1" | tr : -)"; }
+printf '{{ .System }} {{ .Prompt }}' >template
+printf 'You are small.' >system
+printf '{"stop":["<end>","###"],"temperature":0.5,"num_ctx":64}' >params
+cp "$TESTDATA/gguf/olmo2.gguf" weights
+layers= kind=model
+for file in weights template system params; do
+    store $file
+    [ $file = weights ] || kind=$file
+    layers="$layers${layers:+,}{\"mediaType\":\"application/vnd.ollama.image.$kind\",\"digest\":\"$(blob $file)\"}"
+done
+echo "{\"schemaVersion\":2,\"layers\":[$layers]}" >ollama/manifests/registry.ollama.ai/library/tiny/latest
+cp ollama/manifests/registry.ollama.ai/library/tiny/latest ollama/manifests/registry.ollama.ai/me/tiny/1b
+echo 'FROM tiny' >Modelfile
+spectool create -o a.bin && show a.bin
+printf 'FROM me/tiny:1b\nSYSTEM You are large.\nPARAMETER stop |\n' >Modelfile
+spectool create -o a.bin && show a.bin
+echo "FROM ollama/blobs/$(blob weights | tr : -)" >Modelfile
+spectool create -o a.bin && show a.bin
+echo 'FROM tiny:8b' >Modelfile
+spectool create; echo "exit $?"
+echo '{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:../../x"}]}' \
+    >ollama/manifests/registry.ollama.ai/library/tiny/bad
+echo 'FROM tiny:bad' >Modelfile
+spectool create; echo "exit $?"
