@@ -146,24 +146,34 @@ static void end_watch(struct guard *g)
 /* ---- serving ----------------------------------------------------------------------------------
  */
 
+/* Replaces characters of the request that are not printable ASCII by '?', so that a client cannot
+ * send control sequences to the terminal. */
+static void mask(char *text)
+{
+    for (; *text; text++) {
+        if (*text < 0x20 || *text > 0x7E) *text = '?';
+    }
+}
+
 /* Writes a request as a JSON object; `members` are further members of it. */
 static void log_json(FILE *out, const char *time, const char *method, const char *path, int status,
                      const char *members)
 {
     struct sp_json_out json = {.file = out};
+    char shown[201];
 
+    snprintf(shown, sizeof shown, "%s", path);
+    mask(shown);
     sp_json_out_begin(&json, NULL, '{');
     sp_json_out_text(&json, "time", time);
     sp_json_out_text(&json, "method", method);
-    sp_json_out_text(&json, "path", path);
+    sp_json_out_text(&json, "path", shown);
     sp_json_out_u64(&json, "status", (uint64_t)status);
     fprintf(out, "%s%s", *members ? ", " : "", members);
     sp_json_out_end(&json, '}');
     fputc('\n', out);
 }
 
-/* Writes a request as text. Characters of the request that are not printable ASCII become '?', so
- * that a client cannot send control sequences to the terminal. */
 static void log_text(FILE *out, const char *time, const char *method, const char *path, int status,
                      const char *log_line)
 {
@@ -172,9 +182,7 @@ static void log_text(FILE *out, const char *time, const char *method, const char
     if (status != 0) snprintf(result, sizeof result, "%d", status);
     snprintf(line, sizeof line, "%s %.16s %.200s %s%s%s", time, method, path, result,
              *log_line ? ": " : "", log_line);
-    for (char *c = line; *c; c++) {
-        if (*c < 0x20 || *c > 0x7E) *c = '?';
-    }
+    mask(line);
     fprintf(out, "%s\n", line);
 }
 

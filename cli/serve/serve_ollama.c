@@ -74,7 +74,9 @@ static enum sp_status read_chat(struct sp_serve_request *request, const struct s
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: use /api/generate",
                        serve->model.names[0]);
     }
-    if ((st = sp_serve_read_tools(request, err))) return st;
+    if ((st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err))) {
+        return st;
+    }
     return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
 }
 

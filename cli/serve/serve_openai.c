@@ -143,7 +143,7 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
 
     if ((st = sp_serve_openai_check_template(serve, err)) ||
         (st = read_common(request, chat_refusals, err)) ||
-        (st = sp_serve_read_tools(request, err)) ||
+        (st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err)) ||
         (st = sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),
                                                err)) ||
         (st = sp_serve_openai_read_kwargs(request, err)) ||

@@ -38,6 +38,24 @@ enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request, s
     return st;
 }
 
+enum sp_status sp_serve_check_functions(const struct sp_serve_request *request, struct sp_err *err)
+{
+    for (size_t i = 0; i < sp_json_len(request->tools); i++) {
+        const struct sp_json *tool = sp_json_at(request->tools, i);
+        const char *type = sp_json_get_text(tool, "type");
+        const char *name = sp_json_get_text(sp_json_get(tool, "function"), "name");
+
+        if (type && strcmp(type, "function") != 0) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "tools[%zu]: type is %.40s, expected function", i,
+                           type);
+        }
+        if (name == NULL || *name == '\0') {
+            return sp_fail(err, SP_E_INPUT, "tools[%zu]: function.name is missing", i);
+        }
+    }
+    return SP_OK;
+}
+
 enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const char *key,
                                         const char *level, struct sp_err *err)
 {

@@ -76,10 +76,13 @@ SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
                                              const struct sp_serve_refusal *rows,
                                              struct sp_err *err);
 
-/* Sets request->tools to the body's tools, an array of objects, which are functions if they have a
- * type; NULL: none. */
+/* Sets request->tools to the body's tools, an array of objects; NULL: none. */
 SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *request,
                                                  struct sp_err *err);
+
+/* Checks that all tools are functions with a name; a tool may lack its type, as in ollama's API. */
+SP_MUST_CHECK enum sp_status sp_serve_check_functions(const struct sp_serve_request *request,
+                                                      struct sp_err *err);
 
 /* Sets request->think from the level of reasoning effort that the member `key` has; "none" turns
  * reasoning off. */

@@ -1,0 +1,80 @@
+/* Tests which connections the server closes to let others in. */
+#include "cli/serve/serve_connections.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { N = 4 };
+
+struct fixture {
+    struct sp_connections *connections;
+    int ours[N], theirs[N];
+};
+
+static void nap(void)
+{
+    const struct timespec time = {.tv_nsec = 600000000}; /* beyond the time of grace */
+
+    nanosleep(&time, NULL);
+}
+
+static void add(struct fixture *f, size_t i, bool added)
+{
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    f->ours[i] = pair[0];
+    f->theirs[i] = pair[1];
+    assert_int_equal(sp_connections_add(f->connections, pair[0], NULL), added);
+}
+
+static bool is_closed(const struct fixture *f, size_t i)
+{
+    char byte;
+
+    return recv(f->theirs[i], &byte, 1, MSG_DONTWAIT) == 0;
+}
+
+/* A new connection beyond the wanted number closes the one that has been sending for the longest
+ * time. Connections that wait for a response, or are new, stay open. */
+static void the_slowest_is_closed(void **state)
+{
+    struct fixture f = {.connections = NULL};
+
+    (void)state;
+    assert_int_equal(sp_connections_open(&f.connections, 2, 3, NULL), SP_OK);
+    add(&f, 0, true);
+    add(&f, 1, true);
+    sp_connections_respond(f.connections, sp_connections_find(f.connections, f.ours[0]));
+    add(&f, 2, true);
+    assert_false(is_closed(&f, 1)); /* it is not slow yet */
+    nap();
+    add(&f, 3, false); /* more than there can be */
+    assert_false(is_closed(&f, 0));
+    assert_true(is_closed(&f, 1));
+    assert_false(is_closed(&f, 2));
+    sp_connections_remove(f.connections, f.ours[1]);
+    assert_null(sp_connections_find(f.connections, f.ours[1]));
+    sp_connections_expect(f.connections, sp_connections_find(f.connections, f.ours[0]));
+    assert_true(sp_connections_add(f.connections, f.ours[3], NULL));
+    assert_true(is_closed(&f, 2));
+    assert_false(is_closed(&f, 0)); /* its response has just been sent */
+    sp_connections_close(f.connections);
+    for (size_t i = 0; i < N; i++) {
+        close(f.ours[i]);
+        close(f.theirs[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_slowest_is_closed)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
