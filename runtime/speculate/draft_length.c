@@ -124,6 +124,15 @@ static double draft_step(const struct sp_draft_length *d, size_t n)
     return d->draft_seconds[n] - d->draft_seconds[n - 1];
 }
 
+/* Sequences that share the pass of the draft for token n: this one, and others that draft, each as
+ * often as this one gets so far. */
+static double sharing(const struct sp_draft_length *d, size_t n)
+{
+    static const double weight = 2;
+
+    return 1 + (d->n_drafting - 1) * (d->made[n] + weight) / (d->made[1] + weight);
+}
+
 /* ---- rates ------------------------------------------------------------------------------------
  */
 
@@ -251,7 +260,10 @@ bool sp_draft_length_consider(struct sp_draft_length *d, double confidence)
     }
     if (i >= d->n_asked) return false;
     /* The next draft token is accepted about as often as its place and this one promise. */
-    price = d->rate * (verify_step(d, i + 1) + (d->stepwise ? draft_step(d, i + 1) : 0));
+    price = d->rate * verify_step(d, i + 1);
+    if (d->stepwise) {
+        price += d->rate * d->n_drafting / sharing(d, i + 1) * draft_step(d, i + 1);
+    }
     if (d->n_verify == i && d->all_accepted * (p + d->place[i + 1]) / 2 > exploration * price) {
         return true;
     }
@@ -319,13 +331,14 @@ static bool may_pay(struct sp_draft_length *d)
     return drafted_rate(d, predicted_rate(d, d->max, &length)) > tolerance * plain_rate(d);
 }
 
+/* All sequences of a pass wait for the probes of each. */
 static void pause(struct sp_draft_length *d)
 {
     double probe = draft_cost(d, 1) + verify_step(d, 1), plain = verify_cost(d, 0);
 
     d->paused = true;
     d->tokens = d->seconds = 0;
-    d->wait = (size_t)((double)d->gap * at_least(probe / plain, 1));
+    d->wait = (size_t)((double)d->gap * at_least((double)(d->n_others + 1) * probe / plain, 1));
     if (2 * d->gap <= LONGEST_GAP) d->gap *= 2;
 }
 
@@ -388,6 +401,8 @@ void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *r)
     if (r->drafted + r->other_rows >= SP_COST_LENGTHS) return;
     count_tokens(d, r->drafted, r->accepted);
     record_pass(d, r);
+    for (size_t i = 1; i <= d->max; i++)
+        d->made[i] = forget * d->made[i] + (r->made >= i);
     if (n > 0) record_drafting(d, n, r->draft_seconds);
     if (d->n_asked > 0) settle(d, r, n);
     d->n_asked = d->n_made = 0;

@@ -23,8 +23,9 @@
  * fails, 64 at most.
  *
  * Several sequences in one pass: each controller assumes that the other sequences which draft do
- * what it does, so that a pass of the draft, which all of them share, is divided by their number,
- * and one more draft token adds a row for each of them to the pass of the target.
+ * what it does. One more draft token adds a row for each of them to the pass of the target; a pass
+ * of the draft is divided by the number of them that get so far, since proposals end at different
+ * lengths.
  *
  * No choice made here changes the text. A controller belongs to one session and its thread. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
@@ -52,6 +53,7 @@ struct sp_draft_length {
     struct sp_cost_model verify; /* by rows of the pass beyond the first */
     struct sp_cost_model draft;  /* by draft tokens */
     bool has_drafted;
+    double made[SP_DRAFT_LENGTH_MAX + 1];     /* [i]: rounds that made draft token i */
     double tried[SP_DRAFT_LENGTH_MAX + 1];    /* [i]: times that draft token i >= 1 was reached */
     double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that it was accepted */
     struct sp_calibrated_confidence confidence;
