@@ -10,6 +10,7 @@
 #include "convert/create/draft_compat.h"
 #include "convert/create/plan.h"
 #include "convert/source/shared_tables.h"
+#include "convert/source/vocab_order.h"
 #include "convert/source/vocab_tables.h"
 #include "convert/create/write.h"
 #include "format/base/file.h"
@@ -119,6 +120,7 @@ static enum sp_status check_draft(struct job *job, struct sp_err *err)
 {
     const struct sp_source *target = &job->target, *draft = &job->draft;
     struct side sides[2] = {{.compat.config = &target->config}, {.compat.config = &draft->config}};
+    struct sp_vocab_order order = {0};
     enum sp_status st = SP_OK;
 
     if (!target->pack || !draft->pack ||
@@ -127,9 +129,11 @@ static enum sp_status check_draft(struct job *job, struct sp_err *err)
         if (!st) st = open_side(&sides[1], draft, err);
     }
     if (!st) {
-        st = sp_draft_compat_check(&sides[0].compat, &sides[1].compat,
+        st = sp_draft_compat_check(&order, &sides[0].compat, &sides[1].compat,
                                    sp_source_same(target, draft), &job->warnings, err);
     }
+    if (!st && order.rows) st = sp_source_reorder_vocab(&job->draft, order.rows, target, err);
+    free(order.rows);
     release_side(&sides[0]);
     release_side(&sides[1]);
     return st;

@@ -65,43 +65,6 @@ static enum sp_status check_features(const struct sp_config *target, const struc
                    (unsigned long long)d->n_taps * d->target_hidden, d->n_taps, target->n_hidden);
 }
 
-static bool equal_tokens(const struct sp_vocab_token *a, const struct sp_vocab_token *b)
-{
-    if (a->text == NULL || b->text == NULL) return a->text == b->text;
-    return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
-}
-
-/* A token's text for messages, shortened to a readable length. */
-struct shown {
-    int len;
-    const char *text;
-};
-
-static struct shown show(const struct sp_vocab *v, uint32_t id)
-{
-    const struct sp_vocab_token *t = id < v->n_ids ? &v->tokens[id] : NULL;
-
-    if (t == NULL || t->text == NULL) return (struct shown){0, ""};
-    return (struct shown){t->len < 64 ? (int)t->len : 64, t->text};
-}
-
-static enum sp_status compare_tokens(const struct sp_vocab *target, const struct sp_vocab *draft,
-                                     struct sp_err *err)
-{
-    size_t n = target->n_ids < draft->n_ids ? target->n_ids : draft->n_ids;
-
-    for (uint32_t id = 0; id < n; id++) {
-        struct shown a, b;
-        if (equal_tokens(&target->tokens[id], &draft->tokens[id])) continue;
-        a = show(draft, id);
-        b = show(target, id);
-        return sp_fail(err, SP_E_INPUT,
-                       "draft tokenizer differs from target at id %u (\"%.*s\" vs \"%.*s\")", id,
-                       a.len, a.text, b.len, b.text);
-    }
-    return SP_OK;
-}
-
 /* Ids mean the same on both sides by now, so merges are compared as numbers. */
 static enum sp_status compare_merges(const struct sp_vocab *target, const struct sp_vocab *draft,
                                      struct sp_err *err)
@@ -110,12 +73,12 @@ static enum sp_status compare_merges(const struct sp_vocab *target, const struct
 
     for (size_t i = 0; i < n; i++) {
         const struct sp_vocab_merge *a = &draft->merges[i], *b = &target->merges[i];
-        struct shown al, ar, bl, br;
+        struct sp_shown_token al, ar, bl, br;
         if (a->left == b->left && a->right == b->right) continue;
-        al = show(draft, a->left);
-        ar = show(draft, a->right);
-        bl = show(target, b->left);
-        br = show(target, b->right);
+        al = sp_vocab_show(draft, a->left);
+        ar = sp_vocab_show(draft, a->right);
+        bl = sp_vocab_show(target, b->left);
+        br = sp_vocab_show(target, b->right);
         return sp_fail(err, SP_E_INPUT,
                        "draft tokenizer differs from target at merge %zu (\"%.*s %.*s\" vs "
                        "\"%.*s %.*s\")",
@@ -126,19 +89,21 @@ static enum sp_status compare_merges(const struct sp_vocab *target, const struct
                    draft->n_merges, target->n_merges);
 }
 
-static bool differ(uint32_t a, uint32_t b)
+/* `a` is an id of the target, b one of the draft. */
+static bool differ(uint32_t a, uint32_t b, const struct sp_vocab_order *order)
 {
-    return a != SP_ID_NONE && b != SP_ID_NONE && a != b;
+    if (a == SP_ID_NONE || b == SP_ID_NONE) return false;
+    return order->rows && a < order->n ? order->rows[a] != b : a != b;
 }
 
 static enum sp_status compare_ends(const struct sp_vocab *target, const struct sp_vocab *draft,
-                                   struct sp_err *err)
+                                   const struct sp_vocab_order *order, struct sp_err *err)
 {
-    bool bos = differ(target->bos, draft->bos);
-    struct shown a = show(draft, bos ? draft->bos : draft->eos);
-    struct shown b = show(target, bos ? target->bos : target->eos);
+    bool bos = differ(target->bos, draft->bos, order);
+    struct sp_shown_token a = sp_vocab_show(draft, bos ? draft->bos : draft->eos);
+    struct sp_shown_token b = sp_vocab_show(target, bos ? target->bos : target->eos);
 
-    if (!bos && !differ(target->eos, draft->eos)) return SP_OK;
+    if (!bos && !differ(target->eos, draft->eos, order)) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "draft bos/eos differ: %s is \"%.*s\" vs \"%.*s\"",
                    bos ? "bos" : "eos", a.len, a.text, b.len, b.text);
 }
@@ -165,9 +130,10 @@ static bool equal_texts(const struct sp_draft_compat_side *a, const struct sp_dr
            memcmp(a->tokenizer, b->tokenizer, a->tokenizer_size) == 0;
 }
 
-/* Equal ids must be equal text: a draft speaks to its target in ids. Rows beyond the tokens are
- * padding and may differ in number. */
-static enum sp_status check_tokenizers(const struct sp_draft_compat_side *target,
+/* Equal ids must be equal text, after the rows of the draft have been put into the order of the
+ * target where that is possible. Rows beyond the tokens are padding and may differ in number. */
+static enum sp_status check_tokenizers(struct sp_vocab_order *order,
+                                       const struct sp_draft_compat_side *target,
                                        const struct sp_draft_compat_side *draft, char **warnings,
                                        struct sp_err *err)
 {
@@ -182,10 +148,16 @@ static enum sp_status check_tokenizers(const struct sp_draft_compat_side *target
     if (equal_texts(target, draft)) return SP_OK;
     if ((st = open_vocab(&a, target, "target", err))) goto done;
     if ((st = open_vocab(&b, draft, "draft", err))) goto done;
-    if ((st = compare_tokens(a, b, err))) goto done;
+    if ((st = sp_vocab_match(order, a, b, draft->config->n_vocab, err))) goto done;
     if ((st = compare_merges(a, b, err))) goto done;
-    if ((st = compare_ends(a, b, err))) goto done;
-    if (a->n_ids != b->n_ids) {
+    if ((st = compare_ends(a, b, order, err))) goto done;
+    if (order->n_matched || order->n_unknown) {
+        st = sp_warn(warnings, err,
+                     "draft vocabulary: %zu tokens are moved to the target's ids, and %zu of the "
+                     "target's are unknown to it",
+                     order->n_matched, order->n_unknown);
+    }
+    if (!st && a->n_ids != b->n_ids) {
         st =
             sp_warn(warnings, err, "draft tokenizer has %zu ids, target %zu: equal where both have",
                     b->n_ids, a->n_ids);
@@ -260,14 +232,15 @@ static enum sp_status check_block_draft(const struct sp_config *target,
     return check_features(target, draft, err);
 }
 
-static enum sp_status check_language_model(const struct sp_draft_compat_side *target,
+static enum sp_status check_language_model(struct sp_vocab_order *order,
+                                           const struct sp_draft_compat_side *target,
                                            const struct sp_draft_compat_side *draft,
                                            char **warnings, struct sp_err *err)
 {
     const struct sp_config *t = target->config, *d = draft->config;
     enum sp_status st;
 
-    if ((st = check_tokenizers(target, draft, warnings, err))) return st;
+    if ((st = check_tokenizers(order, target, draft, warnings, err))) return st;
     if (d->n_vocab != t->n_vocab) {
         st = sp_warn(warnings, err, "draft vocabulary has %u rows, target %u", d->n_vocab,
                      t->n_vocab);
@@ -310,20 +283,22 @@ static enum sp_status note_sizes(const struct sp_config *target, const struct sp
                    n_draft, n_target);
 }
 
-enum sp_status sp_draft_compat_check(const struct sp_draft_compat_side *target,
+enum sp_status sp_draft_compat_check(struct sp_vocab_order *order,
+                                     const struct sp_draft_compat_side *target,
                                      const struct sp_draft_compat_side *draft, bool same_source,
                                      char **warnings, struct sp_err *err)
 {
     const struct sp_config *t = target->config, *d = draft->config;
     enum sp_status st;
 
+    *order = (struct sp_vocab_order){0};
     if (t->draft.kind != SP_DRAFT_NONE) {
         return sp_fail(err, SP_E_INPUT, "target is a draft (%s), expected a language model",
                        t->architecture);
     }
     switch (d->draft.kind) {
     case SP_DRAFT_NONE:
-        st = check_language_model(target, draft, warnings, err);
+        st = check_language_model(order, target, draft, warnings, err);
         break;
     case SP_DRAFT_DFLASH:
     case SP_DRAFT_DFLASH2:

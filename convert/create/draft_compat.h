@@ -7,6 +7,7 @@
 #ifndef SP_CONVERT_CREATE_DRAFT_COMPAT_H
 #define SP_CONVERT_CREATE_DRAFT_COMPAT_H
 
+#include "convert/create/vocab_match.h"
 #include "format/model/config.h"
 
 /* One side of the comparison, target or draft. All pointers are borrowed. */
@@ -18,9 +19,11 @@ struct sp_draft_compat_side {
     size_t tokenizer_config_size;
 };
 
-/* SP_E_INPUT names what does not fit. What fits but is worth knowing is appended to *warnings, one
- * sentence a line (sp_warn). same_source: both were read from the same source. */
-SP_MUST_CHECK enum sp_status sp_draft_compat_check(const struct sp_draft_compat_side *target,
+/* *order: where the rows of a language model have to be put, owned by the caller even on failure
+ * (free rows). SP_E_INPUT names what does not fit. What fits but is worth knowing is appended to
+ * *warnings, one sentence a line (sp_warn). same_source: both were read from the same source. */
+SP_MUST_CHECK enum sp_status sp_draft_compat_check(struct sp_vocab_order *order,
+                                                   const struct sp_draft_compat_side *target,
                                                    const struct sp_draft_compat_side *draft,
                                                    bool same_source, char **warnings,
                                                    struct sp_err *err);

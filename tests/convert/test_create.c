@@ -460,6 +460,72 @@ static void test_memory_is_bounded(void **state)
     create_assert_same_file(one, two);
 }
 
+/* Exchanges the numbers 1596 and 1599 where `before` precedes them. */
+static void exchange_ids(char *text, const char *before)
+{
+    size_t n = strlen(before);
+
+    for (char *at = text; (at = strstr(at, before)) != NULL; at += n) {
+        if (memcmp(at + n, "1596", 4) == 0)
+            at[n + 3] = '9';
+        else if (memcmp(at + n, "1599", 4) == 0)
+            at[n + 3] = '6';
+    }
+}
+
+static void exchange_rows(char *file, const char *tensor, size_t a, size_t b, size_t n_rows)
+{
+    size_t header = (size_t)sp_get64((const uint8_t *)file), begin, end;
+    char *at = strstr(file + 8, tensor), swap[4096], *x, *y;
+
+    assert_non_null(at);
+    at = strstr(at, "\"data_offsets\": [");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "\"data_offsets\": [%zu, %zu", &begin, &end), 2);
+    n_rows = (end - begin) / n_rows;
+    assert_true(n_rows <= sizeof swap);
+    x = file + 8 + header + begin + a * n_rows;
+    y = file + 8 + header + begin + b * n_rows;
+    memcpy(swap, x, n_rows);
+    memcpy(x, y, n_rows);
+    memcpy(y, swap, n_rows);
+}
+
+/* A draft whose first and last added token have each other's ids gives the same file, after the
+ * rows of its tables have been moved; packed alone, it cannot be moved. */
+static void test_moved_tokens_are_mapped(void **state)
+{
+    static const char *const files[] = {"config.json", "generation_config.json",
+                                        "model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    const char *plain = create_path("plain.bin"), *mapped = create_path("mapped.bin");
+    struct sp_create_options options;
+    struct sp_err err = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[512];
+        size_t size;
+        char *text;
+        snprintf(path, sizeof path, TINY "/ar/%s", files[i]);
+        text = scratch_read(path, &size);
+        if (i == 2) exchange_rows(text, "embed_tokens.weight", 1596, 1599, 1600);
+        if (i == 3) exchange_ids(text, "\"id\": ");
+        scratch_write(files[i], text, size);
+        free(text);
+    }
+    create_pack(create_modelfile("FROM @/target\nDRAFT @/ar"), plain, SP_DTYPE_NONE, SP_DTYPE_NONE,
+                2);
+    create_pack(create_modelfile("FROM @/target\nDRAFT ."), mapped, SP_DTYPE_NONE, SP_DTYPE_NONE,
+                2);
+    create_assert_same_file(plain, mapped);
+    create_pack(create_modelfile("FROM ."), plain, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
+    options = create_options(create_modelfile("FROM @/target\nDRAFT plain.bin"), mapped);
+    options.force = true;
+    assert_int_equal(sp_create(NULL, &options, &err), SP_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "give the checkpoint that it was packed from"));
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, create_setup, create_teardown)
@@ -474,6 +540,7 @@ int main(void)
         T(test_a_single_file_serves_as_checkpoint),
         T(test_dry_run_shows_the_plan),
         T(test_warnings_are_reported),
+        T(test_moved_tokens_are_mapped),
         T(test_memory_is_bounded),
     };
 #undef T

@@ -68,8 +68,10 @@ static void check(const struct sp_draft_compat_side *target,
 {
     struct sp_err err = {0};
     char *warnings = NULL;
-    enum sp_status st = sp_draft_compat_check(target, draft, same_source, &warnings, &err);
+    struct sp_vocab_order order;
+    enum sp_status st = sp_draft_compat_check(&order, target, draft, same_source, &warnings, &err);
 
+    assert_null(order.rows);
     assert_string_equal(err.text, error ? error : "");
     assert_int_equal(st, error ? SP_E_INPUT : SP_OK);
     if (error == NULL) assert_string_equal(warnings ? warnings : "", expected_notes);
@@ -339,8 +341,12 @@ static void tokenizers(void **state)
         {NULL, NULL, NULL, "draft has no tokenizer: it is taken to be the other's"},
         {VOCAB("\"a\": 0, \"c\": 1, \"b\": 2, \"ab\": 3, \"bc\": 4", MERGES, ENDS), ends,
          "draft tokenizer differs from target at id 1 (\"c\" vs \"b\")", NULL},
-        {VOCAB(TOKENS, MERGES, ADDED("5", "<S>") ", " ADDED("6", "</s>")), NULL,
-         "draft tokenizer differs from target at id 5 (\"<S>\" vs \"<s>\")", NULL},
+        {VOCAB(TOKENS, MERGES, ADDED("5", "<S>") ", " ADDED("6", "</s>")), NULL, NULL,
+         "draft vocabulary: 0 tokens are moved to the target's ids, and 1 of the target's are "
+         "unknown "
+         "to it"},
+        {VOCAB(TOKENS ", \"abc\": 5", MERGES ", \"ab c\"", ADDED("6", "</s>")), NULL,
+         "draft tokenizer differs from target at id 5 (\"abc\" vs \"<s>\")", NULL},
         {VOCAB(TOKENS, "\"b c\", \"a b\"", ENDS), ends,
          "draft tokenizer differs from target at merge 0 (\"b c\" vs \"a b\")", NULL},
         {VOCAB(TOKENS, "\"a b\"", ENDS), ends, "draft tokenizer differs from target: 1 merges vs 2",
@@ -364,10 +370,62 @@ static void tokenizers(void **state)
     sp_config_release(&d);
 }
 
+/* Added tokens and an entry that no merge produces have other ids in the draft, whose rows are
+ * moved. A row without a match keeps its place if that is free. */
+static void moved_tokens(void **state)
+{
+    static const char ends[] = "{\"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+    static const struct {
+        const char *target, *draft;
+        uint32_t rows[9];
+        size_t n_matched, n_unknown;
+    } cases[] = {
+        {TOKENIZER,
+         VOCAB(TOKENS, MERGES, ADDED("5", "</s>") ", " ADDED("6", "<s>")),
+         {0, 1, 2, 3, 4, 6, 5, 7, 8},
+         2,
+         0},
+        {TOKENIZER,
+         VOCAB(TOKENS ", \"unused9\": 5", MERGES, ADDED("7", "<s>") ", " ADDED("8", "</s>")),
+         {0, 1, 2, 3, 4, 7, 8, 5, 6},
+         2,
+         0},
+        {VOCAB(TOKENS, MERGES, ENDS ", " ADDED("7", "<a>")),
+         VOCAB(TOKENS, MERGES, ADDED("5", "<s>") ", " ADDED("6", "<b>") ", " ADDED("7", "</s>")),
+         {0, 1, 2, 3, 4, 5, 7, 6, 8},
+         1,
+         1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sp_config t, d;
+        struct sp_draft_compat_side a, b;
+        struct sp_vocab_order order;
+        struct sp_err err = {0};
+        char *warnings = NULL;
+        parse(&t, TARGET, 0);
+        parse(&d, SMALL("9", "64", "4"), 0);
+        a = side(&t, cases[i].target, ends);
+        b = side(&d, cases[i].draft, ends);
+        if (sp_draft_compat_check(&order, &a, &b, false, &warnings, &err)) fail_msg("%s", err.text);
+        assert_non_null(order.rows);
+        assert_int_equal(order.n, 9);
+        assert_memory_equal(order.rows, cases[i].rows, sizeof cases[i].rows);
+        assert_int_equal(order.n_matched, cases[i].n_matched);
+        assert_int_equal(order.n_unknown, cases[i].n_unknown);
+        free(order.rows);
+        free(warnings);
+        sp_config_release(&t);
+        sp_config_release(&d);
+    }
+}
+
 static void damaged_tokenizer(void **state)
 {
     struct sp_config t, d;
     struct sp_draft_compat_side a, b;
+    struct sp_vocab_order order;
     struct sp_err err = {0};
 
     (void)state;
@@ -375,7 +433,7 @@ static void damaged_tokenizer(void **state)
     parse(&d, SMALL("8", "64", "4"), 0);
     a = side(&t, TOKENIZER, NULL);
     b = side(&d, "{", NULL);
-    assert_int_equal(sp_draft_compat_check(&a, &b, false, NULL, &err), SP_E_INPUT);
+    assert_int_equal(sp_draft_compat_check(&order, &a, &b, false, NULL, &err), SP_E_INPUT);
     assert_memory_equal(err.text, "draft tokenizer", 15);
     sp_config_release(&t);
     sp_config_release(&d);
@@ -449,11 +507,17 @@ static void trained_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(block_drafts),      cmocka_unit_test(wrong_mask_tokens_and_targets),
-        cmocka_unit_test(built_in_heads),    cmocka_unit_test(tokenizers),
-        cmocka_unit_test(damaged_tokenizer), cmocka_unit_test(warnings_of_valid_pairs),
-        cmocka_unit_test(trained_models),    cmocka_unit_test(assistants),
-        cmocka_unit_test(token_orders),      cmocka_unit_test(eagle3_drafts),
+        cmocka_unit_test(block_drafts),
+        cmocka_unit_test(wrong_mask_tokens_and_targets),
+        cmocka_unit_test(built_in_heads),
+        cmocka_unit_test(tokenizers),
+        cmocka_unit_test(moved_tokens),
+        cmocka_unit_test(damaged_tokenizer),
+        cmocka_unit_test(warnings_of_valid_pairs),
+        cmocka_unit_test(trained_models),
+        cmocka_unit_test(assistants),
+        cmocka_unit_test(token_orders),
+        cmocka_unit_test(eagle3_drafts),
         cmocka_unit_test(token_maps),
     };
 
