@@ -1,0 +1,145 @@
+/* Rotary embedding of GGUF models: scaling by keys, and by tensors of divisors. */
+#include "convert/source/gguf_writer.h"
+
+#include "format/base/bytes.h"
+#include "format/ggml_type.h"
+
+#include <string.h>
+
+enum { SHOWN_KEY = 100, MAX_FREQUENCIES = 4096 };
+
+/* Divisors of the frequencies, as LongRoPE and llama.cpp's own tensor have them. */
+static enum sp_status put_factors(struct sp_gguf_writer *w, const char *key, const char *tensor)
+{
+    enum sp_status st;
+    const struct sp_gguf_tensor *t = sp_gguf_find_tensor(w->model->file, tensor);
+    uint8_t bytes[4 * MAX_FREQUENCIES];
+
+    if (t == NULL || t->type != SP_GGML_F32 || t->rank != 1 || t->shape[0] > MAX_FREQUENCIES) {
+        return sp_fail(w->err, SP_E_INPUT, "tensor %s is missing or no f32 vector of at most %d",
+                       tensor, MAX_FREQUENCIES);
+    }
+    if ((st = sp_gguf_read(w->model->file, t, 0, (size_t)t->size, bytes, w->err))) return st;
+    if ((st = sp_json_put(&w->text, w->err, ", \"%s\": [", key))) return st;
+    for (size_t i = 0; i < t->shape[0] && !st; i++) {
+        float factor = sp_float_of_bits(sp_get32(bytes + 4 * i));
+        if (!(factor > 0 && factor < 1e9f))
+            return sp_fail(w->err, SP_E_INPUT, "tensor %s: element %zu is no divisor", tensor, i);
+        if (i) st = sp_json_put(&w->text, w->err, ", ");
+        if (!st) st = sp_json_put_f32(&w->text, factor, w->err);
+    }
+    return st ? st : sp_json_put(&w->text, w->err, "]");
+}
+
+/* rope_freqs.weight, Llama 3's scaling: the same divisors at every length. */
+static enum sp_status put_llama3(struct sp_gguf_writer *w)
+{
+    enum sp_status st;
+
+    st = sp_json_put(&w->text, w->err,
+                     ",\n  \"rope_scaling\": {\"rope_type\": \"longrope\", \"factor\": 1.0, "
+                     "\"attention_factor\": 1.0");
+    if (!st) st = put_factors(w, "short_factor", "rope_freqs.weight");
+    if (!st) st = put_factors(w, "long_factor", "rope_freqs.weight");
+    return st ? st : sp_json_put(&w->text, w->err, "}");
+}
+
+static enum sp_status put_longrope(struct sp_gguf_writer *w)
+{
+    char name[SP_GGUF_KEY_SIZE];
+    double attention = 0;
+    enum sp_status st;
+
+    if ((st = sp_gguf_copy_size(w, "rope.scaling.original_context_length",
+                                "original_max_position_embeddings"))) {
+        return st;
+    }
+    st = sp_json_put(&w->text, w->err, ",\n  \"rope_scaling\": {\"rope_type\": \"longrope\"");
+    sp_gguf_key(name, w, "rope.scaling.attn_factor");
+    if (!st) st = sp_gguf_get_float(w->model->file, name, &attention, w->err);
+    if (!st && attention > 0) {
+        st = sp_json_put(&w->text, w->err, ", \"attention_factor\": ");
+        if (!st) st = sp_json_put_f32(&w->text, (float)attention, w->err);
+    }
+    if (!st) st = put_factors(w, "short_factor", "rope_factors_short.weight");
+    if (!st) st = put_factors(w, "long_factor", "rope_factors_long.weight");
+    return st ? st : sp_json_put(&w->text, w->err, "}");
+}
+
+/* A member of rope_scaling, if its key is there. */
+static enum sp_status put_rope_member(struct sp_gguf_writer *w, const char *key,
+                                      const char *published)
+{
+    char name[SP_GGUF_KEY_SIZE];
+    double value = 0;
+    enum sp_status st;
+
+    if (!sp_gguf_has(w, key)) return SP_OK;
+    sp_gguf_key(name, w, key);
+    if ((st = sp_gguf_get_float(w->model->file, name, &value, w->err))) return st;
+    if ((st = sp_json_put(&w->text, w->err, ", \"%s\": ", published))) return st;
+    return sp_json_put_f32(&w->text, (float)value, w->err);
+}
+
+static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
+{
+    static const struct {
+        const char *key, *published;
+    } members[] = {
+        {"rope.scaling.factor", "factor"},
+        {"rope.scaling.original_context_length", "original_max_position_embeddings"},
+        {"rope.scaling.yarn_beta_fast", "beta_fast"},
+        {"rope.scaling.yarn_beta_slow", "beta_slow"},
+    };
+    bool yarn = strcmp(type, "yarn") == 0;
+    char name[SP_GGUF_KEY_SIZE];
+    double attention = 1;
+    enum sp_status st;
+
+    sp_gguf_key(name, w, "rope.scaling.attn_factor");
+    if ((st = sp_gguf_get_float(w->model->file, name, &attention, w->err))) return st;
+    if (attention != 1)
+        return sp_fail(w->err, SP_E_UNSUPPORTED, "%s %g is not supported", name, attention);
+
+    st = sp_json_put(&w->text, w->err, ",\n  \"rope_scaling\": {\"rope_type\": \"%s\"", type);
+    for (size_t i = 0; i < (yarn ? sizeof members / sizeof *members : 1) && !st; i++)
+        st = put_rope_member(w, members[i].key, members[i].published);
+    if (!st && strcmp(w->model->arch->name, "gpt-oss") == 0)
+        st = sp_json_put(&w->text, w->err, ", \"truncate\": false");
+    return st ? st : sp_json_put(&w->text, w->err, "}");
+}
+
+/* What llama.cpp takes for a file without rope.freq_base. */
+static const char *default_theta(const struct sp_gguf_writer *w)
+{
+    return strcmp(w->model->arch->name, "gemma3") == 0 ? "1000000.0" : "10000.0";
+}
+
+enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
+{
+    const struct sp_gguf *file = w->model->file;
+    char name[SP_GGUF_KEY_SIZE];
+    const char *type = "";
+    size_t len = 0;
+    enum sp_status st;
+
+    if (sp_gguf_has(w, "rope.freq_base")) {
+        st = sp_gguf_copy_float(w, "rope.freq_base", "rope_theta");
+    } else {
+        st = sp_gguf_put_word(w, "rope_theta", default_theta(w));
+    }
+    if (st) return st;
+    sp_gguf_key(name, w, "rope.scaling.type");
+    if ((st = sp_gguf_get_text(file, name, &type, &len, w->err))) return st;
+    if (sp_gguf_find_tensor(file, "rope_factors_long.weight")) return put_longrope(w);
+    if (sp_gguf_find_tensor(file, "rope_freqs.weight")) {
+        if (len == 0 || (len == 4 && memcmp(type, "none", len) == 0)) return put_llama3(w);
+        return sp_fail(w->err, SP_E_UNSUPPORTED, "%s beside rope_freqs.weight is not supported",
+                       name);
+    }
+    if (len == 0 || (len == 4 && memcmp(type, "none", len) == 0)) return SP_OK;
+    if (len == 6 && memcmp(type, "linear", len) == 0) return put_scaling(w, "linear");
+    if (len == 4 && memcmp(type, "yarn", len) == 0) return put_scaling(w, "yarn");
+    return sp_fail(w->err, SP_E_UNSUPPORTED, "%s \"%.*s\" is not supported", name,
+                   (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);
+}

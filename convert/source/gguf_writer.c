@@ -1,0 +1,119 @@
+/* Members of JSON objects out of metadata. */
+#include "convert/source/gguf_writer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { MAX_SIZE = 1 << 30 };
+
+void sp_gguf_key(char out[SP_GGUF_KEY_SIZE], const struct sp_gguf_writer *w, const char *key)
+{
+    snprintf(out, SP_GGUF_KEY_SIZE, "%s.%s", w->model->arch->name, key);
+}
+
+bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key)
+{
+    char name[SP_GGUF_KEY_SIZE];
+
+    sp_gguf_key(name, w, key);
+    return sp_gguf_find(w->model->file, name) != NULL;
+}
+
+bool sp_gguf_has_weight(const struct sp_gguf_writer *w, const char *name)
+{
+    return sp_gguf_weight_find(w->model, name) != NULL;
+}
+
+enum sp_status sp_gguf_get_size(uint64_t *out, const struct sp_gguf_writer *w, const char *key)
+{
+    char name[SP_GGUF_KEY_SIZE];
+    const struct sp_gguf_value *v;
+
+    sp_gguf_key(name, w, key);
+    v = sp_gguf_find(w->model->file, name);
+    if (v == NULL || !v->is_array)
+        return sp_gguf_get_u64(w->model->file, name, MAX_SIZE, out, w->err);
+    if (v->type == SP_GGUF_STRING || v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64 || v->n == 0)
+        return sp_fail(w->err, SP_E_INPUT, "%s is not a list of integers", name);
+    for (uint64_t i = 1; i < v->n; i++) {
+        if (sp_gguf_integer_at(v, i) == sp_gguf_integer_at(v, 0)) continue;
+        return sp_fail(w->err, SP_E_UNSUPPORTED, "%s differs between layers", name);
+    }
+    if (sp_gguf_integer_at(v, 0) < 0 || sp_gguf_integer_at(v, 0) > MAX_SIZE)
+        return sp_fail(w->err, SP_E_INPUT, "%s is out of range", name);
+    *out = (uint64_t)sp_gguf_integer_at(v, 0);
+    return SP_OK;
+}
+
+enum sp_status sp_gguf_need_size(uint64_t *out, const struct sp_gguf_writer *w, const char *key)
+{
+    if (sp_gguf_has(w, key)) return sp_gguf_get_size(out, w, key);
+    return sp_fail(w->err, SP_E_INPUT, "%s.%s is missing", w->model->arch->name, key);
+}
+
+enum sp_status sp_gguf_put_integer(struct sp_gguf_writer *w, const char *key, uint64_t value)
+{
+    return sp_json_put(&w->text, w->err, ",\n  \"%s\": %" PRIu64, key, value);
+}
+
+enum sp_status sp_gguf_put_word(struct sp_gguf_writer *w, const char *key, const char *word)
+{
+    return sp_json_put(&w->text, w->err, ",\n  \"%s\": %s", key, word);
+}
+
+enum sp_status sp_gguf_put_bool(struct sp_gguf_writer *w, const char *key, bool value)
+{
+    return sp_gguf_put_word(w, key, value ? "true" : "false");
+}
+
+enum sp_status sp_gguf_put_float(struct sp_gguf_writer *w, const char *key, double value)
+{
+    enum sp_status st = sp_json_put(&w->text, w->err, ",\n  \"%s\": ", key);
+
+    return st ? st : sp_json_put_f32(&w->text, (float)value, w->err);
+}
+
+enum sp_status sp_gguf_copy_size(struct sp_gguf_writer *w, const char *key, const char *published)
+{
+    uint64_t value = 0;
+    enum sp_status st;
+
+    if (!sp_gguf_has(w, key)) return SP_OK;
+    st = sp_gguf_get_size(&value, w, key);
+    return st ? st : sp_gguf_put_integer(w, published, value);
+}
+
+enum sp_status sp_gguf_copy_float(struct sp_gguf_writer *w, const char *key, const char *published)
+{
+    char name[SP_GGUF_KEY_SIZE];
+    double value = 0;
+    enum sp_status st;
+
+    if (!sp_gguf_has(w, key)) return SP_OK;
+    sp_gguf_key(name, w, key);
+    st = sp_gguf_get_float(w->model->file, name, &value, w->err);
+    return st ? st : sp_gguf_put_float(w, published, value);
+}
+
+enum sp_status sp_gguf_copy_id(struct sp_gguf_writer *w, const char *key, const char *published)
+{
+    uint64_t id = 0;
+    enum sp_status st;
+
+    if (sp_gguf_find(w->model->file, key) == NULL) return SP_OK;
+    st = sp_gguf_get_u64(w->model->file, key, INT32_MAX, &id, w->err);
+    return st ? st : sp_gguf_put_integer(w, published, id);
+}
+
+enum sp_status sp_gguf_finish(char **text, size_t *size, struct sp_gguf_writer *w,
+                              enum sp_status st)
+{
+    if (!st) st = sp_strbuf_append(&w->text, "", 1, w->err);
+    if (st) {
+        sp_strbuf_release(&w->text);
+        return st;
+    }
+    *text = w->text.at;
+    *size = w->text.len - 1;
+    return SP_OK;
+}

@@ -1,0 +1,84 @@
+/* Tokenizers made from the metadata of GGUF files: the ids are those of the tokenizers library with
+ * the tokenizer.json that the vocabulary was taken from, and of sentencepiece. */
+#include "convert/source/gguf_tokenizer.h"
+
+#include "tests/support/tokenizer_cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void open_tokenizer(struct tokenizer_case *out, const char *path)
+{
+    struct sp_gguf *file = NULL;
+    struct sp_err err = {0};
+    char *json = NULL, *config = NULL;
+    size_t size, config_size;
+
+    if (sp_gguf_open(&file, path, &err) || sp_gguf_tokenizer_text(&json, &size, file, &err) ||
+        sp_gguf_tokenizer_config_text(&config, &config_size, file, &err)) {
+        fail_msg("%s", err.text);
+    }
+    tokenizer_case_open(out, json, size, config);
+    free(json);
+    free(config);
+    sp_gguf_close(file);
+}
+
+/* A case: [text, ids, ids with added special tokens]. */
+static void check_line(const struct tokenizer_case *t, const char *name, const char *line)
+{
+    static const unsigned flags[] = {SP_ENCODE_PARSE_SPECIAL,
+                                     SP_ENCODE_PARSE_SPECIAL | SP_ENCODE_ADD_SPECIAL};
+    struct sp_json *row = NULL;
+    struct sp_err err = {0};
+    const char *text;
+    size_t size, n;
+
+    if (sp_json_parse(&row, line, strlen(line), SP_JSON_LENIENT, &err)) fail_msg("%s", err.text);
+    text = sp_json_to_string(sp_json_at(row, 0), &size);
+    assert_non_null(text);
+    for (size_t i = 0; i < 2; i++) {
+        uint32_t *ids = ids_of_json(sp_json_at(row, 1 + i), &n);
+        char where[400];
+        snprintf(where, sizeof where, "%s: \"%.200s\"", name, text);
+        expect_ids(t, where, text, size, flags[i], ids, n);
+        free(ids);
+    }
+    sp_json_free(row);
+}
+
+static void ids_equal(void **state)
+{
+    static const char *const names[] = {"gpt-2",  "smollm", "qwen2",  "llama-bpe",
+                                        "gpt-4o", "tekken", "pieces", "pieces-bare"};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct tokenizer_case t;
+        char path[400], *text, *at, *line;
+        size_t size, n = 0;
+        snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.gguf", names[i]);
+        open_tokenizer(&t, path);
+        snprintf(path, sizeof path, TESTDATA "/gguf/tokenizers/%s.jsonl", names[i]);
+        at = text = read_file(path, &size);
+        assert_non_null(text);
+        while ((line = next_line(&at)) != NULL) {
+            check_line(&t, names[i], line);
+            n++;
+        }
+        assert_true(n > 30);
+        free(text);
+        tokenizer_case_close(&t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ids_equal)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Write testdata/gguf/tokenizers: python3 gguf_tokenizers.py OUT MINI
+
+For each split rule a GGUF file that holds nothing but the vocabulary of a small byte-level tokenizer.json (MINI is
+../shared/tokenizers/mini), and NAME.jsonl: [text, ids without added tokens, ids with them] by the tokenizers library,
+from the golden values beside it. For SentencePiece, two vocabularies are trained here, and the ids are sentencepiece's
+own. Needs gguf and sentencepiece."""
+import io
+import json
+import os
+import sys
+
+import gguf
+import sentencepiece
+
+# folder of MINI: tokenizer.ggml.pre
+BYTE_LEVEL = {"bl_gpt2": "gpt-2", "bl_smollm2": "smollm", "bl_qwen2_nfc": "qwen2", "bl_llama3": "llama-bpe",
+              "bl_o200k": "gpt-4o", "bl_tekken": "tekken"}
+N_CASES = 40
+
+
+def finish(w):
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
+def write_cases(path, cases):
+    with open(path, "w", encoding="utf-8") as f:
+        for case in cases:
+            f.write(json.dumps(case, ensure_ascii=False) + "\n")
+
+
+def byte_level(out, folder, name, pre):
+    with open(os.path.join(folder, "tokenizer.json"), encoding="utf-8") as f:
+        tokenizer = json.load(f)
+    vocab, added = dict(tokenizer["model"]["vocab"]), {t["content"]: t for t in tokenizer["added_tokens"]}
+    vocab |= {t["content"]: t["id"] for t in added.values()}
+    tokens = sorted(vocab, key=vocab.get)
+    assert [vocab[t] for t in tokens] == list(range(len(tokens)))
+    merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
+    w = gguf.GGUFWriter(os.path.join(out, name + ".gguf"), "llama")
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre(pre)
+    w.add_token_list(tokens)
+    w.add_token_types([(3 if added[t]["special"] else 4) if t in added else 1 for t in tokens])
+    w.add_token_merges(merges)
+    single = (tokenizer["post_processor"] or {}).get("single")
+    if tokenizer["post_processor"] and tokenizer["post_processor"]["type"] == "Sequence":
+        single = tokenizer["post_processor"]["processors"][-1].get("single")
+    first = next((p["SpecialToken"]["id"] for p in single or [] if "SpecialToken" in p), None)
+    if first is not None:
+        w.add_bos_token_id(vocab[first])
+    w.add_add_bos_token(first is not None)
+    finish(w)
+    with open(os.path.join(folder, "golden.jsonl"), encoding="utf-8") as f:
+        golden = [json.loads(line) for line in f]
+    step = max(1, len(golden) // N_CASES)
+    return [[g["text"], g["ids"], g["ids_special"]] for g in golden[::step] if len(g["text"]) < 200]
+
+
+def pieces(out, name, texts, prefix):
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=model, vocab_size=700, model_type="bpe", byte_fallback=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=prefix,
+        character_coverage=0.98, user_defined_symbols=["<tool>"], minloglevel=2)
+    sp = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    w = gguf.GGUFWriter(os.path.join(out, name + ".gguf"), "llama")
+    ids = range(sp.vocab_size())
+    w.add_tokenizer_model("llama")
+    w.add_tokenizer_pre("default")
+    w.add_token_list([sp.id_to_piece(i) for i in ids])
+    w.add_token_scores([sp.get_score(i) for i in ids])
+    w.add_token_types([2 if sp.is_unknown(i) else 3 if sp.is_control(i) else 6 if sp.is_byte(i) else
+                       4 if sp.id_to_piece(i) == "<tool>" else 1 for i in ids])
+    w.add_bos_token_id(sp.bos_id())
+    w.add_eos_token_id(sp.eos_id())
+    w.add_add_bos_token(True)
+    w.add_add_eos_token(False)
+    w.add_add_space_prefix(prefix)
+    finish(w)
+    return [[t, sp.encode(t), [sp.bos_id()] + sp.encode(t)] for t in texts[::max(1, len(texts) // N_CASES)]]
+
+
+def main():
+    out, mini = sys.argv[1:]
+    os.makedirs(out, exist_ok=True)
+    texts = []
+    for folder, pre in BYTE_LEVEL.items():
+        cases = byte_level(out, os.path.join(mini, folder), pre, pre)
+        write_cases(os.path.join(out, pre + ".jsonl"), cases)
+        texts += [c[0] for c in cases if "<" not in c[0] and "\0" not in c[0]]
+    texts = list(dict.fromkeys(texts))
+    for name, prefix in (("pieces", True), ("pieces-bare", False)):
+        write_cases(os.path.join(out, name + ".jsonl"), pieces(out, name, texts, prefix))
+
+
+main()
