@@ -8,6 +8,10 @@
 #include "cli/base/out.h"
 #include "cli/chat/prompt_cache.h"
 #include "cli/base/settings_opts.h"
+#include "cli/packed_folder.h"
+#include "format/base/clock.h"
+#include "format/base/file.h"
+#include "format/base/strbuf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +21,7 @@ struct options {
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
     const char *ids, *system, *prompt_cache, *format, *think, *context_full;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
-    bool batch;
+    bool batch, quiet, no_cache;
     int64_t n_top, sessions;
 };
 
@@ -70,6 +74,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Output"},
     {SP_OPT_FLAG, 0, "hide-thinking", "hidethinking", NULL, AT(hide_thinking),
      .help = "Do not show the model's reasoning"},
+    {SP_OPT_FLAG, 0, "quiet", NULL, NULL, AT(quiet),
+     .help = "Print no statistics and no notes, only the answer and errors"},
     {SP_OPT_FLAG, 0, "verbose", NULL, NULL, AT(verbose),
      .help = "Print speed, all drafting statistics, and where each setting came from"},
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json),
@@ -81,6 +87,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "logits-digest", NULL, NULL, AT(digest),
      .help = "With --json: a digest of the logits that chose each token"},
     {SP_OPT_HEADING, .help = "Machine"},
+    {SP_OPT_FLAG, 0, "no-cache", NULL, NULL, AT(no_cache),
+     .help = "Do not pack a checkpoint folder into the user's cache folder"},
     SP_OPT_THREADS(struct options, settings),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_KV_TYPE(struct options, backend),
@@ -88,25 +96,37 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* Makes the prompt of a single run from the argument or standard input. The line end that closes
- * standard input is not part of the message. */
-static enum sp_status request(struct sp_conversation *c, const struct sp_args *args,
-                              struct sp_err *err)
+/* Reads standard input. The line end that closes it is not part of a message. */
+static enum sp_status read_input(struct sp_strbuf *message, bool keep_line_end, struct sp_err *err)
 {
-    enum sp_status st = SP_OK;
-    const char *text = sp_args_text(args);
     char *input = NULL;
-    size_t size = text ? strlen(text) : 0;
+    size_t size;
+    enum sp_status st;
 
-    if (text == NULL) {
-        if ((st = sp_input_text(&input, &size, NULL, SP_INPUT_MOST, err))) return st;
-        while (c->template != NULL && size > 0 && strchr("\r\n", input[size - 1]) &&
-               input[size - 1])
-            size--;
-        text = input;
-    }
-    if (size > 0) st = sp_conversation_add_user(c, text, size, err);
+    if ((st = sp_input_text(&input, &size, NULL, SP_INPUT_MOST, err))) return st;
+    while (!keep_line_end && size > 0 && (input[size - 1] == '\r' || input[size - 1] == '\n'))
+        size--;
+    st = sp_strbuf_append(message, input, size, err);
     free(input);
+    return st;
+}
+
+/* Makes the prompt of a single run: text that is piped in, a blank line, and PROMPT, or one of the
+ * two. */
+static enum sp_status request(struct sp_conversation *c, const struct options *o,
+                              const struct sp_args *args, struct sp_err *err)
+{
+    const char *text = sp_args_text(args);
+    bool format_input = o->format && strcmp(o->format, "-") == 0;
+    struct sp_strbuf message = {0};
+    enum sp_status st = SP_OK;
+
+    if (text == NULL || (!format_input && sp_input_is_piped()))
+        st = read_input(&message, text == NULL && c->template == NULL, err);
+    if (!st && text && *text && message.len > 0) st = sp_strbuf_append(&message, "\n\n", 2, err);
+    if (!st && text) st = sp_strbuf_append(&message, text, strlen(text), err);
+    if (!st && message.len > 0) st = sp_conversation_add_user(c, message.at, message.len, err);
+    sp_strbuf_release(&message);
     return st;
 }
 
@@ -134,7 +154,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     struct sp_result result = SP_RESULT_INIT;
     struct sp_chat_reader *reader = NULL;
 
-    st = o->ids ? sp_ids_parse(&ids, o->ids, err) : request(&g->conversation, args, err);
+    st = o->ids ? sp_ids_parse(&ids, o->ids, err) : request(&g->conversation, o, args, err);
     if (st) goto done;
     if ((o->ids ? ids.n : g->conversation.prompt.n) == 0) {
         st = sp_fail(err, SP_E_USAGE, "the prompt is empty");
@@ -145,7 +165,7 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     st = sp_generation_answer(&result, &reader, g, o->ids ? &ids : &g->conversation.prompt,
                               g->conversation.rendered, err);
     if (st) goto done;
-    if (!o->json) report_limit(g, result.stop);
+    if (!o->json && !o->quiet) report_limit(g, result.stop);
     if (result.stop == SP_STOP_CANCELLED) st = sp_fail(err, SP_E_CHECK, "interrupted");
 done:
     sp_chat_reader_close(reader);
@@ -188,6 +208,9 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     if (o->hide_thinking && (o->json || o->show_draft)) {
         return sp_fail(err, SP_E_USAGE, "--hide-thinking cannot be combined with --%s",
                        o->json ? "json" : "show-draft");
+    }
+    if (o->quiet && o->verbose) {
+        return sp_fail(err, SP_E_USAGE, "--quiet cannot be combined with --verbose");
     }
     if (o->batch && (o->ids || args->n_operands > 1 || o->prompt_cache || o->show_draft ||
                      o->hide_thinking || o->logprobs || o->n_top)) {
@@ -232,6 +255,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                   .show_draft = o->show_draft,
                   .hide_reasoning = o->hide_thinking || hides_reasoning(o),
                   .verbose = o->verbose,
+                  .quiet = o->quiet,
+                  .started = sp_seconds(),
                   .digest = o->digest,
                   .plain = o->no_draft,
                   .prompt_cache = o->prompt_cache},
@@ -242,6 +267,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .n_top = (unsigned)o->n_top,
     };
     struct sp_grammar *grammar = NULL;
+    char *packed = NULL;
     enum sp_status st;
 
     if ((st = check_options(o, args, err)) ||
@@ -249,15 +275,17 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     g.grammar = grammar;
-    if ((st = sp_generation_read(&g, args, o->raw || o->ids, o->system, err))) goto done;
-    if (o->think && (st = sp_conversation_set_thinking(&g.conversation, o->think, err))) goto done;
-    if (o->think && g.conversation.template == NULL) {
-        sp_out_note(args->command->name, "the file has no chat template: --think has no effect");
+    if (!o->no_cache && sp_file_is_folder(g.path)) {
+        if ((st = sp_packed_folder(&packed, g.path, args->command->name, err))) goto done;
+        g.path = packed;
+        g.style.started = sp_seconds();
     }
+    if ((st = sp_generation_read(&g, args, o->raw || o->ids, o->system, err))) goto done;
     /* An interactive session may still set another draft length. */
     if (!session && settings.draft_len == 0) g.no_draft = g.style.plain = true;
     if (o->batch) backend.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
+    if (o->think && (st = sp_conversation_set_thinking(&g.conversation, o->think, err))) goto done;
     if (o->settings.draft_len != 0)
         sp_generation_note_no_effect(&g, args, o->no_draft, draft_options);
     g.style.ids = !g.info.has_tokenizer;
@@ -276,6 +304,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 done:
     sp_generation_close(&g);
     sp_grammar_close(grammar);
+    free(packed);
     return st;
 }
 
@@ -284,7 +313,7 @@ static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS, .sessi
 const struct sp_command sp_cmd_run = {
     .name = "run",
     .summary = "Generate text from a packed file",
-    .operands = "FILE [PROMPT]",
+    .operands = "FILE|DIR [PROMPT]",
     .min_operands = 1,
     .max_operands = 2,
     .text_operand = "PROMPT",
@@ -293,8 +322,11 @@ const struct sp_command sp_cmd_run = {
     .options_size = sizeof defaults,
     .details =
         "Without PROMPT and --ids the prompt is read from standard input; on a terminal an "
-        "interactive session starts (/? for help). A PROMPT of - always means standard input. If "
-        "the file has a chat template, the prompt becomes a user message.\n\nSettings are taken "
+        "interactive session starts (/? for help). Text that is piped in stands before PROMPT, "
+        "with "
+        "a blank line between. If the file has a chat template, the prompt becomes a user message. "
+        "FILE may be a checkpoint folder: it is packed once into the user's cache "
+        "folder.\n\nSettings are taken "
         "from the command line, else from the file's PARAMETER records, else from the checkpoint's "
         "generation_config.json, else from built-in defaults.",
     .run = run,

@@ -26,12 +26,14 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
 
 /* Rows for option tables; `type` is the command's struct of options, `member` its sp_backend_opts.
  */
-#define SP_OPT_THREADS(type, member)                                                               \
+/* short_name: the letter of the option; 0: none. */
+#define SP_OPT_THREADS_BY(type, member, short_name)                                                \
     {                                                                                              \
-        SP_OPT_INT, 0, "threads", NULL, "N", offsetof(type, member.n_threads),                     \
+        SP_OPT_INT, (short_name), "threads", NULL, "N", offsetof(type, member.n_threads),          \
             .min = 1, .max = SP_POOL_MAX, .shown = "one per core",                                 \
             .help = "Number of threads; does not affect the output"                                \
     }
+#define SP_OPT_THREADS(type, member) SP_OPT_THREADS_BY(type, member, 't')
 #define SP_OPT_KERNELS(type, member)                                                               \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "kernels", NULL, "SET", offsetof(type, member.kernels),                  \
@@ -51,7 +53,7 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
     }
 #define SP_OPT_NUM_CTX(type, member)                                                               \
     {                                                                                              \
-        SP_OPT_INT, 0, "num-ctx", NULL, "N", offsetof(type, member.n_context),                     \
+        SP_OPT_INT, 'c', "num-ctx", NULL, "N", offsetof(type, member.n_context),                   \
             .min = 1, .max = 1 << 30, .shown = "the model's maximum",                              \
             .help = "Maximum context in tokens; uses memory only as the text grows"                \
     }

@@ -20,6 +20,14 @@ static bool is_pipe(const char *path)
     return stat(path, &info) == 0 && S_ISFIFO(info.st_mode);
 }
 
+bool sp_input_is_piped(void)
+{
+    struct stat info;
+
+    return fstat(fileno(stdin), &info) == 0 &&
+           (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode) || S_ISSOCK(info.st_mode));
+}
+
 const char *sp_input_name(const char *path)
 {
     return is_stdin(path) ? "standard input" : path;

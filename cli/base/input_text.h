@@ -5,6 +5,7 @@
 
 #include "format/base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { SP_INPUT_MOST = 64 << 20 }; /* default limit in bytes */
@@ -14,6 +15,8 @@ enum { SP_INPUT_MOST = 64 << 20 }; /* default limit in bytes */
  * is longer than `most` bytes or neither a file nor a pipe. */
 SP_MUST_CHECK enum sp_status sp_input_text(char **text, size_t *size, const char *path, size_t most,
                                            struct sp_err *err);
+/* True if standard input is a pipe, a file or a socket: not a terminal, and not /dev/null. */
+bool sp_input_is_piped(void);
 /* Returns the name for error messages: `path`, or "standard input". */
 const char *sp_input_name(const char *path);
 

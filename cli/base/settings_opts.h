@@ -13,7 +13,7 @@
 /* clang-format off */
 
 #define SP_OPT_SET_ENDING(type, member)                                                            \
-    {SP_OPT_INT, 0, "num-predict", NULL, "N", SP_OPT_SET(type, member, n_predict),                 \
+    {SP_OPT_INT, 'n', "num-predict", NULL, "N", SP_OPT_SET(type, member, n_predict),                 \
      .min = 1, .max = 1 << 30, .word = "-1", .shown = "-1, until a stop or the end of the context",\
      .help = "Maximum number of tokens to generate"},                                              \
     {SP_OPT_LIST, 0, "stop", NULL, "TEXT", SP_OPT_SET(type, member, stop_options),                 \
@@ -30,7 +30,7 @@
      .help = "How draft tokens are accepted when sampling"}
 
 #define SP_OPT_SET_SAMPLING(type, member)                                                          \
-    {SP_OPT_NUMBER, 0, "temperature", NULL, "T", SP_OPT_SET(type, member, temperature),            \
+    {SP_OPT_NUMBER, 0, "temperature", "temp", "T", SP_OPT_SET(type, member, temperature),            \
      .max = 100, .shown = "0, greedy", .help = "Sampling temperature"},                            \
     {SP_OPT_INT, 0, "top-k", NULL, "K", SP_OPT_SET(type, member, top_k),                           \
      .max = 1 << 30, .shown = "0, off", .help = "Sample from the K most likely tokens"},           \
@@ -57,7 +57,7 @@
      .help = "Subtracted from the logit of a recent token per occurrence"},                        \
     {SP_OPT_LIST, 0, "logit-bias", NULL, "ID=B", SP_OPT_SET(type, member, bias_options),           \
      .help = "Added to the logit of a token; repeatable"},                                         \
-    {SP_OPT_INT, 0, "seed", NULL, "N", SP_OPT_SET(type, member, seed),                             \
+    {SP_OPT_INT, 's', "seed", NULL, "N", SP_OPT_SET(type, member, seed),                             \
      .max = 9223372036854774784.0, .word = "-1", .word_value = SP_SEED_FRESH,                      \
      .shown = "-1, random", .help = "Random seed"}
 /* clang-format on */

@@ -143,6 +143,7 @@ enum sp_status sp_batch_line_request(struct sp_generation *out, struct sp_batch_
     *out = *g;
     out->settings = &line->settings;
     out->style.custom_id = line->custom_id;
+    out->style.started = 0;
     if (line->grammar) out->grammar = line->grammar;
     c->settings = g->settings;
     c->response_format = g->grammar;

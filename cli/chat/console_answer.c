@@ -1,7 +1,9 @@
 #include "cli/chat/console_answer.h"
 #include "cli/base/ids.h"
 #include "cli/base/out.h"
+#include "cli/chat/repetition.h"
 #include "cli/chat/prompt_cache.h"
+#include "format/base/clock.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,15 +13,18 @@
 enum { LONG_PROMPT = 512 };
 
 struct stream {
-    const struct sp_console_style *style;
+    struct sp_console_style *style;
     struct sp_session *session;
     size_t n_prompt;
     bool logprobs;
     bool progress_drawn, coloured, dim;
     char last;                     /* the last character shown */
     struct sp_chat_reader *reader; /* separates reasoning; borrowed; NULL: all text is content */
-    bool separate;                 /* reasoning is shown separately or hidden */
-    bool reasoning;                /* the last text shown is reasoning */
+    struct sp_repetition repetition;
+    double started, first_token; /* sp_seconds(); first_token 0: none yet */
+    bool greedy;
+    bool separate;  /* reasoning is shown separately or hidden */
+    bool reasoning; /* the last text shown is reasoning */
     enum sp_status status;
 };
 
@@ -126,11 +131,34 @@ static void show_id(struct stream *s, const struct sp_token *token)
     fflush(stdout);
 }
 
+static void note_loop(struct stream *s)
+{
+    char sentence[160];
+
+    snprintf(sentence, sizeof sentence,
+             "the answer repeats its last %zu token%s again and again; --num-predict ends it, "
+             "--temperature or --repeat-penalty may avoid it",
+             s->repetition.period, s->repetition.period == 1 ? "" : "s");
+    sp_out_note("run", sentence);
+    s->style->reported_loop = true;
+}
+
+/* Watches a greedy answer for a loop. On a terminal the note waits for the end of the answer. */
+static void watch_for_loop(struct stream *s, uint32_t id)
+{
+    bool mute = s->style->quiet || s->style->reported_loop || s->style->last_object_file;
+
+    if (mute || !s->greedy || !sp_repetition_add(&s->repetition, id)) return;
+    if (!sp_out_is_terminal(stdout) || !sp_out_is_terminal(stderr)) note_loop(s);
+}
+
 static int show_token(void *context, const struct sp_token *token)
 {
     struct stream *s = context;
     struct sp_json_out out = {.file = stdout};
 
+    if (s->first_token == 0) s->first_token = sp_seconds();
+    watch_for_loop(s, token->id);
     if (s->style->ids && !s->style->json) show_id(s, token);
     if (!s->style->json || s->style->last_object_file) return sp_signals_caught();
     sp_json_out_begin(&out, NULL, '{');
@@ -184,13 +212,15 @@ static enum sp_status finish_reader(struct stream *s, enum sp_status st, struct 
 enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader **reader,
                                  struct sp_session *session, const struct sp_request *request,
                                  const struct sp_chat_prompt *prompt,
-                                 const struct sp_console_style *style, struct sp_err *err)
+                                 struct sp_console_style *style, struct sp_err *err)
 {
     struct stream stream = {
         .style = style,
         .session = session,
         .n_prompt = request->n_prompt,
         .logprobs = request->logprobs,
+        .started = style->started > 0 ? style->started : sp_seconds(),
+        .greedy = request->sampling == NULL || request->sampling->temperature <= 0,
         .last = '\n',
     };
     struct sp_request r = *request;
@@ -211,6 +241,8 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
     if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
     if (!style->json) end_line(&stream, st == SP_OK);
     fflush(stdout);
+    if (stream.repetition.period > 0 && !style->reported_loop) note_loop(&stream);
+    style->first_token_seconds = stream.first_token > 0 ? stream.first_token - stream.started : 0;
     return st;
 }
 
@@ -301,6 +333,7 @@ static void report_json(const struct sp_result *r, const struct sp_chat_reader *
     }
     sp_json_out_end(&out, ']');
     sp_json_out_double(&out, "prompt_seconds", r->prompt_seconds);
+    sp_json_out_double(&out, "first_token_seconds", style->first_token_seconds);
     sp_json_out_double(&out, "draft_seconds", r->draft_seconds);
     sp_json_out_double(&out, "verify_seconds", r->verify_seconds);
     sp_json_out_double(&out, "plain_seconds", r->plain_seconds);
@@ -334,13 +367,18 @@ static const char *name_drafting(char *name, size_t size, const struct sp_packag
 enum { ENOUGH_TO_COMPARE = 32 };
 static const double seconds_to_compare = 0.25;
 
-static void report_short(const struct sp_result *r, const struct sp_package_info *info)
+static void report_short(const struct sp_result *r, const struct sp_package_info *info,
+                         const struct sp_console_style *style)
 {
     size_t n = r->n_ids ? r->n_ids - 1 : 0;
     char name[64];
 
     fprintf(stderr, "%zu token%s", r->n_ids, r->n_ids == 1 ? "" : "s");
     if (n > 0) fprintf(stderr, ", %.1f tokens/s", rate(n, seconds_of_rounds(r)));
+    fprintf(stderr, "; prompt of %zu", r->n_prompt);
+    if (r->n_reused > 0) fprintf(stderr, " (%zu cached)", r->n_reused);
+    fprintf(stderr, " in %.2f s, first token after %.2f s", r->prompt_seconds,
+            style->first_token_seconds);
     if (info->draft != NULL && r->drafted > 0) {
         fprintf(stderr,
                 "; %s: %zu of %zu draft tokens accepted (%.0f%%), %.2f tokens per target pass",
@@ -397,7 +435,8 @@ static void report_sources(const struct sp_result *r, const struct sp_package_in
     }
 }
 
-static void report_long(const struct sp_result *r, const struct sp_package_info *info, bool plain)
+static void report_long(const struct sp_result *r, const struct sp_package_info *info,
+                        const struct sp_console_style *style)
 {
     size_t n = r->n_ids ? r->n_ids - 1 : 0, drafting = r->n_rounds - r->plain_rounds;
 
@@ -407,7 +446,9 @@ static void report_long(const struct sp_result *r, const struct sp_package_info 
             r->n_reused, r->prompt_seconds, rate(r->n_prompt - r->n_reused, r->prompt_seconds));
     fprintf(stderr, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
             seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
-    fprintf(stderr, "draft         %s\n", plain || info->draft == NULL ? "none" : info->draft);
+    fprintf(stderr, "first token   after %.3f s\n", style->first_token_seconds);
+    fprintf(stderr, "draft         %s\n",
+            style->plain || info->draft == NULL ? "none" : info->draft);
     if (drafting > 0) {
         fprintf(stderr,
                 "rounds        %zu with drafting (%zu accepted in full, %zu with a mismatch), %zu "
@@ -442,10 +483,12 @@ void sp_console_report(const struct sp_result *result, const struct sp_chat_read
 {
     if (style->json)
         report_json(result, reader, info, sampling, style);
+    else if (style->quiet)
+        return;
     else if (style->verbose)
-        report_long(result, info, style->plain);
+        report_long(result, info, style);
     else
-        report_short(result, info);
-    if (!style->reported_useless && !style->last_object_file)
+        report_short(result, info, style);
+    if (!style->reported_useless && !style->quiet && !style->last_object_file)
         style->reported_useless = report_useless(result, info);
 }

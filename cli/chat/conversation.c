@@ -66,6 +66,13 @@ enum sp_status sp_conversation_set_thinking(struct sp_conversation *c, const cha
     if (level && (len == 0 || len >= sizeof c->think_level || strspn(word, letters) < len)) {
         return sp_fail(err, SP_E_USAGE, "think is \"%s\", expected true, false or a level", word);
     }
+    if (!off && c->template == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "think requires a chat template");
+    }
+    if (!off && !c->chat_info.has_reasoning) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "think %s: this model's chat template has no reasoning", word);
+    }
     c->thinking = off ? SP_THINK_OFF : SP_THINK_ON;
     memcpy(c->think_level, word, level ? len + 1 : 0);
     if (!level) c->think_level[0] = '\0';

@@ -64,7 +64,8 @@ bool sp_conversation_separates_reasoning(const struct sp_conversation *c,
 SP_MUST_CHECK enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char *text,
                                                         struct sp_err *err);
 
-/* Sets `thinking` from a word: "true", "false", or a level, which consists of letters. */
+/* Sets `thinking` from a word: "true", "false", or a level, which consists of letters. Call after
+ * sp_conversation_attach. SP_E_UNSUPPORTED if reasoning is to be on, and the template has none. */
 SP_MUST_CHECK enum sp_status sp_conversation_set_thinking(struct sp_conversation *c,
                                                           const char *word, struct sp_err *err);
 

@@ -6,6 +6,8 @@
 #include "cli/chat/repl.h"
 #include "cli/chat/line_edit.h"
 #include "cli/base/out.h"
+#include "cli/base/user_folder.h"
+#include "format/base/clock.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/strbuf.h"
@@ -14,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 struct chat {
     struct sp_generation *generation;
@@ -334,6 +335,7 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
     enum sp_status st;
     bool answered = false;
 
+    g->style.started = sp_seconds();
     if ((st = sp_conversation_add_user(c, text, size, err))) return st;
     if ((st = shift(g, err))) goto done;
     if (fits(g)) {
@@ -403,24 +405,15 @@ static bool turn(struct chat *chat)
 }
 
 /* Returns $XDG_STATE_HOME/spectool/history, by default below ~/.local/state, owned by the caller.
- * NULL: there is no home folder. */
+ * NULL: there is no such folder. */
 static char *history_path(void)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     char *folder = NULL, *path = NULL;
-    const char *base = state && *state ? state : home;
 
-    if (base == NULL || *base == '\0') return NULL;
-    if (sp_file_join(&folder, base, base == state ? "spectool" : ".local/state/spectool", NULL)) {
-        return NULL;
+    if (sp_user_folder(&folder, "XDG_STATE_HOME", ".local/state", NULL) == SP_OK &&
+        sp_file_join(&path, folder, "history", NULL)) {
+        path = NULL;
     }
-    for (char *slash = folder + strlen(base); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(folder, 0700);
-        *slash = '/';
-    }
-    mkdir(folder, 0700);
-    if (sp_file_join(&path, folder, "history", NULL)) path = NULL;
     free(folder);
     return path;
 }

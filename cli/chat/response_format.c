@@ -45,6 +45,12 @@ enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form
     *out = NULL;
     if (format == NULL) return SP_OK;
     if (strcmp(format, "json") == 0) return sp_grammar_of_json(out, err);
+    if (format[skip_whitespace(format, strlen(format), 0)] == '{') {
+        if ((st = sp_grammar_of_schema(out, format, strlen(format), err))) {
+            sp_context(err, "--format");
+        }
+        return st;
+    }
     if ((st = sp_input_text(&file, &size, format, MOST_BYTES, err))) return st;
     text = file;
     if (size >= strlen(byte_order_mark) &&

@@ -10,12 +10,12 @@
     {                                                                                              \
         SP_OPT_STRING, 0, "format", NULL, "FORM", offsetof(type, member),                          \
             .path = true,                                                                          \
-            .help = "Structured output: json (any object), or a file with a "                      \
-                    "JSON schema or a GBNF grammar"                                                \
+            .help = "Structured output: json (any object), a JSON schema (text that "              \
+                    "begins with {), or a file with a JSON schema or a GBNF grammar"               \
     }
 
 /* *out = the grammar of a --format value, owned by the caller; NULL if `format` is NULL. Errors
- * name the file. */
+ * name the file, or --format if it is the schema itself. */
 SP_MUST_CHECK enum sp_status sp_response_format_read(struct sp_grammar **out, const char *format,
                                                      struct sp_err *err);
 

@@ -37,6 +37,6 @@ echo "exit $?"
     spectool run packed.bin --raw --num-predict 12 --no-draft "$story" --prompt-cache large.cache 2>errors
     echo "exit $?"
 ) | cat
-sed "s/[0-9.]* tokens.s/.../" errors >&2
+sed "s/[0-9.]* tokens.s.*/.../" errors >&2
 rm errors
 ls

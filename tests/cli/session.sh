@@ -16,8 +16,8 @@ await() {
 session() {
     rm -f log
     { await '>>> '; cat; } | TERM=dumb script -qefc "spectool run $*" log 2>&1 | tr -d '\r' |
-        sed '/^context/!s/tokens, .*/tokens, .../; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d
-             /^time \|^speed-up\|^machine\|^draft /d; s/^ *seed *[0-9]* */  seed /; s/:.*threads.*/: .../'
+        sed '/^context/!s/tokens, .*/tokens, .../; s/^1 token; .*/1 token/; s/ in [0-9.]* s.*//; /^rounds\|^drafted\|^per pass\|^by pos/d
+             /^first token\|^time \|^speed-up\|^machine\|^draft /d; s/^ *seed *[0-9]* */  seed /; s/:.*threads.*/: .../'
 }
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 2>/dev/null
 session packed.bin <<'END'

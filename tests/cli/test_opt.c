@@ -223,9 +223,13 @@ static void distances(void **state)
 
 static void check_option(const struct sp_command *c, const struct sp_opt *o)
 {
-    size_t sizes[] = {[SP_OPT_FLAG] = sizeof(bool),     [SP_OPT_INT] = sizeof(int64_t),
-                      [SP_OPT_NUMBER] = sizeof(double), [SP_OPT_STRING] = sizeof(char *),
-                      [SP_OPT_CHOICE] = sizeof(char *), [SP_OPT_LIST] = sizeof(struct sp_opt_list)};
+    size_t sizes[] = {[SP_OPT_FLAG] = sizeof(bool),
+                      [SP_OPT_INT] = sizeof(int64_t),
+                      [SP_OPT_NUMBER] = sizeof(double),
+                      [SP_OPT_STRING] = sizeof(char *),
+                      [SP_OPT_CHOICE] = sizeof(char *),
+                      [SP_OPT_SIZE] = sizeof(uint64_t),
+                      [SP_OPT_LIST] = sizeof(struct sp_opt_list)};
 
     assert_non_null(o->help);
     assert_true(o->help[strlen(o->help) - 1] != '.');

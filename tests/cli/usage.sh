@@ -34,8 +34,12 @@ try verify a prompt
 try verify a --num-predict 4
 try run a --temperature hot
 try run a --top-p 1.5
-try run a --temp 1
-try run a -n 5
+try run a -n x
+try run a --temp hot
+try run a --quiet --verbose
+try run a hi --context-full shift
+try run a --context-full shift --raw
+try run a --memory 5T
 try run a --num-pre 5
 try run a --num 5
 try run -m a

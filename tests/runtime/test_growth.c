@@ -5,6 +5,7 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 
+#include "format/base/free_memory.h"
 #include "runtime/session/session.h"
 
 #include <setjmp.h>
@@ -12,6 +13,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { N = 1500, ROWS = 97, N_SHORT = 60 };
@@ -178,6 +180,41 @@ static void free_of_charge(void **state)
     sp_package_close(package);
 }
 
+/* Under a limit of the address space the default context is halved until the caches fit and leave
+ * space for everything else. Sanitizers reserve more than any limit. */
+static void limited_space(void **state)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    (void)state;
+    skip();
+#else
+    struct sp_package *package = open_package(0);
+    struct rlimit before, limit;
+    struct sp_session *session;
+    uint64_t left, all;
+    FILE *f = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    (void)state;
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu", &pages), 1);
+    fclose(f);
+    package->target->config.max_positions = package->draft->config.max_positions = 1 << 20;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    limit = before;
+    limit.rlim_cur = pages * (size_t)sysconf(_SC_PAGESIZE) + (400 << 20);
+    assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
+    session = open_session(package, 0);
+    assert_in_range(sp_session_n_context(session), 4096, (1 << 20) - 1);
+    assert_int_equal((1 << 20) % sp_session_n_context(session), 0);
+    assert_true(sp_address_space(&left, &all));
+    assert_true(left >= all / 4);
+    sp_session_close(session);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    sp_package_close(package);
+#endif
+}
+
 /* A long answer from caches that grow is that of a context that is laid out at once; the draft's
  * caches grow as well. A new prompt returns the memory. */
 static void long_answer(void **state)
@@ -251,9 +288,8 @@ static void budgets(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bits),
-        cmocka_unit_test(free_of_charge),
-        cmocka_unit_test(long_answer),
+        cmocka_unit_test(same_bits),     cmocka_unit_test(free_of_charge),
+        cmocka_unit_test(limited_space), cmocka_unit_test(long_answer),
         cmocka_unit_test(budgets),
     };
 

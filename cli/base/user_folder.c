@@ -1,0 +1,43 @@
+#include "cli/base/user_folder.h"
+#include "format/base/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Creates a folder and those that it lies in. */
+static enum sp_status make_folders(char *path, struct sp_err *err)
+{
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    if (mkdir(path, 0700) == 0 || errno == EEXIST) return SP_OK;
+    return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
+}
+
+enum sp_status sp_user_folder(char **path, const char *variable, const char *otherwise,
+                              struct sp_err *err)
+{
+    const char *base = getenv(variable), *home = getenv("HOME");
+    char *folder = NULL, *whole = NULL;
+    enum sp_status st;
+
+    if ((base == NULL || *base != '/') && (home == NULL || *home == '\0')) {
+        return sp_fail(err, SP_E_IO, "neither %s nor HOME is set", variable);
+    }
+    if (base && *base == '/')
+        st = sp_file_join(&whole, base, "spectool", err);
+    else if ((st = sp_file_join(&folder, home, otherwise, err)) == SP_OK)
+        st = sp_file_join(&whole, folder, "spectool", err);
+    free(folder);
+    if (st) return st;
+    if ((st = make_folders(whole, err))) {
+        free(whole);
+        return st;
+    }
+    *path = whole;
+    return SP_OK;
+}

@@ -1,0 +1,24 @@
+#include "cli/chat/repetition.h"
+
+enum { EVERY = 32 }; /* tokens between two searches */
+
+static bool repeats(const struct sp_repetition *r, size_t period)
+{
+    for (size_t i = r->n - SP_REPETITION_SPAN + period; i < r->n; i++) {
+        if (r->ids[i % SP_REPETITION_SPAN] != r->ids[(i - period) % SP_REPETITION_SPAN])
+            return false;
+    }
+    return true;
+}
+
+bool sp_repetition_add(struct sp_repetition *r, uint32_t id)
+{
+    r->ids[r->n++ % SP_REPETITION_SPAN] = id;
+    if (r->period > 0 || r->n < SP_REPETITION_SPAN || r->n % EVERY != 0) return false;
+    for (size_t period = 1; period <= SP_REPETITION_SPAN / 4; period++) {
+        if (!repeats(r, period)) continue;
+        r->period = period;
+        return true;
+    }
+    return false;
+}
