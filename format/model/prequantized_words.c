@@ -111,25 +111,30 @@ enum sp_status sp_quant_read_auto_round(struct sp_prequantized *out, const struc
 
 /* ---- AWQ ---- */
 
-/* Old files say w_bit, q_group_size and "GEMM". */
+/* Old files have w_bit, q_group_size and "GEMM", and those of GPTQModel checkpoint_format. The
+ * layout of llm-awq is a third one. */
 enum sp_status sp_quant_read_awq(struct sp_prequantized *out, const struct sp_json *q,
                                  struct sp_err *err)
 {
     static const char *const versions[] = {"gemm", "GEMM", "exllama", "gemv", "GEMV"};
-    static const char *const backends[] = {"autoawq"};
-    const char *version = NULL, *backend = NULL;
+    static const char *const keys[] = {"version", "format", "checkpoint_format"};
+    const char *version = NULL, *backend = "autoawq";
     int64_t bits = 4;
-    enum sp_status st;
+    enum sp_status st = SP_OK;
 
-    if ((st = check_text(q, "version", versions, COUNT(versions), &version, err)) ||
-        (version == NULL &&
-         (st = check_text(q, "format", versions, COUNT(versions), &version, err))) ||
-        (st = check_text(q, "backend", backends, COUNT(backends), &backend, err)) ||
+    for (size_t i = 0; i < COUNT(keys) && version == NULL; i++) {
+        st = check_text(q, keys[i], versions, COUNT(versions), &version, err);
+        if (st) return st;
+    }
+    if ((st = sp_json_get_string(q, "backend", &backend, err)) ||
         (st = check_bits(q, "bits", "4", &bits, err)) ||
         (st = check_bits(q, "w_bit", "4", &bits, err)) ||
         (st = sp_quant_read_group(out, q, "group_size", err)) ||
         (st = sp_quant_read_group(out, q, "q_group_size", err))) {
         return st;
+    }
+    if (strcmp(backend, "llm-awq") == 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "backend \"%s\" is not supported", backend);
     }
     if (version && sp_quant_is_one_of(version, versions + 3, 2)) out->layout = SP_QUANT_AWQ_V;
     return SP_OK;
