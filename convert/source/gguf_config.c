@@ -37,6 +37,15 @@ static enum sp_status write_experts(struct sp_gguf_writer *w, const char *count)
     return shared ? sp_gguf_put_integer(w, "shared_expert_intermediate_size", shared) : SP_OK;
 }
 
+/* 0 means that no layer has a window, as an absent key does. */
+static enum sp_status write_window(struct sp_gguf_writer *w)
+{
+    uint64_t window = 0;
+    enum sp_status st = sp_gguf_get_size(&window, w, "attention.sliding_window");
+
+    return st || window == 0 ? st : sp_gguf_put_integer(w, "sliding_window", window);
+}
+
 /* query_pre_attn_scalar is the head's size, but in the largest model hidden size / heads. */
 static enum sp_status write_gemma(struct sp_gguf_writer *w, uint64_t largest)
 {
@@ -51,7 +60,7 @@ static enum sp_status write_gemma(struct sp_gguf_writer *w, uint64_t largest)
     }
     if (layers == largest && heads) scalar = hidden / heads;
     if ((st = sp_gguf_put_integer(w, "query_pre_attn_scalar", scalar))) return st;
-    if ((st = sp_gguf_copy_size(w, "attention.sliding_window", "sliding_window"))) return st;
+    if ((st = write_window(w))) return st;
     st = sp_gguf_copy_float(w, "attn_logit_softcapping", "attn_logit_softcapping");
     return st ? st : sp_gguf_copy_float(w, "final_logit_softcapping", "final_logit_softcapping");
 }
@@ -94,8 +103,7 @@ static enum sp_status write_phi3(struct sp_gguf_writer *w)
     uint64_t rotated = 0, hidden, heads, head;
     enum sp_status st;
 
-    if ((st = sp_gguf_copy_size(w, "attention.sliding_window", "sliding_window")) ||
-        (st = sp_gguf_get_size(&rotated, w, "rope.dimension_count")) ||
+    if ((st = write_window(w)) || (st = sp_gguf_get_size(&rotated, w, "rope.dimension_count")) ||
         (st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
         (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
         return st;
@@ -146,7 +154,7 @@ static enum sp_status write_own(struct sp_gguf_writer *w)
     if (strcmp(name, "smollm3") == 0) return sp_gguf_put_word(w, "no_rope_layer_interval", "4");
     if (strcmp(name, "llama") == 0 || strcmp(name, "gpt-oss") == 0) {
         if ((st = write_experts(w, "num_local_experts"))) return st;
-        return sp_gguf_copy_size(w, "attention.sliding_window", "sliding_window");
+        return write_window(w);
     }
     if (strcmp(name, "qwen2moe") == 0 || strcmp(name, "qwen3moe") == 0) {
         if ((st = write_experts(w, "num_experts"))) return st;

@@ -472,7 +472,8 @@ enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_p
     if (!sp_file_exists(path)) {
         st = sp_fail(err, SP_E_INPUT,
                      "%s does not exist, expected a checkpoint folder, a .safetensors file, a "
-                     "GGUF file or a packed file; models are not downloaded",
+                     "GGUF file, a packed file or the name of a model on this machine; models are "
+                     "not downloaded",
                      path);
     } else if (sp_file_is_folder(path)) {
         st = open_checkpoint(&source, source.path, source.path, warnings, err);
