@@ -49,6 +49,13 @@ size_t sp_edit_distance(const char *a, const char *b)
     return last[n_b];
 }
 
+const char *sp_nearer(const char *best, const char *candidate, const char *name)
+{
+    size_t limit = best ? sp_edit_distance(name, best) : NEAR + 1;
+
+    return sp_edit_distance(name, candidate) < limit ? candidate : best;
+}
+
 static bool is_option(const struct sp_opt *o)
 {
     return o->kind != SP_OPT_HEADING;

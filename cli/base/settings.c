@@ -133,6 +133,7 @@ static enum sp_status draw_seed(struct sp_settings *s, struct sp_err *err)
 enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const char *value,
                                struct sp_err *err)
 {
+    const char *near = NULL;
     enum sp_status st;
 
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
@@ -145,6 +146,9 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
         return draw_seed(s, err);
     }
     if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
+    for (size_t i = 0; i < SP_N_SETTINGS; i++)
+        near = sp_nearer(near, rows[i].parameter, name);
+    if (near) return sp_fail(err, SP_E_USAGE, "unknown setting %s, did you mean %s?", name, near);
     return sp_fail(err, SP_E_USAGE, "unknown setting %s, /show parameters lists them", name);
 }
 
@@ -288,20 +292,31 @@ static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settin
     return SP_OK;
 }
 
+enum sp_status sp_settings_redraw(struct sp_settings *s, bool *drawn, struct sp_err *err)
+{
+    *drawn = *source_of(s, AT(seed)) == from_random;
+    if (!*drawn) return SP_OK;
+    s->seed = SP_SEED_FRESH;
+    return draw_seed(s, err);
+}
+
+const char *sp_settings_name(size_t i)
+{
+    return rows[i].parameter;
+}
+
 enum sp_status sp_settings_copy(struct sp_settings *out, const struct sp_settings *s,
                                 struct sp_err *err)
 {
     enum sp_status st;
+    bool drawn;
 
     *out = *s;
     memset(out->texts, 0, sizeof out->texts);
     out->n_stops = out->n_biases = 0;
     out->biases = NULL;
     if ((st = copy_lists(out, s, err))) goto done;
-    if (*source_of(out, AT(seed)) == from_random) {
-        out->seed = SP_SEED_FRESH;
-        st = draw_seed(out, err);
-    }
+    st = sp_settings_redraw(out, &drawn, err);
 done:
     if (st) sp_settings_release(out);
     return st;
@@ -348,22 +363,42 @@ void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *s)
     };
 }
 
+enum { VALUE_SIZE = 32 };
+
+/* Writes a setting's value as users see it. */
+static void show_value(char value[VALUE_SIZE], const struct sp_settings *s, const struct row *row)
+{
+    const void *at = (const char *)s + row->offset;
+    const struct word *word = word_of(row);
+    int64_t integer;
+    double number;
+
+    memcpy(&integer, at, sizeof integer);
+    memcpy(&number, at, sizeof number);
+    if (!row->integer)
+        snprintf(value, VALUE_SIZE, "%g", number);
+    else if (word && integer < word->least)
+        snprintf(value, VALUE_SIZE, "%s", word->text);
+    else
+        snprintf(value, VALUE_SIZE, "%" PRId64, integer);
+}
+
+void sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *name)
+{
+    char value[VALUE_SIZE];
+
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (strcasecmp(rows[i].parameter, name) != 0) continue;
+        show_value(value, s, &rows[i]);
+        fprintf(out, "%s is %s.\n", rows[i].parameter, value);
+    }
+}
+
 void sp_settings_print(FILE *out, const struct sp_settings *s)
 {
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
-        const void *at = (const char *)s + rows[i].offset;
-        const struct word *word = word_of(&rows[i]);
-        int64_t integer;
-        double number;
-        char value[32];
-        memcpy(&integer, at, sizeof integer);
-        memcpy(&number, at, sizeof number);
-        if (!rows[i].integer)
-            snprintf(value, sizeof value, "%g", number);
-        else if (word && integer < word->least)
-            snprintf(value, sizeof value, "%s", word->text);
-        else
-            snprintf(value, sizeof value, "%" PRId64, integer);
+        char value[VALUE_SIZE];
+        show_value(value, s, &rows[i]);
         fprintf(out, "  %-18s %-10s %s\n", rows[i].parameter, value, s->from[i]);
     }
     for (size_t i = 0; i < s->n_stops; i++) {

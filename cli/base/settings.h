@@ -51,6 +51,17 @@ void sp_settings_release(struct sp_settings *settings);
 SP_MUST_CHECK enum sp_status sp_settings_set(struct sp_settings *settings, const char *name,
                                              const char *value, struct sp_err *err);
 
+/* Prints the value of a setting by its Modelfile name, as sp_settings_set has stored it: "top_k is
+ * 3."; nothing for other names. */
+void sp_settings_print_one(FILE *out, const struct sp_settings *settings, const char *name);
+
+/* Draws a new seed if the seed was drawn. *drawn: it was. */
+SP_MUST_CHECK enum sp_status sp_settings_redraw(struct sp_settings *settings, bool *drawn,
+                                                struct sp_err *err);
+
+/* The Modelfile names of the settings; [SP_N_SETTINGS]; static. */
+const char *sp_settings_name(size_t i);
+
 /* Copies the settings so that they can be changed; a seed that was drawn is drawn again. Option
  * lists stay borrowed. */
 SP_MUST_CHECK enum sp_status

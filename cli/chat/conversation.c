@@ -352,6 +352,19 @@ enum sp_status sp_conversation_drop_oldest(struct sp_conversation *c, size_t *n,
     return render(c, err);
 }
 
+void sp_conversation_undo(struct sp_conversation *c, char **text)
+{
+    size_t last = c->n_turns;
+
+    *text = NULL;
+    while (last > c->n_given && strcmp(c->turns[last - 1].role, "user") != 0)
+        last--;
+    if (last == c->n_given) return;
+    *text = c->turns[last - 1].content;
+    c->turns[last - 1].content = NULL;
+    drop_turns(c, last - 1);
+}
+
 void sp_conversation_withdraw(struct sp_conversation *c)
 {
     c->prompt.n = c->n_kept;

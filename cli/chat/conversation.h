@@ -92,6 +92,9 @@ SP_MUST_CHECK enum sp_status sp_conversation_add_answer(struct sp_conversation *
  * or there is no template. */
 SP_MUST_CHECK enum sp_status sp_conversation_drop_oldest(struct sp_conversation *c, size_t *n,
                                                          struct sp_err *err);
+/* Drops the user's last message and its answer. *text = the message, owned by the caller; NULL:
+ * there is none besides the file's, or there is no template. */
+void sp_conversation_undo(struct sp_conversation *c, char **text);
 /* Drops the last message, which has no answer. */
 void sp_conversation_withdraw(struct sp_conversation *c);
 /* Drops everything except the file's messages. */

@@ -26,6 +26,8 @@ struct sp_line_edit {
     bool screen;       /* the terminal supports bracketed paste */
     mbstate_t partial; /* state of a character that is partly read */
     char prompt[16];
+    const char *const *texts; /* [n_texts] completions; borrowed */
+    size_t n_texts;
 };
 
 static char *prompt_of(EditLine *editor)
@@ -161,6 +163,57 @@ static unsigned char insert_paste(EditLine *editor, int key)
     return inserted ? CC_REFRESH : CC_ERROR;
 }
 
+/* ---- completion ------------------------------------------------------------------------------
+ */
+
+/* Writes the text before the cursor to `typed`; false if it is too long or not ASCII. */
+static bool text_before_cursor(EditLine *editor, char *typed, size_t size)
+{
+    const LineInfoW *line = el_wline(editor);
+    size_t n = (size_t)(line->cursor - line->buffer);
+
+    if (n >= size) return false;
+    for (size_t i = 0; i < n; i++) {
+        if (line->buffer[i] >= 0x80) return false;
+        typed[i] = (char)line->buffer[i];
+    }
+    typed[n] = '\0';
+    return true;
+}
+
+/* Completes the beginning of a command as far as it is unique. */
+static unsigned char complete(EditLine *editor, int key)
+{
+    struct sp_line_edit *edit = NULL;
+    char typed[64], more[64];
+    const char *first = NULL;
+    size_t n, same = 0;
+
+    (void)key;
+    el_get(editor, EL_CLIENTDATA, &edit);
+    if (!text_before_cursor(editor, typed, sizeof typed) || typed[0] != '/') return CC_ERROR;
+    n = strlen(typed);
+    for (size_t i = 0; i < edit->n_texts; i++) {
+        const char *text = edit->texts[i];
+        size_t k = 0;
+        if (strncmp(text, typed, n) != 0) continue;
+        while (first && text[k] && text[k] == first[k])
+            k++;
+        same = first == NULL ? strlen(text) : k < same ? k : same;
+        first = first ? first : text;
+    }
+    if (first == NULL || same <= n || same - n >= sizeof more) return CC_ERROR;
+    memcpy(more, first + n, same - n);
+    more[same - n] = '\0';
+    return el_insertstr(editor, more) == 0 ? CC_REFRESH : CC_ERROR;
+}
+
+void sp_line_edit_complete(struct sp_line_edit *edit, const char *const *texts, size_t n)
+{
+    edit->texts = texts;
+    edit->n_texts = n;
+}
+
 static void bracket_pastes(const struct sp_line_edit *edit, bool on)
 {
     if (!edit->screen) return;
@@ -202,6 +255,8 @@ enum sp_status sp_line_edit_open(struct sp_line_edit **out, const char *path, st
     el_set(edit->editor, EL_HIST, history, edit->history);
     el_set(edit->editor, EL_ADDFN, "insert-paste", "Insert what is pasted", insert_paste);
     el_set(edit->editor, EL_BIND, paste_begins, "insert-paste", NULL);
+    el_set(edit->editor, EL_ADDFN, "complete", "Complete a command", complete);
+    el_set(edit->editor, EL_BIND, "\t", "complete", NULL);
     edit->screen = sp_out_is_screen(stdout);
     *out = edit;
     edit = NULL;

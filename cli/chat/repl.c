@@ -126,6 +126,10 @@ static void set_thinking(struct sp_conversation *c, const char *word)
         printf("%s.\n", err.text);
     } else if (c->template == NULL) {
         puts("This requires a chat template.");
+    } else if (c->thinking == SP_THINK_OFF) {
+        puts("Reasoning is off.");
+    } else {
+        printf("Reasoning is on%s%s.\n", *c->think_level ? ", level " : "", c->think_level);
     }
 }
 
@@ -136,6 +140,7 @@ static bool set_switch(struct sp_generation *g, const char *name)
 
     if (verbose || strcmp(name, "quiet") == 0) {
         g->style.verbose = verbose;
+        puts(verbose ? "All statistics are shown." : "One line of statistics is shown.");
     } else if (strcmp(name, "think") == 0) {
         set_thinking(&g->conversation, "true");
     } else if (strcmp(name, "nothink") == 0) {
@@ -155,11 +160,15 @@ static void set_parameter(struct sp_generation *g, const char *name, const char 
     if (!drafts && strcasecmp(name, "draft_num_predict") == 0) {
         puts("This session does not draft.");
     } else if (sp_settings_set(g->settings, name, value, &err)) {
-        printf("%s.\n", err.text);
+        printf("%s%s\n", err.text, err.text[strlen(err.text) - 1] == '?' ? "" : ".");
     } else if (g->settings->n_context != before.n_context &&
                sp_generation_set_context(g, g->settings->n_context, &err)) {
         *g->settings = before;
         printf("%s.\n", err.text);
+    } else if (strcasecmp(name, "stop") == 0) {
+        printf("Answers end before \"%s\".\n", value);
+    } else {
+        sp_settings_print_one(stdout, g->settings, name);
     }
 }
 
@@ -252,11 +261,49 @@ static bool show(struct chat *chat, char *words)
     return true;
 }
 
+static bool undo(struct chat *chat, char *words)
+{
+    char *text = NULL;
+
+    (void)words;
+    sp_conversation_undo(&chat->generation->conversation, &text);
+    puts(text ? "The last message and its answer are removed." : "There is no message to remove.");
+    free(text);
+    return true;
+}
+
+static enum sp_status answer(struct chat *chat, const char *text, size_t size);
+
+/* Answers the last message again, with another seed if the seed was drawn. */
+static bool retry(struct chat *chat, char *words)
+{
+    struct sp_generation *g = chat->generation;
+    char *text = NULL;
+    bool drawn;
+
+    (void)words;
+    sp_conversation_undo(&g->conversation, &text);
+    if (text == NULL) {
+        puts("There is no message to answer again.");
+        return true;
+    }
+    chat->status = sp_settings_redraw(g->settings, &drawn, chat->err);
+    if (g->settings->temperature <= 0)
+        puts("Decoding is greedy, so the answer is the same; /set temperature 0.8 varies it.");
+    else if (!drawn)
+        puts("The seed is set, so the answer is the same; /set seed -1 draws one.");
+    if (chat->status == SP_OK) chat->status = answer(chat, text, strlen(text));
+    free(text);
+    return chat->status == SP_OK;
+}
+
 static bool help(struct chat *chat, char *words);
 
 static const struct chat_command commands[] = {
     {"/set", "change a setting: /set temperature 0.7, /set system TEXT, /set verbose", set},
-    {"/show", "show the file and the settings; or: parameters, system, template, messages", show},
+    {"/show", "file and settings, or one of: parameters, system, template, messages", show},
+    {"/retry", "answer the last message again", retry},
+    {"/undo", "remove the last message and its answer", undo},
     {"/clear", "forget the conversation", clear},
     {"/bye", "end the session (also /exit, Ctrl-D)", bye},
     {"/exit", NULL, bye},
@@ -274,19 +321,60 @@ static bool help(struct chat *chat, char *words)
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (commands[i].help) printf("  %-7s %s\n", commands[i].name, commands[i].help);
     }
-    puts("  \"\"\"     begins and ends a message of several lines\nCtrl-C stops an answer. Pasted "
-         "text is one message, even if it has several lines.");
+    puts("  \"\"\"     begins and ends a message of several lines\n"
+         "Tab completes a command, Ctrl-C stops an answer. Pasted text is one message.");
     return true;
+}
+
+static const char *const set_words[] = {"stop", "system", "verbose", "quiet", "think", "nothink"};
+static const char *const show_words[] = {"parameters", "system", "template", "messages"};
+
+enum {
+    N_SET_WORDS = sizeof set_words / sizeof *set_words,
+    N_SHOW_WORDS = sizeof show_words / sizeof *show_words,
+    MOST_COMPLETIONS = N_COMMANDS + SP_N_SETTINGS + N_SET_WORDS + N_SHOW_WORDS,
+    COMPLETION_SIZE = 32,
+};
+
+/* What Tab completes: commands, and the words after /set and /show. */
+struct completions {
+    char texts[MOST_COMPLETIONS][COMPLETION_SIZE];
+    const char *list[MOST_COMPLETIONS];
+    size_t n;
+};
+
+static void add_completion(struct completions *c, const char *command, const char *word)
+{
+    c->list[c->n] = c->texts[c->n];
+    snprintf(c->texts[c->n++], COMPLETION_SIZE, "%s%s%s", command, *word ? " " : "", word);
+}
+
+static void list_completions(struct completions *c)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        add_completion(c, commands[i].name, "");
+    for (size_t i = 0; i < SP_N_SETTINGS; i++)
+        add_completion(c, "/set", sp_settings_name(i));
+    for (size_t i = 0; i < N_SET_WORDS; i++)
+        add_completion(c, "/set", set_words[i]);
+    for (size_t i = 0; i < N_SHOW_WORDS; i++)
+        add_completion(c, "/show", show_words[i]);
 }
 
 static bool run_command(struct chat *chat, char *line)
 {
     char *rest = line, *name = next_word(&rest);
+    const char *near = NULL;
 
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (strcmp(commands[i].name, name) == 0) return commands[i].run(chat, rest);
     }
-    printf("Unknown command %s, /? lists them.\n", name);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        near = sp_nearer(near, commands[i].name, name);
+    if (near && strlen(name) > 2)
+        printf("Unknown command %s, did you mean %s?\n", name, near);
+    else
+        printf("Unknown command %s, /? lists them.\n", name);
     return true;
 }
 
@@ -422,9 +510,12 @@ enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err)
 {
     enum sp_status st;
     struct chat chat = {.generation = generation, .err = err};
+    struct completions completions = {.n = 0};
     char *history = history_path();
 
+    list_completions(&completions);
     if ((st = sp_line_edit_open(&chat.edit, history, err)) == SP_OK) {
+        sp_line_edit_complete(chat.edit, completions.list, completions.n);
         puts("/? for help, /bye to end.");
         if (generation->conversation.template == NULL)
             puts("The file has no chat template: the model continues the text instead of answering "

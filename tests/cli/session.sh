@@ -54,6 +54,30 @@ What is the capital of Italy?
 What is the capital of Italy?
 /show template
 END
+echo '# the last message is removed, or answered again; names that are nearly right'
+session packed.bin --num-predict 12 <<'END'
+/undo
+/retry
+What is 7 plus 8?
+What is the capital of Italy?
+/undo
+/show messages
+/retry
+/set temperature 0.1
+/set seed 3
+/retry
+/show messages
+/set temprature 1
+/set nonsense 1
+/set verbose
+/set quiet
+/set think
+/set nothink
+/hepl
+/x
+/undo
+/show messages
+END
 echo '# a full context drops the oldest messages'
 session packed.bin --num-ctx 80 --context-full shift --system Brief. <<'END'
 What is the capital of France?
@@ -114,6 +138,13 @@ rm -f log
 } | TERM=xterm script -qefc 'spectool run packed.bin --num-predict 1' log 2>&1 | tr -d '\r' >pasted
 sed -n 's,.*user: ,user: ,; /^user/,/^assistant/p' pasted
 grep -c '.\[?2004h' pasted
+echo '# Tab completes commands and names as far as they are unique'
+rm -f log
+(
+    await '>>> '
+    printf '/se\t see\t 5\n/sh\t par\t\n/un\t\n/by\t\n'
+) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
+tr -d '\r\007' <log | grep -o 'seed is 5\.\|seed  *5 \|There is no message.*'
 echo '# an interrupt gives up a message of several lines'
 rm -f log
 (
