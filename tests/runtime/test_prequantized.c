@@ -1,5 +1,6 @@
 /* Tests checkpoints that are quantized already, packed without --quantize: the types that they
  * keep, and that the packed weights have the same values as in f32, bit for bit. */
+#include "convert/create/create.h"
 #include "convert/create/plan.h"
 #include "convert/source/source.h"
 #include "format/base/mem.h"
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct {
+static const struct kept {
     const char *name, *tensor, *type, *rule;
 } kept[] = {
     {"fp8_blocks", "layers.0.mlp.experts.down_proj.weight", "f32", "dequantized, nothing lost"},
@@ -27,6 +28,23 @@ static const struct {
     {"int8_channel", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
     {"mxfp4", "layers.0.mlp.experts.up_proj.weight", "bf16", "dequantized, nothing lost"},
     {"nvfp4", "layers.0.mlp.down_proj.weight", "bf16", "dequantized, nothing lost"},
+    {"../sources/mlx_mxfp4", "lm_head.weight", "bf16", "dequantized, nothing lost"},
+    {"../sources/mlx_nvfp4", "layers.0.mlp.down_proj.weight", "bf16", "dequantized, nothing lost"},
+    {"../sources/mlx_mxfp8", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
+    {"../sources/ct_int4_channel", "layers.0.mlp.down_proj.weight", "q8",
+     "codes kept as q8, nothing lost"},
+    {"../sources/bnb_int8", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
+};
+
+/* Codes of few bits that only f32 holds exactly: rounded to q8, except where a tensor stays float.
+ */
+static const struct kept rounded[] = {
+    {"../sources/awq_gemm", "layers.0.mlp.down_proj.weight", "q8", "few bits, rounded to q8"},
+    {"../sources/gptq_3", "layers.0.mlp.down_proj.weight", "q8", "few bits, rounded to q8"},
+    {"../sources/mlx_affine6", "layers.0.mlp.down_proj.weight", "q8", "few bits, rounded to q8"},
+    {"../sources/bnb_nf4", "layers.0.mlp.down_proj.weight", "q8", "few bits, rounded to q8"},
+    {"../sources/mlx_qwen3_moe", "layers.0.mlp.router.weight", "f32", "dequantized, nothing lost"},
+    {"../sources/gptq_8", "layers.0.mlp.down_proj.weight", "f32", "dequantized, nothing lost"},
 };
 
 static void open_packed(struct sp_source *source, const char *folder, enum sp_dtype type)
@@ -37,7 +55,7 @@ static void open_packed(struct sp_source *source, const char *folder, enum sp_dt
     if (sp_source_open(source, path, SP_PART_TARGET, NULL, &err)) fail_msg("%s", err.text);
 }
 
-static void assert_plan(const char *folder, size_t i)
+static void assert_plan(const char *folder, const struct kept *want)
 {
     struct sp_source source;
     struct sp_plan plan = {0};
@@ -49,10 +67,10 @@ static void assert_plan(const char *folder, size_t i)
         fail_msg("%s", err.text);
     }
     for (size_t k = 0; k < plan.n_items; k++) {
-        if (strcmp(plan.items[k].spec->name, kept[i].tensor) != 0) continue;
+        if (strcmp(plan.items[k].spec->name, want->tensor) != 0) continue;
         found = true;
-        assert_string_equal(sp_dtype_info(plan.items[k].to)->name, kept[i].type);
-        assert_string_equal(plan.items[k].rule, kept[i].rule);
+        assert_string_equal(sp_dtype_info(plan.items[k].to)->name, want->type);
+        assert_string_equal(plan.items[k].rule, want->rule);
     }
     assert_true(found);
     sp_plan_release(&plan);
@@ -68,7 +86,7 @@ static void same_values_as_f32(void **state)
         snprintf(folder, sizeof folder, SHARED "/oracle/prequantized/%s", kept[i].name);
         snprintf(golden, sizeof golden, "%s/golden.json", folder);
         if (!golden_exists(golden)) skip();
-        assert_plan(folder, i);
+        assert_plan(folder, &kept[i]);
         open_packed(&floats, folder, SP_F32);
         open_packed(&own, folder, SP_DTYPE_NONE);
         for (size_t k = 0; k < own.specs.n_specs; k++) {
@@ -90,9 +108,36 @@ static void same_values_as_f32(void **state)
     }
 }
 
+static void keep_note(void *context, const char *sentence)
+{
+    snprintf(context, 400, "%s", sentence);
+}
+
+/* Codes of few bits become q8 by default, and a request for q4 is followed by a warning. */
+static void few_bits(void **state)
+{
+    struct sp_create_options options = {.dry_run = true, .target_type = SP_Q4, .n_threads = 1};
+    char note[400] = "";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rounded / sizeof rounded[0]; i++) {
+        char folder[400], golden[512];
+        snprintf(folder, sizeof folder, SHARED "/oracle/prequantized/%s", rounded[i].name);
+        snprintf(golden, sizeof golden, "%s/golden.json", folder);
+        if (!golden_exists(golden)) skip();
+        assert_plan(folder, &rounded[i]);
+    }
+    options.modelfile = packed_modelfile(SHARED "/oracle/sources/awq_gemm", NULL);
+    options.output = packed_path("unused.bin");
+    options.callbacks = (struct sp_create_callbacks){.context = note, .note = keep_note};
+    assert_int_equal(sp_create(NULL, &options, NULL), SP_OK);
+    assert_non_null(strstr(note, "have codes of 4 bits already, and q4 rounds them a second time"));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_values_as_f32)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_values_as_f32),
+                                       cmocka_unit_test(few_bits)};
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
 }
