@@ -1,6 +1,7 @@
 /* spectool: finds the command, parses its arguments, runs it, and converts its status to the exit
  * code. Only this file prints errors. */
 #include "cli/base/opt_help.h"
+#include "format/base/spelling.h"
 #include "cli/chat/line_edit.h"
 #include "cli/commands.h"
 #include "cli/base/out.h"

@@ -1,5 +1,6 @@
 /* Parses command lines. */
 #include "cli/base/opt.h"
+#include "format/base/spelling.h"
 #include "format/base/mem.h"
 
 #include <assert.h>
@@ -19,42 +20,7 @@ struct parser {
     struct sp_err *err;
 };
 
-enum { MAX_NAME = 64, NEAR = 2 };
-
-size_t sp_edit_distance(const char *a, const char *b)
-{
-    size_t rows[3][MAX_NAME + 1], n_a = strlen(a), n_b = strlen(b);
-    size_t *before = rows[0], *last = rows[1], *now = rows[2];
-
-    if (n_a > MAX_NAME || n_b > MAX_NAME) return SIZE_MAX;
-    for (size_t j = 0; j <= n_b; j++)
-        last[j] = j;
-    for (size_t i = 1; i <= n_a; i++) {
-        size_t *spare = before;
-        now[0] = i;
-        for (size_t j = 1; j <= n_b; j++) {
-            size_t best = last[j - 1] + (a[i - 1] != b[j - 1]);
-            if (last[j] + 1 < best) best = last[j] + 1;
-            if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
-                before[j - 2] + 1 < best) {
-                best = before[j - 2] + 1;
-            }
-            now[j] = best;
-        }
-        before = last;
-        last = now;
-        now = spare;
-    }
-    return last[n_b];
-}
-
-const char *sp_nearer(const char *best, const char *candidate, const char *name)
-{
-    size_t limit = best ? sp_edit_distance(name, best) : NEAR + 1;
-
-    return sp_edit_distance(name, candidate) < limit ? candidate : best;
-}
+enum { MAX_NAME = 64 };
 
 static bool is_option(const struct sp_opt *o)
 {
@@ -64,7 +30,7 @@ static bool is_option(const struct sp_opt *o)
 static const char *nearest(const struct sp_opt *opts, const char *name)
 {
     const char *best = NULL;
-    size_t distance = NEAR + 1;
+    size_t distance = SP_NEAR + 1;
 
     for (const struct sp_opt *o = opts; o->kind != SP_OPT_END; o++) {
         if (!is_option(o)) continue;
@@ -244,7 +210,7 @@ static const char *nearest_choice(const char *const *choices, const char *text)
         if ((n != 0) != (bits != 0)) continue;
         if (bits == 0) {
             size_t edits = sp_edit_distance(text, *choices);
-            if (edits > NEAR) continue;
+            if (edits > SP_NEAR) continue;
             distance = (int)edits;
         } else {
             distance = 4 * (n > bits ? n - bits : bits - n) + 2 * (n < bits) +

@@ -86,11 +86,4 @@ bool sp_args_given(const struct sp_args *args, const char *name);
  * "-". */
 const char *sp_args_text(const struct sp_args *args);
 
-/* Returns the number of insertions, deletions, replacements and swaps of neighbours that turn a
- * into b. */
-size_t sp_edit_distance(const char *a, const char *b);
-/* Returns the name that `name` is probably a misspelling of; NULL: none is near. `best` is the
- * nearest one so far, or NULL; `candidate` is compared with it. */
-const char *sp_nearer(const char *best, const char *candidate, const char *name);
-
 #endif

@@ -4,6 +4,7 @@
 #include "format/modelfile/modelfile.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
+#include "format/base/spelling.h"
 #include "format/modelfile/modelfile_check.h"
 #include "format/pack_contents.h"
 

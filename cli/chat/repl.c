@@ -10,6 +10,7 @@
 #include "format/base/clock.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
+#include "format/base/spelling.h"
 #include "format/base/strbuf.h"
 
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /* What spectool accepts in a Modelfile: the table of parameters, and the rules that concern single
  * records. A parameter is one row of the table. */
 #include "format/modelfile/modelfile_check.h"
+#include "format/base/spelling.h"
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_place.h"
 #include "format/base/number_text.h"
@@ -193,11 +194,15 @@ static enum sp_status check_parameter(const struct check *c, const struct sp_mod
 {
     const struct sp_parameter *p = sp_parameter_find(r->name);
     struct sp_err inner = {0};
+    const char *near = NULL;
     enum sp_status st;
 
     if (p == NULL) {
-        return sp_modelfile_fail(c->file, r->first, SP_E_INPUT, err, "unknown parameter %s",
-                                 r->name);
+        for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
+            near = sp_nearer(near, parameters[i].name, r->name);
+        return sp_modelfile_fail(c->file, r->first, SP_E_INPUT, err, "unknown parameter %s%s%s%s",
+                                 r->name, near ? ", did you mean " : "", near ? near : "",
+                                 near ? "?" : "");
     }
     if ((st = check_value(p, r->value, &inner))) {
         return sp_modelfile_fail(c->file, r->value_first, st, err, "PARAMETER %s", inner.text);

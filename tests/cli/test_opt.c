@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "format/base/spelling.h"
 #include "cli/base/backend_opts.h"
 #include "quantize/kernels.h"
 

@@ -302,6 +302,8 @@ static const struct check_case check_cases[] = {
     {"FROM a\nADAPTER \"\"", SP_E_INPUT, "m:2:9: ADAPTER is empty"},
     {"FROM a\nADAPTER b\nADAPTER b", SP_E_INPUT, "m:3:1: a second ADAPTER, after line 2"},
     {"FROM a\nPARAMETER what the", SP_E_INPUT, "m:2:1: unknown parameter what"},
+    {"FROM a\nPARAMETER temprature 1", SP_E_INPUT,
+     "m:2:1: unknown parameter temprature, did you mean temperature?"},
     {"FROM a\nPARAMETER top_p -3", SP_E_INPUT, "m:2:17: PARAMETER top_p is -3, expected a number"},
     {"FROM a\nPARAMETER top_p 1.01", SP_E_INPUT, "m:2:17: PARAMETER top_p is 1.01"},
     {"FROM a\nPARAMETER top_k -5", SP_E_INPUT, "m:2:17: PARAMETER top_k is -5, expected an int"},
