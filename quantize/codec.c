@@ -241,12 +241,16 @@ enum sp_status sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encode
 {
     enum sp_status st;
     float max[SP_PANEL_ROWS], row_scale[SP_PANEL_ROWS] = {0};
+    size_t size = 0, used = SP_Q4_PANEL_HEAD + cols / SP_BLOCK * SP_Q4_BLOCK_SIZE;
+    bool known = sp_panel_size(&size, SP_Q4, cols);
 
+    assert(known && n_rows >= 1 && n_rows <= SP_PANEL_ROWS);
     st = check_rows(max, SP_Q4, encoder->kernels, rows, n_rows, cols, first_row, err);
     if (st) return st;
     put_row_scales(panel, row_scale, max, n_rows);
     encoder->kernels->gptq->encode(panel + SP_Q4_PANEL_HEAD, rows, n_rows, cols, row_scale, factors,
                                    workspace, &encoder->tables);
+    memset(panel + used, 0, size - used);
     return SP_OK;
 }
 

@@ -245,6 +245,7 @@ static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, const float *
                             const float *numbers, size_t *size)
 {
     static float room[COLS * ROWS];
+    const size_t used = SP_Q4_PANEL_HEAD + COLS / SP_BLOCK * SP_Q4_BLOCK_SIZE;
     struct sp_encoder encoder;
     uint8_t *panel;
 
@@ -262,6 +263,9 @@ static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, const float *
         assert_int_equal(sp_panel_encode(panel, SP_Q4, &encoder, rows, n_rows, COLS, 0, NULL),
                          SP_OK);
     }
+    assert_true(used < *size);
+    for (size_t i = used; i < *size; i++)
+        assert_int_equal(panel[i], 0); /* the padding of an odd number of blocks */
     return panel;
 }
 
