@@ -1,6 +1,7 @@
 /* Fuzzes request bodies of `serve`. The first byte (a digit, or '<') selects the API. The body is
  * refused with a message, or becomes a valid request whose conversation gives a prompt. */
 #include "cli/serve/serve.h"
+#include "cli/serve/serve_body.h"
 #include "format/base/unicode.h"
 #include "runtime/template/template.h"
 
@@ -69,6 +70,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_generation g = {.settings = &settings};
     const char *name = "fuzz";
     struct sp_serve serve = {.generation = &g, .model = {.names = &name, .n_names = 1}};
+    struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(1 << 26);
+    struct sp_serve_body body = {.json = NULL};
     struct sp_serve_request request = {0};
     struct sp_err err = {0};
     bool jinja = size > 0 && (data[0] & 4);
@@ -80,10 +83,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             jinja ? SP_TEMPLATE_JINJA : SP_TEMPLATE_GO, &err)) {
         abort();
     }
-    if (sp_json_parse_within(&request.body, (const char *)data + 1, size - 1, SP_JSON_STRICT,
-                             1 << 26, &err)) {
+    if (sp_serve_body_read(&body, &budget, (const char *)data + 1, size - 1, &err)) {
+        if (err.text[0] == '\0' || body.json || budget.used) abort();
         goto done;
     }
+    if (body.n_charged == 0 || body.n_charged != budget.used) abort();
+    request.body = body.json;
+    body.json = NULL;
     if (sp_settings_copy(&request.settings, &settings, &err)) abort();
     if (dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects]->read(&request, &serve,
                                                                            &err)) {
@@ -94,6 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
 done:
     sp_serve_request_release(&request);
+    sp_serve_body_release(&body);
+    if (budget.used) abort();
     sp_template_free(g.conversation.template);
     return 0;
 }

@@ -184,7 +184,7 @@ static void free_of_charge(void **state)
  * space for everything else. Sanitizers reserve more than any limit. */
 static void limited_space(void **state)
 {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef SP_SANITIZED
     (void)state;
     skip();
 #else

@@ -19,14 +19,8 @@
 
 #define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]"
 
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef SP_SANITIZED
 enum { IS_SANITIZED = 1 };
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-enum { IS_SANITIZED = 1 };
-#else
-enum { IS_SANITIZED = 0 };
-#endif
 #else
 enum { IS_SANITIZED = 0 };
 #endif
