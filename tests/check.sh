@@ -3,12 +3,16 @@
 # sanitizers, with scalar kernels, and under valgrind. Ends with "N passed, N failed".
 #
 # usage: tests/check.sh [STEP...]    steps: format lint gcc clang asan tsan valgrind (default: these)
+#        tests/check.sh long         faults soak fuzz reproducible: hours; SOAK_SECONDS and FUZZ_SECONDS
+#                                    (default: 3600) are the time of each soak and each fuzz target
 #        tests/check.sh arm64        kernels for 64-bit ARM under QEMU, after ./setup arm64
 set -u
 cd "$(dirname "$0")/.." || exit 2
 jobs=$(nproc)
 passed=0 failed=0
 steps=${*:-format lint gcc clang asan tsan valgrind}
+
+[ "$steps" != long ] || steps='faults soak fuzz reproducible'
 
 # report NAME STATUS
 report() {
@@ -81,6 +85,47 @@ for step in $steps; do
             grind run --num-predict 24 --threads 2 build/valgrind.bin 'What is 7 plus 8?'
             grind verify build/valgrind.bin
         }
+        ;;
+    faults)
+        build gcc -DCMAKE_C_COMPILER=gcc && for kind in memory files kill; do
+            tests/faults.sh build/gcc/spectool build/gcc/tests/libfault_preload.so $kind 0
+            report "every call failing: $kind" $?
+        done
+        ;;
+    soak)
+        build gcc -DCMAKE_C_COMPILER=gcc && {
+            build/gcc/spectool create -f testdata/tiny/Modelfile.ar -q q4 -o build/soak.bin --force >/dev/null 2>&1
+            python3 tests/soak/serve.py build/gcc/spectool build/soak.bin
+            report 'soak of serve' $?
+            tests/soak/lossless.sh build/gcc/spectool
+            report 'soak of verify --lossless' $?
+        }
+        ;;
+    fuzz)
+        build fuzz -DCMAKE_C_COMPILER=clang -DFUZZ=ON -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+            -DSANITIZE=fuzzer-no-link,address,undefined && for target in build/fuzz/tests/fuzz_*; do
+            [ -f "$target" ] && [ -x "$target" ] || continue
+            name=${target##*/fuzz_}
+            found=build/corpus/$name # kept from run to run, and minimised after each
+            mkdir -p "$found" "$found.all"
+            "$target" -max_total_time="${FUZZ_SECONDS:-3600}" -timeout=25 -print_final_stats=1 \
+                -artifact_prefix="build/corpus/$name-" "$found.all" "$found" "testdata/corpus/$name" \
+                >"build/fuzz_$name.log" 2>&1
+            status=$?
+            grep 'number_of_executed_units' "build/fuzz_$name.log"
+            report "fuzz_$name (build/fuzz_$name.log)" $status
+            "$target" -merge=1 "$found" "$found.all" >/dev/null 2>&1 && rm -r "$found.all"
+        done
+        ;;
+    reproducible)
+        rm -rf build/once build/twice
+        for name in once twice; do
+            CCACHE_DISABLE=1 build $name -DCMAKE_C_COMPILER=gcc -DBUILD_TESTING=OFF
+        done
+        for file in spectool libspectool.a libspectool.so; do
+            cmp build/once/$file build/twice/$file
+            report "the same bytes twice: $file" $?
+        done
         ;;
     arm64)
         for tool in aarch64-linux-gnu-gcc qemu-aarch64-static; do
