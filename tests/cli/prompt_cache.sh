@@ -17,7 +17,8 @@ cached 'Mia and Ben went to the' --prompt-cache story.cache
 cached 'Mia and Ben went to the' --prompt-cache story.cache
 # a run with the draft replaces the cache of a run without it
 cached "$story" --prompt-cache plain.cache --no-draft
-spectool run packed.bin --raw --num-predict 12 --json "$story" --prompt-cache plain.cache 2>&1 >/dev/null
+spectool run packed.bin --raw --num-predict 12 --json "$story" --prompt-cache plain.cache 2>&1 >/dev/null |
+    grep -v "not help here" # advice that depends on the time that passes take
 cached "$story" --prompt-cache plain.cache
 # mismatched caches
 spectool run packed.bin --raw "$story" --prompt-cache story.cache --kv-type q8
