@@ -16,7 +16,7 @@ static void open_tokenizer(struct tokenizer_case *out, const char *path)
     struct sp_gguf *file = NULL;
     struct sp_err err = {0};
     char *json = NULL, *config = NULL;
-    size_t size, config_size;
+    size_t size = 0, config_size = 0;
 
     if (sp_gguf_open(&file, path, &err) || sp_gguf_tokenizer_text(&json, &size, file, &err) ||
         sp_gguf_tokenizer_config_text(&config, &config_size, file, &err)) {
