@@ -312,7 +312,7 @@ static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS, .sessi
 
 const struct sp_command sp_cmd_run = {
     .name = "run",
-    .summary = "Generate text from a packed file",
+    .summary = "Generate text from a packed file or a checkpoint folder",
     .operands = "FILE|DIR [PROMPT]",
     .min_operands = 1,
     .max_operands = 2,

@@ -8,7 +8,7 @@
 
 #define SP_OPT_FORMAT(type, member)                                                                \
     {                                                                                              \
-        SP_OPT_STRING, 0, "format", NULL, "FORM", offsetof(type, member),                          \
+        SP_OPT_STRING, 0, "format", NULL, "FORMAT", offsetof(type, member),                        \
             .path = true,                                                                          \
             .help = "Structured output: json (any object), a JSON schema (text that "              \
                     "begins with {), or a file with a JSON schema or a GBNF grammar"               \

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Works in blocks, since the row is not changed. */
+/* The softmax kernel overwrites its input, so each block of the row is copied first. */
 double sp_greedy_confidence(const struct sp_vector *vector, const struct sp_logits *logits,
                             uint32_t id)
 {

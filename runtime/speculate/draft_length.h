@@ -50,9 +50,9 @@ struct sp_draft_length {
     bool stepwise; /* each draft token costs a pass of the draft; else a block comes at once */
 
     /* What earlier rounds taught; counts decay. */
-    struct sp_cost_model verify; /* by rows of the pass beyond the first */
-    struct sp_cost_model draft;  /* by draft tokens */
-    bool has_drafted;
+    struct sp_cost_model verify;              /* by rows of the pass beyond the first */
+    struct sp_cost_model draft;               /* by draft tokens */
+    bool has_drafted;                         /* a first pass of the draft was timed, or left out */
     double made[SP_DRAFT_LENGTH_MAX + 1];     /* [i]: rounds that made draft token i */
     double tried[SP_DRAFT_LENGTH_MAX + 1];    /* [i]: times that draft token i >= 1 was reached */
     double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that it was accepted */
