@@ -2,11 +2,11 @@
  *
  * One thread per session generates, the main thread among them; each connection has a thread of
  * its own; one thread waits for signals. */
-#include "cli/commands.h"
 #include "cli/base/out.h"
-#include "cli/serve/serve.h"
 #include "cli/base/settings_opts.h"
-#include "cli/serve/serve_job.h"
+#include "cli/commands.h"
+#include "cli/serve/jobs/serve.h"
+#include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/serve_routes.h"
 #include "format/pack_contents.h"
 #include "runtime/spectool.h"

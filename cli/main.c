@@ -1,14 +1,14 @@
 /* spectool: finds the command, parses its arguments, runs it, and converts its status to the exit
  * code. Only this file prints errors. */
 #include "cli/base/opt_help.h"
-#include "format/base/spelling.h"
+#include "cli/base/out.h"
 #include "cli/chat/line_edit.h"
 #include "cli/commands.h"
-#include "cli/base/out.h"
-#include "cli/serve/serve_http.h"
+#include "cli/serve/http/serve_http.h"
 #include "format/base/compress.h"
 #include "format/base/hash.h"
 #include "format/base/json.h"
+#include "format/base/spelling.h"
 #include "format/base/unicode.h"
 #include "format/tokenizer/regex.h"
 #include "runtime/spectool.h"

@@ -20,12 +20,16 @@ done
 #   runtime: vector <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
 #   cli:     base <- chat <- serve    base <- bench    commands over all
+#   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
 formats='format/base format format/tokenizer format/model format/modelfile'
 imports='convert/adapter convert/source convert/create convert/export'
 numbers='runtime runtime/vector'
 decoding='runtime runtime/vector runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
 texts='runtime/template runtime/chat'
 library="$formats quantize $imports $decoding runtime/speculate runtime/session $texts"
+answering='cli/serve/http cli/serve/request cli/serve/jobs'
+apis='cli/serve/openai cli/serve/anthropic cli/serve/ollama'
+front_ends="cli/base cli/chat cli/bench $answering $apis cli/serve"
 below() {
     case $1 in
     format/base) below= ;;
@@ -48,9 +52,13 @@ below() {
     runtime/session) below="$formats quantize $decoding runtime/speculate $texts" ;;
     cli/base) below=$library ;;
     cli/chat | cli/bench) below="$library cli/base" ;;
-    cli/serve) below="$library cli/base cli/chat" ;;
-    cli) below="$library cli/base cli/chat cli/serve cli/bench" ;;
-    tests/*) below="$library cli cli/base cli/chat cli/serve cli/bench tests/support ${1%/*}" ;;
+    cli/serve/http) below="$library cli/base" ;;
+    cli/serve/request) below="$library cli/base cli/chat" ;;
+    cli/serve/jobs) below="$library cli/base cli/chat cli/serve/http cli/serve/request" ;;
+    cli/serve/*) below="$library cli/base cli/chat $answering" ;;
+    cli/serve) below="$library cli/base cli/chat $answering $apis" ;;
+    cli) below="$library $front_ends" ;;
+    tests/*) below="$library cli $front_ends tests/support ${1%/*}" ;;
     *) below= ;;
     esac
 }
@@ -72,7 +80,7 @@ for f in $(grep -lE '^ *# *include "runtime/' $(echo "$sources" | grep '^cli/') 
 done
 
 # header:home
-for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:tests/quantize/test_blas microhttpd.h:cli/serve/serve_http; do
+for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:tests/quantize/test_blas microhttpd.h:cli/serve/http/serve_http; do
     header=${pair%%:*} home=${pair##*:}
     for f in $(grep -lE "# *include <(json-c/)?$header>" $sources /dev/null); do
         case $f in "$home"*) ;; *) say "$f includes <$header>, whose home is $home" ;; esac

@@ -1,5 +1,5 @@
 #include "cli/serve/serve_body.h"
-#include "cli/serve/serve_job.h"
+#include "cli/serve/jobs/serve_job.h"
 
 /* The most memory that the JSON of one request may take. */
 static const size_t max_tree_bytes = (size_t)64 << 20;

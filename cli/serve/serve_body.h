@@ -2,7 +2,7 @@
 #ifndef SP_CLI_SERVE_SERVE_BODY_H
 #define SP_CLI_SERVE_SERVE_BODY_H
 
-#include "cli/serve/serve_budget.h"
+#include "cli/serve/http/serve_budget.h"
 #include "format/base/json.h"
 
 /* The JSON of a request. Valid when zeroed. */

@@ -1,6 +1,6 @@
 #include "cli/serve/serve_inspect.h"
-#include "cli/serve/serve_openai.h"
-#include "cli/serve/serve_prompt.h"
+#include "cli/serve/jobs/serve_prompt.h"
+#include "cli/serve/openai/serve_openai.h"
 
 #include <stdlib.h>
 

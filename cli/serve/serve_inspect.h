@@ -2,7 +2,7 @@
 #ifndef SP_CLI_SERVE_SERVE_INSPECT_H
 #define SP_CLI_SERVE_SERVE_INSPECT_H
 
-#include "cli/serve/serve.h"
+#include "cli/serve/jobs/serve.h"
 
 /* The functions that return a status write members of the response, whose object is open. */
 

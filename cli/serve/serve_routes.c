@@ -1,15 +1,15 @@
 /* Maps the paths of the APIs to the functions that handle their requests. */
 #include "cli/serve/serve_routes.h"
-#include "cli/serve/serve_anthropic.h"
-#include "cli/serve/serve_anthropic_out.h"
+#include "cli/serve/anthropic/serve_anthropic.h"
+#include "cli/serve/anthropic/serve_anthropic_out.h"
+#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/jobs/serve_prompt.h"
+#include "cli/serve/ollama/serve_ollama.h"
+#include "cli/serve/openai/serve_openai_out.h"
 #include "cli/serve/serve_body.h"
 #include "cli/serve/serve_inspect.h"
-#include "cli/serve/serve_job.h"
-#include "cli/serve/serve_ollama.h"
-#include "cli/serve/serve_openai_out.h"
 #include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_page.h"
-#include "cli/serve/serve_prompt.h"
 #include "format/base/clock.h"
 
 #include <inttypes.h>

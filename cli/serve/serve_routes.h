@@ -2,7 +2,7 @@
 #ifndef SP_CLI_SERVE_SERVE_ROUTES_H
 #define SP_CLI_SERVE_SERVE_ROUTES_H
 
-#include "cli/serve/serve.h"
+#include "cli/serve/jobs/serve.h"
 
 /* Handles a request; `context` is the struct sp_serve. */
 /* True if the request has a key that the server accepts, or needs none. */

@@ -1,7 +1,7 @@
 /* Tests that a hostile client can neither keep other clients out of `spectool serve` nor take all
  * memory, and that requests which a proxy could read differently are refused. */
-#include "tests/support/served_model.h"
 #include "format/base/clock.h"
+#include "tests/support/served_model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

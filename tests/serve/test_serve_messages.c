@@ -1,9 +1,9 @@
 /* Tests the conversion of conversations that clients send back to template messages. The members
  * are those of the APIs' descriptions (OpenAI's chat completions, ollama's docs/api.md) and of the
  * templates of published models. */
-#include "cli/serve/serve.h"
-#include "cli/serve/serve_messages.h"
-#include "cli/serve/serve_request.h"
+#include "cli/serve/jobs/serve.h"
+#include "cli/serve/request/serve_messages.h"
+#include "cli/serve/request/serve_request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

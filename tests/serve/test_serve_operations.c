@@ -1,8 +1,8 @@
 /* Tests what an operator of `spectool serve` uses: keys, metrics, readiness, the log, and the
  * endpoints that show the tokenizer, the template and the sessions. */
-#include "tests/support/served_model.h"
-#include "cli/serve/serve_keys.h"
+#include "cli/serve/http/serve_keys.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/served_model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

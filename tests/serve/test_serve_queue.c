@@ -1,5 +1,5 @@
 /* Tests the order in which the server's queue gives out the answers of waiting requests. */
-#include "cli/serve/serve_queue.h"
+#include "cli/serve/jobs/serve_queue.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

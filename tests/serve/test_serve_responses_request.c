@@ -1,8 +1,8 @@
 /* Tests the conversion of requests of OpenAI's Responses API: items and tools in the format of its
  * reference (https://platform.openai.com/docs/api-reference/responses/create) become those of chat
  * completions. */
-#include "cli/serve/serve_responses_input.h"
-#include "cli/serve/serve_responses_tools.h"
+#include "cli/serve/openai/serve_responses_input.h"
+#include "cli/serve/openai/serve_responses_tools.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

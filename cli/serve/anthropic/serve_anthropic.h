@@ -1,0 +1,20 @@
+/* Anthropic's Messages API: its requests (serve_anthropic.c), its conversations
+ * (serve_anthropic_messages.c) and its responses (serve_anthropic_out.c).
+ *
+ * https://platform.claude.com/docs/en/api/messages; members of newer and beta releases follow the
+ * types of its client libraries. */
+#ifndef SP_CLI_SERVE_ANTHROPIC_SERVE_ANTHROPIC_H
+#define SP_CLI_SERVE_ANTHROPIC_SERVE_ANTHROPIC_H
+
+#include "cli/serve/jobs/serve.h"
+
+/* Reads the members that make up the prompt; /v1/messages/count_tokens has no others. */
+SP_MUST_CHECK enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
+                                                            const struct sp_serve *serve,
+                                                            struct sp_err *err);
+/* Reads a whole request: the prompt and the settings of generation. */
+SP_MUST_CHECK enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request,
+                                                     const struct sp_serve *serve,
+                                                     struct sp_err *err);
+
+#endif

@@ -1,0 +1,95 @@
+/* An HTTP server that passes requests to a handler and sends its responses. It knows nothing of
+ * models and APIs.
+ *
+ * Only this file and its source use libmicrohttpd. Every connection has a thread of its own, so
+ * that a handler may block and a slow client delays no other client. */
+#ifndef SP_CLI_SERVE_HTTP_SERVE_HTTP_H
+#define SP_CLI_SERVE_HTTP_SERVE_HTTP_H
+
+#include "cli/serve/http/serve_budget.h"
+#include "cli/serve/http/serve_listen.h"
+#include "format/base/err.h"
+#include "format/base/strbuf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { SP_HTTP_MAX_BODY = 16 << 20 };
+
+struct sp_http_connection; /* opaque */
+
+/* A request; borrowed by the handler for the duration of the call. */
+struct sp_http_request {
+    const char *method, *path;
+    const char *host, *origin; /* headers; NULL: absent */
+    const char *body;          /* NUL-terminated; never NULL */
+    size_t size;
+    bool too_large;        /* the body exceeded SP_HTTP_MAX_BODY bytes and was dropped */
+    bool no_memory;        /* the budget did not suffice for the body, which was dropped */
+    bool loopback;         /* the request came to a socket of the loopback interface */
+    const char *malformed; /* why the headers are no valid HTTP; static; NULL: they are valid */
+    struct sp_http_connection *connection;
+};
+
+/* The response, which the handler fills; zeroed before the call. It has either a `body` or a
+ * stream. */
+struct sp_http_response {
+    int status;
+    const char *type;          /* Content-Type; static */
+    const char *allow;         /* Allow, or NULL; static */
+    const char *cors;          /* Access-Control-Allow-Origin, or NULL; outlives the server */
+    bool retry;                /* send Retry-After: 1 */
+    bool ask_key;              /* send WWW-Authenticate: Bearer */
+    struct sp_strbuf body;     /* the server takes ownership */
+    struct sp_strbuf log_line; /* text for the log; the server takes ownership */
+    void *stream;              /* context of read and close; NULL: no stream */
+    /* Waits for output and copies up to `size` bytes of it to `to`. Returns the number of bytes, 0
+     * at the end, or a negative number to abort the connection. */
+    long (*read)(void *stream, char *to, size_t size);
+    /* Called once, however the stream ended. May append to the log text. */
+    void (*close)(void *stream, struct sp_strbuf *log_line);
+};
+
+struct sp_http_options {
+    struct sp_listeners listeners;  /* taken over by a server that opens, which closes them */
+    struct sp_serve_budget *budget; /* of the bodies; borrowed */
+    /* Beyond this number of connections, slow ones are closed. Some hundred more are accepted, so
+     * that every client gets a response. */
+    unsigned max_connections;
+    void *context;
+    /* Decides from the headers whether the request's body is worth receiving. Otherwise the
+     * request is handled without it, and the connection is closed. */
+    bool (*admits)(void *context, const char *path, const struct sp_http_connection *connection);
+    void (*handle)(void *context, const struct sp_http_request *request,
+                   struct sp_http_response *answer);
+    /* Called when the response has been sent or could not be sent. May be NULL. */
+    void (*log)(void *context, const char *method, const char *path, int status,
+                const char *log_line);
+};
+
+struct sp_http; /* opaque */
+
+/* Starts to listen. */
+SP_MUST_CHECK enum sp_status
+sp_http_open(struct sp_http **out, const struct sp_http_options *options, struct sp_err *err);
+/* Accepts no more connections, gives pending responses a short time to be sent, and closes the
+ * server. */
+void sp_http_close(struct sp_http *http); /* accepts NULL */
+
+/* Returns a header of the request; NULL: absent. Borrowed until the request ends. */
+const char *sp_http_header(const struct sp_http_connection *connection, const char *name);
+
+/* Returns an argument of the request's URL; NULL: absent. Borrowed until the request ends. */
+const char *sp_http_argument(const struct sp_http_connection *connection, const char *name);
+
+/* Releases the body of the request, which the handler does not need any more. */
+void sp_http_drop_body(struct sp_http_connection *connection);
+
+/* True if the client has closed its end of the connection. */
+bool sp_http_is_gone(const struct sp_http_connection *connection);
+
+/* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
+ */
+void sp_http_library(char *text, size_t size);
+
+#endif

@@ -1,0 +1,106 @@
+/* The state of the server, the state of one answer that is being sent, and the functions that each
+ * API provides.
+ *
+ * cli/serve/README.md lists the sources in the order in which a request passes through them. */
+#ifndef SP_CLI_SERVE_JOBS_SERVE_H
+#define SP_CLI_SERVE_JOBS_SERVE_H
+
+#include "cli/base/json_out.h"
+#include "cli/chat/session_pool.h"
+#include "cli/serve/http/serve_http.h"
+#include "cli/serve/http/serve_keys.h"
+#include "cli/serve/jobs/serve_logprobs.h"
+#include "cli/serve/jobs/serve_metrics.h"
+#include "cli/serve/jobs/serve_model.h"
+#include "cli/serve/jobs/serve_queue.h"
+
+#include <pthread.h>
+#include <time.h>
+
+struct sp_serve {
+    struct sp_generation *generation;
+    struct sp_serve_model model;
+    struct sp_serve_queue *queue;
+    struct sp_session_pool *sessions;
+    pthread_mutex_t *template_lock; /* held while a request's own template is used */
+    pthread_mutex_t *json_lock;     /* held while values that threads share are written as text */
+    struct sp_serve_keys *keys;     /* that clients must send */
+    struct sp_serve_metrics *metrics;
+    size_t n_sessions;
+    const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
+    struct sp_serve_budget *budget;    /* memory of all requests */
+    bool quiet;
+    bool log_json; /* lines of the log are JSON objects */
+};
+
+/* One answer while it is written in the format of an API. The text in `out` is sent to the client
+ * when a function of struct sp_serve_api returns. */
+struct sp_serve_response {
+    const struct sp_serve *serve;
+    const struct sp_serve_request *request;
+    struct sp_json_out out;
+    struct timespec began;     /* start of the request's first answer, wall clock */
+    uint64_t number;           /* number of the request in the order of starting, from 1 */
+    size_t answer;             /* index of this answer in its request, from 0 */
+    double seconds;            /* time since the request arrived */
+    double waited;             /* time from arrival to the start of generation */
+    size_t n_prompt, n_reused; /* tokens of the prompt; those of them that were cached */
+    /* the answer so far, including the current part; borrowed */
+    const struct sp_chat_answer *message;
+    const struct sp_serve_logprob *tokens; /* [n_tokens] tokens of the current part; borrowed */
+    size_t n_tokens;
+    bool is_drafted; /* the last token of the current part was proposed by the draft */
+    const struct sp_serve_logprob *all_tokens; /* [n_all_tokens] all tokens so far; borrowed */
+    size_t n_all_tokens;
+    size_t offset;                      /* number of characters of the tokens already sent */
+    const struct sp_serve_usage *usage; /* totals of all answers, set for close(); borrowed */
+    /* [n_answers] output of each answer, set for close(); borrowed */
+    const struct sp_strbuf *outputs;
+    size_t n_answers;
+    /* These fields serve APIs whose streams consist of numbered events. */
+    size_t n_events;  /* events sent */
+    size_t n_started; /* parts of the message whose first event was sent */
+    bool is_open;     /* the last of those parts has not ended */
+};
+
+/* Why a request has no answer. */
+struct sp_serve_failure {
+    int status;       /* HTTP status */
+    const char *code; /* OpenAI's code, such as "context_length_exceeded"; NULL: none */
+    const char *sentence;
+};
+
+/* The functions that read the requests of an API and write its answers. */
+struct sp_serve_api {
+    const char *stream_type; /* Content-Type */
+    /* Fills the request, which has its body and a copy of the settings. */
+    enum sp_status (*read)(struct sp_serve_request *request, const struct sp_serve *serve,
+                           struct sp_err *err);
+    /* In a stream, begin() is called once before the first part, part() for each part and end()
+     * after the last part. */
+    void (*begin)(struct sp_serve_response *response);
+    /* Writes something without effect during prompt processing, so that no proxy closes a stream
+     * that is silent for long. */
+    void (*keep_alive)(struct sp_serve_response *response);
+    void (*part)(struct sp_serve_response *response, const struct sp_chat_part *part);
+    void (*end)(struct sp_serve_response *response, const struct sp_result *result);
+    /* Without streaming, writes the response or, where the request has several answers, this
+     * answer's share of it. */
+    void (*whole)(struct sp_serve_response *response, const struct sp_result *result);
+    /* Called after the last of all answers of a request: writes the end of the stream or, without
+     * streaming, the whole response from `outputs`. Only an API with a `close` accepts requests for
+     * several answers. */
+    void (*close)(struct sp_serve_response *response, const struct sp_result *last);
+    /* Writes a failure into a stream that has started. */
+    void (*fail_stream)(struct sp_serve_response *response, const struct sp_serve_failure *failure);
+    /* Writes a failure as the body of the response. */
+    void (*fail)(struct sp_json_out *out, const struct sp_serve_failure *failure);
+    /* the words by which clients recognise a prompt that is too long; NULL: none */
+    const char *too_long;
+};
+extern const struct sp_serve_api sp_serve_anthropic;
+extern const struct sp_serve_api sp_serve_openai_chat, sp_serve_openai_text;
+extern const struct sp_serve_api sp_serve_responses;
+extern const struct sp_serve_api sp_serve_ollama_chat, sp_serve_ollama_text;
+
+#endif

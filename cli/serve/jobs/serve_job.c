@@ -1,0 +1,430 @@
+/* Runs one answer of a job on a generating thread: reads the prompt, generates, and writes the
+ * text through the functions of the request's API. */
+#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/jobs/serve_logprobs.h"
+#include "cli/serve/jobs/serve_prompt.h"
+#include "format/base/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct answer_run {
+    const struct sp_serve *serve;
+    struct sp_serve_job *job;
+    struct sp_request request;
+    struct sp_serve_response response;
+    struct sp_result result;
+    struct sp_chat_reader *reader;
+    struct sp_chat_answer message;
+    enum sp_status status;           /* failure inside a callback */
+    struct sp_serve_logprob *tokens; /* [n_tokens] kept for log-probabilities only */
+    size_t n_tokens, cap_tokens;
+    size_t n_sent;           /* tokens sent */
+    size_t n_bytes, n_shown; /* bytes of the kept tokens; bytes of the text received */
+    char *text;              /* buffer of response.out */
+    size_t size;
+    double token_at; /* when the last token came; 0: none has */
+    double sent_at;  /* when the stream's head or last keep-alive was sent; 0: not yet */
+    bool sent;       /* the whole answer was sent */
+    bool too_long;   /* the prompt does not fit into the context */
+};
+
+int sp_serve_status_of(enum sp_status st)
+{
+    switch (st) {
+    case SP_E_USAGE:
+    case SP_E_INPUT:
+    case SP_E_UNSUPPORTED:
+        return 400;
+    default:
+        return 500;
+    }
+}
+
+const char *sp_serve_model_name(const struct sp_serve_response *r)
+{
+    const char *name = sp_json_get_text(r->request->body, "model");
+
+    return name ? name : r->serve->model.names[0];
+}
+
+bool sp_serve_is_truncated(const struct sp_result *result)
+{
+    return result->stop == SP_STOP_LENGTH || result->stop == SP_STOP_CONTEXT ||
+           result->stop == SP_STOP_MEMORY;
+}
+
+const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
+                        const struct sp_serve_response *r)
+{
+    snprintf(id, SP_SERVE_ID_SIZE, "%s%" PRIx64 "%09lx%" PRIx64, prefix, (uint64_t)r->began.tv_sec,
+             (unsigned long)r->began.tv_nsec, r->number);
+    return id;
+}
+
+/* Opens response.out for the API to write to; send_out sends what was written. */
+static bool open_out(struct answer_run *a)
+{
+    a->response.out = (struct sp_json_out){.file = open_memstream(&a->text, &a->size)};
+    a->response.seconds = sp_seconds() - a->job->arrived_at;
+    return a->response.out.file != NULL;
+}
+
+static void send_out(struct answer_run *a)
+{
+    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) {
+        sp_serve_queue_write(a->serve->queue, a->job, a->text, a->size);
+    }
+    free(a->text);
+    a->text = NULL;
+}
+
+/* Releases the kept tokens. */
+static void drop_tokens(struct answer_run *a)
+{
+    while (a->n_tokens > 0)
+        sp_serve_logprob_release(&a->tokens[--a->n_tokens]);
+}
+
+/* Sends a failure as the response or as the end of a stream. If several answers fail only the
+ * first failure is sent. */
+static void fail(struct answer_run *a, int status, const char *code, const char *sentence)
+{
+    const struct sp_serve_api *d = a->job->api;
+    const struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
+    bool started;
+
+    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, &started) || !open_out(a)) return;
+    if (started) {
+        d->fail_stream(&a->response, &failure);
+    } else {
+        d->fail(&a->response.out, &failure);
+    }
+    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) {
+        sp_serve_queue_fail(a->serve->queue, a->job, status, a->text, a->size);
+    }
+    free(a->text);
+    a->text = NULL;
+}
+
+static int is_abandoned(const struct answer_run *a)
+{
+    return sp_serve_queue_is_abandoned(a->serve->queue, a->job);
+}
+
+/* Sends a keep-alive from time to time, since a stream has no other output during prompt
+ * processing. */
+static int on_prompt(void *context, size_t done, size_t total)
+{
+    static const double seconds = 5;
+    struct answer_run *a = context;
+    double now = sp_seconds();
+
+    (void)done;
+    (void)total;
+    if (a->sent_at > 0 && now - a->sent_at >= seconds && open_out(a)) {
+        a->sent_at = now;
+        a->job->api->keep_alive(&a->response);
+        send_out(a);
+    }
+    return is_abandoned(a);
+}
+
+/* True for a token that ends the answer, which is not part of it. */
+static bool is_end(const struct answer_run *a, uint32_t id)
+{
+    const struct sp_package_info *info = &a->serve->generation->info;
+
+    for (size_t i = 0; i < a->request.n_end_ids; i++) {
+        if (a->request.end_ids[i] == id) return true;
+    }
+    for (size_t i = 0; i < info->n_eos; i++) {
+        if (info->eos[i] == id) return true;
+    }
+    return false;
+}
+
+static enum sp_status keep_token(struct answer_run *a, const struct sp_token *token)
+{
+    const struct sp_package *package = a->serve->generation->package;
+    struct sp_serve_logprob *t;
+    enum sp_status st = sp_grow(&a->tokens, &a->cap_tokens, a->n_tokens + 1, sizeof *t, NULL);
+
+    if (st) return st;
+    t = &a->tokens[a->n_tokens];
+    if ((st = sp_serve_logprob_read(t, package, token))) return st;
+    t->at = a->n_bytes;
+    a->n_bytes += t->size;
+    a->n_tokens++;
+    return SP_OK;
+}
+
+/* Counts the time to the first token, or to the next one. */
+static void count_token(struct answer_run *a)
+{
+    double now = sp_seconds();
+
+    if (a->token_at > 0) {
+        sp_serve_metrics_next_token(a->serve->metrics, now - a->token_at);
+    } else {
+        sp_serve_metrics_first_token(a->serve->metrics, now - a->job->arrived_at);
+    }
+    a->token_at = now;
+}
+
+static int on_token(void *context, const struct sp_token *token)
+{
+    struct answer_run *a = context;
+
+    count_token(a);
+    if (!is_end(a, token->id)) {
+        sp_chat_reader_count_token(a->reader);
+        if (a->request.logprobs && keep_token(a, token)) return 1;
+    }
+    return is_abandoned(a);
+}
+
+/* Selects the tokens of the text to be sent now: all that were not sent yet, except those of a
+ * matched stop text. */
+static void choose_tokens(struct answer_run *a)
+{
+    size_t n = a->n_tokens;
+
+    while (a->result.stop == SP_STOP_TEXT && n > a->n_sent && a->tokens[n - 1].at >= a->n_shown)
+        n--;
+    a->response.all_tokens = a->tokens;
+    a->response.n_all_tokens = n;
+    a->response.tokens = n > a->n_sent ? a->tokens + a->n_sent : NULL;
+    a->response.n_tokens = n - a->n_sent;
+    a->n_sent = n;
+}
+
+/* Sends a part of the answer if the response is a stream. */
+static int on_part(void *context, const struct sp_chat_part *part)
+{
+    struct answer_run *a = context;
+
+    sp_chat_reader_answer(a->reader, &a->message);
+    if (!a->job->request.stream || !open_out(a)) return 0;
+    choose_tokens(a);
+    a->job->api->part(&a->response, part);
+    send_out(a);
+    return 0;
+}
+
+/* What a callback returns after the reader returned `st`. */
+static int after_reading(struct answer_run *a, enum sp_status st)
+{
+    if (st) a->status = st;
+    return a->status ? 1 : is_abandoned(a);
+}
+
+static int on_text(void *context, const char *text, size_t size, bool drafted)
+{
+    struct answer_run *a = context;
+
+    a->response.is_drafted = drafted;
+    a->n_shown += size;
+    return after_reading(a, sp_chat_reader_text(a->reader, text, size, NULL));
+}
+
+static int on_special(void *context, uint32_t id)
+{
+    struct answer_run *a = context;
+
+    return after_reading(a, sp_chat_reader_special(a->reader, id, NULL));
+}
+
+/* True if the answer is the first one to its prompt. */
+static bool is_first(const struct answer_run *a)
+{
+    return a->response.answer % sp_serve_request_n_each(&a->job->request) == 0;
+}
+
+static void describe(struct answer_run *a, const struct sp_serve_usage *usage)
+{
+    char text[SP_SERVE_USAGE_TEXT];
+
+    sp_serve_queue_describe(
+        a->serve->queue, a->job,
+        sp_serve_usage_describe(text, usage, a->job->n_answers, &a->result, a->serve->log_json));
+}
+
+/* Completes the response after the last of its answers has ended. */
+static void close_all(struct answer_run *a)
+{
+    struct sp_serve_job *job = a->job;
+
+    a->response.usage = &job->usage;
+    a->response.outputs = job->answers;
+    a->response.n_answers = job->n_answers;
+    describe(a, &job->usage);
+    if (job->api->close == NULL || !open_out(a)) return;
+    job->api->close(&a->response, &a->result);
+    send_out(a);
+}
+
+/* Sends the whole answer, or stores its output where the API combines several answers. */
+static void send_whole(struct answer_run *a)
+{
+    struct sp_strbuf *to = a->job->answers ? &a->job->answers[a->response.answer] : NULL;
+
+    a->job->api->whole(&a->response, &a->result);
+    if (to == NULL) {
+        send_out(a);
+        return;
+    }
+    if (sp_close_text(a->response.out.file, &a->text, NULL) != SP_OK) {
+        sp_serve_queue_abort(a->serve->queue, a->job);
+        free(a->text);
+        a->text = NULL;
+        return;
+    }
+    *to = (struct sp_strbuf){.at = a->text, .len = a->size, .cap = a->size};
+    a->text = NULL;
+}
+
+static void finish(struct answer_run *a)
+{
+    if (!open_out(a)) return;
+    choose_tokens(a);
+    if (a->job->request.stream) {
+        a->job->api->end(&a->response, &a->result);
+        send_out(a);
+    } else {
+        send_whole(a);
+    }
+    a->sent = true;
+    if (!sp_serve_queue_add(a->serve->queue, a->job, &a->result, &a->message, is_first(a))) return;
+    close_all(a);
+    sp_serve_queue_begin(a->serve->queue, a->job, NULL, 0);
+}
+
+/* Sends the heads of all answers, in their order, when the first answer starts: some clients
+ * number the answers by the order in which the heads arrive. */
+static void begin_stream(struct answer_run *a)
+{
+    const size_t answer = a->response.answer;
+
+    if (!open_out(a)) return;
+    for (size_t i = 0; i < a->job->n_answers; i++) {
+        a->response.answer = i;
+        a->job->api->begin(&a->response);
+    }
+    a->response.answer = answer;
+    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) {
+        sp_serve_queue_begin(a->serve->queue, a->job, a->text, a->size);
+    }
+    free(a->text);
+    a->text = NULL;
+    a->sent_at = sp_seconds();
+}
+
+static enum sp_status open_reader(struct answer_run *a, const struct sp_chat_prompt *prompt,
+                                  struct sp_err *err)
+{
+    const struct timespec *began = &a->response.began;
+    const struct sp_chat_reader_options options = {
+        .size = sizeof options,
+        .stream_calls = a->job->request.stream,
+        .call_id_seed =
+            ((uint64_t)began->tv_sec << 32) + (a->job->number << 16) + (a->response.answer << 8),
+        .part = on_part,
+        .context = a,
+    };
+    enum sp_status st = sp_chat_reader_open(&a->reader, prompt, &options, err);
+
+    if (!st) sp_chat_reader_answer(a->reader, &a->message);
+    return st;
+}
+
+static enum sp_status generate(struct answer_run *a, const struct sp_generation *g,
+                               const struct sp_serve_prompt *prompt, struct sp_err *err)
+{
+    const struct sp_serve_request *request = &a->job->request;
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
+    uint32_t end_ids[SP_MAX_STOPS];
+    enum sp_status st;
+
+    if ((st = open_reader(a, prompt->rendered, err))) return st;
+    sp_generation_request(&a->request, &sampling, end_ids, g, &request->settings, &prompt->raw);
+    a->request.grammar = request->grammar;
+    if (prompt->rendered) sp_chat_prompt_apply(prompt->rendered, &a->request);
+    sampling.seed += a->response.answer % sp_serve_request_n_each(request);
+    a->request.logprobs = request->logprobs;
+    a->request.n_top = request->n_top;
+    a->request.context = a;
+    a->request.prompt_progress = on_prompt;
+    a->request.token = on_token;
+    a->request.text = on_text;
+    a->request.special = on_special;
+    a->response.n_prompt = prompt->n_ids;
+    a->response.n_reused = sp_session_match_prefix(g->session, prompt->ids, prompt->n_ids);
+    if (request->stream) begin_stream(a);
+    st = sp_session_generate(g->session, &a->request, &a->result, err);
+    if (!st && a->result.stop != SP_STOP_CANCELLED) st = sp_chat_reader_finish(a->reader, err);
+    if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
+    sp_chat_reader_answer(a->reader, &a->message);
+    return st;
+}
+
+/* Reports why there is no answer: the server stops, or `err` describes a failure. Nothing is
+ * reported to a client that has gone. */
+static void report_failure(struct answer_run *a, const struct sp_err *err)
+{
+    if (sp_serve_queue_is_stopped(a->serve->queue)) {
+        fail(a, 503, NULL, "the server is shutting down");
+    } else if (err->status != SP_OK && err->status != SP_E_CHECK) {
+        fail(a, sp_serve_status_of(err->status), a->too_long ? "context_length_exceeded" : NULL,
+             err->text);
+    }
+}
+
+void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer)
+{
+    struct answer_run a = {.serve = serve,
+                           .job = job,
+                           .result = SP_RESULT_INIT,
+                           .message = SP_CHAT_ANSWER_INIT,
+                           .response = {.serve = serve,
+                                        .request = &job->request,
+                                        .number = job->number,
+                                        .answer = answer,
+                                        .began = job->began}};
+    struct sp_generation g = *serve->generation; /* the session is replaced below */
+    struct sp_serve_prompt prompt = {.n_ids = 0};
+    size_t which = answer / sp_serve_request_n_each(&job->request);
+    struct sp_err err = {0};
+    enum sp_status st;
+
+    a.response.waited = sp_seconds() - job->arrived_at;
+    a.response.message = &a.message;
+    if (is_abandoned(&a)) goto done;
+    st = sp_serve_prompt_read(&prompt, serve, &job->request, which, &err);
+    if (!st) st = sp_generation_check_context(&g, prompt.n_ids, &err);
+    if (st) {
+        a.too_long = st == SP_E_USAGE;
+        if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
+        goto done;
+    }
+    g.session = sp_session_pool_take(serve->sessions, prompt.ids, prompt.n_ids);
+    st = generate(&a, &g, &prompt, &err);
+    sp_session_pool_give(serve->sessions, g.session);
+    if (st) goto done;
+    sp_serve_metrics_answer(serve->metrics, &a.result, sp_seconds() - job->arrived_at);
+    if (a.result.stop != SP_STOP_CANCELLED) {
+        finish(&a);
+    } else if (job->n_answers == 1) {
+        struct sp_serve_usage usage = {0};
+        sp_serve_usage_add(&usage, &a.result, &a.message, true);
+        describe(&a, &usage);
+    }
+done:
+    if (!a.sent) report_failure(&a, &err);
+    drop_tokens(&a);
+    free(a.tokens);
+    sp_chat_reader_close(a.reader);
+    sp_result_release(&a.result);
+    sp_serve_prompt_release(&prompt);
+}

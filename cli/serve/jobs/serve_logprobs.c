@@ -1,0 +1,87 @@
+/* Collects the tokens of an answer with their log-probabilities. */
+#include "cli/serve/jobs/serve_logprobs.h"
+#include "format/base/mem.h"
+#include "format/base/unicode.h"
+#include "runtime/spectool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Recognises a byte token such as <0xE2>, by which some tokenizers spell the bytes of unknown
+ * characters. */
+static bool is_byte(unsigned char *byte, const struct sp_token_info *info)
+{
+    char text[3] = {0}, *end;
+
+    if (info->len != 6 || memcmp(info->bytes, "<0x", 3) != 0 || info->bytes[5] != '>') return false;
+    memcpy(text, info->bytes + 3, 2);
+    *byte = (unsigned char)strtoul(text, &end, 16);
+    return end == text + 2;
+}
+
+/* Decodes the token twice in a row and returns the second text, since the first token of a text
+ * may drop its leading space. */
+static enum sp_status decode_second(char **bytes, size_t *size, const struct sp_package *package,
+                                    uint32_t id)
+{
+    const uint32_t twice[] = {id, id};
+    char *one = NULL, *two = NULL;
+    size_t n_one, n_two;
+    enum sp_status st;
+
+    if ((st = sp_package_decode(package, twice, 1, false, &one, &n_one, NULL)) ||
+        (st = sp_package_decode(package, twice, 2, false, &two, &n_two, NULL))) {
+        free(one);
+        return st;
+    }
+    if (n_one > n_two) n_one = n_two;
+    st = sp_copy_text(bytes, two + n_one, n_two - n_one, NULL);
+    *size = n_two - n_one;
+    free(one);
+    free(two);
+    return st;
+}
+
+enum sp_status sp_serve_logprob_bytes(char **bytes, size_t *size, const struct sp_package *package,
+                                      uint32_t id)
+{
+    struct sp_token_info info;
+    unsigned char byte;
+
+    *size = 0;
+    if (!sp_tokenizer_token(sp_package_tokenizer(package), id, &info))
+        return sp_copy_text(bytes, "", 0, NULL);
+    if (!info.added && is_byte(&byte, &info)) {
+        *size = 1;
+        return sp_copy_text(bytes, (const char *)&byte, 1, NULL);
+    }
+    if (!info.added && sp_utf8_valid(info.bytes, info.len) == info.len) {
+        return decode_second(bytes, size, package, id);
+    }
+    *size = info.len;
+    return sp_copy_text(bytes, info.bytes, info.len, NULL);
+}
+
+void sp_serve_logprob_release(struct sp_serve_logprob *token)
+{
+    free(token->bytes);
+    free(token->top);
+    *token = (struct sp_serve_logprob){0};
+}
+
+enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out, const struct sp_package *package,
+                                     const struct sp_token *token)
+{
+    enum sp_status st;
+
+    *out = (struct sp_serve_logprob){.chosen = {token->id, token->logprob}};
+    if ((st = sp_serve_logprob_bytes(&out->bytes, &out->size, package, token->id)) ||
+        (st = sp_new(&out->top, token->n_top, sizeof *out->top, NULL))) {
+        sp_serve_logprob_release(out);
+        return st;
+    }
+    out->n_top = token->n_top;
+    for (size_t i = 0; i < token->n_top; i++)
+        out->top[i] = (struct sp_serve_alternative){token->top[i].id, token->top[i].logprob};
+    return SP_OK;
+}

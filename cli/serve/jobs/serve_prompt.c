@@ -1,0 +1,219 @@
+#include "cli/serve/jobs/serve_prompt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sp_serve_prompt_release(struct sp_serve_prompt *prompt)
+{
+    sp_chat_prompt_close(prompt->rendered);
+    sp_chat_close(prompt->chat);
+    sp_ids_release(&prompt->raw);
+    *prompt = (struct sp_serve_prompt){0};
+}
+
+/* ---- conversations ----------------------------------------------------------------------------
+ */
+
+/* The options of a chat prompt. */
+struct chat_request {
+    struct sp_chat_request request;
+    char *texts[5]; /* JSON texts that the options borrow; owned */
+    size_t n_texts;
+    uint32_t stop_ids[SP_MAX_STOPS];
+};
+
+static void release(struct chat_request *r)
+{
+    while (r->n_texts > 0)
+        free(r->texts[--r->n_texts]);
+}
+
+static enum sp_status print(const char **out, struct chat_request *r, const struct sp_json *value,
+                            struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (value == NULL) return SP_OK;
+    if ((st = sp_json_print(&r->texts[r->n_texts], value, err))) return st;
+    *out = r->texts[r->n_texts++];
+    return SP_OK;
+}
+
+static enum sp_status fill(struct chat_request *r, const struct sp_serve_request *request,
+                           const struct sp_generation *g, struct sp_err *err)
+{
+    struct sp_chat_request *to = &r->request;
+    enum sp_status st;
+
+    *to = (struct sp_chat_request){
+        .size = sizeof *to,
+        .is_think_set = request->is_think_set,
+        .think = request->think,
+        .think_level = request->think_level,
+        .prefix = request->partial.at,
+        .prefix_size = request->partial.len,
+        .response_format = request->grammar,
+        .strict_calls = request->constrain_calls,
+        .must_call = request->must_call,
+        .function = request->function,
+        .one_call = request->one_call,
+        .end_ids = r->stop_ids,
+        .n_end_ids = sp_prompt_stop_ids(r->stop_ids, g->package, &request->settings),
+        .ignore_eos = g->ignore_eos,
+        .max_tokens = g->info.max_positions,
+    };
+    if ((st = print(&to->messages, r, request->messages, err)) ||
+        (st = print(&to->tools, r, request->tools, err)) ||
+        (st = print(&to->kwargs, r, request->kwargs, err)) ||
+        (st = print(&to->prompt, r, request->prompt, err))) {
+        return st;
+    }
+    return print(&to->suffix, r, request->suffix, err);
+}
+
+/* json-c writes the text of a value into the value itself, and the answers to a request share its
+ * values. */
+static enum sp_status fill_alone(struct chat_request *r, const struct sp_serve *serve,
+                                 const struct sp_serve_request *request, struct sp_err *err)
+{
+    enum sp_status st;
+
+    pthread_mutex_lock(serve->json_lock);
+    st = fill(r, request, serve->generation, err);
+    pthread_mutex_unlock(serve->json_lock);
+    return st;
+}
+
+/* *out = the chat of the request's own template or of the file's. */
+static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prompt *p,
+                                const struct sp_serve_request *request,
+                                const struct sp_generation *g, struct sp_err *err)
+{
+    const struct sp_chat_options options = {.size = sizeof options,
+                                            .chat_template = request->template};
+    enum sp_status st;
+
+    *out = g->conversation.chat;
+    if (request->template == NULL) return SP_OK;
+    if ((st = sp_chat_open(&p->chat, g->package, &options, err))) return st;
+    *out = p->chat;
+    return SP_OK;
+}
+
+static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve *serve,
+                             const struct sp_serve_request *request, struct sp_err *err)
+{
+    struct sp_chat_prompt_info info = {.size = sizeof info};
+    struct chat_request r = {.n_texts = 0};
+    const struct sp_chat *chat;
+    enum sp_status st;
+
+    st = find_chat(&chat, p, request, serve->generation, err);
+    if (!st) st = fill_alone(&r, serve, request, err);
+    if (!st) st = sp_chat_prompt_open(&p->rendered, chat, &r.request, err);
+    release(&r);
+    if (st) return st;
+    sp_chat_prompt_describe(p->rendered, &info);
+    p->ids = info.ids;
+    p->n_ids = info.n_ids;
+    return SP_OK;
+}
+
+static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
+                            const struct sp_serve *serve, const struct sp_serve_request *request,
+                            struct sp_err *err)
+{
+    struct chat_request r = {.n_texts = 0};
+    const struct sp_chat *chat;
+    enum sp_status st;
+
+    st = find_chat(&chat, p, request, serve->generation, err);
+    if (!st) st = fill_alone(&r, serve, request, err);
+    if (!st) st = sp_chat_count_tokens(chat, &r.request, n_tokens, err);
+    release(&r);
+    return st;
+}
+
+/* ---- all prompts ------------------------------------------------------------------------------
+ */
+
+static enum sp_status read_raw(struct sp_serve_prompt *p, const struct sp_serve_raw_prompt *from,
+                               const struct sp_generation *g, struct sp_err *err)
+{
+    const struct sp_tokenizer *tokenizer = sp_package_tokenizer(g->package);
+    enum sp_status st;
+
+    if (from->text != NULL) {
+        size_t n = tokenizer ? sp_tokenizer_min_tokens(tokenizer, from->size) : 0;
+        if (n > g->info.max_positions) return sp_generation_check_context(g, n, err);
+        st = sp_prompt_raw(&p->raw, g->package, from->text, from->size, true, err);
+        if (st) return st;
+    } else {
+        if ((st = sp_new(&p->raw.at, from->ids.n, sizeof *p->raw.at, err))) return st;
+        memcpy(p->raw.at, from->ids.at, from->ids.n * sizeof *p->raw.at);
+        p->raw.n = from->ids.n;
+    }
+    p->ids = p->raw.at;
+    p->n_ids = p->raw.n;
+    return p->n_ids ? SP_OK : sp_fail(err, SP_E_INPUT, "the prompt is empty");
+}
+
+static bool is_rendered(const struct sp_serve_request *request)
+{
+    return request->messages != NULL || request->suffix != NULL;
+}
+
+/* The file's template is used by any number of threads. Templates of requests are used by one
+ * thread at a time, since each may take the memory that a template is allowed. */
+static void lock_own_template(const struct sp_serve *serve, const struct sp_serve_request *request)
+{
+    if (request->template) pthread_mutex_lock(serve->template_lock);
+}
+
+static void unlock_own_template(const struct sp_serve *serve,
+                                const struct sp_serve_request *request)
+{
+    if (request->template) pthread_mutex_unlock(serve->template_lock);
+}
+
+enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp_serve *serve,
+                                    const struct sp_serve_request *request, size_t which,
+                                    struct sp_err *err)
+{
+    const struct sp_generation *g = serve->generation;
+    struct sp_serve_prompt p = {.n_ids = 0};
+    enum sp_status st;
+
+    if (is_rendered(request)) {
+        lock_own_template(serve, request);
+        st = render(&p, serve, request, err);
+        unlock_own_template(serve, request);
+    } else {
+        st = read_raw(&p, &request->prompts[which], g, err);
+    }
+    if (st) {
+        sp_serve_prompt_release(&p);
+        return st;
+    }
+    *out = p;
+    return SP_OK;
+}
+
+enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
+                                     const struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_generation *g = serve->generation;
+    struct sp_serve_prompt p = {.n_ids = 0};
+    enum sp_status st;
+
+    if (is_rendered(request)) {
+        lock_own_template(serve, request);
+        st = count(n_tokens, &p, serve, request, err);
+        unlock_own_template(serve, request);
+    } else {
+        st = read_raw(&p, &request->prompts[0], g, err);
+        *n_tokens = p.n_ids;
+    }
+    sp_serve_prompt_release(&p);
+    return st;
+}

@@ -1,0 +1,339 @@
+#include "cli/serve/jobs/serve_queue.h"
+#include "cli/serve/http/serve_http.h"
+#include "format/base/clock.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+/* The interval at which a waiting thread polls its client's connection. */
+#define POLL_SECONDS 0.05
+
+struct sp_serve_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* signalled when a field below or a job changes */
+    struct sp_serve_job *first, **last;
+    size_t n_waiting, max_waiting, n_running;
+    size_t n_several, max_several; /* running answers of requests for several, and their maximum */
+    uint64_t n_taken;
+    bool stopped;
+};
+
+enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, size_t max_waiting, size_t n_threads,
+                                  struct sp_err *err)
+{
+    struct sp_serve_queue *q = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&q, 1, sizeof *q, err))) return st;
+    q->last = &q->first;
+    q->max_waiting = max_waiting;
+    q->max_several = n_threads > 1 ? n_threads - 1 : 1;
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->changed, NULL);
+    *out = q;
+    return SP_OK;
+}
+
+void sp_serve_queue_free(struct sp_serve_queue *q)
+{
+    if (q == NULL) return;
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    free(q);
+}
+
+static void lock(struct sp_serve_queue *q)
+{
+    pthread_mutex_lock(&q->lock);
+}
+
+static void unlock(struct sp_serve_queue *q)
+{
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void unlock_and_signal(struct sp_serve_queue *q)
+{
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}
+
+void sp_serve_queue_stop(struct sp_serve_queue *q)
+{
+    lock(q);
+    q->stopped = true;
+    unlock_and_signal(q);
+}
+
+static void append(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    job->next = NULL;
+    *q->last = job;
+    q->last = &job->next;
+}
+
+enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    enum sp_serve_entry entry = SP_SERVE_IN;
+
+    lock(q);
+    if (q->stopped) {
+        entry = SP_SERVE_STOPPED;
+    } else if (q->n_waiting >= q->max_waiting) {
+        entry = SP_SERVE_FULL;
+    } else {
+        job->is_queued = true;
+        append(q, job);
+        q->n_waiting++;
+    }
+    unlock_and_signal(q);
+    return entry;
+}
+
+struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *q)
+{
+    struct sp_serve_load load;
+
+    lock(q);
+    load = (struct sp_serve_load){.n_running = q->n_running,
+                                  .n_waiting = q->n_waiting,
+                                  .full = q->stopped || q->n_waiting >= q->max_waiting};
+    unlock(q);
+    return load;
+}
+
+/* True if no work on the job is running or pending. */
+static bool has_ended(const struct sp_serve_job *job)
+{
+    return !job->is_queued && job->n_running == 0;
+}
+
+static void unlink_job(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    struct sp_serve_job **at = &q->first;
+
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    if (q->last == &job->next) q->last = at;
+}
+
+static void dequeue(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    if (!job->is_queued) return;
+    job->is_queued = false;
+    unlink_job(q, job);
+    q->n_waiting--;
+}
+
+/* Waits until something has changed or the interval has passed. Returns false if the client has
+ * gone. */
+static bool wait_and_poll(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    struct timespec until;
+    double now;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += (long)(POLL_SECONDS * 1e9);
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&q->changed, &q->lock, &until);
+    now = sp_seconds();
+    if (now - job->polled_at < POLL_SECONDS) return true;
+    job->polled_at = now;
+    return !sp_http_is_gone(job->connection);
+}
+
+int sp_serve_queue_wait(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    bool connected = true;
+    int status;
+
+    lock(q);
+    while (connected && job->status == 0 && !has_ended(job))
+        connected = wait_and_poll(q, job);
+    status = job->status;
+    unlock(q);
+    return status;
+}
+
+bool sp_serve_queue_wait_end(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    bool connected = true;
+
+    lock(q);
+    while (connected && !has_ended(job))
+        connected = wait_and_poll(q, job);
+    unlock(q);
+    return connected;
+}
+
+long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, char *to, size_t size)
+{
+    bool connected = true;
+    size_t n = 0;
+
+    lock(q);
+    while (connected && job->n_sent == job->out.len && !has_ended(job))
+        connected = wait_and_poll(q, job);
+    if (connected) {
+        n = job->out.len - job->n_sent;
+        if (n > size) n = size;
+        if (n > 0) memcpy(to, job->out.at + job->n_sent, n);
+        job->n_sent += n;
+    }
+    unlock(q);
+    return connected ? (long)n : -1;
+}
+
+void sp_serve_queue_leave(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    lock(q);
+    job->aborted = true;
+    dequeue(q, job);
+    while (!has_ended(job))
+        pthread_cond_wait(&q->changed, &q->lock);
+    unlock(q);
+}
+
+/* Returns the first job of which an answer may be generated now; NULL: none. A stopped queue gives
+ * out every job, since its answers end at once. */
+static struct sp_serve_job *find_next(const struct sp_serve_queue *q)
+{
+    struct sp_serve_job *job = q->first;
+
+    while (job && job->n_answers > 1 && q->n_several >= q->max_several && !q->stopped)
+        job = job->next;
+    return job;
+}
+
+/* Takes an answer of the job, which then waits behind all others if it has more answers. */
+static void take(struct sp_serve_queue *q, struct sp_serve_job *job, size_t *answer)
+{
+    if (job->n_taken == 0) {
+        job->number = ++q->n_taken;
+        clock_gettime(CLOCK_REALTIME, &job->began);
+    }
+    *answer = job->n_taken++;
+    job->n_running++;
+    q->n_running++;
+    if (job->n_answers > 1) q->n_several++;
+    if (job->n_taken == job->n_answers) {
+        dequeue(q, job);
+    } else {
+        unlink_job(q, job);
+        append(q, job);
+    }
+}
+
+struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q, size_t *answer)
+{
+    struct sp_serve_job *job;
+
+    lock(q);
+    while ((job = find_next(q)) == NULL && !(q->stopped && q->first == NULL))
+        pthread_cond_wait(&q->changed, &q->lock);
+    if (job != NULL) take(q, job, answer);
+    unlock(q);
+    return job;
+}
+
+bool sp_serve_queue_is_abandoned(struct sp_serve_queue *q, const struct sp_serve_job *job)
+{
+    bool abandoned;
+
+    lock(q);
+    abandoned = job->aborted || job->failed || q->stopped;
+    unlock(q);
+    return abandoned;
+}
+
+bool sp_serve_queue_is_stopped(struct sp_serve_queue *q)
+{
+    bool stopped;
+
+    lock(q);
+    stopped = q->stopped;
+    unlock(q);
+    return stopped;
+}
+
+void sp_serve_queue_begin(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
+                          size_t size)
+{
+    lock(q);
+    if (!job->failed && job->status == 0) {
+        if (sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
+        job->status = 200;
+    }
+    unlock_and_signal(q);
+}
+
+void sp_serve_queue_write(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text,
+                          size_t size)
+{
+    lock(q);
+    if (!job->failed && sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
+    unlock_and_signal(q);
+}
+
+void sp_serve_queue_abort(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    lock(q);
+    job->aborted = true;
+    unlock_and_signal(q);
+}
+
+bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job *job, bool *started)
+{
+    bool first;
+
+    lock(q);
+    first = !job->failed;
+    job->failed = true;
+    *started = job->status == 200;
+    dequeue(q, job);
+    unlock_and_signal(q);
+    return first;
+}
+
+void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int status,
+                         const char *text, size_t size)
+{
+    lock(q);
+    if (sp_strbuf_append(&job->out, text, size, NULL)) job->aborted = true;
+    if (job->status == 0) job->status = status;
+    unlock_and_signal(q);
+}
+
+bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
+                        const struct sp_result *result, const struct sp_chat_answer *message,
+                        bool first)
+{
+    bool last;
+
+    lock(q);
+    sp_serve_usage_add(&job->usage, result, message, first);
+    last = ++job->n_done == job->n_answers;
+    unlock(q);
+    return last;
+}
+
+void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job, const char *text)
+{
+    lock(q);
+    if (sp_strbuf_append(&job->log_line, text, strlen(text), NULL)) job->aborted = true;
+    unlock(q);
+}
+
+void sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
+{
+    lock(q);
+    job->n_running--;
+    q->n_running--;
+    if (job->n_answers > 1) q->n_several--;
+    unlock_and_signal(q);
+}

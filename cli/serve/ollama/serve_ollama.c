@@ -1,0 +1,413 @@
+#include "cli/serve/ollama/serve_ollama.h"
+#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/request/serve_messages.h"
+#include "cli/serve/request/serve_response_format.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum endpoint { CHAT, TEXT };
+
+static const char no_images[] = "images are not supported";
+
+static const struct sp_serve_refusal refusals[] = {
+    {"images", "[]", no_images},
+    {"context", "[]", "deprecated and not supported, use /api/chat for conversations"},
+    {"logprobs", "false", "supported by /v1/chat/completions only"},
+    {"top_logprobs", "0", "supported by /v1/chat/completions only"},
+    {NULL, NULL, NULL},
+};
+
+/* Reads `think`: a boolean, or a level, which also turns reasoning on. */
+static enum sp_status read_think(struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_json *think = sp_json_get(request->body, "think");
+    const char *level = sp_json_to_string(think, NULL);
+
+    if (think == NULL) return SP_OK;
+    request->is_think_set = true;
+    if (level != NULL) {
+        return sp_serve_set_think_level(request, "think", level, err);
+    }
+    if (!sp_json_to_bool(think, &request->think)) {
+        return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false or a level",
+                       sp_json_kind_name(sp_json_kind(think)));
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_common(struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_json *options = sp_json_get(request->body, "options");
+    enum sp_status st;
+
+    request->stream = true;
+    if (options != NULL && sp_json_kind(options) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "options is %s, expected an object",
+                       sp_json_kind_name(sp_json_kind(options)));
+    }
+    if ((st = sp_serve_refuse(request->body, refusals, err)) ||
+        (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
+        (st = read_think(request, err)) ||
+        (st = sp_serve_ollama_read_response_format(request, err))) {
+        return st;
+    }
+    /* Other options configure ollama's server and have no effect here. */
+    if ((st = sp_request_settings_read(&request->settings, options, sp_request_sampling_settings,
+                                       err)) ||
+        (st = sp_request_settings_read_stops(&request->settings, sp_json_get(options, "stop"),
+                                             err))) {
+        sp_context(err, "options");
+        return st;
+    }
+    return SP_OK;
+}
+
+static enum sp_status read_chat(struct sp_serve_request *request, const struct sp_serve *serve,
+                                struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    enum sp_status st;
+
+    if ((st = read_common(request, err))) return st;
+    if (c->template == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: use /api/generate",
+                       serve->model.names[0]);
+    }
+    if ((st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err))) {
+        return st;
+    }
+    return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
+}
+
+/* *out = a member that is a string; NULL if it is absent or empty. */
+static enum sp_status read_text(const struct sp_json **out, const struct sp_json *body,
+                                const char *key, struct sp_err *err)
+{
+    const struct sp_json *value = sp_json_get(body, key);
+    size_t len;
+
+    if (value == NULL) return SP_OK;
+    if (sp_json_to_string(value, &len) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a string", key,
+                       sp_json_kind_name(sp_json_kind(value)));
+    }
+    if (len > 0) *out = value;
+    return SP_OK;
+}
+
+/* Reads a prompt with a suffix, which only Go templates can place. */
+static enum sp_status read_gap(struct sp_serve_request *request, const struct sp_conversation *c,
+                               const struct sp_json *prompt, const struct sp_json *suffix,
+                               struct sp_err *err)
+{
+    const struct sp_template *t = request->template ? request->template : c->template;
+
+    if (t == NULL || sp_template_language(t) != SP_TEMPLATE_GO) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "suffix: the model's template does not support insertion");
+    }
+    request->prompt = prompt;
+    request->suffix = suffix;
+    return SP_OK;
+}
+
+static enum sp_status read_template(struct sp_serve_request *request, const struct sp_json *text,
+                                    struct sp_err *err)
+{
+    size_t size;
+    const char *at = sp_json_to_string(text, &size);
+    enum sp_status st;
+
+    if (text == NULL) return SP_OK;
+    st = sp_template_compile(&request->template, at, size, SP_TEMPLATE_UNKNOWN, err);
+    if (st) sp_context(err, "template");
+    return st;
+}
+
+static enum sp_status read_generate(struct sp_serve_request *request, const struct sp_serve *serve,
+                                    struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    const struct sp_json *prompt = NULL, *system = NULL, *suffix = NULL, *template = NULL;
+    bool raw = false;
+    enum sp_status st;
+
+    if ((st = read_common(request, err)) ||
+        (st = read_text(&prompt, request->body, "prompt", err)) ||
+        (st = read_text(&system, request->body, "system", err)) ||
+        (st = read_text(&suffix, request->body, "suffix", err)) ||
+        (st = read_text(&template, request->body, "template", err)) ||
+        (st = sp_json_get_bool(request->body, "raw", &raw, err))) {
+        return st;
+    }
+    if (prompt == NULL) return sp_fail(err, SP_E_INPUT, "prompt is empty");
+    if (raw && (system || suffix || template)) {
+        return sp_fail(err, SP_E_INPUT, "raw mode does not support template, system, or suffix");
+    }
+    if ((st = read_template(request, template, err))) return st;
+    if (suffix != NULL) return read_gap(request, c, prompt, suffix, err);
+    if (raw || (c->template == NULL && request->template == NULL)) {
+        if (system != NULL) {
+            return sp_fail(err, SP_E_UNSUPPORTED,
+                           "system requires a chat template, and %s has none",
+                           serve->model.names[0]);
+        }
+        if ((st = sp_serve_request_take_prompts(request, 1, err))) return st;
+        request->prompts[0].text = sp_json_to_string(prompt, &request->prompts[0].size);
+        return SP_OK;
+    }
+    return sp_serve_read_prompt(request, c, system, prompt, err);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------
+ */
+
+void sp_serve_ollama_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "error", failure->sentence);
+    sp_json_out_end(out, '}');
+}
+
+static void begin_line(struct sp_json_out *out, const char *model)
+{
+    struct timespec now;
+    char time[SP_TIME_TEXT];
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "model", model);
+    sp_json_out_text(out, "created_at", sp_serve_time(time, &now));
+}
+
+/* Writes a tool call, whose arguments are a JSON value. */
+static void write_call(struct sp_json_out *out, const struct sp_chat_call *call, size_t index)
+{
+    struct sp_json *arguments = NULL;
+
+    if (sp_json_parse(&arguments, call->arguments, call->size, SP_JSON_STRICT, NULL)) return;
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "id", call->id);
+    sp_json_out_begin(out, "function", '{');
+    sp_json_out_u64(out, "index", index);
+    sp_json_out_text(out, "name", call->name);
+    if (sp_json_out_value(out, "arguments", arguments, NULL)) {
+        sp_json_out_text(out, "arguments", call->arguments);
+    }
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+    sp_json_free(arguments);
+}
+
+/* The contents of a line of output. */
+struct sent {
+    const char *content, *reasoning;
+    size_t n_content, n_reasoning;
+    const struct sp_chat_call *calls; /* [n_calls] calls to write */
+    size_t n_calls, first_call;       /* first_call: number of calls in earlier lines */
+};
+
+static void write_text(struct sp_json_out *out, enum endpoint endpoint, const struct sent *sent)
+{
+    if (endpoint == CHAT) {
+        sp_json_out_begin(out, "message", '{');
+        sp_json_out_text(out, "role", "assistant");
+    }
+    sp_json_out_string(out, endpoint == CHAT ? "content" : "response",
+                       sent->n_content ? sent->content : "", sent->n_content);
+    if (sent->n_reasoning > 0) {
+        sp_json_out_string(out, "thinking", sent->reasoning, sent->n_reasoning);
+    }
+    if (endpoint == TEXT) return;
+    if (sent->n_calls > 0) {
+        sp_json_out_begin(out, "tool_calls", '[');
+        for (size_t i = 0; i < sent->n_calls; i++)
+            write_call(out, &sent->calls[i], sent->first_call + i);
+        sp_json_out_end(out, ']');
+    }
+    sp_json_out_end(out, '}');
+}
+
+static void end_line(struct sp_json_out *out)
+{
+    sp_json_out_end(out, '}');
+    fputc('\n', out->file);
+}
+
+static uint64_t ns(double seconds)
+{
+    return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
+}
+
+/* Writes the last line. load_duration is the time in the queue, since the model is always loaded.
+ */
+static void last_line(struct sp_serve_response *r, enum endpoint endpoint, const struct sent *sent,
+                      const struct sp_result *result)
+{
+    struct sp_json_out *out = &r->out;
+    bool cut = sp_serve_is_truncated(result);
+
+    begin_line(out, sp_serve_model_name(r));
+    write_text(out, endpoint, sent);
+    sp_json_out_bool(out, "done", true);
+    sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
+    sp_json_out_u64(out, "total_duration", ns(r->seconds));
+    sp_json_out_u64(out, "load_duration", ns(r->waited));
+    sp_json_out_u64(out, "prompt_eval_count", result->n_prompt);
+    sp_json_out_u64(out, "prompt_eval_duration", ns(result->prompt_seconds));
+    sp_json_out_u64(out, "eval_count", result->n_ids);
+    sp_json_out_u64(out, "eval_duration",
+                    ns(result->draft_seconds + result->verify_seconds + result->plain_seconds));
+    sp_json_out_u64(out, "prompt_cached_count", result->n_reused);
+    sp_json_out_u64(out, "draft_count", result->drafted);
+    sp_json_out_u64(out, "draft_accepted_count", result->accepted);
+    end_line(out);
+}
+
+static void begin(struct sp_serve_response *r)
+{
+    (void)r;
+}
+
+static void write_part(struct sp_serve_response *r, enum endpoint endpoint,
+                       const struct sp_chat_part *p)
+{
+    struct sent sent = {.content = NULL};
+
+    if (p->kind == SP_CHAT_TOOL_CALL) {
+        sent.first_call = r->message->n_calls - 1;
+        sent.calls = &r->message->calls[sent.first_call];
+        sent.n_calls = 1;
+    } else if (p->kind == SP_CHAT_REASONING) {
+        sent.reasoning = p->text;
+        sent.n_reasoning = p->size;
+    } else {
+        sent.content = p->text;
+        sent.n_content = p->size;
+    }
+    begin_line(&r->out, sp_serve_model_name(r));
+    write_text(&r->out, endpoint, &sent);
+    sp_json_out_bool(&r->out, "done", false);
+    end_line(&r->out);
+}
+
+static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
+{
+    sp_serve_ollama_fail(&r->out, failure);
+    fputc('\n', r->out.file);
+}
+
+static void chat_part(struct sp_serve_response *r, const struct sp_chat_part *p)
+{
+    write_part(r, CHAT, p);
+}
+
+static void text_part(struct sp_serve_response *r, const struct sp_chat_part *p)
+{
+    write_part(r, TEXT, p);
+}
+
+/* Writes a line without text: its format has no comments. */
+static void keep_alive(struct sp_serve_response *r, enum endpoint endpoint)
+{
+    const struct sent nothing = {.content = NULL};
+
+    begin_line(&r->out, sp_serve_model_name(r));
+    write_text(&r->out, endpoint, &nothing);
+    sp_json_out_bool(&r->out, "done", false);
+    end_line(&r->out);
+}
+
+static void keep_chat_alive(struct sp_serve_response *r)
+{
+    keep_alive(r, CHAT);
+}
+
+static void keep_text_alive(struct sp_serve_response *r)
+{
+    keep_alive(r, TEXT);
+}
+
+static void whole(struct sp_serve_response *r, enum endpoint endpoint,
+                  const struct sp_result *result)
+{
+    const struct sp_chat_answer *message = r->message;
+    const struct sent sent = {
+        .content = message->content.at,
+        .n_content = message->content.len,
+        .reasoning = message->reasoning.at,
+        .n_reasoning = message->reasoning.len,
+        .calls = message->calls,
+        .n_calls = message->n_calls,
+    };
+
+    last_line(r, endpoint, &sent, result);
+}
+
+static const struct sent none = {.content = NULL};
+
+static void end_chat(struct sp_serve_response *r, const struct sp_result *result)
+{
+    last_line(r, CHAT, &none, result);
+}
+
+static void end_text(struct sp_serve_response *r, const struct sp_result *result)
+{
+    last_line(r, TEXT, &none, result);
+}
+
+static void whole_chat(struct sp_serve_response *r, const struct sp_result *result)
+{
+    whole(r, CHAT, result);
+}
+
+static void whole_text(struct sp_serve_response *r, const struct sp_result *result)
+{
+    whole(r, TEXT, result);
+}
+
+bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve,
+                           const struct sp_json *body, bool chat)
+{
+    const struct sp_json *prompt = sp_json_get(body, chat ? "messages" : "prompt");
+    bool no_messages = chat && sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) == 0;
+    bool empty = prompt == NULL || no_messages;
+    const char *name = sp_json_get_text(body, "model");
+    size_t len = 1;
+    double keep = 1;
+
+    if (sp_json_to_string(prompt, &len) != NULL) empty = len == 0;
+    if (!empty) return false;
+    (void)sp_json_to_double(sp_json_get(body, "keep_alive"), &keep);
+    begin_line(out, name ? name : serve->model.names[0]);
+    write_text(out, chat ? CHAT : TEXT, &none);
+    sp_json_out_bool(out, "done", true);
+    sp_json_out_text(out, "done_reason", keep == 0 ? "unload" : "load");
+    end_line(out);
+    return true;
+}
+
+const struct sp_serve_api sp_serve_ollama_chat = {
+    .stream_type = "application/x-ndjson",
+    .read = read_chat,
+    .begin = begin,
+    .keep_alive = keep_chat_alive,
+    .part = chat_part,
+    .end = end_chat,
+    .whole = whole_chat,
+    .fail_stream = fail_stream,
+    .fail = sp_serve_ollama_fail,
+};
+
+const struct sp_serve_api sp_serve_ollama_text = {
+    .stream_type = "application/x-ndjson",
+    .read = read_generate,
+    .begin = begin,
+    .keep_alive = keep_text_alive,
+    .part = text_part,
+    .end = end_text,
+    .whole = whole_text,
+    .fail_stream = fail_stream,
+    .fail = sp_serve_ollama_fail,
+};

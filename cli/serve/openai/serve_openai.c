@@ -1,0 +1,215 @@
+#include "cli/serve/openai/serve_openai.h"
+#include "cli/serve/request/serve_messages.h"
+#include "cli/serve/request/serve_response_format.h"
+#include "cli/serve/request/serve_tool_choice.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct sp_request_setting sampling[] = {
+    {"temperature", "temperature"},
+    {"top_p", "top_p"},
+    {"presence_penalty", "presence_penalty"},
+    {"frequency_penalty", "frequency_penalty"},
+    {"seed", "seed"},
+    /* Extensions that other servers with this API accept. */
+    {"top_k", "top_k"},
+    {"min_p", "min_p"},
+    {"typical_p", "typical_p"},
+    {"repeat_penalty", "repeat_penalty"},
+    {"repeat_last_n", "repeat_last_n"},
+    {"draft_num_predict", "draft_num_predict"},
+    {NULL, NULL},
+};
+
+static const struct sp_request_setting limits[] = {
+    {"max_tokens", "num_predict"},
+    {"max_completion_tokens", "num_predict"},
+    {NULL, NULL},
+};
+
+static const char text_only[] = "only text is supported";
+
+static const struct sp_serve_refusal chat_refusals[] = {
+    {"functions", NULL, "deprecated, use tools"},
+    {"function_call", "\"none\"", "deprecated, use tool_choice"},
+    {"modalities", "[\"text\"]", text_only},
+    {"audio", NULL, text_only},
+    {"web_search_options", NULL, "web search is not supported"},
+    {NULL, NULL, NULL},
+};
+
+static const struct sp_serve_refusal text_refusals[] = {
+    {"best_of", "1", "not supported, all n answers are returned"},
+    {"echo", "false", "not supported"},
+    {"suffix", "\"\"", "not supported here, use /api/generate"},
+    {NULL, NULL, NULL},
+};
+
+static enum sp_status read_stream(struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_json *options = NULL;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
+        (st = sp_serve_read_object(&options, request->body, "stream_options", err))) {
+        return st;
+    }
+    if ((st = sp_json_get_bool(options, "include_usage", &request->include_usage, err))) return st;
+    return sp_json_get_bool(options, "include_drafted", &request->include_drafted, err);
+}
+
+enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
+                                             const struct sp_request_setting *limit,
+                                             struct sp_err *err)
+{
+    enum sp_status st;
+    int64_t n;
+
+    if ((st = sp_request_settings_read(&request->settings, request->body, sampling, err)) ||
+        (st = sp_request_settings_read(&request->settings, request->body, limit, err))) {
+        return st;
+    }
+    for (; limit->key != NULL; limit++) {
+        if (sp_json_to_i64(sp_json_get(request->body, limit->key), &n) && n == 0) {
+            return sp_fail(err, SP_E_INPUT, "%s is 0, expected 1 or more", limit->key);
+        }
+    }
+    return SP_OK;
+}
+
+/* Reads the number of answers; must be called after the prompts are read. */
+static enum sp_status read_n(struct sp_serve_request *request, struct sp_err *err)
+{
+    int64_t n = 1;
+    enum sp_status st = sp_json_get_i64(request->body, "n", 1, SP_SERVE_MAX_ANSWERS, &n, err);
+
+    if (st) return st;
+    request->n_each = (size_t)n;
+    if (sp_serve_request_n_answers(request) <= SP_SERVE_MAX_ANSWERS) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "n is %d for %zu prompts, expected at most %d answers in total",
+                   (int)n, request->n_prompts, SP_SERVE_MAX_ANSWERS);
+}
+
+static enum sp_status read_common(struct sp_serve_request *request,
+                                  const struct sp_serve_refusal *refusals, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_serve_refuse(request->body, refusals, err)) ||
+        (st = sp_serve_openai_read_settings(request, limits, err)) ||
+        (st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
+                                             err)) ||
+        (st = sp_request_settings_read_biases(&request->settings,
+                                              sp_json_get(request->body, "logit_bias"), err)) ||
+        (st = sp_serve_openai_read_response_format(request, err))) {
+        return st;
+    }
+    return read_stream(request, err);
+}
+
+enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request, struct sp_err *err)
+{
+    return sp_serve_read_object(&request->kwargs, request->body, "chat_template_kwargs", err);
+}
+
+enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
+                                           const struct sp_json *object, const char *key,
+                                           struct sp_err *err)
+{
+    const struct sp_json *effort = sp_json_get(object, key);
+    const char *level = sp_json_to_string(effort, NULL);
+
+    if (level != NULL) return sp_serve_set_think_level(request, key, level, err);
+    if (effort == NULL) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%s is %s, expected a level", key,
+                   sp_json_kind_name(sp_json_kind(effort)));
+}
+
+enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve, struct sp_err *err)
+{
+    if (serve->generation->conversation.template != NULL) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s has no chat template: use /v1/completions, which needs none",
+                   serve->model.names[0]);
+}
+
+enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
+                                         const struct sp_serve *serve, struct sp_err *err)
+{
+    const struct sp_conversation *c = &serve->generation->conversation;
+    int64_t n_top = 0;
+    enum sp_status st;
+
+    if ((st = sp_serve_openai_check_template(serve, err)) ||
+        (st = read_common(request, chat_refusals, err)) ||
+        (st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err)) ||
+        (st = sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),
+                                               err)) ||
+        (st = sp_serve_openai_read_kwargs(request, err)) ||
+        (st = sp_serve_openai_read_effort(request, request->body, "reasoning_effort", err)) ||
+        (st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err)) ||
+        (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        return st;
+    }
+    if (n_top > 0 && !request->logprobs) {
+        return sp_fail(err, SP_E_INPUT, "top_logprobs requires \"logprobs\": true");
+    }
+    request->n_top = (unsigned)n_top;
+    if ((st = read_n(request, err))) return st;
+    return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
+}
+
+/* Reads a prompt: a string or an array of token ids. */
+static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct sp_json *prompt,
+                                  struct sp_err *err)
+{
+    if (sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) > 0) {
+        enum sp_status st = sp_ids_of_json(&to->ids, prompt, err);
+        if (st) sp_context(err, "prompt");
+        return st;
+    }
+    to->text = sp_json_to_string(prompt, &to->size);
+    if (to->text == NULL) {
+        return sp_fail(err, SP_E_INPUT, "prompt is %s, expected a string or token IDs",
+                       prompt ? sp_json_kind_name(sp_json_kind(prompt)) : "missing");
+    }
+    return SP_OK;
+}
+
+/* Reads one prompt or an array of prompts. */
+static enum sp_status read_prompts(struct sp_serve_request *request, const struct sp_json *prompt,
+                                   struct sp_err *err)
+{
+    enum sp_json_kind kind = sp_json_kind(sp_json_at(prompt, 0));
+    bool several = kind == SP_JSON_STRING || kind == SP_JSON_ARRAY;
+    size_t n = several ? sp_json_len(prompt) : 1;
+    enum sp_status st;
+
+    if (n > SP_SERVE_MAX_ANSWERS) {
+        return sp_fail(err, SP_E_INPUT, "prompt has %zu elements, expected at most %d", n,
+                       SP_SERVE_MAX_ANSWERS);
+    }
+    if ((st = sp_serve_request_take_prompts(request, n, err))) return st;
+    if (!several) return read_prompt(&request->prompts[0], prompt, err);
+    for (size_t i = 0; i < n && !st; i++)
+        st = read_prompt(&request->prompts[i], sp_json_at(prompt, i), err);
+    return st;
+}
+
+enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request,
+                                         const struct sp_serve *serve, struct sp_err *err)
+{
+    int64_t n_top = -1;
+    enum sp_status st;
+
+    (void)serve;
+    if ((st = read_common(request, text_refusals, err)) ||
+        (st = sp_json_get_i64(request->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
+        return st;
+    }
+    request->logprobs = n_top >= 0;
+    request->n_top = n_top > 0 ? (unsigned)n_top : 0;
+    if ((st = read_prompts(request, sp_json_get(request->body, "prompt"), err))) return st;
+    return read_n(request, err);
+}

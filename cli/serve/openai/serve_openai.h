@@ -1,0 +1,32 @@
+/* The OpenAI API: its requests (serve_openai.c), its responses (serve_openai_out.c), and what its
+ * chat, completions and Responses APIs share. */
+#ifndef SP_CLI_SERVE_OPENAI_SERVE_OPENAI_H
+#define SP_CLI_SERVE_OPENAI_SERVE_OPENAI_H
+
+#include "cli/serve/jobs/serve.h"
+#include "cli/serve/jobs/serve_logprobs.h"
+
+enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
+                                         const struct sp_serve *serve, struct sp_err *err);
+enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request,
+                                         const struct sp_serve *serve, struct sp_err *err);
+
+/* ---- shared by its APIs ---- */
+
+/* Reads the sampling settings, and the length limit from the members of `limits`; a limit of 0 is
+ * rejected. */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
+                                                           const struct sp_request_setting *limits,
+                                                           struct sp_err *err);
+/* Reads the body's chat_template_kwargs. */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request,
+                                                         struct sp_err *err);
+/* Reads the level of reasoning effort from the member `key`. */
+SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
+                                                         const struct sp_json *object,
+                                                         const char *key, struct sp_err *err);
+/* Fails if the file has no chat template. */
+SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve,
+                                                            struct sp_err *err);
+
+#endif

@@ -1,0 +1,509 @@
+#include "cli/serve/openai/serve_openai_out.h"
+#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/jobs/serve_logprobs.h"
+#include "cli/serve/openai/serve_openai.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum endpoint { CHAT, TEXT };
+
+void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_begin(out, "error", '{');
+    sp_json_out_text(out, "message", failure->sentence);
+    sp_json_out_text(out, "type", failure->status < 500 ? "invalid_request_error" : "server_error");
+    sp_json_out_text(out, "param", NULL);
+    sp_json_out_text(out, "code", failure->code);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+}
+
+/* ---- log-probabilities ------------------------------------------------------------------------
+ */
+
+static void write_bytes(struct sp_json_out *out, const char *text, size_t size)
+{
+    sp_json_out_begin(out, "bytes", '[');
+    for (size_t i = 0; i < size; i++)
+        sp_json_out_u64(out, NULL, (unsigned char)text[i]);
+    sp_json_out_end(out, ']');
+}
+
+/* Writes the members of a token into an object that the caller has opened. */
+static void write_choice(struct sp_json_out *out, const char *bytes, size_t size, float logprob)
+{
+    sp_json_out_string(out, "token", bytes, size);
+    sp_json_out_double(out, "logprob", (double)logprob);
+    write_bytes(out, bytes, size);
+}
+
+static void write_alternative(struct sp_serve_response *r,
+                              const struct sp_serve_alternative *choice)
+{
+    char *bytes = NULL;
+    size_t size;
+
+    if (sp_serve_logprob_bytes(&bytes, &size, r->serve->generation->package, choice->id)) return;
+    sp_json_out_begin(&r->out, NULL, '{');
+    write_choice(&r->out, bytes, size, choice->logprob);
+    sp_json_out_end(&r->out, '}');
+    free(bytes);
+}
+
+void sp_serve_openai_write_tokens(struct sp_serve_response *r,
+                                  const struct sp_serve_logprob *tokens, size_t n)
+{
+    struct sp_json_out *out = &r->out;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_serve_logprob *t = &tokens[i];
+        sp_json_out_begin(out, NULL, '{');
+        write_choice(out, t->bytes, t->size, t->chosen.logprob);
+        sp_json_out_begin(out, "top_logprobs", '[');
+        for (size_t k = 0; k < t->n_top; k++)
+            write_alternative(r, &t->top[k]);
+        sp_json_out_end(out, ']');
+        sp_json_out_end(out, '}');
+    }
+}
+
+static void write_chat_logprobs(struct sp_serve_response *r)
+{
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "logprobs", '{');
+    sp_json_out_begin(out, "content", '[');
+    sp_serve_openai_write_tokens(r, r->tokens, r->n_tokens);
+    sp_json_out_end(out, ']');
+    sp_json_out_text(out, "refusal", NULL);
+    sp_json_out_end(out, '}');
+}
+
+/* Writes alternatives as members named by their text; of two with equal text the more likely one
+ * is written. */
+static void write_alternatives(struct sp_serve_response *r, const struct sp_serve_logprob *t)
+{
+    char *texts[SP_SERVE_MAX_TOP] = {0};
+    size_t size;
+
+    sp_json_out_begin(&r->out, NULL, '{');
+    for (size_t k = 0; k < t->n_top; k++) {
+        const struct sp_package *package = r->serve->generation->package;
+        bool sent = sp_serve_logprob_bytes(&texts[k], &size, package, t->top[k].id) != SP_OK;
+        for (size_t i = 0; i < k && !sent; i++)
+            sent = texts[i] && strcmp(texts[i], texts[k]) == 0;
+        if (!sent) sp_json_out_double(&r->out, texts[k], (double)t->top[k].logprob);
+    }
+    sp_json_out_end(&r->out, '}');
+    for (size_t k = 0; k < t->n_top; k++)
+        free(texts[k]);
+}
+
+static size_t n_characters(const char *text, size_t size)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < size; i++)
+        n += (text[i] & 0xC0) != 0x80;
+    return n;
+}
+
+static void write_text_logprobs(struct sp_serve_response *r)
+{
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "logprobs", '{');
+    sp_json_out_begin(out, "tokens", '[');
+    for (size_t i = 0; i < r->n_tokens; i++)
+        sp_json_out_string(out, NULL, r->tokens[i].bytes, r->tokens[i].size);
+    sp_json_out_end(out, ']');
+    sp_json_out_begin(out, "token_logprobs", '[');
+    for (size_t i = 0; i < r->n_tokens; i++)
+        sp_json_out_double(out, NULL, (double)r->tokens[i].chosen.logprob);
+    sp_json_out_end(out, ']');
+    sp_json_out_begin(out, "top_logprobs", '[');
+    for (size_t i = 0; i < r->n_tokens; i++)
+        write_alternatives(r, &r->tokens[i]);
+    sp_json_out_end(out, ']');
+    sp_json_out_begin(out, "text_offset", '[');
+    for (size_t i = 0; i < r->n_tokens; i++) {
+        sp_json_out_u64(out, NULL, r->offset);
+        r->offset += n_characters(r->tokens[i].bytes, r->tokens[i].size);
+    }
+    sp_json_out_end(out, ']');
+    sp_json_out_end(out, '}');
+}
+
+static void write_logprobs(struct sp_serve_response *r, enum endpoint endpoint)
+{
+    if (!r->request->logprobs || r->n_tokens == 0) {
+        sp_json_out_text(&r->out, "logprobs", NULL);
+    } else if (endpoint == CHAT) {
+        write_chat_logprobs(r);
+    } else {
+        write_text_logprobs(r);
+    }
+}
+
+/* ---- figures ----------------------------------------------------------------------------------
+ */
+
+static void write_usage(struct sp_json_out *out, const struct sp_serve_usage *usage)
+{
+    sp_json_out_begin(out, "usage", '{');
+    sp_json_out_u64(out, "prompt_tokens", usage->n_prompt);
+    sp_json_out_u64(out, "completion_tokens", usage->n_ids);
+    sp_json_out_u64(out, "total_tokens", usage->n_prompt + usage->n_ids);
+    sp_json_out_begin(out, "prompt_tokens_details", '{');
+    sp_json_out_u64(out, "cached_tokens", usage->n_reused);
+    sp_json_out_end(out, '}');
+    sp_json_out_begin(out, "completion_tokens_details", '{');
+    sp_json_out_u64(out, "reasoning_tokens", usage->n_reasoning);
+    sp_json_out_u64(out, "accepted_prediction_tokens", usage->accepted);
+    sp_json_out_u64(out, "rejected_prediction_tokens", usage->drafted - usage->accepted);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+}
+
+static void write_rates(struct sp_json_out *out, const char *const names[4], size_t n,
+                        double seconds)
+{
+    sp_json_out_u64(out, names[0], n);
+    sp_json_out_double(out, names[1], seconds * 1e3);
+    sp_json_out_double(out, names[2], n ? seconds * 1e3 / (double)n : 0);
+    sp_json_out_double(out, names[3], seconds > 0 ? (double)n / seconds : 0);
+}
+
+/* Writes "timings" as llama-server does: prompt_n counts the tokens that were not cached. */
+static void write_timings(struct sp_json_out *out, const struct sp_result *r)
+{
+    static const char *const prompt[] = {"prompt_n", "prompt_ms", "prompt_per_token_ms",
+                                         "prompt_per_second"};
+    static const char *const predicted[] = {"predicted_n", "predicted_ms", "predicted_per_token_ms",
+                                            "predicted_per_second"};
+
+    sp_json_out_begin(out, "timings", '{');
+    sp_json_out_u64(out, "cache_n", r->n_reused);
+    write_rates(out, prompt, r->n_prompt - r->n_reused, r->prompt_seconds);
+    write_rates(out, predicted, r->n_ids, r->draft_seconds + r->verify_seconds + r->plain_seconds);
+    sp_json_out_u64(out, "draft_n", r->drafted);
+    sp_json_out_u64(out, "draft_n_accepted", r->accepted);
+    sp_json_out_end(out, '}');
+}
+
+/* ---- objects ----------------------------------------------------------------------------------
+ */
+
+static const char *reason(const struct sp_serve_response *r, const struct sp_result *result)
+{
+    if (sp_serve_is_truncated(result)) return "length";
+    return r->message->n_calls > 0 ? "tool_calls" : "stop";
+}
+
+static void begin_object(struct sp_serve_response *r, enum endpoint endpoint, const char *kind)
+{
+    struct sp_json_out *out = &r->out;
+    char id[SP_SERVE_ID_SIZE];
+
+    sp_serve_id(id, endpoint == CHAT ? "chatcmpl-" : "cmpl-", r);
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "id", id);
+    sp_json_out_text(out, "object", kind);
+    sp_json_out_u64(out, "created", (uint64_t)r->began.tv_sec);
+    sp_json_out_text(out, "model", sp_serve_model_name(r));
+    snprintf(id, sizeof id, "sp-%.16s", r->serve->model.digest);
+    sp_json_out_text(out, "system_fingerprint", id);
+}
+
+static void begin_chunk(struct sp_serve_response *r, enum endpoint endpoint)
+{
+    fputs("data: ", r->out.file);
+    begin_object(r, endpoint, endpoint == CHAT ? "chat.completion.chunk" : "text_completion");
+}
+
+/* Writes a tool call, or the members of it that a chunk of a stream contains: an index of SIZE_MAX
+ * and a NULL are left out. */
+static void write_call(struct sp_json_out *out, size_t index, const char *id, const char *name,
+                       const char *arguments, size_t size)
+{
+    sp_json_out_begin(out, NULL, '{');
+    if (index != SIZE_MAX) sp_json_out_u64(out, "index", index);
+    if (id != NULL) {
+        sp_json_out_text(out, "id", id);
+        sp_json_out_text(out, "type", "function");
+    }
+    sp_json_out_begin(out, "function", '{');
+    if (name != NULL) sp_json_out_text(out, "name", name);
+    sp_json_out_string(out, "arguments", arguments, size);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+}
+
+/* The contents of a chunk of a stream. */
+struct delta {
+    bool first;
+    /* part of the answer; of a call, its id and name; NULL: none */
+    const struct sp_chat_part *part;
+    bool arguments;                 /* write the call's arguments instead of its id and name */
+    const struct sp_result *result; /* NULL: the answer has not ended */
+};
+
+static void write_chat_delta(struct sp_serve_response *r, const struct delta *d)
+{
+    const struct sp_chat_part *p = d->part;
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "delta", '{');
+    if (d->first) sp_json_out_text(out, "role", "assistant");
+    if (p != NULL && p->kind >= SP_CHAT_TOOL_CALL) {
+        size_t index = r->message->n_calls - 1;
+        const struct sp_chat_call *call = &r->message->calls[index];
+
+        sp_json_out_begin(out, "tool_calls", '[');
+        if (p->kind == SP_CHAT_TOOL_CALL_ARGUMENTS || d->arguments) {
+            write_call(out, index, NULL, NULL, p->text, p->size);
+        } else {
+            write_call(out, index, call->id, call->name, "", 0);
+        }
+        sp_json_out_end(out, ']');
+    } else if (p != NULL) {
+        sp_json_out_string(out, p->kind == SP_CHAT_REASONING ? "reasoning_content" : "content",
+                           p->text, p->size);
+    }
+    sp_json_out_end(out, '}');
+}
+
+static void write_delta(struct sp_serve_response *r, enum endpoint endpoint, const struct delta *d)
+{
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "choices", '[');
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_u64(out, "index", r->answer);
+    if (endpoint == CHAT) {
+        write_chat_delta(r, d);
+    } else {
+        sp_json_out_string(out, "text", d->part ? d->part->text : "", d->part ? d->part->size : 0);
+    }
+    if (d->arguments) { /* the tokens were sent in the chunk with the call's name */
+        sp_json_out_text(out, "logprobs", NULL);
+    } else {
+        write_logprobs(r, endpoint);
+    }
+    if (r->request->include_drafted && d->part) sp_json_out_bool(out, "drafted", r->is_drafted);
+    sp_json_out_text(out, "finish_reason", d->result ? reason(r, d->result) : NULL);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, ']');
+}
+
+static void end_chunk(struct sp_serve_response *r)
+{
+    sp_json_out_end(&r->out, '}');
+    fputs("\n\n", r->out.file);
+    r->out.comma = false;
+}
+
+static void chunk(struct sp_serve_response *r, enum endpoint endpoint, const struct delta *d)
+{
+    begin_chunk(r, endpoint);
+    write_delta(r, endpoint, d);
+    if (r->request->include_usage) sp_json_out_text(&r->out, "usage", NULL);
+    end_chunk(r);
+}
+
+static void end_stream(struct sp_serve_response *r, enum endpoint endpoint,
+                       const struct sp_result *result)
+{
+    const struct delta last = {.result = result};
+
+    begin_chunk(r, endpoint);
+    write_delta(r, endpoint, &last);
+    if (r->request->include_usage) sp_json_out_text(&r->out, "usage", NULL);
+    write_timings(&r->out, result);
+    end_chunk(r);
+}
+
+static void close_stream(struct sp_serve_response *r, enum endpoint endpoint)
+{
+    if (r->request->include_usage) {
+        begin_chunk(r, endpoint);
+        sp_json_out_begin(&r->out, "choices", '[');
+        sp_json_out_end(&r->out, ']');
+        write_usage(&r->out, r->usage);
+        end_chunk(r);
+    }
+    fputs("data: [DONE]\n\n", r->out.file);
+}
+
+/* Writes the message; its content is null if it consists of calls only. */
+static void write_message(struct sp_serve_response *r)
+{
+    const struct sp_chat_answer *message = r->message;
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, "message", '{');
+    sp_json_out_text(out, "role", "assistant");
+    if (message->content.len == 0 && message->n_calls > 0) {
+        sp_json_out_text(out, "content", NULL);
+    } else {
+        sp_json_out_string(out, "content", message->content.at, message->content.len);
+    }
+    sp_json_out_text(out, "refusal", NULL);
+    if (message->reasoning.len > 0) {
+        sp_json_out_string(out, "reasoning_content", message->reasoning.at, message->reasoning.len);
+    }
+    if (message->n_calls > 0) {
+        sp_json_out_begin(out, "tool_calls", '[');
+        for (size_t i = 0; i < message->n_calls; i++) {
+            const struct sp_chat_call *call = &message->calls[i];
+            write_call(out, SIZE_MAX, call->id, call->name, call->arguments, call->size);
+        }
+        sp_json_out_end(out, ']');
+    }
+    sp_json_out_end(out, '}');
+}
+
+/* Writes the response to a request for one answer, or one choice of several. */
+static void whole(struct sp_serve_response *r, enum endpoint endpoint,
+                  const struct sp_result *result)
+{
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_u64(out, "index", r->answer);
+    if (endpoint == CHAT) {
+        write_message(r);
+    } else {
+        sp_json_out_string(out, "text", result->text, result->text_size);
+    }
+    write_logprobs(r, endpoint);
+    sp_json_out_text(out, "finish_reason", reason(r, result));
+    sp_json_out_end(out, '}');
+}
+
+/* Writes the response with several choices; without timings, which exist for single answers only.
+ */
+static void close_whole(struct sp_serve_response *r, enum endpoint endpoint,
+                        const struct sp_result *last)
+{
+    struct sp_json_out *out = &r->out;
+
+    begin_object(r, endpoint, endpoint == CHAT ? "chat.completion" : "text_completion");
+    sp_json_out_begin(out, "choices", '[');
+    for (size_t i = 0; i < r->n_answers; i++)
+        sp_json_out_written(out, NULL, r->outputs[i].at, r->outputs[i].len);
+    sp_json_out_end(out, ']');
+    write_usage(out, r->usage);
+    if (r->n_answers == 1) write_timings(out, last);
+    sp_json_out_end(out, '}');
+    fputc('\n', out->file);
+}
+
+static void close_all(struct sp_serve_response *r, enum endpoint endpoint,
+                      const struct sp_result *last)
+{
+    if (r->request->stream) {
+        close_stream(r, endpoint);
+    } else {
+        close_whole(r, endpoint, last);
+    }
+}
+
+static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
+{
+    fputs("data: ", r->out.file);
+    sp_serve_openai_fail(&r->out, failure);
+    fputs("\n\n", r->out.file);
+}
+
+/* Writes a comment, which readers of server-sent events skip. */
+static void keep_alive(struct sp_serve_response *r)
+{
+    fputs(": reading the prompt\n\n", r->out.file);
+}
+
+static void begin_chat(struct sp_serve_response *r)
+{
+    const struct sp_chat_part empty = {SP_CHAT_CONTENT, "", 0, NULL};
+    const struct delta first = {.first = true, .part = &empty};
+
+    chunk(r, CHAT, &first);
+}
+
+static void begin_text(struct sp_serve_response *r)
+{
+    (void)r;
+}
+
+static void chat_part(struct sp_serve_response *r, const struct sp_chat_part *part)
+{
+    const struct delta head = {.part = part}, arguments = {.part = part, .arguments = true};
+
+    chunk(r, CHAT, &head);
+    if (part->kind == SP_CHAT_TOOL_CALL) chunk(r, CHAT, &arguments);
+}
+
+static void text_part(struct sp_serve_response *r, const struct sp_chat_part *part)
+{
+    const struct delta text = {.part = part};
+
+    chunk(r, TEXT, &text);
+}
+
+static void end_chat(struct sp_serve_response *r, const struct sp_result *result)
+{
+    end_stream(r, CHAT, result);
+}
+
+static void end_text(struct sp_serve_response *r, const struct sp_result *result)
+{
+    end_stream(r, TEXT, result);
+}
+
+static void whole_chat(struct sp_serve_response *r, const struct sp_result *result)
+{
+    whole(r, CHAT, result);
+}
+
+static void whole_text(struct sp_serve_response *r, const struct sp_result *result)
+{
+    whole(r, TEXT, result);
+}
+
+static void close_chat(struct sp_serve_response *r, const struct sp_result *last)
+{
+    close_all(r, CHAT, last);
+}
+
+static void close_text(struct sp_serve_response *r, const struct sp_result *last)
+{
+    close_all(r, TEXT, last);
+}
+
+const struct sp_serve_api sp_serve_openai_chat = {
+    .stream_type = "text/event-stream",
+    .read = sp_serve_openai_read_chat,
+    .begin = begin_chat,
+    .keep_alive = keep_alive,
+    .part = chat_part,
+    .end = end_chat,
+    .whole = whole_chat,
+    .close = close_chat,
+    .fail_stream = fail_stream,
+    .fail = sp_serve_openai_fail,
+};
+
+const struct sp_serve_api sp_serve_openai_text = {
+    .stream_type = "text/event-stream",
+    .read = sp_serve_openai_read_text,
+    .begin = begin_text,
+    .keep_alive = keep_alive,
+    .part = text_part,
+    .end = end_text,
+    .whole = whole_text,
+    .close = close_text,
+    .fail_stream = fail_stream,
+    .fail = sp_serve_openai_fail,
+};

@@ -1,0 +1,14 @@
+/* OpenAI's chat and completions APIs: responses and errors. */
+#ifndef SP_CLI_SERVE_OPENAI_SERVE_OPENAI_OUT_H
+#define SP_CLI_SERVE_OPENAI_SERVE_OPENAI_OUT_H
+
+#include "cli/serve/jobs/serve.h"
+
+/* Writes {"error": {"message": ...}}. */
+void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);
+
+/* Writes the elements of an array: tokens with their log-probabilities and alternatives. */
+void sp_serve_openai_write_tokens(struct sp_serve_response *response,
+                                  const struct sp_serve_logprob *tokens, size_t n);
+
+#endif

@@ -1,0 +1,274 @@
+/* Converts the input of a Responses API request, several of whose items may form a message. */
+#include "cli/serve/openai/serve_responses_input.h"
+#include "cli/serve/request/serve_messages.h"
+#include "cli/serve/request/serve_tools.h"
+
+#include <string.h>
+
+struct input {
+    const struct sp_json *items; /* JSON array of items */
+    size_t at;                   /* index of the next item */
+    struct sp_json_out *out;
+};
+
+/* Returns the next item; NULL after the last one. */
+static const struct sp_json *next(const struct input *in)
+{
+    return sp_json_at(in->items, in->at);
+}
+
+/* Returns the type of an item, "message" if the member is absent. */
+static const char *type_of(const struct sp_json *item)
+{
+    const char *type = sp_serve_filled(item, "type");
+
+    return type == NULL && sp_serve_filled(item, "role") != NULL ? "message" : type;
+}
+
+static bool is_of(const struct sp_json *item, const char *type)
+{
+    const char *value = type_of(item);
+
+    return value && strcmp(value, type) == 0;
+}
+
+static bool has_role(const struct sp_json *item, const char *role)
+{
+    const char *value = sp_serve_filled(item, "role");
+
+    return is_of(item, "message") && value && strcmp(value, role) == 0;
+}
+
+/* Appends a string or text parts, separated by an empty line from existing text. */
+static enum sp_status append(struct sp_strbuf *to, const struct sp_json *content,
+                             struct sp_err *err)
+{
+    enum sp_status st = to->len > 0 ? sp_strbuf_append(to, "\n\n", 2, err) : SP_OK;
+
+    return st ? st : sp_serve_join_content(to, content, err);
+}
+
+static void write_text(struct sp_json_out *out, const char *key, const struct sp_strbuf *text)
+{
+    sp_json_out_string(out, key, text->len > 0 ? text->at : "", text->len);
+}
+
+static void write_message(struct sp_json_out *out, const char *role,
+                          const struct sp_strbuf *content)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "role", role);
+    write_text(out, "content", content);
+    sp_json_out_end(out, '}');
+}
+
+/* ---- messages to the model --------------------------------------------------------------------
+ */
+
+/* Writes the system message: the instructions and the leading messages of system and developer. */
+static enum sp_status write_system(struct input *in, const struct sp_json *instructions,
+                                   struct sp_err *err)
+{
+    struct sp_strbuf text = {0};
+    enum sp_status st = SP_OK;
+
+    if (instructions != NULL && sp_json_kind(instructions) != SP_JSON_STRING) {
+        return sp_fail(err, SP_E_INPUT, "instructions is %s, expected a string",
+                       sp_json_kind_name(sp_json_kind(instructions)));
+    }
+    if (instructions != NULL) st = append(&text, instructions, err);
+    while (!st && (has_role(next(in), "system") || has_role(next(in), "developer"))) {
+        if ((st = append(&text, sp_json_get(next(in), "content"), err))) {
+            sp_context(err, "input[%zu]", in->at);
+        }
+        in->at++;
+    }
+    if (!st && text.len > 0) write_message(in->out, "system", &text);
+    sp_strbuf_release(&text);
+    return st;
+}
+
+static enum sp_status write_input_message(struct input *in, struct sp_err *err)
+{
+    static const char *const roles[] = {"user", "system", "developer"};
+    const struct sp_json *item = next(in);
+    struct sp_strbuf text = {0};
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
+        if (!has_role(item, roles[i])) continue;
+        st = append(&text, sp_json_get(item, "content"), err);
+        if (!st) write_message(in->out, roles[i], &text);
+        sp_strbuf_release(&text);
+        in->at++;
+        return st;
+    }
+    return sp_fail(err, SP_E_INPUT, "role: expected user, assistant, system or developer");
+}
+
+static enum sp_status write_output(struct input *in, struct sp_err *err)
+{
+    const struct sp_json *item = next(in), *output = sp_json_get(item, "output");
+    struct sp_strbuf text = {0};
+    enum sp_status st;
+
+    if (sp_serve_filled(item, "call_id") == NULL) return sp_fail(err, SP_E_INPUT, "has no call_id");
+    if (output == NULL) return sp_fail(err, SP_E_INPUT, "has no output");
+    if (!(st = append(&text, output, err))) {
+        sp_json_out_begin(in->out, NULL, '{');
+        sp_json_out_text(in->out, "role", "tool");
+        st = sp_json_out_value(in->out, "tool_call_id", sp_json_get(item, "call_id"), err);
+        write_text(in->out, "content", &text);
+        sp_json_out_end(in->out, '}');
+    }
+    sp_strbuf_release(&text);
+    in->at++;
+    return st;
+}
+
+/* ---- messages of the model --------------------------------------------------------------------
+ */
+
+/* Appends reasoning from an item's content, from `encrypted_content` of this server or, without
+ * either, from its summary. */
+static enum sp_status append_reasoning(struct sp_strbuf *to, const struct sp_json *item,
+                                       struct sp_err *err)
+{
+    static const size_t n_tag = sizeof SP_SERVE_REASONING_TAG - 1;
+    const struct sp_json *content = sp_json_get(item, "content");
+    size_t size = 0;
+    const char *encrypted = sp_json_to_string(sp_json_get(item, "encrypted_content"), &size);
+    enum sp_status st;
+
+    if (sp_json_len(content) > 0) return append(to, content, err);
+    if (encrypted && size >= n_tag && memcmp(encrypted, SP_SERVE_REASONING_TAG, n_tag) == 0) {
+        if (to->len > 0 && (st = sp_strbuf_append(to, "\n\n", 2, err))) return st;
+        return sp_strbuf_append(to, encrypted + n_tag, size - n_tag, err);
+    }
+    return append(to, sp_json_get(item, "summary"), err);
+}
+
+static enum sp_status write_call(struct sp_json_out *out, const struct sp_json *item,
+                                 struct sp_err *err)
+{
+    static const char *const members[] = {"call_id", "name", "arguments"};
+    enum sp_status st;
+
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        if (sp_json_kind(sp_json_get(item, members[i])) == SP_JSON_STRING) continue;
+        return sp_fail(err, SP_E_INPUT, "function_call has no %s", members[i]);
+    }
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "type", "function");
+    st = sp_json_out_value(out, "id", sp_json_get(item, "call_id"), err);
+    sp_json_out_begin(out, "function", '{');
+    if (!st) st = sp_json_out_value(out, "name", sp_json_get(item, "name"), err);
+    if (!st) st = sp_json_out_value(out, "arguments", sp_json_get(item, "arguments"), err);
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+    return st;
+}
+
+/* Writes one message from consecutive items of the assistant: reasoning, content and calls, in
+ * this order. */
+static enum sp_status write_answer(struct input *in, struct sp_err *err)
+{
+    struct sp_strbuf reasoning = {0}, content = {0};
+    enum sp_status st = SP_OK;
+
+    for (; !st && is_of(next(in), "reasoning"); in->at++)
+        st = append_reasoning(&reasoning, next(in), err);
+    if (!st && has_role(next(in), "assistant")) {
+        st = append(&content, sp_json_get(next(in), "content"), err);
+        in->at++;
+    }
+    sp_json_out_begin(in->out, NULL, '{');
+    sp_json_out_text(in->out, "role", "assistant");
+    write_text(in->out, "content", &content);
+    write_text(in->out, "reasoning_content", &reasoning);
+    sp_json_out_begin(in->out, "tool_calls", '[');
+    for (; !st && is_of(next(in), "function_call"); in->at++)
+        st = write_call(in->out, next(in), err);
+    sp_json_out_end(in->out, ']');
+    sp_json_out_end(in->out, '}');
+    sp_strbuf_release(&reasoning);
+    sp_strbuf_release(&content);
+    return st;
+}
+
+/* ---- items ------------------------------------------------------------------------------------
+ */
+
+static enum sp_status write_item(struct input *in, struct sp_err *err)
+{
+    const struct sp_json *item = next(in);
+    const char *type = type_of(item);
+
+    if (sp_json_kind(item) != SP_JSON_OBJECT) return sp_fail(err, SP_E_INPUT, "is not an object");
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "has neither a type nor a role");
+    if (is_of(item, "reasoning") || is_of(item, "function_call") || has_role(item, "assistant")) {
+        return write_answer(in, err);
+    }
+    if (is_of(item, "message")) return write_input_message(in, err);
+    if (is_of(item, "function_call_output")) return write_output(in, err);
+    return sp_fail(err, SP_E_UNSUPPORTED, "items of type %s are not supported", type);
+}
+
+/* Writes all items. If one is rejected, the error names its index: the last one that was taken or,
+ * if none was, the next one. */
+static enum sp_status write_items(struct input *in, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    while (!st && in->at < sp_json_len(in->items)) {
+        size_t first = in->at;
+        st = write_item(in, err);
+        if (st) sp_context(err, "input[%zu]", in->at > first ? in->at - 1 : first);
+    }
+    return st;
+}
+
+static enum sp_status write_input(struct sp_json_out *out, const struct sp_json *body,
+                                  struct sp_err *err)
+{
+    const struct sp_json *input = sp_json_get(body, "input");
+    struct input in = {.items = input, .out = out};
+    struct sp_strbuf text = {0};
+    enum sp_status st = write_system(&in, sp_json_get(body, "instructions"), err);
+
+    if (st) return st;
+    if (sp_json_kind(input) == SP_JSON_ARRAY && sp_json_len(input) > 0) {
+        return write_items(&in, err);
+    }
+    if (sp_json_kind(input) != SP_JSON_STRING) {
+        return sp_fail(err, SP_E_INPUT, "input is %s, expected a string or an array of items",
+                       input ? "empty or of another type" : "missing");
+    }
+    if (!(st = append(&text, input, err))) write_message(out, "user", &text);
+    sp_strbuf_release(&text);
+    return st;
+}
+
+enum sp_status sp_serve_responses_read_input(struct sp_json **messages, const struct sp_json *body,
+                                             struct sp_err *err)
+{
+    struct sp_json_draft draft;
+    enum sp_status st = sp_json_draft_begin(&draft, err);
+
+    if (st) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    st = write_input(&draft.out, body, err);
+    sp_json_out_end(&draft.out, ']');
+    return sp_json_draft_end(messages, &draft, st, err);
+}
+
+bool sp_serve_responses_includes(const struct sp_json *body, const char *name)
+{
+    const struct sp_json *include = sp_json_get(body, "include");
+
+    for (size_t i = 0; i < sp_json_len(include); i++) {
+        const char *text = sp_json_to_string(sp_json_at(include, i), NULL);
+        if (text && strcmp(text, name) == 0) return true;
+    }
+    return false;
+}

@@ -1,0 +1,112 @@
+/* Converts the tools of the Responses API, whose functions have their members beside the type, to
+ * the format that chat templates take. */
+#include "cli/serve/openai/serve_responses_tools.h"
+#include "cli/serve/request/serve_tool_choice.h"
+
+#include <string.h>
+
+/* *name = the name of a tool, which must be a function. */
+static enum sp_status read_name(const char **name, const struct sp_json *tool, struct sp_err *err)
+{
+    const char *type = sp_json_get_text(tool, "type");
+
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "has no type");
+    if (strcmp(type, "function") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "type %s is not supported, only functions", type);
+    }
+    if ((*name = sp_json_get_text(tool, "name")) == NULL)
+        return sp_fail(err, SP_E_INPUT, "has no name");
+    return SP_OK;
+}
+
+/* True if one of the tools has this name. */
+static bool is_among(const struct sp_json *tools, const char *name)
+{
+    for (size_t i = 0; i < sp_json_len(tools); i++) {
+        const char *value = sp_json_get_text(sp_json_at(tools, i), "name");
+        if (value && strcmp(value, name) == 0) return true;
+    }
+    return false;
+}
+
+/* Checks that the allowed tools are functions of the request. */
+static enum sp_status check_allowed(const struct sp_json *allowed, const struct sp_json *tools,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (sp_json_kind(allowed) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "tool_choice: allowed_tools has no array tools");
+    }
+    for (size_t i = 0; i < sp_json_len(allowed); i++) {
+        const char *name;
+        if ((st = read_name(&name, sp_json_at(allowed, i), err))) {
+            sp_context(err, "tool_choice: tools[%zu]", i);
+            return st;
+        }
+        if (!is_among(tools, name)) {
+            return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %s", name);
+        }
+    }
+    return SP_OK;
+}
+
+static enum sp_status write_tool(struct sp_json_out *out, const struct sp_json *tool,
+                                 struct sp_err *err)
+{
+    static const char *const members[] = {"name", "description", "parameters", "strict"};
+    enum sp_status st = SP_OK;
+
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "type", "function");
+    sp_json_out_begin(out, "function", '{');
+    for (size_t i = 0; i < sizeof members / sizeof *members && !st; i++) {
+        const struct sp_json *value = sp_json_get(tool, members[i]);
+        if (value != NULL) st = sp_json_out_value(out, members[i], value, err);
+    }
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+    return st;
+}
+
+/* Writes the tools that are allowed; allowed NULL: all of them. */
+static enum sp_status write_tools(struct sp_json_out *out, const struct sp_json *tools,
+                                  const struct sp_json *allowed, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    sp_json_out_begin(out, NULL, '[');
+    for (size_t i = 0; i < sp_json_len(tools) && !st; i++) {
+        const struct sp_json *tool = sp_json_at(tools, i);
+        const char *name = NULL;
+        if ((st = read_name(&name, tool, err))) {
+            sp_context(err, "tools[%zu]", i);
+        } else if (allowed == NULL || is_among(allowed, name)) {
+            st = write_tool(out, tool, err);
+        }
+    }
+    sp_json_out_end(out, ']');
+    return st;
+}
+
+enum sp_status sp_serve_responses_read_tools(struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_json *choice = sp_json_get(request->body, "tool_choice"), *allowed = NULL;
+    const char *type = sp_json_get_text(choice, "type");
+    struct sp_json_draft draft;
+    enum sp_status st;
+
+    if ((st = sp_serve_read_tools(request, err))) return st;
+    if (type && strcmp(type, "allowed_tools") == 0) {
+        allowed = sp_json_get(choice, "tools");
+        if ((st = check_allowed(allowed, request->tools, err))) return st;
+        choice = sp_json_get(choice, "mode");
+    }
+    if (request->tools != NULL) {
+        if ((st = sp_json_draft_begin(&draft, err))) return st;
+        st = write_tools(&draft.out, request->tools, allowed, err);
+        if ((st = sp_json_draft_end(&request->own_tools, &draft, st, err))) return st;
+        request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
+    }
+    return sp_serve_openai_read_tool_choice(request, choice, err);
+}

@@ -1,0 +1,333 @@
+/* Converts the messages of a request to those that the chat template renders. */
+#include "cli/serve/request/serve_messages.h"
+#include "cli/base/json_out.h"
+#include "cli/serve/request/serve_request.h"
+#include "cli/serve/request/serve_tools.h"
+#include "format/base/strbuf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* *text = the text of a content part, under the names that the APIs use. Other types of parts are
+ * rejected by name. */
+static enum sp_status part_text(const char **text, size_t *size, const struct sp_json *part,
+                                struct sp_err *err)
+{
+    static const struct {
+        const char *type, *member;
+    } names[] = {
+        {"text", "text"},           {"input_text", "text"},   {"output_text", "text"},
+        {"reasoning_text", "text"}, {"summary_text", "text"}, {"refusal", "refusal"},
+    };
+    const char *type = sp_json_to_string(sp_json_get(part, "type"), NULL);
+
+    if (type == NULL) return sp_fail(err, SP_E_INPUT, "a content part has no type");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(type, names[i].type) != 0) continue;
+        *text = sp_json_to_string(sp_json_get(part, names[i].member), size);
+        return *text ? SP_OK : sp_fail(err, SP_E_INPUT, "a content part has no text");
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "content of type %s is not supported, only text", type);
+}
+
+enum sp_status sp_serve_join_content(struct sp_strbuf *to, const struct sp_json *content,
+                                     struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    size_t size;
+    const char *text = sp_json_to_string(content, &size);
+
+    if (content == NULL) return SP_OK;
+    if (text != NULL) return sp_strbuf_append(to, text, size, err);
+    if (sp_json_kind(content) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "content is %s, expected a string or an array of parts",
+                       sp_json_kind_name(sp_json_kind(content)));
+    }
+    for (size_t i = 0; i < sp_json_len(content) && !st; i++) {
+        st = part_text(&text, &size, sp_json_at(content, i), err);
+        if (!st) st = sp_strbuf_append(to, text, size, err);
+    }
+    return st;
+}
+
+static enum sp_status write_content(struct sp_json_out *out, const struct sp_json *content,
+                                    struct sp_err *err)
+{
+    struct sp_strbuf joined = {0};
+    enum sp_status st = sp_serve_join_content(&joined, content, err);
+
+    if (!st) sp_json_out_string(out, "content", joined.len ? joined.at : "", joined.len);
+    sp_strbuf_release(&joined);
+    return st;
+}
+
+/* Returns the role of a message; "developer" is OpenAI's newer name of "system". */
+static const char *role_of(const struct sp_json *message)
+{
+    const char *role = sp_json_to_string(sp_json_get(message, "role"), NULL);
+
+    return role && strcmp(role, "developer") == 0 ? "system" : role;
+}
+
+/* Returns the reasoning of a message, under the names that the APIs use. */
+static const struct sp_json *reasoning_of(const struct sp_json *message)
+{
+    static const char *const names[] = {"reasoning_content", "reasoning", "thinking"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct sp_json *reasoning = sp_json_get(message, names[i]);
+        size_t len = 0;
+        if (sp_json_to_string(reasoning, &len) != NULL && len > 0) return reasoning;
+    }
+    return NULL;
+}
+
+static bool is_one_of(const char *key, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        if (strcmp(*names, key) == 0) return true;
+    }
+    return false;
+}
+
+/* Writes the content. The content of a message with calls is null if it is empty and the template
+ * writes calls only without content; it is left out if the template rejects content next to
+ * reasoning and calls, as harmony's does. */
+static enum sp_status write_content_of(struct sp_json_out *out, const struct sp_chat_info *chat,
+                                       const struct sp_json *message, struct sp_err *err)
+{
+    const struct sp_json *content = sp_json_get(message, "content");
+    size_t len = content == NULL ? 0 : 1;
+
+    (void)sp_json_to_string(content, &len);
+    if (sp_json_len(sp_json_get(message, "tool_calls")) > 0) {
+        if (chat->null_content && len == 0) {
+            sp_json_out_text(out, "content", NULL);
+            return SP_OK;
+        }
+        if (chat->no_content_with_reasoning && reasoning_of(message) != NULL) content = NULL;
+    }
+    return write_content(out, content, err);
+}
+
+/* True if the text of the template contains `word` between quotes. */
+static bool template_names(const struct sp_conversation *c, const char *word)
+{
+    size_t size;
+    const char *text = c->template ? sp_template_text(c->template, &size) : "";
+    char quoted[2][48];
+
+    snprintf(quoted[0], sizeof quoted[0], "\"%.40s\"", word);
+    snprintf(quoted[1], sizeof quoted[1], "'%.40s'", word);
+    return strstr(text, quoted[0]) || strstr(text, quoted[1]);
+}
+
+/* Checks the role, since templates drop messages of roles that they do not know, and that there is
+ * something to render. Roles beyond those of the APIs are accepted if the template names them. */
+static enum sp_status check_message(const struct sp_json *message, const struct sp_conversation *c,
+                                    struct sp_err *err)
+{
+    static const char *const roles[] = {"system", "user", "assistant", "tool", NULL};
+    const char *role = role_of(message);
+    bool answers;
+
+    if (sp_json_kind(message) != SP_JSON_OBJECT)
+        return sp_fail(err, SP_E_INPUT, "is not an object");
+    if (role == NULL || *role == '\0') return sp_fail(err, SP_E_INPUT, "has no role");
+    if (!is_one_of(role, roles) && !template_names(c, role)) {
+        return sp_fail(err, SP_E_INPUT, "role is %.40s, expected system, user, assistant or tool",
+                       role);
+    }
+    if (sp_json_len(sp_json_get(message, "images")) > 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "images: not supported");
+    }
+    answers = strcmp(role, "assistant") == 0 &&
+              (sp_json_get(message, "tool_calls") || reasoning_of(message));
+    if (sp_json_get(message, "content") == NULL && !answers) {
+        return sp_fail(err, SP_E_INPUT, "has no content");
+    }
+    return SP_OK;
+}
+
+static enum sp_status write_message(struct sp_json_out *out, struct sp_serve_call_ids *known,
+                                    const struct sp_json *message, struct sp_err *err)
+{
+    static const char *const handled[] = {
+        "role",      "content",  "images",     "reasoning_content",
+        "reasoning", "thinking", "tool_calls", NULL};
+    static const char *const call_reference[] = {"tool_call_id", "name", "tool_name", NULL};
+    const struct sp_json *reasoning = reasoning_of(message), *calls;
+    const char *role = role_of(message);
+    struct sp_json_iter it = {0};
+    bool tool = strcmp(role, "tool") == 0;
+    enum sp_status st;
+
+    calls = sp_json_get(message, "tool_calls");
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "role", role);
+    st = write_content_of(out, known->chat, message, err);
+    if (!st && reasoning != NULL) st = sp_json_out_value(out, "reasoning_content", reasoning, err);
+    if (!st && reasoning != NULL) st = sp_json_out_value(out, "thinking", reasoning, err);
+    if (!st && calls && (sp_json_len(calls) > 0 || sp_json_kind(calls) != SP_JSON_ARRAY)) {
+        st = sp_serve_write_calls(out, known, calls, err);
+    }
+    if (tool) sp_serve_write_call_reference(out, known, message);
+    while (!st && sp_json_next(message, &it)) {
+        if (it.value == NULL || is_one_of(it.key, handled) ||
+            (tool && is_one_of(it.key, call_reference))) {
+            continue;
+        }
+        st = sp_json_out_value(out, it.key, it.value, err);
+    }
+    sp_json_out_end(out, '}');
+    return st;
+}
+
+static void write_turn(struct sp_json_out *out, const char *role, const char *text, size_t size)
+{
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "role", role);
+    sp_json_out_string(out, "content", text, size);
+    sp_json_out_end(out, '}');
+}
+
+/* Writes the file's system message and MESSAGE records. */
+static void write_file_messages(struct sp_json_out *out, const struct sp_conversation *c)
+{
+    for (size_t i = 0; i < c->n_given; i++)
+        write_turn(out, c->turns[i].role, c->turns[i].content, strlen(c->turns[i].content));
+}
+
+static enum sp_status write_messages(struct sp_json_out *out, const struct sp_conversation *c,
+                                     const struct sp_json *from, size_t n, struct sp_err *err)
+{
+    struct sp_serve_call_ids known = {.chat = &c->chat_info};
+    enum sp_status st = SP_OK;
+    const char *role = role_of(sp_json_at(from, 0));
+    size_t n_first = role && strcmp(role, "system") == 0 ? 1 : 0;
+
+    if (n_first == 0 && c->system != NULL && *c->system) {
+        write_turn(out, "system", c->system, strlen(c->system));
+    }
+    for (size_t i = 0; i < n && !st; i++) {
+        if (i == n_first) write_file_messages(out, c);
+        st = check_message(sp_json_at(from, i), c, err);
+        if (!st) st = write_message(out, &known, sp_json_at(from, i), err);
+        if (st) sp_context(err, "messages[%zu]", i);
+    }
+    free(known.at);
+    return st;
+}
+
+/* ---- the whole conversation -------------------------------------------------------------------
+ */
+
+/* True if the last message is the beginning of an answer, which the model continues. */
+static bool is_partial(const struct sp_json *message)
+{
+    const char *role = role_of(message);
+
+    return role && strcmp(role, "assistant") == 0 && sp_json_get(message, "content") &&
+           sp_json_get(message, "tool_calls") == NULL && reasoning_of(message) == NULL;
+}
+
+/* *partial = whether the answer continues the last message: if that is the assistant's, unless the
+ * body says otherwise. */
+static enum sp_status read_continuation(bool *partial, const struct sp_json *body,
+                                        const struct sp_json *last, struct sp_err *err)
+{
+    bool wanted = is_partial(last), prompt = !wanted;
+    enum sp_status st;
+
+    *partial = wanted;
+    if ((st = sp_json_get_bool(body, "continue_final_message", partial, err)) ||
+        (st = sp_json_get_bool(body, "add_generation_prompt", &prompt, err))) {
+        return st;
+    }
+    if (*partial && !wanted) {
+        return sp_fail(err, SP_E_INPUT,
+                       "continue_final_message: the last message is no text of the assistant");
+    }
+    if (prompt == *partial && sp_json_get(body, "add_generation_prompt")) {
+        return sp_fail(err, SP_E_INPUT, "add_generation_prompt is %s, but the last message is %s",
+                       prompt ? "true" : "false", *partial ? "continued" : "complete");
+    }
+    return SP_OK;
+}
+
+/* Takes the last message as the beginning of the answer. */
+static enum sp_status take_partial(struct sp_serve_request *request, const struct sp_json *last,
+                                   struct sp_err *err)
+{
+    const char *what = request->think       ? "reasoning"
+                       : request->must_call ? "tool_choice"
+                       : request->grammar   ? "a response format"
+                                            : NULL;
+    enum sp_status st = sp_serve_join_content(&request->partial, sp_json_get(last, "content"), err);
+
+    if (st || request->partial.len == 0 || what == NULL) return st;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s cannot be combined with a partial answer as the last message", what);
+}
+
+/* A template that never mentions tools does not show them to the model, unless its calls show that
+ * it does. */
+static enum sp_status check_tools(const struct sp_serve_request *request,
+                                  const struct sp_conversation *c, struct sp_err *err)
+{
+    const struct sp_template *t = request->template ? request->template : c->template;
+    size_t size;
+
+    if (request->tools == NULL || t == NULL || c->chat_info.has_tool_calls) return SP_OK;
+    if (strstr(sp_template_text(t, &size),
+               sp_template_language(t) == SP_TEMPLATE_GO ? ".Tools" : "tools")) {
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "tools: this model's chat template has no tools");
+}
+
+enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
+                                      const struct sp_conversation *conversation,
+                                      const struct sp_json *from, struct sp_err *err)
+{
+    struct sp_json_draft draft;
+    bool partial = false;
+    size_t n = sp_json_len(from);
+    enum sp_status st;
+
+    if (sp_json_kind(from) != SP_JSON_ARRAY || sp_json_len(from) == 0) {
+        return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
+                       from ? "empty or of another type" : "missing");
+    }
+    if ((st = check_tools(request, conversation, err)) ||
+        (st = read_continuation(&partial, request->body, sp_json_at(from, n - 1), err)) ||
+        (partial && (st = take_partial(request, sp_json_at(from, n - 1), err))) ||
+        (st = sp_json_draft_begin(&draft, err))) {
+        return st;
+    }
+    sp_json_out_begin(&draft.out, NULL, '[');
+    st = write_messages(&draft.out, conversation, from, n - partial, err);
+    sp_json_out_end(&draft.out, ']');
+    return sp_json_draft_end(&request->messages, &draft, st, err);
+}
+
+enum sp_status sp_serve_read_prompt(struct sp_serve_request *request,
+                                    const struct sp_conversation *conversation,
+                                    const struct sp_json *system, const struct sp_json *prompt,
+                                    struct sp_err *err)
+{
+    size_t n_generated = 0, size;
+    const char *message = sp_json_to_string(system, &n_generated);
+    const char *text = sp_json_to_string(prompt, &size);
+    struct sp_json_draft draft;
+    enum sp_status st;
+
+    if (message == NULL && (message = conversation->system) != NULL) n_generated = strlen(message);
+    if ((st = sp_json_draft_begin(&draft, err))) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    if (n_generated > 0) write_turn(&draft.out, "system", message, n_generated);
+    write_file_messages(&draft.out, conversation);
+    write_turn(&draft.out, "user", text, size);
+    sp_json_out_end(&draft.out, ']');
+    return sp_json_draft_end(&request->messages, &draft, SP_OK, err);
+}

@@ -1,0 +1,135 @@
+#include "cli/serve/request/serve_request.h"
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sp_serve_request_release(struct sp_serve_request *request)
+{
+    sp_settings_release(&request->settings);
+    sp_template_free(request->template);
+    sp_grammar_close(request->grammar);
+    sp_strbuf_release(&request->partial);
+    for (size_t i = 0; i < request->n_prompts; i++)
+        sp_ids_release(&request->prompts[i].ids);
+    free(request->prompts);
+    sp_json_free(request->messages);
+    sp_json_free(request->own_tools);
+    sp_json_free(request->body);
+    *request = (struct sp_serve_request){0};
+}
+
+size_t sp_serve_request_n_each(const struct sp_serve_request *request)
+{
+    return request->n_each ? request->n_each : 1;
+}
+
+size_t sp_serve_request_n_answers(const struct sp_serve_request *request)
+{
+    return (request->n_prompts ? request->n_prompts : 1) * sp_serve_request_n_each(request);
+}
+
+enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request, size_t n,
+                                             struct sp_err *err)
+{
+    enum sp_status st = sp_new(&request->prompts, n, sizeof *request->prompts, err);
+
+    if (!st) request->n_prompts = n;
+    return st;
+}
+
+enum sp_status sp_serve_check_functions(const struct sp_serve_request *request, struct sp_err *err)
+{
+    for (size_t i = 0; i < sp_json_len(request->tools); i++) {
+        const struct sp_json *tool = sp_json_at(request->tools, i);
+        const char *type = sp_json_get_text(tool, "type");
+        const char *name = sp_json_get_text(sp_json_get(tool, "function"), "name");
+
+        if (type && strcmp(type, "function") != 0) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "tools[%zu]: type is %.40s, expected function", i,
+                           type);
+        }
+        if (name == NULL || *name == '\0') {
+            return sp_fail(err, SP_E_INPUT, "tools[%zu]: function.name is missing", i);
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const char *key,
+                                        const char *level, struct sp_err *err)
+{
+    static const char *const levels[] = {"",       "none", "minimal", "low",
+                                         "medium", "high", "xhigh",   "max"};
+    size_t i = 0;
+
+    while (i < sizeof levels / sizeof *levels && strcmp(levels[i], level) != 0)
+        i++;
+    if (i == sizeof levels / sizeof *levels) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s is %.40s, expected none, minimal, low, medium, high, xhigh or max", key,
+                       level);
+    }
+    request->is_think_set = true;
+    request->think = *level != '\0' && strcmp(level, "none") != 0;
+    request->think_level = request->think ? level : NULL;
+    return SP_OK;
+}
+
+static enum sp_status wrong(const char *key, const struct sp_json *value, const char *expected,
+                            struct sp_err *err)
+{
+    return sp_fail(err, SP_E_INPUT, "%s is %s, expected %s", key,
+                   sp_json_kind_name(sp_json_kind(value)), expected);
+}
+
+enum sp_status sp_serve_read_object(const struct sp_json **out, const struct sp_json *body,
+                                    const char *key, struct sp_err *err)
+{
+    const struct sp_json *value = sp_json_get(body, key);
+
+    if (value != NULL && sp_json_kind(value) != SP_JSON_OBJECT) {
+        return wrong(key, value, "an object", err);
+    }
+    *out = value;
+    return SP_OK;
+}
+
+enum sp_status sp_serve_refuse(const struct sp_json *object, const struct sp_serve_refusal *rows,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    for (; rows->key != NULL; rows++) {
+        const struct sp_json *value = sp_json_get(object, rows->key);
+        char *text = NULL;
+        bool harmless;
+
+        if (value == NULL) continue;
+        if ((st = sp_json_print(&text, value, err))) return st;
+        harmless = rows->harmless != NULL && strcmp(text, rows->harmless) == 0;
+        free(text);
+        if (harmless) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s: %s", rows->key, rows->why);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_serve_read_tools(struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_json *tools = sp_json_get(request->body, "tools");
+
+    request->tools = NULL;
+    if (tools == NULL) return SP_OK;
+    if (sp_json_kind(tools) != SP_JSON_ARRAY) {
+        return wrong("tools", tools, "an array", err);
+    }
+    for (size_t i = 0; i < sp_json_len(tools); i++) {
+        enum sp_json_kind kind = sp_json_kind(sp_json_at(tools, i));
+        if (kind == SP_JSON_OBJECT) continue;
+        return sp_fail(err, SP_E_INPUT, "tools[%zu] is %s, expected an object", i,
+                       sp_json_kind_name(kind));
+    }
+    if (sp_json_len(tools) > 0) request->tools = tools;
+    return SP_OK;
+}

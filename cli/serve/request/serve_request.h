@@ -1,0 +1,93 @@
+/* A request for text, independent of the API, and the parts of reading it that the APIs share.
+ *
+ * Strings are borrowed from the request's JSON, which the request owns. Errors are SP_E_INPUT, or
+ * SP_E_UNSUPPORTED for a feature of the API that this server lacks; they name the member. */
+#ifndef SP_CLI_SERVE_REQUEST_SERVE_REQUEST_H
+#define SP_CLI_SERVE_REQUEST_SERVE_REQUEST_H
+
+#include "cli/chat/generation.h"
+#include "cli/chat/request_settings.h"
+#include "format/base/strbuf.h"
+
+enum {
+    SP_SERVE_MAX_TOP = 20,      /* most alternatives of a token */
+    SP_SERVE_MAX_ANSWERS = 128, /* most answers to a request */
+};
+
+/* A prompt that bypasses the chat template: a text or token ids. */
+struct sp_serve_raw_prompt {
+    const char *text; /* [size] text; borrowed; NULL: the prompt is `ids` */
+    size_t size;
+    struct sp_ids ids; /* owned */
+};
+
+/* Valid when zeroed. */
+struct sp_serve_request {
+    struct sp_json *body; /* owned */
+    /* Exactly one of the prompts is set: messages, prompts, or prompt with suffix. */
+    struct sp_json *messages;            /* messages for the chat template; owned */
+    struct sp_serve_raw_prompt *prompts; /* [n_prompts], owned */
+    size_t n_prompts;
+    struct sp_strbuf partial; /* text that the assistant's answer starts with; owned */
+    /* JSON strings: the text before and after a gap to fill */
+    const struct sp_json *prompt, *suffix;
+    const struct sp_json *tools, *kwargs; /* arguments of the template; NULL: none */
+    struct sp_json *own_tools;    /* converted tools, where the API's format differs; owned */
+    struct sp_template *template; /* the request's own template; owned; NULL: the file's */
+    struct sp_grammar *grammar;   /* constrains the content; owned; NULL: no constraint */
+    bool constrain_calls;         /* tool calls are constrained by the tools' schemas */
+    bool must_call;               /* the answer must contain a tool call */
+    const char *function;         /* the function to call; borrowed; NULL: any */
+    bool one_call;                /* the answer contains at most one tool call */
+    bool think, is_think_set;
+    const char *think_level;     /* NULL: none */
+    bool omit_reasoning;         /* reasoning is not sent */
+    struct sp_settings settings; /* owned */
+    size_t n_each;               /* answers to each prompt; 0: one */
+    bool stream;
+    bool include_usage;   /* OpenAI: a stream ends with a chunk that has the usage */
+    bool include_drafted; /* OpenAI: the chunks of a stream say which tokens were drafted */
+    bool logprobs;
+    unsigned n_top;
+};
+void sp_serve_request_release(struct sp_serve_request *request);
+
+/* The number of answers to each prompt, and the number of all answers. Answers to the same prompt
+ * are adjacent. */
+size_t sp_serve_request_n_each(const struct sp_serve_request *request);
+size_t sp_serve_request_n_answers(const struct sp_serve_request *request);
+
+/* Allocates n zeroed prompts. */
+SP_MUST_CHECK enum sp_status sp_serve_request_take_prompts(struct sp_serve_request *request,
+                                                           size_t n, struct sp_err *err);
+
+/* *out = the member `key` of `body`, borrowed from it; NULL: absent. SP_E_INPUT if it is not an
+ * object, since its contents would be ignored. */
+SP_MUST_CHECK enum sp_status sp_serve_read_object(const struct sp_json **out,
+                                                  const struct sp_json *body, const char *key,
+                                                  struct sp_err *err);
+
+/* A member of the API that this server does not support. It is rejected unless its value is
+ * `harmless` (JSON as sp_json_print writes it; NULL: every value is rejected). */
+struct sp_serve_refusal {
+    const char *key, *harmless, *why;
+};
+SP_MUST_CHECK enum sp_status sp_serve_refuse(const struct sp_json *object,
+                                             const struct sp_serve_refusal *rows,
+                                             struct sp_err *err);
+
+/* Sets request->tools to the body's tools, an array of objects; NULL: none. */
+SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *request,
+                                                 struct sp_err *err);
+
+/* Checks that all tools are functions with a name; a tool may lack its type, as in ollama's API. */
+SP_MUST_CHECK enum sp_status sp_serve_check_functions(const struct sp_serve_request *request,
+                                                      struct sp_err *err);
+
+/* Sets request->think from the level of reasoning effort that the member `key` has; "none" turns
+ * reasoning off. */
+SP_MUST_CHECK enum sp_status sp_serve_set_think_level(struct sp_serve_request *request,
+                                                      const char *key, const char *level,
+                                                      struct sp_err *err);
+
+#endif

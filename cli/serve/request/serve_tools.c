@@ -1,0 +1,135 @@
+#include "cli/serve/request/serve_tools.h"
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *id_of(const struct sp_serve_call_id *call)
+{
+    return call->id ? call->id : call->own_id;
+}
+
+const char *sp_serve_filled(const struct sp_json *object, const char *key)
+{
+    const char *text = sp_json_get_text(object, key);
+
+    return text && *text ? text : NULL;
+}
+
+/* Writes the arguments of a call as the chat template expects them, a JSON object or a string.
+ * OpenAI's clients send them as a string, ollama's as an object. Arguments that are no object stay
+ * as they came. */
+static enum sp_status write_arguments(struct sp_json_out *out, const struct sp_json *value,
+                                      bool as_text, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    struct sp_json *object = NULL;
+    char *printed = NULL;
+    size_t size;
+    const char *text = sp_json_to_string(value, &size);
+
+    if (as_text && sp_json_kind(value) == SP_JSON_OBJECT) {
+        if ((st = sp_json_print(&printed, value, err))) return st;
+        sp_json_out_text(out, "arguments", printed);
+    } else if (!as_text && text &&
+               sp_json_parse(&object, text, size, SP_JSON_STRICT, NULL) == SP_OK &&
+               sp_json_kind(object) == SP_JSON_OBJECT) {
+        st = sp_json_out_value(out, "arguments", object, err);
+    } else {
+        st = sp_json_out_value(out, "arguments", value, err);
+    }
+    sp_json_free(object);
+    free(printed);
+    return st;
+}
+
+static enum sp_status write_function(struct sp_json_out *out, const struct sp_json *function,
+                                     bool as_text, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    struct sp_json_iter it = {0};
+
+    sp_json_out_begin(out, "function", '{');
+    while (!st && sp_json_next(function, &it)) {
+        st = strcmp(it.key, "arguments") == 0 ? write_arguments(out, it.value, as_text, err)
+                                              : sp_json_out_value(out, it.key, it.value, err);
+    }
+    sp_json_out_end(out, '}');
+    return st;
+}
+
+static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_call_id *known,
+                                 const struct sp_json *call, bool as_text, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    struct sp_json_iter it = {0};
+
+    sp_json_out_begin(out, NULL, '{');
+    sp_json_out_text(out, "id", id_of(known));
+    if (sp_serve_filled(call, "type") == NULL) sp_json_out_text(out, "type", "function");
+    while (!st && sp_json_next(call, &it)) {
+        if (strcmp(it.key, "id") == 0 || it.value == NULL) continue;
+        st = strcmp(it.key, "function") == 0 && sp_json_kind(it.value) == SP_JSON_OBJECT
+                 ? write_function(out, it.value, as_text, err)
+                 : sp_json_out_value(out, it.key, it.value, err);
+    }
+    sp_json_out_end(out, '}');
+    return st;
+}
+
+enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_call_ids *known,
+                                    const struct sp_json *calls, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (sp_json_kind(calls) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "tool_calls is %s, expected an array",
+                       sp_json_kind_name(sp_json_kind(calls)));
+    }
+    sp_json_out_begin(out, "tool_calls", '[');
+    for (size_t i = 0; i < sp_json_len(calls) && !st; i++) {
+        const struct sp_json *call = sp_json_at(calls, i);
+        struct sp_serve_call_id *k;
+
+        if (sp_json_kind(call) != SP_JSON_OBJECT) {
+            return sp_fail(err, SP_E_INPUT, "tool_calls[%zu] is %s, expected an object", i,
+                           sp_json_kind_name(sp_json_kind(call)));
+        }
+        if ((st = sp_grow(&known->at, &known->cap, known->n + 1, sizeof *known->at, err))) break;
+        k = &known->at[known->n];
+        *k = (struct sp_serve_call_id){.id = sp_serve_filled(call, "id"),
+                                       .name =
+                                           sp_serve_filled(sp_json_get(call, "function"), "name")};
+        snprintf(k->own_id, sizeof k->own_id, "call%05u", (unsigned)(known->n % 100000));
+        known->n++;
+        st = write_call(out, k, call, known->chat->text_arguments, err);
+    }
+    sp_json_out_end(out, ']');
+    return st;
+}
+
+/* Finds the call with this id; without an id, the first call that has no result yet. */
+static const struct sp_serve_call_id *find(struct sp_serve_call_ids *known, const char *id)
+{
+    if (id == NULL) return known->n_matched < known->n ? &known->at[known->n_matched++] : NULL;
+    for (size_t i = known->n; i-- > 0;) {
+        if (strcmp(id_of(&known->at[i]), id) == 0) return &known->at[i];
+    }
+    return NULL;
+}
+
+void sp_serve_write_call_reference(struct sp_json_out *out, struct sp_serve_call_ids *known,
+                                   const struct sp_json *message)
+{
+    const char *id = sp_serve_filled(message, "tool_call_id"),
+               *name = sp_serve_filled(message, "name");
+    const struct sp_serve_call_id *call = find(known, id);
+
+    if (id == NULL && call != NULL) id = id_of(call);
+    if (name == NULL) name = sp_serve_filled(message, "tool_name");
+    if (name == NULL && call != NULL) name = call->name;
+    if (id != NULL) sp_json_out_text(out, "tool_call_id", id);
+    if (name == NULL) return;
+    sp_json_out_text(out, "name", name);
+    sp_json_out_text(out, "tool_name", name);
+}
