@@ -226,11 +226,12 @@ static void print_tags(const struct sp_chat_info *chat)
 
 static void announce(const struct sp_serve *s, const char *url)
 {
-    const struct sp_generation *g = s->generation;
+    const struct sp_generation *g = s->model->generation;
 
-    fprintf(stderr, "%s: %s, draft %s, %zu tokens of context, at %s\n", s->model.names[0],
-            s->model.facts.parts[SP_PART_TARGET].config.family,
-            g->no_draft || g->info.draft == NULL ? "none" : g->info.draft, s->model.n_context, url);
+    fprintf(stderr, "%s: %s, draft %s, %zu tokens of context, at %s\n", s->model->names[0],
+            s->model->facts.parts[SP_PART_TARGET].config.family,
+            g->no_draft || g->info.draft == NULL ? "none" : g->info.draft, s->model->n_context,
+            url);
     if (sp_out_is_terminal(stderr)) {
         fprintf(stderr,
                 "  curl %s/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", "
@@ -315,7 +316,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                     json_lock = PTHREAD_MUTEX_INITIALIZER;
     struct sp_serve_keys keys = {0};
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(MAX_REQUEST_BYTES);
-    struct sp_serve s = {.generation = &g,
+    struct sp_serve_model model = {.n_names = 0};
+    struct sp_serve s = {.model = &model,
                          .template_lock = &template_lock,
                          .json_lock = &json_lock,
                          .version = sp_version(),
@@ -347,8 +349,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if (o->settings.draft_len != 0) sp_generation_note_no_effect(&g, args, o->no_draft, drafting);
     if (o->prompt_cache && (st = sp_session_load(g.session, o->prompt_cache, err))) goto done;
-    if ((st = sp_session_pool_new(&s.sessions, g.session, (size_t)o->sessions, err))) goto done;
-    if ((st = sp_serve_model_read(&s.model, &g, &o->names, err))) goto done;
+    if ((st = sp_serve_model_read(&model, &g, &o->names, err))) goto done;
+    if ((st = sp_session_pool_new(&model.sessions, g.session, (size_t)o->sessions, err))) goto done;
     if (o->verbose) {
         sp_settings_print(stderr, &settings);
         print_tags(&g.conversation.chat_info);
@@ -356,8 +358,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     st = serve_requests(&s, args, &guard, err);
 done:
     end_watch(&guard);
-    sp_serve_model_release(&s.model);
-    sp_session_pool_free(s.sessions);
+    sp_serve_model_release(&model);
     sp_generation_close(&g);
     sp_serve_queue_free(s.queue);
     sp_serve_metrics_free(s.metrics);

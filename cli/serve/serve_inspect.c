@@ -4,11 +4,11 @@
 
 #include <stdlib.h>
 
-static void write_piece(struct sp_json_out *out, const struct sp_serve *serve, uint32_t id)
+static void write_piece(struct sp_json_out *out, const struct sp_tokenizer *tokenizer, uint32_t id)
 {
     struct sp_token_info token = {0};
 
-    (void)sp_tokenizer_token(sp_package_tokenizer(serve->generation->package), id, &token);
+    (void)sp_tokenizer_token(tokenizer, id, &token);
     sp_json_out_begin(out, NULL, '{');
     sp_json_out_u64(out, "id", id);
     sp_json_out_string(out, "piece", token.bytes ? token.bytes : "", token.len);
@@ -16,8 +16,10 @@ static void write_piece(struct sp_json_out *out, const struct sp_serve *serve, u
 }
 
 enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve *serve,
-                                 const struct sp_json *body, struct sp_err *err)
+                                 struct sp_serve_request *request, struct sp_err *err)
 {
+    const struct sp_package *package = request->model->generation->package;
+    const struct sp_json *body = request->body;
     bool special = false, parse = true, pieces = false;
     size_t size = 0, n = 0;
     const char *text = sp_json_to_string(sp_json_get(body, "content"), &size);
@@ -25,6 +27,7 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
     unsigned flags;
     enum sp_status st;
 
+    (void)serve;
     if (text == NULL) return sp_fail(err, SP_E_INPUT, "content: expected a string");
     if ((st = sp_json_get_bool(body, "add_special", &special, err)) ||
         (st = sp_json_get_bool(body, "parse_special", &parse, err)) ||
@@ -32,12 +35,12 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
         return st;
     }
     flags = (special ? SP_ENCODE_ADD_SPECIAL : 0) | (parse ? SP_ENCODE_PARSE_SPECIAL : 0);
-    st = sp_package_encode(serve->generation->package, text, size, flags, &ids, &n, err);
+    st = sp_package_encode(package, text, size, flags, &ids, &n, err);
     if (st) return st;
     sp_json_out_begin(out, "tokens", '[');
     for (size_t i = 0; i < n; i++) {
         if (pieces) {
-            write_piece(out, serve, ids[i]);
+            write_piece(out, sp_package_tokenizer(package), ids[i]);
         } else {
             sp_json_out_u64(out, NULL, ids[i]);
         }
@@ -48,14 +51,16 @@ enum sp_status sp_serve_tokenize(struct sp_json_out *out, const struct sp_serve 
 }
 
 enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serve *serve,
-                                   const struct sp_json *body, struct sp_err *err)
+                                   struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_json *tokens = sp_json_get(body, "tokens");
+    const struct sp_package *package = request->model->generation->package;
+    const struct sp_json *tokens = sp_json_get(request->body, "tokens");
     struct sp_ids ids = {0};
     char *text = NULL;
     size_t size = 0;
     enum sp_status st;
 
+    (void)serve;
     if (sp_json_kind(tokens) != SP_JSON_ARRAY) {
         return sp_fail(err, SP_E_INPUT, "tokens: expected an array of token ids");
     }
@@ -63,7 +68,7 @@ enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serv
         sp_context(err, "tokens");
         return st;
     }
-    st = sp_package_decode(serve->generation->package, ids.at, ids.n, false, &text, &size, err);
+    st = sp_package_decode(package, ids.at, ids.n, false, &text, &size, err);
     if (!st) sp_json_out_string(out, "content", text, size);
     free(text);
     sp_ids_release(&ids);
@@ -71,22 +76,20 @@ enum sp_status sp_serve_detokenize(struct sp_json_out *out, const struct sp_serv
 }
 
 enum sp_status sp_serve_apply_template(struct sp_json_out *out, const struct sp_serve *serve,
-                                       const struct sp_json *body, struct sp_err *err)
+                                       struct sp_serve_request *request, struct sp_err *err)
 {
-    struct sp_serve_request request = {.body = (struct sp_json *)(uintptr_t)body};
     struct sp_chat_prompt_info info = {.size = sizeof info};
     struct sp_serve_prompt prompt = {.n_ids = 0};
-    enum sp_status st = sp_settings_copy(&request.settings, serve->generation->settings, err);
+    const struct sp_settings *settings = request->model->generation->settings;
+    enum sp_status st = sp_settings_copy(&request->settings, settings, err);
 
-    if (!st) st = sp_serve_openai_read_chat(&request, serve, err);
-    if (!st) st = sp_serve_prompt_read(&prompt, serve, &request, 0, err);
+    if (!st) st = sp_serve_openai_read_chat(request, err);
+    if (!st) st = sp_serve_prompt_read(&prompt, serve, request, 0, err);
     if (!st) {
         sp_chat_prompt_describe(prompt.rendered, &info);
         sp_json_out_string(out, "prompt", info.text, info.text_size);
     }
     sp_serve_prompt_release(&prompt);
-    request.body = NULL; /* the caller's */
-    sp_serve_request_release(&request);
     return st;
 }
 
@@ -112,11 +115,11 @@ static void write_settings(struct sp_json_out *out, const struct sp_settings *s)
 
 void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve)
 {
-    const struct sp_serve_model *m = &serve->model;
+    const struct sp_serve_model *m = serve->model;
 
     sp_json_out_begin(out, "default_generation_settings", '{');
     sp_json_out_u64(out, "n_ctx", m->n_context);
-    write_settings(out, serve->generation->settings);
+    write_settings(out, m->generation->settings);
     sp_json_out_end(out, '}');
     sp_json_out_u64(out, "total_slots", serve->n_sessions);
     sp_json_out_text(out, "model_alias", m->names[0]);
@@ -134,12 +137,12 @@ size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve)
 
     sp_json_out_begin(out, NULL, '[');
     for (size_t i = 0; i < serve->n_sessions; i++) {
-        bool taken = sp_session_pool_is_taken(serve->sessions, i);
+        bool taken = sp_session_pool_is_taken(serve->model->sessions, i);
 
         n_free += !taken;
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_u64(out, "id", i);
-        sp_json_out_u64(out, "n_ctx", serve->model.n_context);
+        sp_json_out_u64(out, "n_ctx", serve->model->n_context);
         sp_json_out_bool(out, "is_processing", taken);
         sp_json_out_end(out, '}');
     }

@@ -4,20 +4,23 @@
 
 #include "cli/serve/jobs/serve.h"
 
-/* The functions that return a status write members of the response, whose object is open. */
+/* The functions that return a status write members of the response, whose object is open. The
+ * request has its model and its body. */
 
 /* POST /tokenize: `content` as token ids. */
 SP_MUST_CHECK enum sp_status sp_serve_tokenize(struct sp_json_out *out,
                                                const struct sp_serve *serve,
-                                               const struct sp_json *body, struct sp_err *err);
+                                               struct sp_serve_request *request,
+                                               struct sp_err *err);
 /* POST /detokenize: the text of `tokens`. */
 SP_MUST_CHECK enum sp_status sp_serve_detokenize(struct sp_json_out *out,
                                                  const struct sp_serve *serve,
-                                                 const struct sp_json *body, struct sp_err *err);
+                                                 struct sp_serve_request *request,
+                                                 struct sp_err *err);
 /* POST /apply-template: the prompt of a request to /v1/chat/completions. */
 SP_MUST_CHECK enum sp_status sp_serve_apply_template(struct sp_json_out *out,
                                                      const struct sp_serve *serve,
-                                                     const struct sp_json *body,
+                                                     struct sp_serve_request *request,
                                                      struct sp_err *err);
 /* GET /props: the settings of requests that set none, and the template. */
 void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve);

@@ -139,9 +139,9 @@ static const struct sp_json *read_body(struct exchange *x)
     }
     if (model == NULL) /* "name" is the member's earlier name */
         (void)!sp_json_get_string(body, "name", &model, NULL);
-    if (model != NULL && !sp_serve_model_is(&x->serve->model, model)) {
+    if (model != NULL && !sp_serve_model_is(x->serve->model, model)) {
         snprintf(sentence, sizeof sentence, "model '%.200s' not found, this server has '%s'", model,
-                 x->serve->model.names[0]);
+                 x->serve->model->names[0]);
         refuse_as(x, 404, "model_not_found", sentence);
         return NULL;
     }
@@ -238,8 +238,9 @@ static void generate(struct exchange *x, const struct sp_serve_api *api)
     c->job.api = api;
     c->job.connection = x->request->connection;
     c->job.arrived_at = c->job.polled_at = sp_seconds();
-    st = sp_settings_copy(&c->job.request.settings, x->serve->generation->settings, &err);
-    if (!st) st = api->read(&c->job.request, x->serve, &err);
+    c->job.request.model = x->serve->model;
+    st = sp_settings_copy(&c->job.request.settings, x->serve->model->generation->settings, &err);
+    if (!st) st = api->read(&c->job.request, &err);
     if (!st) st = allocate_answers(&c->job, &err);
     if (st) {
         refuse(x, sp_serve_status_of(st), err.text);
@@ -389,7 +390,7 @@ static void metrics(struct exchange *x)
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
     const struct sp_serve_state state = {
         .version = x->serve->version,
-        .model = x->serve->model.names[0],
+        .model = x->serve->model->names[0],
         .n_running = load.n_running,
         .n_waiting = load.n_waiting,
         .n_sessions = x->serve->n_sessions,
@@ -420,24 +421,35 @@ static void slots(struct exchange *x)
     close_body(x, n_free == 0 && fail && strcmp(fail, "0") != 0 ? 503 : 200);
 }
 
-/* Answers a request with members that a function makes of the body, or with its error. */
-static void write_members(struct exchange *x,
-                          enum sp_status (*write)(struct sp_json_out *out,
-                                                  const struct sp_serve *serve,
-                                                  const struct sp_json *body, struct sp_err *err))
+/* Moves the body that was read into a request for the model. */
+static void take_body(struct sp_serve_request *request, struct exchange *x)
 {
+    request->model = x->serve->model;
+    request->body = x->body.json;
+    x->body.json = NULL;
+}
+
+/* Answers a request with members that a function makes of the body, or with its error. */
+static void
+write_members(struct exchange *x,
+              enum sp_status (*write)(struct sp_json_out *out, const struct sp_serve *serve,
+                                      struct sp_serve_request *request, struct sp_err *err))
+{
+    struct sp_serve_request request = {.n_each = 1};
     struct sp_err err = {0};
     enum sp_status st;
 
     if (read_body(x) == NULL || !open_object(x)) return;
-    st = write(&x->out, x->serve, x->body.json, &err);
+    take_body(&request, x);
+    st = write(&x->out, x->serve, &request, &err);
     if (st == SP_OK) {
         close_object(x);
-        return;
+    } else {
+        fclose(x->out.file);
+        free(x->text);
+        refuse(x, sp_serve_status_of(st), err.text);
     }
-    fclose(x->out.file);
-    free(x->text);
-    refuse(x, sp_serve_status_of(st), err.text);
+    sp_serve_request_release(&request);
 }
 
 static void tokenize(struct exchange *x)
@@ -470,21 +482,21 @@ static void version(struct exchange *x)
 static void tags(struct exchange *x)
 {
     if (!open_object(x)) return;
-    sp_serve_model_tags(&x->out, &x->serve->model, false);
+    sp_serve_model_tags(&x->out, x->serve->model, false);
     close_object(x);
 }
 
 static void loaded(struct exchange *x)
 {
     if (!open_object(x)) return;
-    sp_serve_model_tags(&x->out, &x->serve->model, true);
+    sp_serve_model_tags(&x->out, x->serve->model, true);
     close_object(x);
 }
 
 static void show(struct exchange *x)
 {
     if (read_body(x) == NULL || !open_object(x)) return;
-    sp_serve_model_show(&x->out, &x->serve->model);
+    sp_serve_model_show(&x->out, x->serve->model);
     close_object(x);
 }
 
@@ -492,9 +504,9 @@ static void models(struct exchange *x)
 {
     if (!open_object(x)) return;
     if (is_anthropic(x)) {
-        sp_serve_model_anthropic_list(&x->out, &x->serve->model);
+        sp_serve_model_anthropic_list(&x->out, x->serve->model);
     } else {
-        sp_serve_model_list(&x->out, &x->serve->model);
+        sp_serve_model_list(&x->out, x->serve->model);
     }
     close_object(x);
 }
@@ -504,15 +516,15 @@ static void model(struct exchange *x)
 {
     const char *name = x->path + strlen("/v1/models/");
 
-    if (!sp_serve_model_is(&x->serve->model, name)) {
+    if (!sp_serve_model_is(x->serve->model, name)) {
         refuse_as(x, 404, "model_not_found", "model not found, GET /v1/models lists the models");
         return;
     }
     if (!open_object(x)) return;
     if (is_anthropic(x)) {
-        sp_serve_model_anthropic_entry(&x->out, &x->serve->model);
+        sp_serve_model_anthropic_entry(&x->out, x->serve->model);
     } else {
-        sp_serve_model_entry(&x->out, &x->serve->model);
+        sp_serve_model_entry(&x->out, x->serve->model);
     }
     close_object(x);
 }
@@ -526,9 +538,8 @@ static void count_tokens(struct exchange *x)
     enum sp_status st;
 
     if (read_body(x) == NULL) return;
-    request.body = x->body.json;
-    x->body.json = NULL;
-    st = sp_serve_anthropic_read_prompt(&request, x->serve, &err);
+    take_body(&request, x);
+    st = sp_serve_anthropic_read_prompt(&request, &err);
     if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);
     if (st) {
         refuse(x, sp_serve_status_of(st), err.text);

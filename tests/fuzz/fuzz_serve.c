@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_settings settings = SP_SETTINGS_DEFAULTS;
     struct sp_generation g = {.settings = &settings};
     const char *name = "fuzz";
-    struct sp_serve serve = {.generation = &g, .model = {.names = &name, .n_names = 1}};
+    const struct sp_serve_model model = {.names = &name, .n_names = 1, .generation = &g};
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(1 << 26);
     struct sp_serve_body body = {.json = NULL};
     struct sp_serve_request request = {0};
@@ -88,11 +88,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         goto done;
     }
     if (body.n_charged == 0 || body.n_charged != budget.used) abort();
+    request.model = &model;
     request.body = body.json;
     body.json = NULL;
     if (sp_settings_copy(&request.settings, &settings, &err)) abort();
-    if (dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects]->read(&request, &serve,
-                                                                           &err)) {
+    if (dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects]->read(&request, &err)) {
         if (err.text[0] == '\0' || strchr(err.text, '\n') || err.status == SP_E_BUG) abort();
     } else {
         check_settings(&request.settings);

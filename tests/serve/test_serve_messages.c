@@ -135,8 +135,9 @@ static void keep_alive(void **state)
         {&sp_serve_ollama_text, "{\"model\": \"m\"", "\"response\": \"\", \"done\": false}"},
     };
     const char *name = "m";
-    const struct sp_serve serve = {.model = {.names = &name, .n_names = 1}};
-    const struct sp_serve_request request = {.stream = true};
+    const struct sp_serve_model model = {.names = &name, .n_names = 1};
+    const struct sp_serve serve = {.host = "localhost"};
+    const struct sp_serve_request request = {.model = &model, .stream = true};
 
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

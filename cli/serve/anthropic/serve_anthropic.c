@@ -190,16 +190,15 @@ static enum sp_status read_choice(struct sp_serve_request *request, struct sp_er
 /* ---- requests ---------------------------------------------------------------------------------
  */
 
-enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
-                                              const struct sp_serve *serve, struct sp_err *err)
+enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &serve->generation->conversation;
+    const struct sp_conversation *c = &request->model->generation->conversation;
     enum sp_status st;
 
     if (c->template == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s has no chat template: use /v1/completions, which needs none",
-                       serve->model.names[0]);
+                       request->model->names[0]);
     }
     if ((st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = read_edits(request->body, err)) || (st = read_thinking(request, err)) ||
@@ -221,8 +220,7 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
     return SP_OK;
 }
 
-enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request,
-                                       const struct sp_serve *serve, struct sp_err *err)
+enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *max = sp_json_get(request->body, "max_tokens");
     int64_t n = 1;
@@ -242,5 +240,5 @@ enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request,
         sp_context(err, "stop_sequences");
         return st;
     }
-    return sp_serve_anthropic_read_prompt(request, serve, err);
+    return sp_serve_anthropic_read_prompt(request, err);
 }

@@ -10,11 +10,9 @@
 
 /* Reads the members that make up the prompt; /v1/messages/count_tokens has no others. */
 SP_MUST_CHECK enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request,
-                                                            const struct sp_serve *serve,
                                                             struct sp_err *err);
 /* Reads a whole request: the prompt and the settings of generation. */
 SP_MUST_CHECK enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request,
-                                                     const struct sp_serve *serve,
                                                      struct sp_err *err);
 
 #endif

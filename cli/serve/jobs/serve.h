@@ -6,7 +6,6 @@
 #define SP_CLI_SERVE_JOBS_SERVE_H
 
 #include "cli/base/json_out.h"
-#include "cli/chat/session_pool.h"
 #include "cli/serve/http/serve_http.h"
 #include "cli/serve/http/serve_keys.h"
 #include "cli/serve/jobs/serve_logprobs.h"
@@ -18,10 +17,8 @@
 #include <time.h>
 
 struct sp_serve {
-    struct sp_generation *generation;
-    struct sp_serve_model model;
+    struct sp_serve_model *model;
     struct sp_serve_queue *queue;
-    struct sp_session_pool *sessions;
     pthread_mutex_t *template_lock; /* held while a request's own template is used */
     pthread_mutex_t *json_lock;     /* held while values that threads share are written as text */
     struct sp_serve_keys *keys;     /* that clients must send */
@@ -73,9 +70,8 @@ struct sp_serve_failure {
 /* The functions that read the requests of an API and write its answers. */
 struct sp_serve_api {
     const char *stream_type; /* Content-Type */
-    /* Fills the request, which has its body and a copy of the settings. */
-    enum sp_status (*read)(struct sp_serve_request *request, const struct sp_serve *serve,
-                           struct sp_err *err);
+    /* Fills the request, which has its model, its body and a copy of the settings. */
+    enum sp_status (*read)(struct sp_serve_request *request, struct sp_err *err);
     /* In a stream, begin() is called once before the first part, part() for each part and end()
      * after the last part. */
     void (*begin)(struct sp_serve_response *response);

@@ -46,7 +46,7 @@ const char *sp_serve_model_name(const struct sp_serve_response *r)
 {
     const char *name = sp_json_get_text(r->request->body, "model");
 
-    return name ? name : r->serve->model.names[0];
+    return name ? name : r->request->model->names[0];
 }
 
 bool sp_serve_is_truncated(const struct sp_result *result)
@@ -134,7 +134,7 @@ static int on_prompt(void *context, size_t done, size_t total)
 /* True for a token that ends the answer, which is not part of it. */
 static bool is_end(const struct answer_run *a, uint32_t id)
 {
-    const struct sp_package_info *info = &a->serve->generation->info;
+    const struct sp_package_info *info = &a->job->request.model->generation->info;
 
     for (size_t i = 0; i < a->request.n_end_ids; i++) {
         if (a->request.end_ids[i] == id) return true;
@@ -147,7 +147,7 @@ static bool is_end(const struct answer_run *a, uint32_t id)
 
 static enum sp_status keep_token(struct answer_run *a, const struct sp_token *token)
 {
-    const struct sp_package *package = a->serve->generation->package;
+    const struct sp_package *package = a->job->request.model->generation->package;
     struct sp_serve_logprob *t;
     enum sp_status st = sp_grow(&a->tokens, &a->cap_tokens, a->n_tokens + 1, sizeof *t, NULL);
 
@@ -392,7 +392,8 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
                                         .number = job->number,
                                         .answer = answer,
                                         .began = job->began}};
-    struct sp_generation g = *serve->generation; /* the session is replaced below */
+    const struct sp_serve_model *model = job->request.model;
+    struct sp_generation g = *model->generation; /* the session is replaced below */
     struct sp_serve_prompt prompt = {.n_ids = 0};
     size_t which = answer / sp_serve_request_n_each(&job->request);
     struct sp_err err = {0};
@@ -408,9 +409,9 @@ void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, si
         if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
         goto done;
     }
-    g.session = sp_session_pool_take(serve->sessions, prompt.ids, prompt.n_ids);
+    g.session = sp_session_pool_take(model->sessions, prompt.ids, prompt.n_ids);
     st = generate(&a, &g, &prompt, &err);
-    sp_session_pool_give(serve->sessions, g.session);
+    sp_session_pool_give(model->sessions, g.session);
     if (st) goto done;
     sp_serve_metrics_answer(serve->metrics, &a.result, sp_seconds() - job->arrived_at);
     if (a.result.stop != SP_STOP_CANCELLED) {

@@ -66,7 +66,7 @@ static enum sp_status read_pack(struct sp_serve_model *m, const char *path, stru
 enum sp_status sp_serve_model_read(struct sp_serve_model *out, const struct sp_generation *g,
                                    const struct sp_opt_list *names, struct sp_err *err)
 {
-    struct sp_serve_model m = {.n_context = sp_session_n_context(g->session)};
+    struct sp_serve_model m = {.n_context = sp_session_n_context(g->session), .generation = g};
     struct stat info;
     const char *text;
     size_t size;
@@ -89,6 +89,7 @@ done:
 
 void sp_serve_model_release(struct sp_serve_model *m)
 {
+    sp_session_pool_free(m->sessions);
     sp_pack_facts_release(&m->facts);
     free(m->names);
     free(m->file_name);

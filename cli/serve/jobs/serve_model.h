@@ -4,6 +4,7 @@
 
 #include "cli/base/pack_facts.h"
 #include "cli/chat/generation.h"
+#include "cli/chat/session_pool.h"
 
 #include <time.h>
 
@@ -17,12 +18,14 @@ struct sp_serve_model {
     time_t modified;
     size_t n_context; /* context length of a session */
     struct sp_pack_facts facts;
-    char *modelfile; /* the file's records as a Modelfile; owned */
-    char *template;  /* chat template; owned; NULL: none */
+    char *modelfile;                        /* the file's records as a Modelfile; owned */
+    char *template;                         /* chat template; owned; NULL: none */
+    const struct sp_generation *generation; /* borrowed */
+    struct sp_session_pool *sessions;       /* owned */
 };
 
-/* Describes the package of `generation`, which is open. `names`: the names given by the user;
- * without any the name of the file is used. */
+/* Describes the package of `generation`, which is open; `sessions` stay NULL. `names`: the names
+ * given by the user; without any the name of the file is used. */
 SP_MUST_CHECK enum sp_status sp_serve_model_read(struct sp_serve_model *out,
                                                  const struct sp_generation *generation,
                                                  const struct sp_opt_list *names,

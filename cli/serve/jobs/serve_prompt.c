@@ -79,16 +79,16 @@ static enum sp_status fill_alone(struct chat_request *r, const struct sp_serve *
     enum sp_status st;
 
     pthread_mutex_lock(serve->json_lock);
-    st = fill(r, request, serve->generation, err);
+    st = fill(r, request, request->model->generation, err);
     pthread_mutex_unlock(serve->json_lock);
     return st;
 }
 
 /* *out = the chat of the request's own template or of the file's. */
 static enum sp_status find_chat(const struct sp_chat **out, struct sp_serve_prompt *p,
-                                const struct sp_serve_request *request,
-                                const struct sp_generation *g, struct sp_err *err)
+                                const struct sp_serve_request *request, struct sp_err *err)
 {
+    const struct sp_generation *g = request->model->generation;
     const struct sp_chat_options options = {.size = sizeof options,
                                             .chat_template = request->template};
     enum sp_status st;
@@ -108,7 +108,7 @@ static enum sp_status render(struct sp_serve_prompt *p, const struct sp_serve *s
     const struct sp_chat *chat;
     enum sp_status st;
 
-    st = find_chat(&chat, p, request, serve->generation, err);
+    st = find_chat(&chat, p, request, err);
     if (!st) st = fill_alone(&r, serve, request, err);
     if (!st) st = sp_chat_prompt_open(&p->rendered, chat, &r.request, err);
     release(&r);
@@ -127,7 +127,7 @@ static enum sp_status count(size_t *n_tokens, struct sp_serve_prompt *p,
     const struct sp_chat *chat;
     enum sp_status st;
 
-    st = find_chat(&chat, p, request, serve->generation, err);
+    st = find_chat(&chat, p, request, err);
     if (!st) st = fill_alone(&r, serve, request, err);
     if (!st) st = sp_chat_count_tokens(chat, &r.request, n_tokens, err);
     release(&r);
@@ -180,7 +180,7 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
                                     const struct sp_serve_request *request, size_t which,
                                     struct sp_err *err)
 {
-    const struct sp_generation *g = serve->generation;
+    const struct sp_generation *g = request->model->generation;
     struct sp_serve_prompt p = {.n_ids = 0};
     enum sp_status st;
 
@@ -202,7 +202,7 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
 enum sp_status sp_serve_prompt_count(size_t *n_tokens, const struct sp_serve *serve,
                                      const struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_generation *g = serve->generation;
+    const struct sp_generation *g = request->model->generation;
     struct sp_serve_prompt p = {.n_ids = 0};
     enum sp_status st;
 

@@ -63,16 +63,15 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
     return SP_OK;
 }
 
-static enum sp_status read_chat(struct sp_serve_request *request, const struct sp_serve *serve,
-                                struct sp_err *err)
+static enum sp_status read_chat(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &serve->generation->conversation;
+    const struct sp_conversation *c = &request->model->generation->conversation;
     enum sp_status st;
 
     if ((st = read_common(request, err))) return st;
     if (c->template == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: use /api/generate",
-                       serve->model.names[0]);
+                       request->model->names[0]);
     }
     if ((st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err))) {
         return st;
@@ -125,10 +124,9 @@ static enum sp_status read_template(struct sp_serve_request *request, const stru
     return st;
 }
 
-static enum sp_status read_generate(struct sp_serve_request *request, const struct sp_serve *serve,
-                                    struct sp_err *err)
+static enum sp_status read_generate(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &serve->generation->conversation;
+    const struct sp_conversation *c = &request->model->generation->conversation;
     const struct sp_json *prompt = NULL, *system = NULL, *suffix = NULL, *template = NULL;
     bool raw = false;
     enum sp_status st;
@@ -151,7 +149,7 @@ static enum sp_status read_generate(struct sp_serve_request *request, const stru
         if (system != NULL) {
             return sp_fail(err, SP_E_UNSUPPORTED,
                            "system requires a chat template, and %s has none",
-                           serve->model.names[0]);
+                           request->model->names[0]);
         }
         if ((st = sp_serve_request_take_prompts(request, 1, err))) return st;
         request->prompts[0].text = sp_json_to_string(prompt, &request->prompts[0].size);
@@ -380,7 +378,7 @@ bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve
     if (sp_json_to_string(prompt, &len) != NULL) empty = len == 0;
     if (!empty) return false;
     (void)sp_json_to_double(sp_json_get(body, "keep_alive"), &keep);
-    begin_line(out, name ? name : serve->model.names[0]);
+    begin_line(out, name ? name : serve->model->names[0]);
     write_text(out, chat ? CHAT : TEXT, &none);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", keep == 0 ? "unload" : "load");

@@ -126,22 +126,22 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
                    sp_json_kind_name(sp_json_kind(effort)));
 }
 
-enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve, struct sp_err *err)
+enum sp_status sp_serve_openai_check_template(const struct sp_serve_request *request,
+                                              struct sp_err *err)
 {
-    if (serve->generation->conversation.template != NULL) return SP_OK;
+    if (request->model->generation->conversation.template != NULL) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "%s has no chat template: use /v1/completions, which needs none",
-                   serve->model.names[0]);
+                   request->model->names[0]);
 }
 
-enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
-                                         const struct sp_serve *serve, struct sp_err *err)
+enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struct sp_err *err)
 {
-    const struct sp_conversation *c = &serve->generation->conversation;
+    const struct sp_conversation *c = &request->model->generation->conversation;
     int64_t n_top = 0;
     enum sp_status st;
 
-    if ((st = sp_serve_openai_check_template(serve, err)) ||
+    if ((st = sp_serve_openai_check_template(request, err)) ||
         (st = read_common(request, chat_refusals, err)) ||
         (st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err)) ||
         (st = sp_serve_openai_read_tool_choice(request, sp_json_get(request->body, "tool_choice"),
@@ -197,13 +197,11 @@ static enum sp_status read_prompts(struct sp_serve_request *request, const struc
     return st;
 }
 
-enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request,
-                                         const struct sp_serve *serve, struct sp_err *err)
+enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struct sp_err *err)
 {
     int64_t n_top = -1;
     enum sp_status st;
 
-    (void)serve;
     if ((st = read_common(request, text_refusals, err)) ||
         (st = sp_json_get_i64(request->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
         return st;

@@ -6,10 +6,8 @@
 #include "cli/serve/jobs/serve.h"
 #include "cli/serve/jobs/serve_logprobs.h"
 
-enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request,
-                                         const struct sp_serve *serve, struct sp_err *err);
-enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request,
-                                         const struct sp_serve *serve, struct sp_err *err);
+enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struct sp_err *err);
+enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struct sp_err *err);
 
 /* ---- shared by its APIs ---- */
 
@@ -26,7 +24,7 @@ SP_MUST_CHECK enum sp_status sp_serve_openai_read_effort(struct sp_serve_request
                                                          const struct sp_json *object,
                                                          const char *key, struct sp_err *err);
 /* Fails if the file has no chat template. */
-SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serve *serve,
+SP_MUST_CHECK enum sp_status sp_serve_openai_check_template(const struct sp_serve_request *request,
                                                             struct sp_err *err);
 
 #endif

@@ -45,7 +45,8 @@ static void write_alternative(struct sp_serve_response *r,
     char *bytes = NULL;
     size_t size;
 
-    if (sp_serve_logprob_bytes(&bytes, &size, r->serve->generation->package, choice->id)) return;
+    if (sp_serve_logprob_bytes(&bytes, &size, r->request->model->generation->package, choice->id))
+        return;
     sp_json_out_begin(&r->out, NULL, '{');
     write_choice(&r->out, bytes, size, choice->logprob);
     sp_json_out_end(&r->out, '}');
@@ -90,7 +91,7 @@ static void write_alternatives(struct sp_serve_response *r, const struct sp_serv
 
     sp_json_out_begin(&r->out, NULL, '{');
     for (size_t k = 0; k < t->n_top; k++) {
-        const struct sp_package *package = r->serve->generation->package;
+        const struct sp_package *package = r->request->model->generation->package;
         bool sent = sp_serve_logprob_bytes(&texts[k], &size, package, t->top[k].id) != SP_OK;
         for (size_t i = 0; i < k && !sent; i++)
             sent = texts[i] && strcmp(texts[i], texts[k]) == 0;
@@ -213,7 +214,7 @@ static void begin_object(struct sp_serve_response *r, enum endpoint endpoint, co
     sp_json_out_text(out, "object", kind);
     sp_json_out_u64(out, "created", (uint64_t)r->began.tv_sec);
     sp_json_out_text(out, "model", sp_serve_model_name(r));
-    snprintf(id, sizeof id, "sp-%.16s", r->serve->model.digest);
+    snprintf(id, sizeof id, "sp-%.16s", r->request->model->digest);
     sp_json_out_text(out, "system_fingerprint", id);
 }
 

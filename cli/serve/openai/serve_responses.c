@@ -119,13 +119,12 @@ static enum sp_status read_include(struct sp_serve_request *request, struct sp_e
     return SP_OK;
 }
 
-static enum sp_status read_request(struct sp_serve_request *request, const struct sp_serve *serve,
-                                   struct sp_err *err)
+static enum sp_status read_request(struct sp_serve_request *request, struct sp_err *err)
 {
     struct sp_json *messages = NULL;
     enum sp_status st;
 
-    if ((st = sp_serve_openai_check_template(serve, err)) ||
+    if ((st = sp_serve_openai_check_template(request, err)) ||
         (st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = sp_serve_openai_read_settings(request, limits, err)) ||
         (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
@@ -135,7 +134,7 @@ static enum sp_status read_request(struct sp_serve_request *request, const struc
         (st = sp_serve_responses_read_input(&messages, request->body, err))) {
         return st;
     }
-    st = sp_serve_read_messages(request, &serve->generation->conversation, messages, err);
+    st = sp_serve_read_messages(request, &request->model->generation->conversation, messages, err);
     sp_json_free(messages);
     return st;
 }

@@ -21,9 +21,12 @@ struct sp_serve_raw_prompt {
     struct sp_ids ids; /* owned */
 };
 
+struct sp_serve_model;
+
 /* Valid when zeroed. */
 struct sp_serve_request {
-    struct sp_json *body; /* owned */
+    const struct sp_serve_model *model; /* that answers; borrowed, open until the request ends */
+    struct sp_json *body;               /* owned */
     /* Exactly one of the prompts is set: messages, prompts, or prompt with suffix. */
     struct sp_json *messages;            /* messages for the chat template; owned */
     struct sp_serve_raw_prompt *prompts; /* [n_prompts], owned */
