@@ -2,9 +2,9 @@
 #include "cli/commands.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
+#include "cli/base/npy.h"
 #include "cli/base/out.h"
 #include "format/base/atomic_file.h"
-#include "format/base/bytes.h"
 #include "format/base/mem.h"
 
 #include <math.h>
@@ -41,10 +41,6 @@ static const struct sp_opt opts[] = {
     {.kind = SP_OPT_END},
 };
 
-/* The size of the header, in NumPy's format 1.0 (numpy.lib.format). */
-enum { HEADER_SIZE = 128 };
-static const char magic[] = "\x93NUMPY";
-
 struct writer {
     struct sp_atomic_file *output;
     uint8_t *bytes; /* buffer of one row */
@@ -55,17 +51,10 @@ struct writer {
 
 static enum sp_status write_header(struct writer *w)
 {
-    char header[HEADER_SIZE + 1];
-    int n;
+    uint8_t header[SP_NPY_HEADER];
 
-    memcpy(header, "\x93NUMPY\x01\x00", 8);
-    sp_put16((uint8_t *)header + 8, HEADER_SIZE - 10);
-    n = snprintf(header + 10, sizeof header - 10,
-                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", w->n_rows,
-                 w->n_cols);
-    memset(header + 10 + n, ' ', (size_t)(HEADER_SIZE - 10 - n));
-    header[HEADER_SIZE - 1] = '\n';
-    return sp_atomic_file_write_at(w->output, 0, header, HEADER_SIZE, w->err);
+    sp_npy_header(header, w->n_rows, w->n_cols);
+    return sp_atomic_file_write_at(w->output, 0, header, sizeof header, w->err);
 }
 
 static int write_row(void *context, size_t row, const float *logits, size_t n_vocab)
@@ -79,10 +68,10 @@ static int write_row(void *context, size_t row, const float *logits, size_t n_vo
                             row, i);
             return 1;
         }
-        sp_put32(w->bytes + 4 * i, sp_bits_of_float(logits[i]));
     }
-    w->st = sp_atomic_file_write_at(w->output, HEADER_SIZE + (uint64_t)row * n_vocab * 4, w->bytes,
-                                    n_vocab * 4, w->err);
+    sp_npy_row(w->bytes, logits, n_vocab);
+    w->st = sp_atomic_file_write_at(w->output, SP_NPY_HEADER + (uint64_t)row * n_vocab * 4,
+                                    w->bytes, n_vocab * 4, w->err);
     if (row >= w->n_rows) w->n_rows = row + 1;
     w->n_cols = n_vocab;
     return w->st != SP_OK;
@@ -149,7 +138,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->output == NULL)
         return sp_fail(err, SP_E_USAGE, "--output is missing: expected --output X.npy");
     if (o->n_steps && !o->draft) return sp_fail(err, SP_E_USAGE, "--steps requires --draft");
-    st = sp_atomic_file_check_replaced(o->output, magic, sizeof magic - 1, "NumPy array", err);
+    st = sp_atomic_file_check_replaced(o->output, sp_npy_magic, SP_NPY_MAGIC, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();
     if ((st = sp_backend_open_package(&package, args->operands[0], &backend, err))) goto done;

@@ -15,6 +15,7 @@ extern const struct sp_command sp_cmd_completions;
 extern const struct sp_command sp_cmd_create;
 extern const struct sp_command sp_cmd_detokenize;
 extern const struct sp_command sp_cmd_calibrate;
+extern const struct sp_command sp_cmd_embed;
 extern const struct sp_command sp_cmd_eval;
 extern const struct sp_command sp_cmd_logits;
 extern const struct sp_command sp_cmd_quantize;

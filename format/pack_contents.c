@@ -17,6 +17,7 @@ static const char *const section_names[SP_N_SECTIONS] = {
     [SP_SECTION_TOKENIZER_MAP] = "compiled tokenizer",
     [SP_SECTION_CALIBRATION] = "calibration",
     [SP_SECTION_ADAPTERS] = "merged adapters",
+    [SP_SECTION_POOLING] = "pooling",
 };
 
 const char *sp_section_name(enum sp_section section)

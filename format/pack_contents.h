@@ -25,7 +25,8 @@ enum sp_section {
     SP_SECTION_TOKENIZER_MAP = 8,    /* per part: compiled tokenizer, stored uncompressed, mapped */
     SP_SECTION_CALIBRATION = 9,      /* FILE: JSON; makes the file a calibration, no model */
     SP_SECTION_ADAPTERS = 10,        /* TARGET: JSON; what was merged into its weights */
-    SP_N_SECTIONS = 11,
+    SP_SECTION_POOLING = 11,         /* TARGET: JSON; how embeddings are made (pooling.h) */
+    SP_N_SECTIONS = 12,
 };
 
 const char *sp_section_name(enum sp_section section); /* "config.json", ... static */

@@ -57,15 +57,20 @@ static int compare_names(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static enum sp_status join_tables(struct sp_safetensors *c, struct sp_err *err)
+/* Moves the tensors of shards first.. to the checkpoint's table. */
+static enum sp_status join_tables(struct sp_safetensors *c, size_t first, struct sp_err *err)
 {
     enum sp_status st;
-    size_t n = 0;
+    struct sp_safetensor *joined = NULL;
+    size_t n = c->n;
 
-    for (size_t i = 0; i < c->n_shards; i++)
+    for (size_t i = first; i < c->n_shards; i++)
         n += c->shards[i].header.n;
-    if ((st = sp_new(&c->tensors, n, sizeof *c->tensors, err))) return st;
-    for (size_t i = 0; i < c->n_shards; i++) {
+    if ((st = sp_new(&joined, n, sizeof *joined, err))) return st;
+    if (c->n) memcpy(joined, c->tensors, c->n * sizeof *joined);
+    free(c->tensors);
+    c->tensors = joined;
+    for (size_t i = first; i < c->n_shards; i++) {
         struct sp_safetensors_header *h = &c->shards[i].header;
         if (h->n) memcpy(c->tensors + c->n, h->tensors, h->n * sizeof *h->tensors);
         c->n += h->n;
@@ -89,7 +94,7 @@ static enum sp_status open_single(struct sp_safetensors *c, const char *path, st
 
     if ((st = sp_new(&c->shards, 1, sizeof *c->shards, err))) return st;
     if ((st = open_shard(c, path, err))) return st;
-    return join_tables(c, err);
+    return join_tables(c, 0, err);
 }
 
 /* A shard is a file next to its index; a name that could lead elsewhere is refused. */
@@ -218,7 +223,7 @@ static enum sp_status open_index(struct sp_safetensors *c, const char *folder, c
         goto done;
     }
     if ((st = open_shards(c, folder, mapped, n, err))) goto done;
-    if ((st = join_tables(c, err))) goto done;
+    if ((st = join_tables(c, 0, err))) goto done;
     if ((st = check_mapped(c, mapped, n, err))) {
         sp_context(err, "%s", path);
         goto done;
@@ -271,6 +276,42 @@ enum sp_status sp_safetensors_open(struct sp_safetensors **out, const char *path
 done:
     sp_safetensors_close(c);
     return st;
+}
+
+/* Puts a prefix in front of the names of a file's tensors. */
+static enum sp_status add_prefix(struct sp_safetensors_header *h, const char *prefix,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+    size_t n_prefix = strlen(prefix), size = 0, len;
+    char *names = NULL;
+
+    for (size_t i = 0; i < h->n; i++)
+        size += n_prefix + strlen(h->tensors[i].name) + 1;
+    if ((st = sp_new(&names, size, 1, err))) return st;
+    size = 0;
+    for (size_t i = 0; i < h->n; i++, size += n_prefix + len) {
+        len = strlen(h->tensors[i].name) + 1;
+        memcpy(names + size, prefix, n_prefix);
+        memcpy(names + size + n_prefix, h->tensors[i].name, len);
+        h->tensors[i].name = names + size;
+    }
+    free(h->names);
+    h->names = names;
+    return SP_OK;
+}
+
+enum sp_status sp_safetensors_add(struct sp_safetensors *c, const char *path, const char *prefix,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    size_t first = c->n_shards, cap = c->n_shards;
+
+    if ((st = sp_grow(&c->shards, &cap, c->n_shards + 1, sizeof *c->shards, err))) return st;
+    c->shards[first] = (struct shard){0};
+    if ((st = open_shard(c, path, err))) return st;
+    if ((st = add_prefix(&c->shards[first].header, prefix, err))) return st;
+    return join_tables(c, first, err);
 }
 
 void sp_safetensors_close(struct sp_safetensors *c)

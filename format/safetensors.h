@@ -20,6 +20,10 @@ struct sp_safetensors; /* opaque */
  * line, if notes is not NULL: *notes is NULL or a string, owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_safetensors_open(struct sp_safetensors **out, const char *path,
                                                  char **warnings, struct sp_err *err);
+/* Adds the tensors of one more file, with a prefix in front of their names. After a failure the
+ * checkpoint can only be closed. */
+SP_MUST_CHECK enum sp_status sp_safetensors_add(struct sp_safetensors *checkpoint, const char *path,
+                                                const char *prefix, struct sp_err *err);
 void sp_safetensors_close(struct sp_safetensors *checkpoint); /* NULL is fine */
 
 /* All tensors, sorted by name; borrowed from the checkpoint. */

@@ -88,6 +88,14 @@ SP_API void sp_package_close(struct sp_package *package);
 
 enum { SP_EOS_MAX = 16 };
 
+/* Which hidden states of a text become its embedding. */
+enum sp_pooling {
+    SP_POOLING_OF_FILE, /* as the files of sentence-transformers beside the checkpoint stated */
+    SP_POOLING_LAST,    /* that of the last token */
+    SP_POOLING_MEAN,    /* the mean over all tokens */
+    SP_POOLING_CLS,     /* that of the first token */
+};
+
 /* Facts about a package. All pointers are borrowed from the package. */
 struct sp_package_info {
     size_t size;
@@ -102,6 +110,11 @@ struct sp_package_info {
     size_t n_eos;
     bool has_tokenizer;
     uint64_t identity; /* hash that identifies the content of the file */
+    bool generates;    /* false: the model embeds texts and has no output matrix, or its tokens see
+                        * those after them */
+    enum sp_pooling pooling;     /* that the file states; SP_POOLING_OF_FILE: none */
+    size_t n_embedding;          /* numbers of an embedding */
+    size_t max_embedding_tokens; /* longest text to embed, its special tokens included */
 };
 #define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)
 /* [any thread] */
@@ -776,6 +789,50 @@ SP_API SP_MUST_CHECK enum sp_status sp_session_benchmark(struct sp_session *sess
 /* The bytes that a target pass of one row reads after n_before tokens: weights (of experts, those
  * that one row uses), keys, values and states. [session] */
 SP_API uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before);
+
+/* ---- embeddings -------------------------------------------------------------------------------
+ */
+
+/* Encodes a text to embed, with the special tokens of the tokenizer's post-processor. `prompt` is
+ * the name of a prompt of the file, which is put before the text; "": none; NULL: the file's
+ * default. If the text is longer than max_tokens, tokens before the special ones at its end are
+ * left out; 0: none are. *ids is owned by the caller (free). SP_E_USAGE: the file has no such
+ * prompt; SP_E_UNSUPPORTED: the package has no tokenizer. [any thread] */
+SP_API SP_MUST_CHECK enum sp_status
+sp_package_encode_for_embedding(const struct sp_package *package, const char *prompt,
+                                const char *text, size_t size, size_t max_tokens, uint32_t **ids,
+                                size_t *n, struct sp_err *err);
+
+struct sp_embedding_text {
+    const uint32_t *ids; /* [n] */
+    size_t n;
+};
+
+/* Texts to embed. Short ones share forward passes. */
+struct sp_embedding_request {
+    size_t size;
+    const struct sp_embedding_text *texts; /* [n_texts] */
+    size_t n_texts;
+    enum sp_pooling pooling; /* after a pooling that is not the file's, its dense layers are left
+                              * out, and embeddings are normalized */
+    size_t n_dimensions;     /* the first so many numbers of an embedding, normalized again if the
+                              * whole one is; 0: all */
+    void *context;
+    int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
+};
+#define SP_EMBEDDING_REQUEST_INIT SP_SIZED(struct sp_embedding_request)
+
+/* Computes embeddings [n_texts][width], which the caller owns (free). An embedding depends on the
+ * file, the ids, the pooling and n_dimensions alone. One request of a package is computed at a
+ * time; between its passes, sessions of other threads generate. SP_E_UNSUPPORTED: the file states
+ * no pooling, and the request neither. SP_E_USAGE: a text is empty or too long, or has an unknown
+ * id. SP_E_INPUT: a number is not finite. SP_E_CHECK "interrupted": the callback stopped. [any
+ * thread]
+ */
+SP_API SP_MUST_CHECK enum sp_status sp_package_embed(struct sp_package *package,
+                                                     const struct sp_embedding_request *request,
+                                                     float **embeddings, size_t *width,
+                                                     struct sp_err *err);
 
 /* ---- evaluation -------------------------------------------------------------------------------
  */

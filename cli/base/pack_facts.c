@@ -244,6 +244,20 @@ static void add_head_rows(struct rows *r, const struct sp_config *c)
             layer->head_dim);
 }
 
+/* Adds how an embedding model makes embeddings. */
+static void add_pooling_rows(struct rows *r, const struct sp_config *c)
+{
+    const struct sp_pooling_config *p = &c->pooling;
+    char dense[32] = "";
+
+    if (p->mode == SP_POOL_NONE) return;
+    if (p->n_dense)
+        snprintf(dense, sizeof dense, ", %u dense layer%s", p->n_dense, p->n_dense == 1 ? "" : "s");
+    add_row(r, "embeddings", "%s pooling%s%s, %u numbers", sp_pooling_name(p->mode), dense,
+            p->normalize ? ", normalized" : "", sp_pooling_width(p, c->n_hidden));
+    if (p->max_tokens) add_row(r, "longest text", "%u tokens", p->max_tokens);
+}
+
 static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp_part part)
 {
     const struct sp_config *c = &p->config;
@@ -264,6 +278,7 @@ static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp
     }
     add_row(r, "vocabulary", "%u", c->n_vocab);
     add_row(r, "context", "%u", c->max_positions);
+    add_pooling_rows(r, c);
     add_type_rows(r, p);
     add_row(r, "size", "%s, %.2f bits per weight", sp_out_size(text, p->size), bits_per_weight(p));
 }
@@ -383,6 +398,20 @@ static void part_to_json(struct sp_json_out *out, const struct sp_part_facts *p,
     sp_json_out_end(out, '}');
 }
 
+static void pooling_to_json(struct sp_json_out *out, const struct sp_config *c)
+{
+    const struct sp_pooling_config *p = &c->pooling;
+
+    if (p->mode == SP_POOL_NONE) return;
+    sp_json_out_begin(out, "embeddings", '{');
+    sp_json_out_text(out, "pooling", sp_pooling_name(p->mode));
+    sp_json_out_u64(out, "dense_layers", p->n_dense);
+    sp_json_out_bool(out, "normalized", p->normalize);
+    sp_json_out_u64(out, "dimensions", sp_pooling_width(p, c->n_hidden));
+    sp_json_out_u64(out, "max_tokens", p->max_tokens);
+    sp_json_out_end(out, '}');
+}
+
 static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts)
 {
     if (facts->n_merged == 0) return;
@@ -419,6 +448,7 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         if (facts->parts[part].present) part_to_json(out, &facts->parts[part], part);
     }
+    pooling_to_json(out, &facts->parts[SP_PART_TARGET].config);
     merged_to_json(out, facts);
     sp_json_out_begin(out, "records", '[');
     for (size_t i = 0; i < facts->records.n_records; i++) {

@@ -60,10 +60,10 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
                 sp_pack_writer_section(w, part, kind, source->texts[s], source->text_sizes[s], err);
         }
     }
-    if (!st && source->texts[SP_SECTION_ADAPTERS]) {
-        st =
-            sp_pack_writer_section(w, part, SP_SECTION_ADAPTERS, source->texts[SP_SECTION_ADAPTERS],
-                                   source->text_sizes[SP_SECTION_ADAPTERS], err);
+    for (int s = SP_SECTION_ADAPTERS; s <= SP_SECTION_POOLING && !st; s++) {
+        if (source->texts[s] == NULL || part != SP_PART_TARGET) continue;
+        st = sp_pack_writer_section(w, part, (enum sp_section)s, source->texts[s],
+                                    source->text_sizes[s], err);
     }
     return st ? st : write_tokenizer(w, source, part, callbacks, err);
 }

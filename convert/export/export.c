@@ -307,12 +307,21 @@ static enum sp_status write_folder(const struct job *job, struct sp_err *err)
     return st;
 }
 
+static enum sp_status refuse_pooling(const struct job *job, struct sp_err *err)
+{
+    if (job->target.config.pooling.mode == SP_POOL_NONE) return SP_OK;
+    return sp_fail(
+        err, SP_E_UNSUPPORTED,
+        "%s is an embedding model, whose files of sentence-transformers are not exported",
+        job->target.path);
+}
+
 static enum sp_status run_job(struct job *job, struct sp_create_report *report, struct sp_err *err)
 {
     struct sp_create_report done;
     enum sp_status st;
 
-    if ((st = open_sources(job, err))) return st;
+    if ((st = open_sources(job, err)) || (st = refuse_pooling(job, err))) return st;
     if ((st = plan_checkpoint(job, &job->checkpoints[0], &job->target, err))) return st;
     if (job->has_draft && !is_built_in(job)) {
         if ((st = plan_checkpoint(job, &job->checkpoints[1], &job->draft, err))) return st;

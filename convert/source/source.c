@@ -3,6 +3,7 @@
 
 #include "convert/source/gguf_config.h"
 #include "convert/source/gguf_tokenizer.h"
+#include "convert/source/pooling_files.h"
 #include "convert/source/quantized_weights_read.h"
 #include "format/model/config_packed.h"
 #include "format/base/file.h"
@@ -186,6 +187,10 @@ static enum sp_status open_weights(struct sp_source *source, const char *folder,
     if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
     if ((st = read_quantize_config(&stated, &beside, folder, err))) goto done;
     if ((st = sp_safetensors_open(&source->checkpoint, path, warnings, err))) goto done;
+    if (source->config.pooling.n_dense &&
+        (st = sp_pooling_files_add(source->checkpoint, folder, err))) {
+        goto done;
+    }
     if ((st = sp_quantized_weights_open(&source->weights, source->checkpoint, &stated, err))) {
         sp_context(err, "%s", path);
     }
@@ -210,8 +215,9 @@ static enum sp_status match_tensors(struct sp_source *source, struct sp_err *err
 }
 
 /* `folder` holds the texts, `weights` is the folder or one file. */
-static enum sp_status open_checkpoint(struct sp_source *source, const char *folder,
-                                      const char *weights, char **warnings, struct sp_err *err)
+static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part want,
+                                      const char *folder, const char *weights, char **warnings,
+                                      struct sp_err *err)
 {
     enum sp_status st;
     bool untied;
@@ -230,13 +236,20 @@ static enum sp_status open_checkpoint(struct sp_source *source, const char *fold
         sp_context(err, "%s: config.json", source->path);
         return st;
     }
+    if (want == SP_PART_TARGET && source->config.draft.kind == SP_DRAFT_NONE &&
+        (st = sp_pooling_files_read(&source->texts[SP_SECTION_POOLING],
+                                    &source->text_sizes[SP_SECTION_POOLING],
+                                    &source->config.pooling, folder, source->config.n_hidden,
+                                    source->config.max_positions, err))) {
+        return st;
+    }
     untied = source->config.draft.kind == SP_DRAFT_NONE && !source->config.tied;
     if ((st = open_weights(source, folder, weights, warnings, err))) return st;
     if ((st = match_tensors(source, err))) {
         sp_context(err, "%s", source->path);
         return st;
     }
-    if (untied && source->config.tied) {
+    if (untied && source->config.tied && !source->config.headless) {
         st = sp_warn(warnings, err,
                      "%s: tie_word_embeddings is not true, but the checkpoint has only one of "
                      "embedding and lm_head.weight, which is used for both",
@@ -364,7 +377,7 @@ static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
     enum sp_status st;
 
     static const enum sp_section kept[] = {SP_SECTION_CONFIG, SP_SECTION_GENERATION,
-                                           SP_SECTION_ADAPTERS};
+                                           SP_SECTION_ADAPTERS, SP_SECTION_POOLING};
 
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         st = sp_pack_read_section(source->pack, source->part, kept[i], &source->texts[kept[i]],
@@ -456,7 +469,7 @@ static enum sp_status open_file(struct sp_source *source, enum sp_part want, cha
         slash[slash == folder] = 0;
     else
         folder[0] = 0;
-    st = open_checkpoint(source, folder, source->path, warnings, err);
+    st = open_checkpoint(source, want, folder, source->path, warnings, err);
     free(folder);
     return st;
 }
@@ -476,7 +489,7 @@ enum sp_status sp_source_open(struct sp_source *out, const char *path, enum sp_p
                      "not downloaded",
                      path);
     } else if (sp_file_is_folder(path)) {
-        st = open_checkpoint(&source, source.path, source.path, warnings, err);
+        st = open_checkpoint(&source, want, source.path, source.path, warnings, err);
     } else {
         st = open_file(&source, want, warnings, err);
     }

@@ -27,7 +27,7 @@ struct sp_source {
     struct sp_pack *pack;                /* owned; NULL for the other kinds */
     enum sp_part part;                   /* which part of the packed file */
     /* By section, unchanged; NULL: the source has none; owned. Of a packed file only what a plan
-     * needs: config.json, generation_config.json and the adapters (sp_source_text_open). */
+     * needs: config.json, generation_config.json, adapters and pooling (sp_source_text_open). */
     char *texts[SP_N_SECTIONS];
     size_t text_sizes[SP_N_SECTIONS];
     struct sp_config config; /* settled by the tensors (sp_config_settle) */

@@ -8,6 +8,7 @@
 #define SP_FORMAT_MODEL_CONFIG_H
 
 #include "format/base/err.h"
+#include "format/model/pooling.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -292,6 +293,10 @@ struct sp_config {
     bool tied;                  /* the embedding matrix is the output matrix as well */
     bool tied_stated;           /* the config has the key of `tied` */
     struct sp_draft_config draft;
+    bool bidirectional; /* every token sees all tokens of the text, so the model cannot generate */
+    bool headless;      /* there is no output matrix, only pooling */
+    /* Zero after sp_config_parse: other files than config.json state it. */
+    struct sp_pooling_config pooling;
 };
 
 /* Reads the text of a config.json. On failure *out is zeroed. If `warnings` is not NULL, warnings

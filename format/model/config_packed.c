@@ -35,6 +35,22 @@ static struct sp_tables tables_of(const struct sp_config *config, const struct s
     return found;
 }
 
+static enum sp_status read_pooling(struct sp_config *config, const struct sp_pack *pack,
+                                   enum sp_part part, struct sp_err *err)
+{
+    char *text = NULL;
+    size_t size;
+    enum sp_status st;
+
+    if (part != SP_PART_TARGET) return SP_OK;
+    st = sp_pack_read_section(pack, part, SP_SECTION_POOLING, &text, &size, err);
+    if (!st && text) {
+        st = sp_pooling_read(&config->pooling, NULL, text, size, config->n_hidden, err);
+    }
+    free(text);
+    return st;
+}
+
 enum sp_status sp_config_of_pack(struct sp_config *out, const struct sp_pack *pack,
                                  enum sp_part part, struct sp_err *err)
 {
@@ -56,9 +72,11 @@ enum sp_status sp_config_of_pack(struct sp_config *out, const struct sp_pack *pa
         sp_context(err, "%s config.json", sp_part_name(part));
         goto done;
     }
+    if ((st = read_pooling(out, pack, part, err))) goto done;
     found = tables_of(out, pack, part);
-    if ((st = sp_config_settle(out, &found, err))) sp_config_release(out);
+    st = sp_config_settle(out, &found, err);
 done:
+    if (st) sp_config_release(out);
     free(text);
     return st;
 }

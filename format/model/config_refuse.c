@@ -43,7 +43,7 @@ static const struct {
     {"no_rope_layers", NEUTRAL_NULL, READ_BY(no_rope_layers)},
     {"swiglu_limit", NEUTRAL_FALSE, 0},
     {"swiglu_alpha", NEUTRAL_FALSE, 0},
-    {"use_bidirectional_attention", NEUTRAL_FALSE, 0},
+    {"use_bidirectional_attention", NEUTRAL_FALSE, READ_BY(bidirectional)},
     {"is_causal", NEUTRAL_TRUE, 0},
     {"is_encoder_decoder", NEUTRAL_FALSE, 0},
     {"attention_chunk_size", NEUTRAL_NULL, 0},

@@ -183,6 +183,18 @@ enum sp_status sp_specs_add_string(const char **out, struct sp_specs *specs, con
     return SP_OK;
 }
 
+static enum sp_status add_spec(struct sp_specs *specs, const char *name, struct sp_tensor_spec spec,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_specs_add_string(&spec.name, specs, name, err))) return st;
+    st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1, sizeof *specs->specs, err);
+    if (st) return st;
+    specs->specs[specs->n_specs++] = spec;
+    return SP_OK;
+}
+
 /* Adds a tensor of a layer, or outside of the layers if layer < 0. */
 static enum sp_status add_row(struct sp_specs *specs, const struct sp_tensor_row *row,
                               const struct sp_config *c, int layer, struct sp_err *err)
@@ -190,7 +202,6 @@ static enum sp_status add_row(struct sp_specs *specs, const struct sp_tensor_row
     const struct sp_layer_config *l = layer < 0 ? NULL : &c->layers[layer];
     struct sp_tensor_spec spec = {.role = row->role};
     char name[SP_SPEC_NAME];
-    enum sp_status st;
 
     if (row->wanted && !row->wanted(c, l)) return SP_OK;
     if (layer < 0) {
@@ -202,11 +213,27 @@ static enum sp_status add_row(struct sp_specs *specs, const struct sp_tensor_row
         spec.shape[spec.rank] = dim_of(row->dims[spec.rank], c, l);
         spec.rank++;
     }
-    if ((st = sp_specs_add_string(&spec.name, specs, name, err))) return st;
-    st = sp_grow(&specs->specs, &specs->cap_specs, specs->n_specs + 1, sizeof *specs->specs, err);
-    if (st) return st;
-    specs->specs[specs->n_specs++] = spec;
-    return SP_OK;
+    return add_spec(specs, name, spec, err);
+}
+
+/* Adds the matrix and the bias of a dense layer of the pooling. Every embedding passes through it,
+ * as all inputs of a draft pass through its feature projection. */
+static enum sp_status add_dense(struct sp_specs *specs, const struct sp_dense_config *d, unsigned i,
+                                struct sp_err *err)
+{
+    char name[SP_SPEC_NAME];
+    enum sp_status st;
+
+    snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.weight", i);
+    st = add_spec(
+        specs, name,
+        (struct sp_tensor_spec){.role = SP_ROLE_FEATURE, .rank = 2, .shape = {d->n_out, d->n_in}},
+        err);
+    if (st || !d->bias) return st;
+    snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.bias", i);
+    return add_spec(specs, name,
+                    (struct sp_tensor_spec){.role = SP_ROLE_BIAS, .rank = 1, .shape = {d->n_out}},
+                    err);
 }
 
 static int compare_specs(const void *a, const void *b)
@@ -229,6 +256,9 @@ enum sp_status sp_specs_of_config(struct sp_specs *out, const struct sp_config *
         for (const struct sp_tensor_row *row = sp_layer_tensors; row->name; row++) {
             if ((st = add_row(&specs, row, config, (int)l, err))) goto done;
         }
+    }
+    for (unsigned i = 0; i < config->pooling.n_dense; i++) {
+        if ((st = add_dense(&specs, &config->pooling.dense[i], i, err))) goto done;
     }
     qsort(specs.specs, specs.n_specs, sizeof *specs.specs, compare_specs);
     *out = specs;

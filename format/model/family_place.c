@@ -129,10 +129,22 @@ static bool is_unprefixed(const struct sp_tensor_match *m, const char *name, con
     return false;
 }
 
+/* A tensor of a dense layer of the pooling, "dense.0.weight". */
+static enum sp_status place_dense(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
+{
+    int n = (int)(strrchr(spec->name, '.') - spec->name);
+    char name[SP_SOURCE_NAME];
+
+    snprintf(name, sizeof name, "%.*s.linear%s", n, spec->name, spec->name + n);
+    return place_unchanged(m, spec, name);
+}
+
 enum sp_status sp_tensor_match_place(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
 {
     char name[SP_SOURCE_NAME];
 
+    if (strncmp(spec->name, SP_DENSE_PREFIX, strlen(SP_DENSE_PREFIX)) == 0)
+        return place_dense(m, spec);
     if (strcmp(spec->name, SP_TAP_NORMS) == 0) return place_tap_norms(m, spec);
     if (strncmp(spec->name, "layers.", strlen("layers.")) == 0) return place_in_layer(m, spec);
     if (strcmp(spec->name, "lm_head.weight") == 0 ||

@@ -48,12 +48,25 @@ const struct sp_family *sp_family_by_type(const char *name)
     return f;
 }
 
+/* Is `name` the class of the model without its output matrix, "Qwen3Model" of "Qwen3ForCausalLM"?
+ */
+static bool is_base_of(const char *architecture, const char *name)
+{
+    static const char whole[] = "ForCausalLM", base[] = "Model";
+    size_t n = strlen(architecture), k = strlen(name);
+
+    return n > strlen(whole) && k > strlen(base) && n - strlen(whole) == k - strlen(base) &&
+           strcmp(architecture + n - strlen(whole), whole) == 0 &&
+           strcmp(name + k - strlen(base), base) == 0 &&
+           strncmp(architecture, name, k - strlen(base)) == 0;
+}
+
 const struct sp_family *sp_family_by_architecture(const char *name)
 {
     const struct sp_family *f = NULL;
 
     for (size_t i = 0; name && (f = sp_family_at(i)) != NULL; i++) {
-        if (strcmp(f->architecture, name) == 0) break;
+        if (strcmp(f->architecture, name) == 0 || is_base_of(f->architecture, name)) break;
         if (f->old_architecture && strcmp(f->old_architecture, name) == 0) break;
     }
     return f;

@@ -49,6 +49,7 @@ enum sp_bias_rule {
 /* Keys that a family reads and that would otherwise be ignored or refused (config_refuse.c). */
 struct sp_family_reads {
     bool layer_types;    /* layer_types */
+    bool bidirectional;  /* use_bidirectional_attention */
     bool attention_cap;  /* attn_logit_softcapping */
     bool logit_cap;      /* final_logit_softcapping */
     bool logit_scale;    /* logit_scale */
@@ -118,7 +119,7 @@ struct sp_family {
     /* ---- names ---- */
     const char *name;                 /* model_type of the text config */
     const char *architecture;         /* architectures[0] */
-    const char *old_architecture;     /* an early spelling of architectures[0], or NULL */
+    const char *old_architecture;     /* another spelling of architectures[0], or NULL */
     const char *run_as;               /* the class that transformers runs it as, or NULL */
     const struct sp_wrapper *wrapper; /* the multimodal config that may hold it, or NULL */
 

@@ -379,6 +379,18 @@ static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
     w->confidence_bias = bind_bias(b, "confidence_head.proj.bias", 0);
 }
 
+static void bind_pooling(struct binder *b, struct sp_model *m)
+{
+    char name[64];
+
+    for (unsigned i = 0; i < m->config.pooling.n_dense; i++) {
+        snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.weight", i);
+        m->dense[i] = bind_matrix(b, name, 0);
+        snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.bias", i);
+        m->dense_bias[i] = bind_bias(b, name, 0);
+    }
+}
+
 static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, struct sp_err *err)
 {
     struct binder b = {.pack = pack, .model = m, .err = err};
@@ -410,6 +422,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->selector.predecessors = bind_matrix(&b, "candidate_selector.predecessor_codebook", 0);
     m->selector.successors = bind_matrix(&b, "candidate_selector.successor_codebook", 0);
     bind_dspark(&b, &m->dspark);
+    bind_pooling(&b, m);
     return b.status;
 }
 

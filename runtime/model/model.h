@@ -141,7 +141,9 @@ struct sp_model {
     const float *pair_norms[2];            /* heads: [H] of embedding and hidden, before fc */
     struct sp_selector_weights selector;
     struct sp_dspark_weights dspark;
-    float **vectors; /* all widened vectors, owned */
+    struct sp_matrix dense[SP_MAX_DENSE];  /* of the pooling: [n_out, n_in] */
+    const float *dense_bias[SP_MAX_DENSE]; /* [n_out], or NULL */
+    float **vectors;                       /* all widened vectors, owned */
     size_t n_vectors, cap_vectors;
 };
 

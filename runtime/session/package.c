@@ -111,6 +111,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
 
     if ((st = sp_copy_in(&o, sizeof o, options, "sp_package_options", err))) return st;
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
+    pthread_mutex_init(&p->embedding, NULL);
     if ((st = sp_backend_init(&p->backend, o.kernels, o.n_threads, err))) goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
     st = o.huge_pages ? open_copy(p, path, err) : sp_pack_open(&p->pack, path, err);
@@ -130,6 +131,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
                  sp_draft_kind_name(p->draft->config.draft.kind));
     }
     if ((st = open_tokenizer(p, err))) goto in_file;
+    if ((st = sp_package_open_pooling(p, err))) goto in_file;
     if ((st = find_eos(p, err))) goto in_file;
     *out = p;
     p = NULL;
@@ -144,6 +146,7 @@ void sp_package_close(struct sp_package *package)
 {
     if (package == NULL) return;
     sp_token_trie_close(package->trie);
+    sp_json_free(package->pooling);
     sp_tokenizer_close(package->tokenizer);
     sp_model_close(package->draft);
     sp_model_close(package->target);
@@ -151,6 +154,7 @@ void sp_package_close(struct sp_package *package)
     sp_backend_release(&package->backend);
     sp_pack_close(package->pack);
     free(package->copy);
+    pthread_mutex_destroy(&package->embedding);
     free(package);
 }
 
@@ -180,6 +184,11 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
         .n_eos = package->n_eos,
         .has_tokenizer = package->tokenizer != NULL,
         .identity = sp_pack_identity(package->pack),
+        .generates = sp_package_check_generates(package, NULL) == SP_OK,
+        .pooling = sp_package_pooling(package),
+        .n_embedding =
+            sp_pooling_width(&package->target->config.pooling, package->target->config.n_hidden),
+        .max_embedding_tokens = sp_package_max_embedding_tokens(package),
     };
 
     if (draft) {

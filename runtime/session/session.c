@@ -211,8 +211,26 @@ size_t sp_session_max_depth(const struct sp_session *session)
                                                              : s->max_draft_len;
 }
 
+enum sp_status sp_package_check_generates(const struct sp_package *package, struct sp_err *err)
+{
+    const struct sp_config *c = &package->target->config;
+
+    if (!c->bidirectional && !c->headless) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "the model makes embeddings and does not generate: %s",
+                   c->bidirectional ? "its tokens see those after them"
+                                    : "it has no output matrix");
+}
+
 enum sp_status sp_package_check_ids(const struct sp_package *package, const uint32_t *ids, size_t n,
                                     struct sp_err *err)
+{
+    enum sp_status st = sp_package_check_generates(package, err);
+
+    return st ? st : sp_package_check_vocabulary(package, ids, n, err);
+}
+
+enum sp_status sp_package_check_vocabulary(const struct sp_package *package, const uint32_t *ids,
+                                           size_t n, struct sp_err *err)
 {
     size_t n_vocab = package->target->config.n_vocab;
 
@@ -346,8 +364,9 @@ enum sp_status sp_session_benchmark(struct sp_session *session, size_t n_before,
     size_t n_vocab = session->package->target->config.n_vocab;
     struct sp_logits ignored;
     uint32_t *ids = NULL;
-    enum sp_status st = SP_OK;
+    enum sp_status st = sp_package_check_generates(session->package, err);
 
+    if (st) return st;
     for (size_t i = 0; i < n; i++) {
         if (n_before >= 1 && n_rows[i] >= 1 && n_before + n_rows[i] <= s->n_positions) continue;
         return sp_fail(err, SP_E_USAGE,

@@ -2,6 +2,7 @@
 #ifndef SP_RUNTIME_SESSION_SESSION_H
 #define SP_RUNTIME_SESSION_SESSION_H
 
+#include "format/base/json.h"
 #include "format/packfile.h"
 #include "runtime/grammar/constraint.h"
 #include "runtime/model/cache_budget.h"
@@ -9,6 +10,8 @@
 #include "runtime/spectool.h"
 #include "runtime/speculate/speculate.h"
 #include "runtime/tokenizer/tokenizer.h"
+
+#include <pthread.h>
 
 struct sp_package {
     struct sp_pack *pack; /* owned, like all members */
@@ -24,6 +27,8 @@ struct sp_package {
     struct sp_token_trie *trie;     /* of the tokenizer; NULL: not built yet */
     uint32_t eos[SP_EOS_MAX];
     size_t n_eos;
+    struct sp_json *pooling;   /* the pooling section; NULL: none */
+    pthread_mutex_t embedding; /* held by the one request for embeddings that is computed */
 };
 
 /* Rows of a prompt pass, unless experts need more: weights are read once for all of them. */
@@ -49,7 +54,23 @@ struct sp_session {
 SP_MUST_CHECK enum sp_status sp_package_trie(struct sp_package *package,
                                              const struct sp_token_trie **out, struct sp_err *err);
 
+/* Reads the pooling section of the file, if there is one. */
+SP_MUST_CHECK enum sp_status sp_package_open_pooling(struct sp_package *package,
+                                                     struct sp_err *err);
+/* The pooling that the file states, and the longest text to embed. */
+enum sp_pooling sp_package_pooling(const struct sp_package *package);
+size_t sp_package_max_embedding_tokens(const struct sp_package *package);
+
+/* Fails with SP_E_UNSUPPORTED if the model embeds texts only. */
+SP_MUST_CHECK enum sp_status sp_package_check_generates(const struct sp_package *package,
+                                                        struct sp_err *err);
+
 /* Checks that every id is in the target's vocabulary; SP_E_USAGE if not. */
+SP_MUST_CHECK enum sp_status sp_package_check_vocabulary(const struct sp_package *package,
+                                                         const uint32_t *ids, size_t n,
+                                                         struct sp_err *err);
+
+/* Checks that the model generates and every id is in its vocabulary. */
 SP_MUST_CHECK enum sp_status sp_package_check_ids(const struct sp_package *package,
                                                   const uint32_t *ids, size_t n,
                                                   struct sp_err *err);

@@ -257,6 +257,11 @@ size_t sp_tokenizer_lead(const struct sp_tokenizer *tok, const uint32_t *ids, si
     return n_prefix;
 }
 
+size_t sp_tokenizer_n_tail(const struct sp_tokenizer *tok)
+{
+    return tok->map.numbers[SP_TOKMAP_N_SUFFIX];
+}
+
 enum sp_status sp_tokenizer_encode(const struct sp_tokenizer *tok, const char *text, size_t size,
                                    unsigned flags, uint32_t **ids, size_t *n, struct sp_err *err)
 {

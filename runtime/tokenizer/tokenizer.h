@@ -29,6 +29,9 @@ uint32_t sp_tokenizer_eos(const struct sp_tokenizer *tok);
  * number, else 0. */
 size_t sp_tokenizer_lead(const struct sp_tokenizer *tok, const uint32_t *ids, size_t n);
 
+/* The number of tokens that the post-processor puts after a text. */
+size_t sp_tokenizer_n_tail(const struct sp_tokenizer *tok);
+
 /* The token with this spelling in tokenizer.json ("<|im_end|>"), or SP_TOKEN_NONE. */
 uint32_t sp_tokenizer_find(const struct sp_tokenizer *tok, const char *content, size_t len);
 

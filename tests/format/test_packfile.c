@@ -225,7 +225,7 @@ static const struct inconsistency inconsistencies[] = {
     {MINIMAL_DIRECTORY + 48, 8, UINT64_MAX, SP_E_INPUT, "but its type and shape need 128"},
     {MINIMAL_DIRECTORY + 64 + 40, 8, 4096, SP_E_INPUT, "b.norm: offset 4096, expected 4224"},
     {MINIMAL_DIRECTORY + 128 + 40, 8, 4288, SP_E_INPUT, "offset 4288, expected 8192"},
-    {MINIMAL_DIRECTORY + 192, 2, 11, SP_E_UNSUPPORTED, "section kind 11 is not known"},
+    {MINIMAL_DIRECTORY + 192, 2, 12, SP_E_UNSUPPORTED, "section kind 12 is not known"},
     {MINIMAL_DIRECTORY + 192, 2, 10, SP_E_INPUT,
      "a merged adapters section cannot belong to part 0"},
     {MINIMAL_DIRECTORY + 192, 2, 0, SP_E_UNSUPPORTED, "section kind 0 is not known"},

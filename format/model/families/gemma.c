@@ -1,4 +1,5 @@
 /* Gemma 1 to 3. Gemma 4 is in gemma4.c. */
+#include "format/model/config_parts.h"
 #include "format/model/families/families.h"
 
 static const struct sp_wrapper wrapper_gemma3 = {
@@ -6,6 +7,26 @@ static const struct sp_wrapper wrapper_gemma3 = {
     .architecture = "Gemma3ForConditionalGeneration",
     .text_type = "gemma3_text",
 };
+
+/* EmbeddingGemma's tokens see those after them, and its window counts both sides. */
+static enum sp_status read_bidirectional(struct sp_config *c, const struct sp_config_text *t,
+                                         const struct sp_sizes *sizes, struct sp_err *err)
+{
+    const struct sp_json *stated = sp_text_get(t, "use_bidirectional_attention");
+
+    (void)sizes;
+    if (stated && !sp_json_to_bool(stated, &c->bidirectional)) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "use_bidirectional_attention is not supported for gemma3_text unless it is "
+                       "true or false");
+    }
+    for (unsigned i = 0; c->bidirectional && i < c->n_layers; i++) {
+        struct sp_layer_config *l = &c->layers[i];
+        l->causal = false;
+        if (l->window) l->window = l->window / 2 + 1;
+    }
+    return SP_OK;
+}
 
 const struct sp_family sp_families_gemma[] = {
     {
@@ -55,6 +76,7 @@ const struct sp_family sp_families_gemma[] = {
     {
         .name = "gemma3_text",
         .architecture = "Gemma3ForCausalLM",
+        .old_architecture = "Gemma3TextModel",
         .wrapper = &wrapper_gemma3,
         .sizes = {.n_vocab = 262208,
                   .n_hidden = 2304,
@@ -78,7 +100,9 @@ const struct sp_family sp_families_gemma[] = {
         .activation = "gelu_pytorch_tanh",
         .tied = true,
         .scaled_embedding = true,
-        .reads = {.layer_types = true, .logit_cap = true, .query_scalar = true},
+        .reads =
+            {.layer_types = true, .logit_cap = true, .query_scalar = true, .bidirectional = true},
+        .read_own = read_bidirectional,
     },
     {.name = NULL},
 };

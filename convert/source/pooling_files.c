@@ -1,0 +1,348 @@
+/* The pooling of a checkpoint by sentence-transformers' files. A model is a chain of modules: the
+ * transformer, the pooling, any number of dense layers, and a normalization. What the file of a
+ * module says is refused by name if the runtime would compute something else.
+ *
+ * Source: the modules of sentence-transformers 6.2, whose earlier releases wrote other names of
+ * modules and one key for each pooling mode. */
+#include "convert/source/pooling_files.h"
+
+#include "format/base/file.h"
+#include "format/base/json.h"
+#include "format/base/mem.h"
+#include "format/model/config_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_FILE = 1 << 20, MAX_MODULES = 3 + SP_MAX_DENSE };
+
+/* Parses a JSON file of the folder; *root = NULL if it does not exist. */
+static enum sp_status read_json(struct sp_json **root, const char *folder, const char *name,
+                                struct sp_err *err)
+{
+    enum sp_status st;
+    char *path = NULL, *text = NULL;
+    size_t size;
+
+    *root = NULL;
+    if ((st = sp_file_join(&path, folder, name, err))) return st;
+    if (!sp_file_exists(path)) goto done;
+    if ((st = sp_file_read_text(&text, &size, path, MAX_FILE, err))) goto done;
+    st = sp_json_parse_within(root, text, size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
+    if (st) sp_context(err, "%s", path);
+done:
+    free(text);
+    free(path);
+    return st;
+}
+
+/* One module: the class without its Python package, and its folder, which is relative. */
+struct module {
+    const char *class, *path;
+};
+
+/* A path below the folder of the checkpoint. */
+static bool is_inside(const char *path)
+{
+    return path[0] != '/' && strstr(path, "..") == NULL && strchr(path, '\\') == NULL;
+}
+
+static enum sp_status read_module(struct module *m, const struct sp_json *v, struct sp_err *err)
+{
+    const char *type = NULL, *dot;
+    enum sp_status st;
+
+    m->path = "";
+    if ((st = sp_json_get_string(v, "type", &type, err)) ||
+        (st = sp_json_get_string(v, "path", &m->path, err))) {
+        return st;
+    }
+    if (type == NULL || !is_inside(m->path)) {
+        return sp_fail(err, SP_E_INPUT, "a module without type, or with a path outside the folder");
+    }
+    dot = strrchr(type, '.');
+    m->class = dot ? dot + 1 : type;
+    return SP_OK;
+}
+
+/* Reads modules.json; *n = 0 if there is none. The modules are borrowed from *root. */
+static enum sp_status read_modules(struct module modules[MAX_MODULES], size_t *n,
+                                   struct sp_json **root, const char *folder, struct sp_err *err)
+{
+    enum sp_status st = read_json(root, folder, "modules.json", err);
+
+    *n = 0;
+    if (st || *root == NULL) return st;
+    if (sp_json_kind(*root) != SP_JSON_ARRAY || sp_json_len(*root) > MAX_MODULES) {
+        st = sp_fail(err, SP_E_INPUT, "not a list of at most %d modules", MAX_MODULES);
+    }
+    for (; !st && *n < sp_json_len(*root); (*n)++)
+        st = read_module(&modules[*n], sp_json_at(*root, *n), err);
+    if (st) sp_context(err, "%s/modules.json", folder);
+    return st;
+}
+
+/* ---- the configurations of modules ---- */
+
+/* The pooling mode as one key, or as one key for each mode. */
+static enum sp_status read_mode(struct sp_pooling_config *p, const struct sp_json *v,
+                                struct sp_err *err)
+{
+    static const struct {
+        const char *name, *old_key;
+        enum sp_pooling_mode mode;
+    } modes[] = {
+        {"cls", "pooling_mode_cls_token", SP_POOL_CLS},
+        {"mean", "pooling_mode_mean_tokens", SP_POOL_MEAN},
+        {"lasttoken", "pooling_mode_lasttoken", SP_POOL_LAST},
+        {"max", "pooling_mode_max_tokens", SP_POOL_NONE},
+        {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", SP_POOL_NONE},
+        {"weightedmean", "pooling_mode_weightedmean_tokens", SP_POOL_NONE},
+    };
+    const struct sp_json *stated = sp_json_get(v, "pooling_mode");
+    const char *one = sp_json_to_string(stated, NULL);
+    size_t n = 0, last = 1; /* mean is the default */
+
+    if (stated && one == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "pooling_mode: several modes are not supported");
+    }
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        bool on = false;
+        sp_json_to_bool(sp_json_get(v, modes[i].old_key), &on);
+        if (one) on = strcmp(one, modes[i].name) == 0;
+        if (!on) continue;
+        last = i;
+        n++;
+    }
+    if ((one && n == 0) || n > 1 || modes[last].mode == SP_POOL_NONE) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "pooling mode %s is not supported, expected cls, mean or lasttoken",
+                       n > 1           ? "of several kinds"
+                       : one && n == 0 ? one
+                                       : modes[last].name);
+    }
+    p->mode = modes[last].mode;
+    return SP_OK;
+}
+
+static enum sp_status read_pooling(struct sp_pooling_config *p, const struct sp_json *v,
+                                   unsigned n_hidden, struct sp_err *err)
+{
+    unsigned width = n_hidden;
+    bool include_prompt = true;
+    enum sp_status st;
+
+    if ((st = sp_object_unsigned(v, "word_embedding_dimension", 1, SP_CAP_WIDTH, &width, err)) ||
+        (st = sp_object_unsigned(v, "embedding_dimension", 1, SP_CAP_WIDTH, &width, err)) ||
+        (st = sp_json_get_bool(v, "include_prompt", &include_prompt, err))) {
+        return st;
+    }
+    if (width != n_hidden) {
+        return sp_fail(err, SP_E_INPUT, "embedding_dimension %u, but the hidden size is %u", width,
+                       n_hidden);
+    }
+    if (!include_prompt) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "include_prompt false is not supported");
+    }
+    return read_mode(p, v, err);
+}
+
+static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_json *v,
+                                 struct sp_err *err)
+{
+    struct sp_dense_config *d = &p->dense[p->n_dense];
+    const char *activation = "torch.nn.modules.activation.Tanh";
+    const char *input = "sentence_embedding", *output = NULL, *dot;
+    bool residual = false;
+    enum sp_status st;
+
+    *d = (struct sp_dense_config){.bias = true};
+    if ((st = sp_object_unsigned(v, "in_features", 1, SP_CAP_WIDTH, &d->n_in, err)) ||
+        (st = sp_object_unsigned(v, "out_features", 1, SP_CAP_WIDTH, &d->n_out, err)) ||
+        (st = sp_json_get_bool(v, "bias", &d->bias, err)) ||
+        (st = sp_json_get_bool(v, "use_residual", &residual, err)) ||
+        (st = sp_json_get_string(v, "activation_function", &activation, err)) ||
+        (st = sp_json_get_string(v, "module_input_name", &input, err)) ||
+        (st = sp_json_get_string(v, "module_output_name", &output, err))) {
+        return st;
+    }
+    if (residual) return sp_fail(err, SP_E_UNSUPPORTED, "use_residual true is not supported");
+    if (strcmp(input, "sentence_embedding") != 0 || (output && strcmp(output, input) != 0)) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "a dense layer for anything but sentence_embedding is not supported");
+    }
+    dot = strrchr(activation, '.');
+    d->tanh = dot && strcmp(dot, ".Tanh") == 0;
+    if (!d->tanh && (dot == NULL || strcmp(dot, ".Identity") != 0)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "activation_function \"%.80s\" is not supported",
+                       activation);
+    }
+    p->n_dense++;
+    return SP_OK;
+}
+
+/* The order is that of struct sp_pooling_config: transformer, pooling, dense layers, normalization.
+ */
+static enum sp_status check_order(const struct sp_pooling_config *p, const struct module *m,
+                                  size_t i, struct sp_err *err)
+{
+    bool is_first = strcmp(m->class, "Transformer") == 0;
+    bool is_pooling = strcmp(m->class, "Pooling") == 0;
+    bool is_later = strcmp(m->class, "Dense") == 0 || strcmp(m->class, "Normalize") == 0;
+
+    if (!is_first && !is_pooling && !is_later) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "module %s is not supported", m->class);
+    }
+    if (is_first == (i == 0) && is_pooling == (i == 1) && !p->normalize &&
+        (p->n_dense < SP_MAX_DENSE || strcmp(m->class, "Dense") != 0)) {
+        return SP_OK;
+    }
+    return sp_fail(
+        err, SP_E_UNSUPPORTED,
+        "module %s in place %zu is not supported, expected Transformer, Pooling, at most "
+        "%d Dense, Normalize",
+        m->class, i, SP_MAX_DENSE);
+}
+
+static enum sp_status add_module(struct sp_pooling_config *p, const char *folder,
+                                 const struct module *m, unsigned n_hidden, struct sp_err *err)
+{
+    char *path = NULL;
+    struct sp_json *config = NULL;
+    enum sp_status st;
+
+    if ((st = sp_file_join(&path, folder, m->path, err))) return st;
+    if (strcmp(m->class, "Normalize") == 0) {
+        p->normalize = true;
+    } else if (strcmp(m->class, "Transformer") != 0) {
+        if ((st = read_json(&config, path, "config.json", err))) goto done;
+        st = strcmp(m->class, "Pooling") == 0 ? read_pooling(p, config, n_hidden, err)
+                                              : read_dense(p, config, err);
+        if (st) sp_context(err, "%s/config.json", path);
+    } else if (m->path[0] != '\0') {
+        st = sp_fail(err, SP_E_UNSUPPORTED,
+                     "modules.json: the transformer is in %s, pack that "
+                     "folder",
+                     path);
+    }
+done:
+    sp_json_free(config);
+    free(path);
+    return st;
+}
+
+/* ---- the longest text, and the prompts ---- */
+
+/* The first of the limits that a file states, as sentence-transformers finds it. */
+static enum sp_status read_max_tokens(unsigned *out, const char *folder, unsigned max_positions,
+                                      struct sp_err *err)
+{
+    static const struct {
+        const char *file, *key;
+    } places[] = {{"sentence_bert_config.json", "max_seq_length"},
+                  {"tokenizer_config.json", "model_max_length"}};
+    enum sp_status st = SP_OK;
+    double n = 0;
+
+    for (size_t i = 0; i < 2 && n < 1; i++) {
+        struct sp_json *root;
+        if ((st = read_json(&root, folder, places[i].file, err))) return st;
+        if (!sp_json_to_double(sp_json_get(root, places[i].key), &n)) n = 0;
+        sp_json_free(root);
+    }
+    *out = n >= 1 && n < max_positions ? (unsigned)n : max_positions;
+    return SP_OK;
+}
+
+static enum sp_status print_record(char **record, size_t *size, const struct sp_pooling_config *p,
+                                   const char *folder, struct sp_err *err)
+{
+    struct sp_json *root = NULL;
+    const struct sp_json *prompts;
+    const char *name = NULL;
+    enum sp_status st = read_json(&root, folder, "config_sentence_transformers.json", err);
+
+    if (st) return st;
+    prompts = sp_json_get(root, "prompts");
+    for (struct sp_json_iter it = {0}; !st && sp_json_next(prompts, &it);) {
+        if (sp_json_to_string(it.value, NULL)) continue;
+        st = sp_fail(err, SP_E_INPUT, "prompt \"%.40s\" is not a text", it.key);
+    }
+    if (!st) st = sp_json_get_string(root, "default_prompt_name", &name, err);
+    if (!st && name && sp_json_get(prompts, name) == NULL) {
+        st = sp_fail(err, SP_E_INPUT, "default_prompt_name \"%.40s\" is not one of the prompts",
+                     name);
+    }
+    if (st) {
+        sp_context(err, "%s/config_sentence_transformers.json", folder);
+    } else {
+        st = sp_pooling_print(record, size, p, prompts, name, err);
+    }
+    sp_json_free(root);
+    return st;
+}
+
+enum sp_status sp_pooling_files_read(char **record, size_t *size, struct sp_pooling_config *out,
+                                     const char *folder, unsigned n_hidden, unsigned max_positions,
+                                     struct sp_err *err)
+{
+    struct sp_pooling_config p = {0};
+    struct module modules[MAX_MODULES];
+    struct sp_json *root = NULL;
+    size_t n;
+    enum sp_status st;
+
+    *record = NULL;
+    if ((st = read_modules(modules, &n, &root, folder, err)) || n == 0) goto done;
+    for (size_t i = 0; i < n; i++) {
+        if ((st = check_order(&p, &modules[i], i, err))) {
+            sp_context(err, "%s/modules.json", folder);
+            goto done;
+        }
+        if ((st = add_module(&p, folder, &modules[i], n_hidden, err))) goto done;
+    }
+    if (p.mode == SP_POOL_NONE) {
+        st = sp_fail(err, SP_E_UNSUPPORTED,
+                     "%s/modules.json: a model without Pooling is not "
+                     "supported",
+                     folder);
+        goto done;
+    }
+    if ((st = read_max_tokens(&p.max_tokens, folder, max_positions, err)) ||
+        (st = print_record(record, size, &p, folder, err))) {
+        goto done;
+    }
+    /* Reading it back checks what concerns all layers together. */
+    if ((st = sp_pooling_read(out, NULL, *record, *size, n_hidden, err))) {
+        sp_context(err, "%s/modules.json", folder);
+        free(*record);
+        *record = NULL;
+    }
+done:
+    sp_json_free(root);
+    return st;
+}
+
+enum sp_status sp_pooling_files_add(struct sp_safetensors *checkpoint, const char *folder,
+                                    struct sp_err *err)
+{
+    struct module modules[MAX_MODULES];
+    struct sp_json *root = NULL;
+    char *sub = NULL, *path = NULL, prefix[32];
+    size_t n, n_dense = 0;
+    enum sp_status st = read_modules(modules, &n, &root, folder, err);
+
+    for (size_t i = 0; i < n && !st; i++) {
+        if (strcmp(modules[i].class, "Dense") != 0) continue;
+        snprintf(prefix, sizeof prefix, SP_DENSE_PREFIX "%zu.", n_dense++);
+        st = sp_file_join(&sub, folder, modules[i].path, err);
+        if (!st) st = sp_file_join(&path, sub, "model.safetensors", err);
+        if (!st) st = sp_safetensors_add(checkpoint, path, prefix, err);
+        free(path);
+        free(sub);
+        path = sub = NULL;
+    }
+    sp_json_free(root);
+    return st;
+}

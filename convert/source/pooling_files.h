@@ -1,0 +1,20 @@
+/* The files of sentence-transformers beside a checkpoint: modules.json, which lists the modules
+ * that a text passes through, and the folder of each module. */
+#ifndef SP_CONVERT_SOURCE_POOLING_FILES_H
+#define SP_CONVERT_SOURCE_POOLING_FILES_H
+
+#include "format/model/pooling.h"
+#include "format/safetensors.h"
+
+/* Reads the pooling of a checkpoint in this folder. *record, owned by the caller, is the text of
+ * the pooling section; NULL: the folder has no modules.json. n_hidden and max_positions are those
+ * of the model. SP_E_UNSUPPORTED names the module or the key that cannot be honoured. */
+SP_MUST_CHECK enum sp_status sp_pooling_files_read(char **record, size_t *size,
+                                                   struct sp_pooling_config *out,
+                                                   const char *folder, unsigned n_hidden,
+                                                   unsigned max_positions, struct sp_err *err);
+/* Adds the tensors of the dense layers to the checkpoint of the same folder. */
+SP_MUST_CHECK enum sp_status sp_pooling_files_add(struct sp_safetensors *checkpoint,
+                                                  const char *folder, struct sp_err *err);
+
+#endif

@@ -1,0 +1,191 @@
+#include "format/model/pooling.h"
+
+#include "format/base/json_write.h"
+#include "format/model/config_parts.h"
+
+#include <string.h>
+
+static const char *const names[] = {
+    [SP_POOL_NONE] = "none",
+    [SP_POOL_LAST] = "last",
+    [SP_POOL_MEAN] = "mean",
+    [SP_POOL_CLS] = "cls",
+};
+
+const char *sp_pooling_name(enum sp_pooling_mode mode)
+{
+    return names[mode];
+}
+
+unsigned sp_pooling_width(const struct sp_pooling_config *pooling, unsigned n_hidden)
+{
+    return pooling->n_dense ? pooling->dense[pooling->n_dense - 1].n_out : n_hidden;
+}
+
+/* ---- writing ---- */
+
+static enum sp_status put_dense(struct sp_strbuf *out, const struct sp_pooling_config *p,
+                                struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (p->n_dense) st = sp_json_put(out, err, ",\"dense\":[");
+    for (unsigned i = 0; i < p->n_dense && !st; i++) {
+        const struct sp_dense_config *d = &p->dense[i];
+        st = sp_json_put(out, err, "%s{\"in\":%u,\"out\":%u,\"bias\":%s,\"activation\":\"%s\"}",
+                         i ? "," : "", d->n_in, d->n_out, d->bias ? "true" : "false",
+                         d->tanh ? "tanh" : "identity");
+    }
+    if (!st && p->n_dense) st = sp_json_put(out, err, "]");
+    return st;
+}
+
+static enum sp_status put_prompts(struct sp_strbuf *out, const struct sp_json *prompts,
+                                  struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    bool first = true;
+
+    if (sp_json_len(prompts) == 0) return SP_OK;
+    st = sp_json_put(out, err, ",\"prompts\":{");
+    for (struct sp_json_iter it = {0}; !st && sp_json_next(prompts, &it); first = false) {
+        size_t len;
+        const char *text = sp_json_to_string(it.value, &len);
+        if (!first && (st = sp_json_put(out, err, ","))) break;
+        if ((st = sp_json_put_string(out, it.key, strlen(it.key), err)) ||
+            (st = sp_json_put(out, err, ":"))) {
+            break;
+        }
+        st = sp_json_put_string(out, text, len, err);
+    }
+    return st ? st : sp_json_put(out, err, "}");
+}
+
+enum sp_status sp_pooling_print(char **text, size_t *size, const struct sp_pooling_config *pooling,
+                                const struct sp_json *prompts, const char *default_prompt,
+                                struct sp_err *err)
+{
+    struct sp_strbuf out = {0};
+    enum sp_status st;
+
+    if ((st = sp_json_put(&out, err, "{\"pooling\":\"%s\",\"normalize\":%s,\"max_tokens\":%u",
+                          sp_pooling_name(pooling->mode), pooling->normalize ? "true" : "false",
+                          pooling->max_tokens)) ||
+        (st = put_dense(&out, pooling, err)) || (st = put_prompts(&out, prompts, err))) {
+        goto done;
+    }
+    if (default_prompt) {
+        if ((st = sp_json_put(&out, err, ",\"default_prompt\":")) ||
+            (st = sp_json_put_string(&out, default_prompt, strlen(default_prompt), err))) {
+            goto done;
+        }
+    }
+    if ((st = sp_strbuf_append(&out, "}", 2, err))) goto done;
+    *text = out.at;
+    *size = out.len - 1;
+    out = (struct sp_strbuf){0};
+done:
+    sp_strbuf_release(&out);
+    return st;
+}
+
+/* ---- reading ---- */
+
+static enum sp_status read_mode(struct sp_pooling_config *p, const struct sp_json *root,
+                                struct sp_err *err)
+{
+    const char *name = "";
+    enum sp_status st = sp_json_get_string(root, "pooling", &name, err);
+
+    for (int i = SP_POOL_LAST; !st && i <= SP_POOL_CLS; i++) {
+        if (strcmp(names[i], name) == 0) p->mode = (enum sp_pooling_mode)i;
+    }
+    if (!st && p->mode == SP_POOL_NONE) {
+        st = sp_fail(err, SP_E_INPUT, "pooling \"%.40s\": expected last, mean or cls", name);
+    }
+    return st;
+}
+
+static enum sp_status read_one_dense(struct sp_dense_config *d, const struct sp_json *v,
+                                     unsigned n_in, struct sp_err *err)
+{
+    const char *activation = "";
+    enum sp_status st;
+
+    if ((st = sp_object_unsigned(v, "in", 1, SP_CAP_WIDTH, &d->n_in, err)) ||
+        (st = sp_object_unsigned(v, "out", 1, SP_CAP_WIDTH, &d->n_out, err)) ||
+        (st = sp_json_get_bool(v, "bias", &d->bias, err)) ||
+        (st = sp_json_get_string(v, "activation", &activation, err))) {
+        return st;
+    }
+    d->tanh = strcmp(activation, "tanh") == 0;
+    if (!d->tanh && strcmp(activation, "identity") != 0) {
+        return sp_fail(err, SP_E_INPUT, "activation \"%.40s\": expected identity or tanh",
+                       activation);
+    }
+    if (d->n_in == n_in && d->n_out) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "%u inputs and %u outputs, but %u numbers come in", d->n_in,
+                   d->n_out, n_in);
+}
+
+static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_json *root,
+                                 unsigned n_hidden, struct sp_err *err)
+{
+    const struct sp_json *list = sp_json_get(root, "dense");
+    size_t n = sp_json_len(list);
+    enum sp_status st = SP_OK;
+
+    if (list == NULL) return SP_OK;
+    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0 || n > SP_MAX_DENSE) {
+        return sp_fail(err, SP_E_INPUT, "dense is not a list of 1 to %d layers", SP_MAX_DENSE);
+    }
+    for (size_t i = 0; i < n && !st; i++, p->n_dense++) {
+        st = read_one_dense(&p->dense[i], sp_json_at(list, i), sp_pooling_width(p, n_hidden), err);
+        if (st) sp_context(err, "dense[%zu]", i);
+    }
+    return st;
+}
+
+/* The prompts are an object of texts, and the default prompt is one of them. */
+static enum sp_status check_prompts(const struct sp_json *root, struct sp_err *err)
+{
+    const struct sp_json *prompts = sp_json_get(root, "prompts");
+    const char *name = NULL;
+    enum sp_status st;
+
+    if (prompts && sp_json_kind(prompts) != SP_JSON_OBJECT) {
+        return sp_fail(err, SP_E_INPUT, "prompts is not an object");
+    }
+    for (struct sp_json_iter it = {0}; sp_json_next(prompts, &it);) {
+        if (sp_json_to_string(it.value, NULL)) continue;
+        return sp_fail(err, SP_E_INPUT, "prompt \"%.40s\" is not a text", it.key);
+    }
+    if ((st = sp_json_get_string(root, "default_prompt", &name, err))) return st;
+    if (name == NULL || sp_json_get(prompts, name)) return SP_OK;
+    return sp_fail(err, SP_E_INPUT, "default_prompt \"%.40s\" is not one of the prompts", name);
+}
+
+enum sp_status sp_pooling_read(struct sp_pooling_config *out, struct sp_json **root,
+                               const char *text, size_t size, unsigned n_hidden, struct sp_err *err)
+{
+    struct sp_pooling_config p = {0};
+    struct sp_json *own = NULL;
+    enum sp_status st;
+
+    if ((st = sp_json_parse_within(&own, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)) ||
+        (st = read_mode(&p, own, err)) ||
+        (st = sp_json_get_bool(own, "normalize", &p.normalize, err)) ||
+        (st = sp_object_unsigned(own, "max_tokens", 1, SP_CAP_POSITIONS, &p.max_tokens, err)) ||
+        (st = read_dense(&p, own, n_hidden, err)) || (st = check_prompts(own, err))) {
+        goto done;
+    }
+    *out = p;
+    if (root) {
+        *root = own;
+        own = NULL;
+    }
+done:
+    if (st) sp_context(err, "pooling");
+    sp_json_free(own);
+    return st;
+}

@@ -1,0 +1,62 @@
+/* How the hidden states of a text become one vector: the pooling section of a packed file, which
+ * `create` makes of the files that sentence-transformers stores beside a checkpoint.
+ *
+ * An embedding is the pooled hidden state, passed through the dense layers in their order, and
+ * divided by its length if the record says so. spectool-pack(5) defines the text of the record. */
+#ifndef SP_FORMAT_MODEL_POOLING_H
+#define SP_FORMAT_MODEL_POOLING_H
+
+#include "format/base/err.h"
+#include "format/base/json.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Which hidden states of a text, after the final norm, its embedding is made of. */
+enum sp_pooling_mode {
+    SP_POOL_NONE, /* the model has no pooling */
+    SP_POOL_LAST, /* that of the last token */
+    SP_POOL_MEAN, /* the mean over all tokens */
+    SP_POOL_CLS,  /* that of the first token */
+};
+
+enum { SP_MAX_DENSE = 8 };
+
+/* The beginning of the names of the dense layers' tensors, "dense.0.weight", "dense.0.bias". The
+ * importer lists those of a checkpoint as "dense.0.linear.weight", "dense.0.linear.bias". */
+#define SP_DENSE_PREFIX "dense."
+
+/* y = tanh(W x + b), or without the tanh. */
+struct sp_dense_config {
+    unsigned n_in, n_out;
+    bool bias, tanh;
+};
+
+/* Zero: the model has no pooling. */
+struct sp_pooling_config {
+    enum sp_pooling_mode mode;
+    bool normalize;
+    unsigned n_dense;
+    struct sp_dense_config dense[SP_MAX_DENSE];
+    unsigned max_tokens; /* the longest text, its special tokens included */
+};
+
+/* "last", "mean" or "cls"; "none". Static. */
+const char *sp_pooling_name(enum sp_pooling_mode mode);
+
+/* The width of an embedding of a model with this hidden size. */
+unsigned sp_pooling_width(const struct sp_pooling_config *pooling, unsigned n_hidden);
+
+/* Writes the record. `prompts` (an object of texts) and `default_prompt` may be NULL. *text is
+ * owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_pooling_print(char **text, size_t *size,
+                                              const struct sp_pooling_config *pooling,
+                                              const struct sp_json *prompts,
+                                              const char *default_prompt, struct sp_err *err);
+/* Reads a record. n_hidden: the width of the first dense layer's input. *root, owned by the caller,
+ * is the record as a whole, with its prompts; root may be NULL. */
+SP_MUST_CHECK enum sp_status sp_pooling_read(struct sp_pooling_config *out, struct sp_json **root,
+                                             const char *text, size_t size, unsigned n_hidden,
+                                             struct sp_err *err);
+
+#endif

@@ -1,0 +1,434 @@
+/* Embeddings: the hidden states of a text after the final norm, pooled, passed through the dense
+ * layers of the file, cut to the wanted dimensions and normalized.
+ *
+ * The texts run through a few decoders that share a workspace, so that short ones share passes. In
+ * a causal model a long text is read in pieces; where tokens see those after them, a text is one
+ * pass. Each pass holds the scheduler by itself, so that sessions of other threads generate in
+ * between. */
+#include "runtime/session/session.h"
+
+#include "format/base/mem.h"
+#include "format/base/strbuf.h"
+#include "runtime/vector/fmath.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_DECODERS = 16,              /* texts of one pass */
+    PASS_ROWS = 2 * SP_PROMPT_ROWS, /* rows of a pass, unless one text needs more */
+};
+
+/* ---- the record of the file ---- */
+
+enum sp_status sp_package_open_pooling(struct sp_package *p, struct sp_err *err)
+{
+    struct sp_pooling_config *config = &p->target->config.pooling;
+    char *text = NULL;
+    size_t size;
+    enum sp_status st;
+
+    st = sp_pack_read_section(p->pack, SP_PART_TARGET, SP_SECTION_POOLING, &text, &size, err);
+    if (!st && text) {
+        st = sp_pooling_read(config, &p->pooling, text, size, p->target->config.n_hidden, err);
+    }
+    free(text);
+    return st;
+}
+
+enum sp_pooling sp_package_pooling(const struct sp_package *package)
+{
+    static const enum sp_pooling of_mode[] = {
+        [SP_POOL_NONE] = SP_POOLING_OF_FILE,
+        [SP_POOL_LAST] = SP_POOLING_LAST,
+        [SP_POOL_MEAN] = SP_POOLING_MEAN,
+        [SP_POOL_CLS] = SP_POOLING_CLS,
+    };
+
+    return of_mode[package->target->config.pooling.mode];
+}
+
+size_t sp_package_max_embedding_tokens(const struct sp_package *package)
+{
+    const struct sp_config *c = &package->target->config;
+
+    return c->pooling.max_tokens && c->pooling.max_tokens < c->max_positions ? c->pooling.max_tokens
+                                                                             : c->max_positions;
+}
+
+/* ---- texts ---- */
+
+/* *text = the prompt of this name; "" if there is none by default. */
+static enum sp_status find_prompt(const struct sp_package *package, const char *name,
+                                  const char **text, size_t *size, struct sp_err *err)
+{
+    const struct sp_json *prompts = sp_json_get(package->pooling, "prompts");
+
+    *text = "";
+    *size = 0;
+    if (name == NULL) name = sp_json_get_text(package->pooling, "default_prompt");
+    if (name == NULL || name[0] == '\0') return SP_OK;
+    *text = sp_json_to_string(sp_json_get(prompts, name), size);
+    if (*text) return SP_OK;
+    return sp_fail(err, SP_E_USAGE, "the file has no prompt \"%.80s\"", name);
+}
+
+enum sp_status sp_package_encode_for_embedding(const struct sp_package *package, const char *prompt,
+                                               const char *text, size_t size, size_t max_tokens,
+                                               uint32_t **ids, size_t *n, struct sp_err *err)
+{
+    struct sp_strbuf whole = {0};
+    const char *lead;
+    size_t n_lead, n_tail;
+    enum sp_status st;
+
+    if ((st = find_prompt(package, prompt, &lead, &n_lead, err)) ||
+        (st = sp_strbuf_append(&whole, lead, n_lead, err)) ||
+        (st = sp_strbuf_append(&whole, text, size, err)) ||
+        (st = sp_package_encode(package, whole.at, whole.len,
+                                SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL, ids, n, err))) {
+        goto done;
+    }
+    n_tail = sp_tokenizer_n_tail(package->tokenizer);
+    if (max_tokens && *n > max_tokens && max_tokens >= n_tail) {
+        memmove(*ids + max_tokens - n_tail, *ids + *n - n_tail, n_tail * sizeof **ids);
+        *n = max_tokens;
+    }
+done:
+    sp_strbuf_release(&whole);
+    return st;
+}
+
+/* ---- forward passes ---- */
+
+/* A text in a decoder. */
+struct slot {
+    struct sp_decoder *decoder; /* owned */
+    size_t text;                /* number of its text */
+    size_t n_read;              /* tokens of it that were read */
+    bool taken;
+    double *sum; /* [H] of its hidden states, for the mean; owned */
+};
+
+struct embedder {
+    struct sp_package *package;
+    const struct sp_embedding_request *request;
+    struct sp_pooling_config pooling;
+    bool whole;               /* a text is one pass */
+    size_t max_rows, longest; /* rows of a pass; tokens of the longest text */
+    struct slot slots[MAX_DECODERS];
+    size_t n_slots;
+    size_t next;            /* first text that has no slot yet */
+    size_t n_done, n_total; /* tokens */
+    struct sp_acts acts[2]; /* one row, in turn the input and the output of a dense layer */
+    size_t n_dimensions;
+    float *out; /* [n_texts][n_dimensions], owned */
+    struct sp_err *err;
+};
+
+static const unsigned final_tap[] = {SP_TAP_FINAL};
+
+static enum sp_status open_slot(struct embedder *e, struct slot *slot)
+{
+    const struct sp_decoder_options options = {
+        .n_positions = e->longest,
+        .budget = &e->package->caches,
+        .max_rows = e->max_rows,
+        .max_logit_rows = 1,
+        .cache_type = SP_CACHE_F32,
+        .taps = final_tap,
+        .n_taps = 1,
+        .max_batch = MAX_DECODERS,
+        .workspace_of = slot == e->slots ? NULL : e->slots[0].decoder,
+    };
+    enum sp_status st;
+
+    st = sp_new(&slot->sum, e->package->target->config.n_hidden, sizeof *slot->sum, e->err);
+    if (st) return st;
+    return sp_decoder_open(&slot->decoder, e->package->target, &e->package->backend, &options,
+                           e->err);
+}
+
+static void close_slots(struct embedder *e)
+{
+    for (size_t i = 0; i < e->n_slots; i++) {
+        sp_decoder_close(e->slots[i].decoder);
+        free(e->slots[i].sum);
+    }
+}
+
+/* Gives a free slot the next text. */
+static enum sp_status take_text(struct embedder *e, struct slot *slot)
+{
+    slot->text = e->next++;
+    slot->n_read = 0;
+    slot->taken = true;
+    memset(slot->sum, 0, e->package->target->config.n_hidden * sizeof *slot->sum);
+    return sp_decoder_grow(slot->decoder, e->request->texts[slot->text].n, e->err);
+}
+
+/* Fills a pass with the rows of as many texts as it holds; slot i of the pass is of[i]. */
+static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, struct slot **of,
+                                size_t *n_seqs)
+{
+    size_t left = e->max_rows;
+    enum sp_status st;
+
+    *n_seqs = 0;
+    for (size_t i = 0; i < e->n_slots && left; i++) {
+        struct slot *slot = &e->slots[i];
+        const struct sp_embedding_text *text;
+        size_t n;
+
+        if (!slot->taken && e->next == e->request->n_texts) continue;
+        if (!slot->taken && e->whole && e->request->texts[e->next].n > left) continue;
+        if (!slot->taken && (st = take_text(e, slot))) return st;
+        text = &e->request->texts[slot->text];
+        n = text->n - slot->n_read < left ? text->n - slot->n_read : left;
+        seqs[*n_seqs] = (struct sp_batch_seq){
+            .decoder = slot->decoder,
+            .embedder = e->package->target,
+            .head = e->package->target,
+            .ids = text->ids + slot->n_read,
+            .n = n,
+            .pos = slot->n_read,
+            .n_committed = n,
+        };
+        of[(*n_seqs)++] = slot;
+        left -= n;
+    }
+    return SP_OK;
+}
+
+/* ---- from hidden states to an embedding ---- */
+
+/* Adds the hidden states of a pass to the state of the slot; *row is the vector that is pooled, if
+ * the text ends with this pass. */
+static void pool(const struct embedder *e, struct slot *slot, size_t n)
+{
+    size_t n_hidden = e->package->target->config.n_hidden;
+    const float *rows = sp_decoder_features(slot->decoder);
+    bool is_first = slot->n_read == 0;
+
+    switch (e->pooling.mode) {
+    case SP_POOL_MEAN:
+        for (size_t t = 0; t < n; t++) {
+            for (size_t i = 0; i < n_hidden; i++)
+                slot->sum[i] += (double)rows[t * n_hidden + i];
+        }
+        break;
+    case SP_POOL_CLS:
+        for (size_t i = 0; is_first && i < n_hidden; i++)
+            slot->sum[i] = (double)rows[i];
+        break;
+    case SP_POOL_LAST:
+    case SP_POOL_NONE:
+        for (size_t i = 0; i < n_hidden; i++)
+            slot->sum[i] = (double)rows[(n - 1) * n_hidden + i];
+        break;
+    }
+    slot->n_read += n;
+}
+
+/* Multiplies the row by a dense layer; *at is the index of the row's buffer. */
+static void apply_dense(struct embedder *e, unsigned layer, unsigned *at)
+{
+    const struct sp_model *m = e->package->target;
+    struct sp_acts *in = &e->acts[*at], *out = &e->acts[1 - *at];
+    struct sp_product product = {
+        .w = &m->dense[layer], .bias = m->dense_bias[layer], .y = out->x, .ldy = out->ld};
+
+    in->cols = m->dense[layer].cols;
+    sp_backend_multiply(&e->package->backend, &product, 1, in, 1);
+    for (size_t i = 0; e->pooling.dense[layer].tanh && i < m->dense[layer].rows; i++)
+        out->x[i] = sp_tanhf(out->x[i]);
+    memset(out->x + m->dense[layer].rows, 0, (out->ld - m->dense[layer].rows) * sizeof *out->x);
+    *at = 1 - *at;
+}
+
+/* Divides a vector by its length. */
+static enum sp_status normalize(float *out, const float *x, size_t n, bool wanted,
+                                struct sp_err *err)
+{
+    double square = 0, factor = 1;
+
+    for (size_t i = 0; i < n; i++)
+        square += (double)x[i] * (double)x[i];
+    if (!isfinite(square)) {
+        return sp_fail(err, SP_E_INPUT, "an embedding has numbers that are not finite");
+    }
+    if (wanted && square > 0) factor = 1 / sqrt(square);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (float)((double)x[i] * factor);
+    return SP_OK;
+}
+
+/* Writes the embedding of a text that was read to its end. */
+static enum sp_status finish(struct embedder *e, struct slot *slot)
+{
+    size_t n_hidden = e->package->target->config.n_hidden;
+    double n = e->pooling.mode == SP_POOL_MEAN ? (double)slot->n_read : 1;
+    unsigned at = 0;
+
+    for (size_t i = 0; i < n_hidden; i++)
+        e->acts[0].x[i] = (float)(slot->sum[i] / n);
+    memset(e->acts[0].x + n_hidden, 0, (e->acts[0].ld - n_hidden) * sizeof *e->acts[0].x);
+    for (unsigned i = 0; i < e->pooling.n_dense; i++)
+        apply_dense(e, i, &at);
+    slot->taken = false;
+    return normalize(e->out + slot->text * e->n_dimensions, e->acts[at].x, e->n_dimensions,
+                     e->pooling.normalize, e->err);
+}
+
+/* Runs one pass and finishes the texts that it ends. */
+static enum sp_status run_pass(struct embedder *e)
+{
+    struct sp_batch_seq seqs[MAX_DECODERS];
+    struct slot *of[MAX_DECODERS];
+    size_t n_seqs;
+    enum sp_status st;
+
+    if ((st = fill_pass(e, seqs, of, &n_seqs))) return st;
+    sp_batch_run(seqs, n_seqs);
+    for (size_t i = 0; i < n_seqs && !st; i++) {
+        sp_decoder_commit(of[i]->decoder, seqs[i].n);
+        pool(e, of[i], seqs[i].n);
+        e->n_done += seqs[i].n;
+        if (of[i]->n_read == e->request->texts[of[i]->text].n) st = finish(e, of[i]);
+    }
+    return st;
+}
+
+/* ---- the request ---- */
+
+static enum sp_status check_texts(struct embedder *e)
+{
+    const struct sp_embedding_request *q = e->request;
+    size_t max = sp_package_max_embedding_tokens(e->package);
+    enum sp_status st;
+
+    for (size_t i = 0; i < q->n_texts; i++) {
+        const struct sp_embedding_text *t = &q->texts[i];
+        if (t->n == 0) return sp_fail(e->err, SP_E_USAGE, "text %zu has no tokens", i);
+        if (t->n > max) {
+            return sp_fail(e->err, SP_E_USAGE,
+                           "text %zu has %zu tokens, but the model reads at most %zu", i, t->n,
+                           max);
+        }
+        st = sp_package_check_vocabulary(e->package, t->ids, t->n, e->err);
+        if (st) return st;
+        if (t->n > e->longest) e->longest = t->n;
+        e->n_total += t->n;
+    }
+    return SP_OK;
+}
+
+/* The pooling of the request, or else of the file. */
+static enum sp_status choose_pooling(struct embedder *e)
+{
+    static const enum sp_pooling_mode modes[] = {SP_POOL_NONE, SP_POOL_LAST, SP_POOL_MEAN,
+                                                 SP_POOL_CLS};
+    const struct sp_config *c = &e->package->target->config;
+    enum sp_pooling_mode mode;
+
+    if ((size_t)e->request->pooling >= sizeof modes / sizeof *modes) {
+        return sp_fail(e->err, SP_E_USAGE, "pooling %u does not exist",
+                       (unsigned)e->request->pooling);
+    }
+    mode = modes[e->request->pooling];
+    e->pooling = c->pooling;
+    if (mode != SP_POOL_NONE && mode != c->pooling.mode)
+        e->pooling = (struct sp_pooling_config){.mode = mode, .normalize = true};
+    if (e->pooling.mode == SP_POOL_NONE) {
+        return sp_fail(e->err, SP_E_UNSUPPORTED,
+                       "not an embedding model: its checkpoint had no modules.json, which states "
+                       "the pooling; --pooling last or mean chooses one");
+    }
+    return SP_OK;
+}
+
+static enum sp_status choose_dimensions(struct embedder *e)
+{
+    size_t n = sp_pooling_width(&e->pooling, e->package->target->config.n_hidden);
+
+    e->n_dimensions = e->request->n_dimensions ? e->request->n_dimensions : n;
+    if (e->n_dimensions <= n) return SP_OK;
+    return sp_fail(e->err, SP_E_USAGE, "%zu dimensions: the model's embeddings have %zu",
+                   e->n_dimensions, n);
+}
+
+/* Allocates the row that passes through the dense layers. */
+static enum sp_status open_rows(struct embedder *e)
+{
+    size_t widest = e->package->target->config.n_hidden;
+    enum sp_status st;
+
+    for (unsigned i = 0; i < e->pooling.n_dense; i++) {
+        if (e->pooling.dense[i].n_out > widest) widest = e->pooling.dense[i].n_out;
+    }
+    widest = sp_matrix_ld(widest);
+    if ((st = sp_acts_init(&e->acts[0], 1, widest, e->err))) return st;
+    return sp_acts_init(&e->acts[1], 1, widest, e->err);
+}
+
+static enum sp_status open_slots(struct embedder *e)
+{
+    size_t most = e->request->n_texts < MAX_DECODERS ? e->request->n_texts : MAX_DECODERS;
+    enum sp_status st = SP_OK;
+
+    e->whole = e->package->target->config.bidirectional;
+    e->max_rows = e->n_total < PASS_ROWS ? e->n_total : PASS_ROWS;
+    if (e->whole && e->longest > e->max_rows) e->max_rows = e->longest;
+    while (e->n_slots < most && !st)
+        st = open_slot(e, &e->slots[e->n_slots++]);
+    return st;
+}
+
+/* Runs all passes. */
+static enum sp_status compute(struct embedder *e)
+{
+    const struct sp_embedding_request *q = e->request;
+    struct sp_scheduler *scheduler = e->package->scheduler;
+    enum sp_status st;
+
+    sp_scheduler_acquire(scheduler);
+    st = open_rows(e);
+    if (!st) st = open_slots(e);
+    while (!st && e->n_done < e->n_total) {
+        st = run_pass(e);
+        sp_scheduler_release(scheduler);
+        if (!st && q->progress && q->progress(q->context, e->n_done, e->n_total))
+            st = sp_fail(e->err, SP_E_CHECK, "interrupted");
+        sp_scheduler_acquire(scheduler);
+    }
+    close_slots(e);
+    sp_scheduler_release(scheduler);
+    sp_acts_release(&e->acts[0]);
+    sp_acts_release(&e->acts[1]);
+    return st;
+}
+
+enum sp_status sp_package_embed(struct sp_package *package,
+                                const struct sp_embedding_request *request, float **embeddings,
+                                size_t *width, struct sp_err *err)
+{
+    struct sp_embedding_request q = {0};
+    struct embedder e = {.package = package, .request = &q, .err = err};
+    enum sp_status st;
+
+    if ((st = sp_copy_in(&q, sizeof q, request, "sp_embedding_request", err))) return st;
+    if ((st = choose_pooling(&e)) || (st = choose_dimensions(&e)) || (st = check_texts(&e)))
+        return st;
+    if ((st = sp_new_rows(&e.out, q.n_texts, e.n_dimensions, err))) return st;
+    pthread_mutex_lock(&package->embedding);
+    st = compute(&e);
+    pthread_mutex_unlock(&package->embedding);
+    if (st) {
+        free(e.out);
+        return st;
+    }
+    *embeddings = e.out;
+    *width = e.n_dimensions;
+    return SP_OK;
+}

@@ -1,0 +1,211 @@
+/* Tests how sentence-transformers' files become the pooling section: what they may say, and what is
+ * refused, each with its message. */
+#include "convert/source/pooling_files.h"
+#include "format/base/mem.h"
+#include "tests/support/create_files.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define TYPE(class) "\"type\": \"sentence_transformers.models." class "\""
+#define TRANSFORMER "{\"path\": \"\", " TYPE("Transformer") "}"
+#define POOLING "{\"path\": \"p\", " TYPE("Pooling") "}"
+#define DENSE "{\"path\": \"d\", " TYPE("Dense") "}"
+#define NORMALIZE "{\"path\": \"n\", " TYPE("Normalize") "}"
+#define MEAN "{\"word_embedding_dimension\": 8, \"pooling_mode_mean_tokens\": true}"
+#define IDENTITY "\"activation_function\": \"torch.nn.modules.linear.Identity\""
+
+struct case_ {
+    const char *modules, *pooling, *dense, *prompts;
+    enum sp_status status;
+    const char *expected; /* the record, or a part of the message */
+};
+
+static const struct case_ cases[] = {
+    {"[" TRANSFORMER "," POOLING "]", MEAN, "{}", "{}", SP_OK,
+     "{\"pooling\":\"mean\",\"normalize\":false,\"max_tokens\":512}"},
+    {"[" TRANSFORMER "," POOLING "," NORMALIZE "]",
+     "{\"embedding_dimension\": 8, \"pooling_mode\": \"lasttoken\", \"include_prompt\": true}",
+     "{}",
+     "{\"prompts\": {\"a\": \"say \\\"it\\\" \", \"b\": \"\"}, \"default_prompt_name\": \"b\"}",
+     SP_OK,
+     "{\"pooling\":\"last\",\"normalize\":true,\"max_tokens\":512,"
+     "\"prompts\":{\"a\":\"say \\\"it\\\" \",\"b\":\"\"},\"default_prompt\":\"b\"}"},
+    {"[" TRANSFORMER "," POOLING "," DENSE "]", "{\"pooling_mode_cls_token\": true}",
+     "{\"in_features\": 8, \"out_features\": 4}", "{}", SP_OK,
+     "{\"pooling\":\"cls\",\"normalize\":false,\"max_tokens\":512,"
+     "\"dense\":[{\"in\":8,\"out\":4,\"bias\":true,\"activation\":\"tanh\"}]}"},
+    {"[", MEAN, "{}", "{}", SP_E_INPUT, "modules.json: "},
+    {"{}", MEAN, "{}", "{}", SP_E_INPUT, "not a list of at most"},
+    {"[{\"path\": \"\"}]", MEAN, "{}", "{}", SP_E_INPUT, "a module without type"},
+    {"[" TRANSFORMER ",{\"path\": \"../p\"," TYPE("Pooling") "}]", MEAN, "{}", "{}", SP_E_INPUT,
+     "outside the folder"},
+    {"[" TRANSFORMER "," POOLING ",{" TYPE("LSTM") "}]", MEAN, "{}", "{}", SP_E_UNSUPPORTED,
+     "module LSTM is not supported"},
+    {"[" POOLING "]", MEAN, "{}", "{}", SP_E_UNSUPPORTED, "module Pooling in place 0"},
+    {"[" TRANSFORMER "," POOLING "," NORMALIZE "," DENSE "]", MEAN, "{}", "{}", SP_E_UNSUPPORTED,
+     "module Dense in place 3"},
+    {"[" TRANSFORMER "]", MEAN, "{}", "{}", SP_E_UNSUPPORTED, "a model without Pooling"},
+    {"[{\"path\": \"0_T\"," TYPE("Transformer") "}]", MEAN, "{}", "{}", SP_E_UNSUPPORTED,
+     "the transformer is in "},
+    {"[" TRANSFORMER "," POOLING "]", "{\"word_embedding_dimension\": 9}", "{}", "{}", SP_E_INPUT,
+     "embedding_dimension 9, but the hidden size is 8"},
+    {"[" TRANSFORMER "," POOLING "]", "{\"include_prompt\": false}", "{}", "{}", SP_E_UNSUPPORTED,
+     "include_prompt false"},
+    {"[" TRANSFORMER "," POOLING "]", "{\"pooling_mode\": \"max\"}", "{}", "{}", SP_E_UNSUPPORTED,
+     "pooling mode max is not supported"},
+    {"[" TRANSFORMER "," POOLING "]", "{\"pooling_mode\": \"best\"}", "{}", "{}", SP_E_UNSUPPORTED,
+     "pooling mode best is not supported"},
+    {"[" TRANSFORMER "," POOLING "]",
+     "{\"pooling_mode_cls_token\": true, \"pooling_mode_max_tokens\": true}", "{}", "{}",
+     SP_E_UNSUPPORTED, "pooling mode of several kinds"},
+    {"[" TRANSFORMER "," POOLING "]", "{\"pooling_mode\": [\"cls\", \"mean\"]}", "{}", "{}",
+     SP_E_UNSUPPORTED, "several modes"},
+    {"[" TRANSFORMER "," POOLING "," DENSE "]", MEAN, "{\"in_features\": 7, \"out_features\": 4}",
+     "{}", SP_E_INPUT, "dense[0]: 7 inputs and 4 outputs, but 8 numbers come in"},
+    {"[" TRANSFORMER "," POOLING "," DENSE "]", MEAN,
+     "{\"in_features\": 8, \"out_features\": 4, "
+     "\"activation_function\": \"torch.nn.modules.activation.GELU\"}",
+     "{}", SP_E_UNSUPPORTED, "activation_function \"torch.nn.modules.activation.GELU\""},
+    {"[" TRANSFORMER "," POOLING "," DENSE "]", MEAN,
+     "{\"in_features\": 8, \"out_features\": 4, \"use_residual\": true, " IDENTITY "}", "{}",
+     SP_E_UNSUPPORTED, "use_residual true"},
+    {"[" TRANSFORMER "," POOLING "," DENSE "]", MEAN,
+     "{\"in_features\": 8, \"out_features\": 4, \"module_input_name\": \"token_embeddings\"}", "{}",
+     SP_E_UNSUPPORTED, "anything but sentence_embedding"},
+    {"[" TRANSFORMER "," POOLING "]", MEAN, "{}", "{\"prompts\": {\"a\": 1}}", SP_E_INPUT,
+     "prompt \"a\" is not a text"},
+    {"[" TRANSFORMER "," POOLING "]", MEAN, "{}", "{\"default_prompt_name\": \"a\"}", SP_E_INPUT,
+     "default_prompt_name \"a\" is not one of the prompts"},
+};
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    FILE *f;
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void check_case(const char *folder, const struct case_ *c)
+{
+    struct sp_pooling_config config = {0}, again = {0};
+    struct sp_err err = {0};
+    char *record = NULL;
+    size_t size;
+    enum sp_status st;
+
+    write_file(folder, "modules.json", c->modules);
+    write_file(folder, "p/config.json", c->pooling);
+    write_file(folder, "d/config.json", c->dense);
+    write_file(folder, "config_sentence_transformers.json", c->prompts);
+    st = sp_pooling_files_read(&record, &size, &config, folder, 8, 512, &err);
+    if (st != c->status) fail_msg("%s: %d, %s", c->modules, st, err.text);
+    if (st) {
+        if (strstr(err.text, c->expected) == NULL) fail_msg("%s: %s", c->expected, err.text);
+        assert_null(record);
+        return;
+    }
+    assert_string_equal(record, c->expected);
+    assert_int_equal(sp_pooling_read(&again, NULL, record, size, 8, &err), SP_OK);
+    assert_memory_equal(&again, &config, sizeof config);
+    free(record);
+}
+
+static void files(void **state)
+{
+    const char *folder = create_path("st");
+    char path[512];
+
+    (void)state;
+    assert_int_equal(mkdir(folder, 0777), 0);
+    snprintf(path, sizeof path, "%s/p", folder);
+    assert_int_equal(mkdir(path, 0777), 0);
+    snprintf(path, sizeof path, "%s/d", folder);
+    assert_int_equal(mkdir(path, 0777), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_case(folder, &cases[i]);
+}
+
+/* Records that no `create` writes. */
+static void records(void **state)
+{
+    static const struct {
+        const char *text, *message;
+    } bad[] = {
+        {"{}", "expected last, mean or cls"},
+        {"{\"pooling\":\"none\"}", "expected last, mean or cls"},
+        {"{\"pooling\":\"mean\",\"max_tokens\":0}", "max_tokens is 0"},
+        {"{\"pooling\":\"mean\",\"normalize\":1}", "normalize"},
+        {"{\"pooling\":\"mean\",\"dense\":{}}", "dense is not a list of 1 to 8 layers"},
+        {"{\"pooling\":\"mean\",\"dense\":[{\"in\":8,\"out\":4,\"activation\":\"relu\"}]}",
+         "activation \"relu\""},
+        {"{\"pooling\":\"mean\",\"dense\":[{\"in\":8,\"activation\":\"tanh\"}]}", "0 outputs"},
+        {"{\"pooling\":\"mean\",\"prompts\":[]}", "prompts is not an object"},
+        {"{\"pooling\":\"mean\",\"prompts\":{\"a\":1}}", "prompt \"a\" is not a text"},
+        {"{\"pooling\":\"mean\",\"default_prompt\":\"a\"}", "default_prompt \"a\""},
+    };
+    struct sp_pooling_config config;
+    struct sp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        err = (struct sp_err){0};
+        assert_int_equal(sp_pooling_read(&config, NULL, bad[i].text, strlen(bad[i].text), 8, &err),
+                         SP_E_INPUT);
+        if (strstr(err.text, bad[i].message) == NULL) fail_msg("%s: %s", bad[i].text, err.text);
+    }
+}
+
+/* A packed file keeps the section when it is quantized or packed again, and a draft has none. */
+static void kept(void **state)
+{
+    const char *first = create_path("first.bin"), *second = create_path("second.bin");
+    struct sp_pack *packs[2];
+    char *texts[2];
+    size_t sizes[2];
+
+    (void)state;
+    create_pack(create_modelfile("FROM " TESTDATA "/embeddings/gemma3\n"), first, SP_DTYPE_NONE,
+                SP_DTYPE_NONE, 1);
+    create_requantize(first, second, SP_Q8, SP_DTYPE_NONE);
+    for (size_t i = 0; i < 2; i++) {
+        packs[i] = create_open(i ? second : first);
+        assert_int_equal(sp_pack_read_section(packs[i], SP_PART_TARGET, SP_SECTION_POOLING,
+                                              &texts[i], &sizes[i], NULL),
+                         SP_OK);
+        assert_non_null(sp_pack_find(packs[i], SP_PART_TARGET, "dense.1.weight"));
+    }
+    assert_string_equal(texts[0], texts[1]);
+    for (size_t i = 0; i < 2; i++) {
+        free(texts[i]);
+        sp_pack_close(packs[i]);
+    }
+    create_pack(create_modelfile("FROM " TESTDATA "/embeddings/qwen3\nDRAFT " TESTDATA
+                                 "/embeddings/qwen3\n"),
+                second, SP_DTYPE_NONE, SP_DTYPE_NONE, 1);
+    packs[0] = create_open(second);
+    assert_null(sp_pack_find_section(packs[0], SP_PART_DRAFT, SP_SECTION_POOLING));
+    sp_pack_close(packs[0]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(files, create_setup, create_teardown),
+        cmocka_unit_test(records),
+        cmocka_unit_test_setup_teardown(kept, create_setup, create_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

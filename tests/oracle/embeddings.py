@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Make the embedding models of testdata/embeddings: python3 embeddings.py FOLDER
+
+Tiny random checkpoints as sentence-transformers saves them, each with golden.json: texts, the name
+of the prompt ("" for none, null for the default), the number of tokens and the embedding, computed by
+sentence-transformers in float32 with eager attention. The last text is longer than the model reads.
+Weights are rounded to bfloat16 and stored as such. Fixed seeds. Made with sentence-transformers,
+torch and transformers as golden.json states."""
+import json
+import os
+import shutil
+import sys
+import tempfile
+
+import sentence_transformers
+import torch
+import transformers
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+N_VOCAB = 300
+TEXTS = ["the cat", " The dog ran over the hill, and then the cat ran.", "caf\u00e9 \u4e16\u754c \U0001f600",
+         "the<|sep|>cat", "a", "the cat sat on the mat and the dog ran over the hill " * 6]
+COMMON = {"vocab_size": N_VOCAB, "num_hidden_layers": 3, "num_attention_heads": 4,
+          "num_key_value_heads": 2, "max_position_embeddings": 256, "initializer_range": 0.2}
+
+
+def tokenizer(lead, tail, limit):
+    """A byte-level tokenizer that puts <|begin|> and <|end|> around a text."""
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tok.decoder = decoders.ByteLevel()
+    special = ["<|begin|>", "<|end|>", "<|sep|>"]
+    tok.train_from_iterator(TEXTS * 4, trainers.BpeTrainer(
+        vocab_size=N_VOCAB, special_tokens=special, show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    form = (["<|begin|>"] if lead else []) + ["$A"] + (["<|end|>"] if tail else [])
+    tok.post_processor = processors.TemplateProcessing(
+        single=" ".join(form), special_tokens=[("<|begin|>", 0), ("<|end|>", 1)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tok, eos_token="<|end|>", pad_token="<|end|>", model_max_length=limit,
+        additional_special_tokens=["<|sep|>"])
+
+
+def round_weights(module):
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, p in sorted(module.named_parameters()):
+            if p.dim() == 1:
+                p += 0.3 * torch.randn(p.shape, generator=generator)
+            p.copy_(p.to(torch.bfloat16))
+
+
+def dense(*args, **kwargs):
+    return modules.Dense(*args, **kwargs)
+
+
+def linear(n_in, n_out):
+    return dense(n_in, n_out, bias=False, activation_function=torch.nn.Identity())
+
+
+# name: model, tokenizer, modules after the transformer, further arguments of SentenceTransformer
+MODELS = {
+    # Qwen3-Embedding: the last token, which the tokenizer appends; prompts.
+    "qwen3": (lambda: transformers.Qwen3Model(transformers.Qwen3Config(
+        **COMMON, hidden_size=32, intermediate_size=48, head_dim=16, tie_word_embeddings=True)),
+        tokenizer(False, True, 40),
+        lambda: [modules.Pooling(32, "lasttoken"), modules.Normalize()],
+        {"prompts": {"query": "Instruct: find it\nQuery:", "document": ""}}),
+    # EmbeddingGemma: bidirectional, a window on both sides, two dense layers.
+    "gemma3": (lambda: transformers.Gemma3TextModel(transformers.Gemma3TextConfig(
+        **COMMON, hidden_size=64, intermediate_size=48, head_dim=16, sliding_window=12,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        use_bidirectional_attention=True, query_pre_attn_scalar=16)),
+        tokenizer(True, True, 64),
+        lambda: [modules.Pooling(64, "mean"), linear(64, 96), linear(96, 64), modules.Normalize()],
+        {"prompts": {"query": "task: search result | query: ", "document": "title: none | text: "}}),
+    # An untied model without its output matrix; a biased dense layer with tanh; a default prompt;
+    # embeddings that are not normalized.
+    "llama": (lambda: transformers.LlamaModel(transformers.LlamaConfig(
+        **COMMON, hidden_size=32, intermediate_size=48, tie_word_embeddings=False)),
+        tokenizer(True, False, 256),
+        lambda: [modules.Pooling(32, "cls"), dense(32, 24)],
+        {"prompts": {"q": "find "}, "default_prompt_name": "q"}),
+}
+
+
+def make(folder, name):
+    model, tok, tail, options = MODELS[name]
+    torch.manual_seed(11)
+    model = model()
+    round_weights(model)
+    with tempfile.TemporaryDirectory() as plain:
+        model.save_pretrained(plain)
+        tok.save_pretrained(plain)
+        kwargs = {"attn_implementation": "eager", "dtype": torch.float32}
+        st = SentenceTransformer(modules=[modules.Transformer(plain, model_kwargs=kwargs), *tail()],
+                                 device="cpu", **options)
+    for module in list(st)[1:]:
+        round_weights(module)
+    texts = [(text, prompt) for text in TEXTS for prompt in [None, *sorted(st.prompts), ""]
+             if text == TEXTS[0] or prompt is None]
+    cases = []
+    for text, prompt in texts:
+        whole = (st.prompts[prompt if prompt else st.default_prompt_name]
+                 if prompt or (prompt is None and st.default_prompt_name) else "") + text
+        row = st.encode([text], prompt="" if prompt == "" else None, prompt_name=prompt or None)[0]
+        cases.append({"text": text, "prompt": prompt,
+                      "tokens": len(st.tokenizer(whole, truncation=True)["input_ids"]),
+                      "embedding": [float(f"{x:.9g}") for x in row]})
+    out = os.path.join(folder, name)
+    shutil.rmtree(out, ignore_errors=True)
+    st.to(torch.bfloat16).save(out, create_model_card=False)
+    versions = {m.__name__: m.__version__ for m in (sentence_transformers, torch, transformers)}
+    with open(os.path.join(out, "golden.json"), "w") as f:
+        json.dump({"versions": versions, "cases": cases}, f, indent=0)
+        f.write("\n")
+
+
+if __name__ == "__main__":
+    for name in MODELS:
+        make(sys.argv[1], name)

@@ -1,0 +1,315 @@
+/* Tests embeddings: equal to those of sentence-transformers, and the same bits whatever shares the
+ * passes, whichever kernels and however many threads compute them. */
+#include "format/base/json.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CASES = 32 };
+
+/* The golden texts of a model, as ids. */
+struct golden {
+    struct sp_package *package;
+    struct sp_json *json;
+    const struct sp_json *cases;
+    struct sp_embedding_text texts[MOST_CASES];
+    uint32_t *ids[MOST_CASES];
+    size_t n, n_max;
+};
+
+static struct sp_package *open_model(const char *folder, enum sp_dtype type, const char *kernels,
+                                     unsigned n_threads)
+{
+    struct sp_package_options options = {
+        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
+    struct sp_package *package = NULL;
+    struct sp_err err = {0};
+    const char *path = packed_file(packed_modelfile(folder, NULL), type, SP_DTYPE_NONE);
+
+    if (sp_package_open(&package, path, &options, &err)) fail_msg("%s", err.text);
+    return package;
+}
+
+static void encode(struct golden *g, const struct sp_json *one, struct sp_err *err)
+{
+    size_t size, i = g->n++;
+    const char *text = sp_json_to_string(sp_json_get(one, "text"), &size);
+    int64_t n = -1;
+
+    if (sp_package_encode_for_embedding(g->package, sp_json_get_text(one, "prompt"), text, size,
+                                        g->n_max, &g->ids[i], &g->texts[i].n, err)) {
+        fail_msg("%s", err->text);
+    }
+    assert_true(sp_json_to_i64(sp_json_get(one, "tokens"), &n));
+    assert_int_equal(g->texts[i].n, n);
+    g->texts[i].ids = g->ids[i];
+}
+
+static struct golden golden_open(const char *name, enum sp_dtype type, const char *kernels,
+                                 unsigned n_threads)
+{
+    struct golden g = {0};
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_err err = {0};
+    char path[400];
+    char *text;
+    size_t size;
+
+    snprintf(path, sizeof path, TESTDATA "/embeddings/%s", name);
+    g.package = open_model(path, type, kernels, n_threads);
+    sp_package_describe(g.package, &info);
+    g.n_max = info.max_embedding_tokens;
+    snprintf(path, sizeof path, TESTDATA "/embeddings/%s/golden.json", name);
+    text = scratch_read(path, &size);
+    assert_int_equal(sp_json_parse(&g.json, text, size, SP_JSON_STRICT, &err), SP_OK);
+    free(text);
+    g.cases = sp_json_get(g.json, "cases");
+    assert_in_range(sp_json_len(g.cases), 1, MOST_CASES);
+    while (g.n < sp_json_len(g.cases))
+        encode(&g, sp_json_at(g.cases, g.n), &err);
+    return g;
+}
+
+static void golden_close(struct golden *g)
+{
+    for (size_t i = 0; i < g->n; i++)
+        free(g->ids[i]);
+    sp_json_free(g->json);
+    sp_package_close(g->package);
+}
+
+static float *embed(const struct golden *g, size_t first, size_t n, size_t n_dimensions,
+                    size_t *width)
+{
+    struct sp_embedding_request request = {.size = sizeof request,
+                                           .texts = g->texts + first,
+                                           .n_texts = n,
+                                           .n_dimensions = n_dimensions};
+    struct sp_err err = {0};
+    float *rows = NULL;
+
+    if (sp_package_embed(g->package, &request, &rows, width, &err)) fail_msg("%s", err.text);
+    return rows;
+}
+
+static void equals_sentence_transformers(void **state)
+{
+    struct golden g = golden_open(*state, SP_DTYPE_NONE, NULL, 2);
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    size_t width;
+    float *rows = embed(&g, 0, g.n, 0, &width);
+
+    sp_package_describe(g.package, &info);
+    assert_int_equal(info.n_embedding, width);
+    for (size_t i = 0; i < g.n; i++) {
+        const struct sp_json *want = sp_json_get(sp_json_at(g.cases, i), "embedding");
+        assert_int_equal(sp_json_len(want), width);
+        for (size_t k = 0; k < width; k++) {
+            double x = 0;
+            assert_true(sp_json_to_double(sp_json_at(want, k), &x));
+            if (fabs(x - (double)rows[i * width + k]) > 1e-5)
+                fail_msg("text %zu, number %zu: %g, expected %g", i, k, (double)rows[i * width + k],
+                         x);
+        }
+    }
+    free(rows);
+    golden_close(&g);
+}
+
+/* A text by itself has the bits that it has among others, with any kernels and threads. */
+static void same_bits(void **state)
+{
+    static const enum sp_dtype types[] = {SP_DTYPE_NONE, SP_Q8};
+
+    for (size_t t = 0; t < 2; t++) {
+        struct golden g = golden_open(*state, types[t], NULL, 1);
+        struct golden other = golden_open(*state, types[t], "scalar", 3);
+        size_t width;
+        float *all = embed(&g, 0, g.n, 0, &width), *again = embed(&other, 0, g.n, 0, &width);
+        assert_memory_equal(all, again, g.n * width * sizeof *all);
+        for (size_t i = 0; i < g.n; i++) {
+            float *one = embed(i % 2 ? &g : &other, i, 1, 0, &width);
+            assert_memory_equal(one, all + i * width, width * sizeof *one);
+            free(one);
+        }
+        free(all);
+        free(again);
+        golden_close(&g);
+        golden_close(&other);
+    }
+}
+
+static void more_texts_than_decoders(void **state)
+{
+    enum { N = 70 };
+    struct golden g = golden_open("qwen3", SP_DTYPE_NONE, NULL, 2), many = g;
+    struct sp_embedding_text texts[N];
+    struct sp_embedding_request request = {.size = sizeof request, .texts = texts, .n_texts = N};
+    struct sp_err err = {0};
+    size_t width;
+    float *all = embed(&g, 0, g.n, 0, &width), *rows = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        texts[i] = g.texts[i % g.n];
+    assert_int_equal(sp_package_embed(many.package, &request, &rows, &width, &err), SP_OK);
+    for (size_t i = 0; i < N; i++)
+        assert_memory_equal(rows + i * width, all + i % g.n * width, width * sizeof *rows);
+    free(all);
+    free(rows);
+    golden_close(&g);
+}
+
+/* Fewer dimensions are the first ones, with length 1 again if the whole embedding has it. */
+static void dimensions(void **state)
+{
+    struct golden g = golden_open(*state, SP_DTYPE_NONE, NULL, 1);
+    size_t width, n;
+    float *all = embed(&g, 0, 1, 0, &width), *few = embed(&g, 0, 1, 5, &n);
+    double square = 0;
+    bool normal = strcmp(*state, "llama") != 0;
+
+    assert_int_equal(n, 5);
+    for (size_t i = 0; i < n; i++)
+        square += (double)all[i] * (double)all[i];
+    for (size_t i = 0; i < n; i++) {
+        double want = (double)all[i] / (normal ? sqrt(square) : 1);
+        assert_true(fabs((double)few[i] - want) < 1e-6);
+    }
+    free(all);
+    free(few);
+    golden_close(&g);
+}
+
+static void check_refusal(const struct golden *g, const struct sp_embedding_request *request,
+                          enum sp_status st, const char *message)
+{
+    struct sp_err err = {0};
+    float *rows = NULL;
+    size_t width;
+
+    assert_int_equal(sp_package_embed(g->package, request, &rows, &width, &err), st);
+    if (strstr(err.text, message) == NULL) fail_msg("%s", err.text);
+    assert_null(rows);
+}
+
+static int stop(void *context, size_t done, size_t total)
+{
+    (void)context;
+    (void)total;
+    return done > 0;
+}
+
+static void refusals(void **state)
+{
+    struct golden g = golden_open("qwen3", SP_DTYPE_NONE, NULL, 1);
+    uint32_t ids[64] = {1, 2, 300};
+    struct sp_embedding_text texts[2] = {{ids, 2}, {ids, 3}};
+    struct sp_embedding_request q = {.size = sizeof q, .texts = texts, .n_texts = 2};
+    struct sp_err err = {0};
+    uint32_t *encoded = NULL;
+    size_t n;
+
+    (void)state;
+    check_refusal(&g, &q, SP_E_USAGE, "token ID 300");
+    texts[1].n = 0;
+    check_refusal(&g, &q, SP_E_USAGE, "text 1 has no tokens");
+    texts[1].n = 41;
+    check_refusal(&g, &q, SP_E_USAGE, "text 1 has 41 tokens, but the model reads at most 40");
+    q.n_texts = 1;
+    q.n_dimensions = 33;
+    check_refusal(&g, &q, SP_E_USAGE, "33 dimensions: the model's embeddings have 32");
+    q.n_dimensions = 0;
+    q.pooling = (enum sp_pooling)9;
+    check_refusal(&g, &q, SP_E_USAGE, "pooling 9");
+    q.pooling = SP_POOLING_OF_FILE;
+    q.progress = stop;
+    check_refusal(&g, &q, SP_E_CHECK, "interrupted");
+    assert_int_equal(
+        sp_package_encode_for_embedding(g.package, "other", "a", 1, 0, &encoded, &n, &err),
+        SP_E_USAGE);
+    assert_non_null(strstr(err.text, "has no prompt \"other\""));
+    golden_close(&g);
+}
+
+/* A language model embeds texts if it is told which states to pool. */
+static void language_model(void **state)
+{
+    struct golden g = {.package = open_model(TESTDATA "/tiny/target", SP_DTYPE_NONE, NULL, 1)};
+    uint32_t ids[] = {582, 580, 258, 421};
+    struct sp_embedding_text text = {ids, 4};
+    struct sp_embedding_request q = {.size = sizeof q, .texts = &text, .n_texts = 1};
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_err err = {0};
+    double square = 0;
+    float *rows = NULL;
+    size_t width;
+
+    (void)state;
+    sp_package_describe(g.package, &info);
+    assert_true(info.generates && info.pooling == SP_POOLING_OF_FILE);
+    check_refusal(&g, &q, SP_E_UNSUPPORTED, "not an embedding model");
+    q.pooling = SP_POOLING_MEAN;
+    assert_int_equal(sp_package_embed(g.package, &q, &rows, &width, &err), SP_OK);
+    assert_int_equal(width, info.n_embedding);
+    for (size_t i = 0; i < width; i++)
+        square += (double)rows[i] * (double)rows[i];
+    assert_true(fabs(square - 1) < 1e-5);
+    free(rows);
+    golden_close(&g);
+}
+
+/* Models whose tokens see those after them, or without an output matrix, do not generate. */
+static void no_generation(void **state)
+{
+    struct golden g = golden_open(*state, SP_DTYPE_NONE, NULL, 1);
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct sp_request request = SP_REQUEST_INIT;
+    struct sp_result result = SP_RESULT_INIT;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_session *session = NULL;
+    struct sp_err err = {0};
+
+    sp_package_describe(g.package, &info);
+    assert_false(info.generates);
+    assert_int_equal(sp_session_open(&session, g.package, &options, &err), SP_OK);
+    request.prompt = g.texts[0].ids;
+    request.n_prompt = g.texts[0].n;
+    assert_int_equal(sp_session_generate(session, &request, &result, &err), SP_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "makes embeddings and does not generate"));
+    sp_session_close(session);
+    golden_close(&g);
+}
+
+#define CASE(test, name)                                                                           \
+    {                                                                                              \
+#test " " name, test, NULL, NULL, (void *)(uintptr_t)name                                  \
+    }
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        CASE(equals_sentence_transformers, "qwen3"),
+        CASE(equals_sentence_transformers, "gemma3"),
+        CASE(equals_sentence_transformers, "llama"),
+        CASE(same_bits, "qwen3"),
+        CASE(same_bits, "gemma3"),
+        CASE(same_bits, "llama"),
+        cmocka_unit_test(more_texts_than_decoders),
+        CASE(dimensions, "qwen3"),
+        CASE(dimensions, "llama"),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(language_model),
+        CASE(no_generation, "gemma3"),
+        CASE(no_generation, "llama"),
+    };
+
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
+}
