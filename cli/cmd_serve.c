@@ -2,6 +2,7 @@
  *
  * One thread per session generates, the main thread among them; each connection has a thread of
  * its own; one thread waits for signals. */
+#include "cli/base/embed_inputs.h"
 #include "cli/base/out.h"
 #include "cli/base/settings_opts.h"
 #include "cli/commands.h"
@@ -21,6 +22,7 @@ struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
     const char *host, *cors, *system, *prompt_cache, *api_key_file, *log_format;
+    const char *pooling;
     struct sp_opt_list names;
     int64_t port, max_queue, sessions;
     bool no_draft, quiet, verbose;
@@ -66,6 +68,8 @@ static const struct sp_opt opts[] = {
      .help = "Start with the processed prompt that run --prompt-cache saved to FILE"},
     {SP_OPT_HEADING, .help = "Stopping (defaults for requests)"},
     SP_OPT_SET_ENDING(struct options, settings),
+    {SP_OPT_HEADING, .help = "Embeddings"},
+    SP_OPT_POOLING(struct options, pooling),
     {SP_OPT_HEADING, .help = "Drafting"},
     {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Turn drafting off"},
     SP_OPT_SET_DEPTH(struct options, settings),
@@ -327,6 +331,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                          .keys = &keys,
                          .n_sessions = (size_t)o->sessions,
                          .quiet = o->quiet,
+                         .pooling = sp_embed_pooling_of(o->pooling),
                          .log_json = o->log_format && strcmp(o->log_format, "json") == 0};
     struct guard guard = {0};
     enum sp_status st;

@@ -7,6 +7,7 @@
 #include "cli/serve/ollama/serve_ollama.h"
 #include "cli/serve/openai/serve_openai_out.h"
 #include "cli/serve/serve_body.h"
+#include "cli/serve/serve_embed.h"
 #include "cli/serve/serve_inspect.h"
 #include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_page.h"
@@ -452,6 +453,47 @@ write_members(struct exchange *x,
     sp_serve_request_release(&request);
 }
 
+/* Answers a request for embeddings. */
+static void embed_with(struct exchange *x, sp_serve_embed_fn *fn)
+{
+    struct sp_serve_request request = {.n_each = 1};
+    struct sp_serve_embed embed = {
+        .serve = x->serve, .request = &request, .connection = x->request->connection};
+    struct sp_err err = {0};
+    enum sp_status st;
+
+    if (read_body(x) == NULL || !open_object(x)) return;
+    take_body(&request, x);
+    st = fn(&x->out, &embed, &err);
+    if (st == SP_OK) {
+        close_object(x);
+    } else {
+        fclose(x->out.file);
+        free(x->text);
+        if (st == SP_E_CHECK) {
+            refuse(x, 503, "the server is shutting down");
+        } else {
+            refuse_as(x, sp_serve_status_of(st), embed.code, err.text);
+        }
+    }
+    sp_serve_request_release(&request);
+}
+
+static void openai_embeddings(struct exchange *x)
+{
+    embed_with(x, sp_serve_openai_embeddings);
+}
+
+static void ollama_embed(struct exchange *x)
+{
+    embed_with(x, sp_serve_ollama_embed);
+}
+
+static void ollama_embeddings(struct exchange *x)
+{
+    embed_with(x, sp_serve_ollama_embeddings);
+}
+
 static void tokenize(struct exchange *x)
 {
     write_members(x, sp_serve_tokenize);
@@ -587,7 +629,7 @@ static const struct route {
     {"POST", "/v1/completions", openai_text},
     {"POST", "/v1/responses", openai_responses},
     {NULL, "/v1/responses/", missing},
-    {NULL, "/v1/embeddings", missing},
+    {"POST", "/v1/embeddings", openai_embeddings},
     {NULL, "/v1/images/", missing},
     {NULL, "/v1/audio/", missing},
     {NULL, "/v1/moderations", missing},
@@ -598,8 +640,8 @@ static const struct route {
     {"POST", "/api/show", show},
     {"POST", "/api/chat", ollama_chat},
     {"POST", "/api/generate", ollama_text},
-    {NULL, "/api/embed", missing},
-    {NULL, "/api/embeddings", missing},
+    {"POST", "/api/embed", ollama_embed},
+    {"POST", "/api/embeddings", ollama_embeddings},
     {NULL, "/api/pull", missing},
     {NULL, "/api/push", missing},
     {NULL, "/api/create", missing},

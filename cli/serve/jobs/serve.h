@@ -24,6 +24,7 @@ struct sp_serve {
     struct sp_serve_keys *keys;     /* that clients must send */
     struct sp_serve_metrics *metrics;
     size_t n_sessions;
+    enum sp_pooling pooling;           /* of embeddings */
     const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
     struct sp_serve_budget *budget;    /* memory of all requests */
     bool quiet;

@@ -23,6 +23,7 @@ struct sp_serve_metrics {
         uint64_t n;
     } responses[N_STATUSES];
     uint64_t n_prompt, n_reused, n_generated, n_answers, n_rounds, n_drafted, n_accepted;
+    uint64_t n_embeddings, n_embedding_tokens;
     double prompt_seconds, generation_seconds;
     struct sp_position_count positions[MAX_POSITIONS];
     size_t n_positions;
@@ -97,6 +98,14 @@ void sp_serve_metrics_answer(struct sp_serve_metrics *m, const struct sp_result 
         if (i >= m->n_positions) m->n_positions = i + 1;
     }
     observe(&m->answer, seconds);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void sp_serve_metrics_embeddings(struct sp_serve_metrics *m, size_t n_texts, size_t n_tokens)
+{
+    pthread_mutex_lock(&m->lock);
+    m->n_embeddings += n_texts;
+    m->n_embedding_tokens += n_tokens;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -219,6 +228,8 @@ void sp_serve_metrics_write(struct sp_serve_metrics *m, const struct sp_serve_st
         {"draft_rounds_total", "Rounds with draft tokens.", 0},
         {"draft_tokens_total", "Draft tokens verified.", 0},
         {"draft_tokens_accepted_total", "Draft tokens accepted.", 0},
+        {"embeddings_total", "Texts embedded.", 0},
+        {"embedding_tokens_total", "Tokens of texts embedded.", 0},
     };
     struct sp_serve_metrics now;
 
@@ -234,6 +245,8 @@ void sp_serve_metrics_write(struct sp_serve_metrics *m, const struct sp_serve_st
     rows[6].value = (double)now.n_rounds;
     rows[7].value = (double)now.n_drafted;
     rows[8].value = (double)now.n_accepted;
+    rows[9].value = (double)now.n_embeddings;
+    rows[10].value = (double)now.n_embedding_tokens;
     write_state(out, state, now.started);
     write_responses(out, &now);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

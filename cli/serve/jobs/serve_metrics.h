@@ -22,6 +22,8 @@ void sp_serve_metrics_response(struct sp_serve_metrics *metrics, int status);
 /* Counts an answer, complete or cancelled. `seconds`: since the request arrived. */
 void sp_serve_metrics_answer(struct sp_serve_metrics *metrics, const struct sp_result *result,
                              double seconds);
+/* Counts embeddings, and the tokens of their texts. */
+void sp_serve_metrics_embeddings(struct sp_serve_metrics *metrics, size_t n_texts, size_t n_tokens);
 /* Counts the time from the arrival of a request to its first token, or from one token to the next.
  */
 void sp_serve_metrics_first_token(struct sp_serve_metrics *metrics, double seconds);

@@ -270,7 +270,7 @@ static void write_info(struct sp_json_out *out, const struct sp_serve_model *m)
         uint64_t value;
     } rows[] = {
         {"context_length", target->config.max_positions},
-        {"embedding_length", target->config.n_hidden},
+        {"embedding_length", sp_pooling_width(&target->config.pooling, target->config.n_hidden)},
         {"block_count", target->config.n_layers},
         {"vocab_size", target->config.n_vocab},
     };
@@ -288,6 +288,7 @@ static void write_info(struct sp_json_out *out, const struct sp_serve_model *m)
 
 void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *m)
 {
+    const struct sp_part_facts *target = &m->facts.parts[SP_PART_TARGET];
     struct timespec at = {.tv_sec = m->modified};
     char text[SP_TIME_TEXT];
 
@@ -297,7 +298,9 @@ void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *m
     write_details(out, m);
     write_info(out, m);
     sp_json_out_begin(out, "capabilities", '[');
-    sp_json_out_text(out, NULL, "completion");
+    if (!target->config.bidirectional && !target->config.headless)
+        sp_json_out_text(out, NULL, "completion");
+    if (target->config.pooling.mode) sp_json_out_text(out, NULL, "embedding");
     if (m->facts.has_tool_calls) sp_json_out_text(out, NULL, "tools");
     if (m->facts.has_reasoning) sp_json_out_text(out, NULL, "thinking");
     sp_json_out_end(out, ']');

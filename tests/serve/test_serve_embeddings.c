@@ -1,0 +1,286 @@
+/* Tests embeddings of `spectool serve` in the formats of OpenAI's and ollama's APIs. */
+#include "tests/support/packed_models.h"
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct server server;
+
+static int setup(void **state)
+{
+    const char *const options[] = {"--name", "gemma", NULL};
+
+    if (packed_setup(state)) return 1;
+    server = server_start(packed_file(packed_modelfile(TESTDATA "/embeddings/gemma3", NULL),
+                                      SP_DTYPE_NONE, SP_DTYPE_NONE),
+                          options);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    assert_int_equal(server_stop(&server), 0);
+    return packed_teardown(state);
+}
+
+static struct sp_json *post(const char *path, const char *body, int status)
+{
+    return http_reply_json(server_request(&server, "POST", path, body), status);
+}
+
+static double number_at(const struct sp_json *json, const char *path)
+{
+    double x = NAN;
+
+    assert_true(sp_json_to_double(json_at(json, path), &x));
+    return x;
+}
+
+/* "the cat" by sentence-transformers, golden.json. */
+static const char golden_first[] = TESTDATA "/embeddings/gemma3/golden.json";
+
+static double golden_number(size_t i)
+{
+    static double first[64];
+    static bool is_read;
+    struct sp_json *json = NULL;
+    char text[1 << 16];
+    size_t size;
+    FILE *f;
+
+    if (!is_read) {
+        f = fopen(golden_first, "r");
+        assert_non_null(f);
+        size = fread(text, 1, sizeof text, f);
+        fclose(f);
+        assert_int_equal(sp_json_parse(&json, text, size, SP_JSON_STRICT, NULL), SP_OK);
+        for (size_t k = 0; k < 64; k++) {
+            const struct sp_json *row = json_at(json, "cases.0.embedding");
+            assert_true(sp_json_to_double(sp_json_at(row, k), &first[k]));
+        }
+        sp_json_free(json);
+        is_read = true;
+    }
+    return first[i];
+}
+
+static void openai(void **state)
+{
+    struct sp_json *json =
+        post("/v1/embeddings",
+             "{\"model\": \"gemma\", \"input\": [\"the cat\", \"a\", [0, 32, 1]]}", 200);
+    struct sp_json *one = post("/embeddings", "{\"input\": [0, 32, 1]}", 200);
+
+    (void)state;
+    assert_string_equal(json_text(json, "object"), "list");
+    assert_string_equal(json_text(json, "model"), "gemma");
+    assert_string_equal(json_text(json, "data.1.object"), "embedding");
+    assert_int_equal(json_number(json, "data.2.index"), 2);
+    assert_int_equal(sp_json_len(json_at(json, "data")), 3);
+    assert_int_equal(json_number(json, "usage.prompt_tokens"), 10);
+    assert_int_equal(json_number(json, "usage.total_tokens"), 10);
+    assert_int_equal(sp_json_len(json_at(json, "data.0.embedding")), 64);
+    assert_true(fabs(number_at(json, "data.0.embedding.5") - golden_number(5)) < 1e-5);
+    assert_true(number_at(json, "data.2.embedding.7") == number_at(one, "data.0.embedding.7"));
+    assert_int_equal(json_number(one, "usage.prompt_tokens"), 3);
+    sp_json_free(json);
+    sp_json_free(one);
+}
+
+static unsigned digit(char c)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    return (unsigned)(strchr(digits, c) - digits);
+}
+
+/* base64 holds the float32 numbers whose decimal form the other format shows. */
+static void base64(void **state)
+{
+    for (size_t n = 1; n <= 4; n++) {
+        uint8_t bytes[16];
+        char body[200];
+        struct sp_json *json, *plain;
+        const char *text;
+        size_t len = 0;
+
+        snprintf(body, sizeof body, "{\"input\": \"the cat\", \"dimensions\": %zu}", n);
+        plain = post("/v1/embeddings", body, 200);
+        snprintf(body, sizeof body,
+                 "{\"input\": \"the cat\", \"encoding_format\": \"base64\", \"dimensions\": %zu}",
+                 n);
+        json = post("/v1/embeddings", body, 200);
+        text = json_text(json, "data.0.embedding");
+        assert_int_equal(strlen(text), (4 * n + 2) / 3 * 4);
+        assert_int_equal(strcspn(text, "="), (16 * n + 2) / 3);
+        for (uint32_t bits = 0, i = 0; text[i] && text[i] != '='; i++) {
+            bits = bits << 6 | digit(text[i]);
+            if (i % 4) bytes[len++] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
+        }
+        assert_int_equal(len, 4 * n);
+        for (size_t i = 0; i < n; i++) {
+            char path[64];
+            float x;
+            memcpy(&x, bytes + 4 * i, 4);
+            snprintf(path, sizeof path, "data.0.embedding.%zu", i);
+            assert_true((float)number_at(plain, path) == x);
+        }
+        sp_json_free(json);
+        sp_json_free(plain);
+    }
+    (void)state;
+}
+
+static void ollama(void **state)
+{
+    struct sp_json *json = post("/api/embed", "{\"input\": [\"the cat\", \"a\"]}", 200);
+    struct sp_json *old = post("/api/embeddings", "{\"prompt\": \"the cat\"}", 200);
+    struct sp_json *show = post("/api/show", "{}", 200);
+
+    (void)state;
+    assert_int_equal(sp_json_len(json_at(json, "embeddings")), 2);
+    assert_true(fabs(number_at(json, "embeddings.0.9") - golden_number(9)) < 1e-5);
+    assert_int_equal(json_number(json, "prompt_eval_count"), 7);
+    assert_true(json_number(json, "total_duration") > 0);
+    assert_true(number_at(old, "embedding.9") == number_at(json, "embeddings.0.9"));
+    assert_string_equal(json_text(show, "capabilities.0"), "embedding");
+    assert_int_equal(sp_json_len(json_at(show, "capabilities")), 1);
+    sp_json_free(json);
+    sp_json_free(old);
+    sp_json_free(show);
+    json = post("/api/embed", "{\"input\": \"\"}", 200);
+    assert_int_equal(sp_json_len(json_at(json, "embeddings")), 0);
+    sp_json_free(json);
+    json = post("/api/embeddings", "{}", 200);
+    assert_int_equal(sp_json_len(json_at(json, "embedding")), 0);
+    sp_json_free(json);
+}
+
+/* OpenAI's API refuses what ollama's shortens. */
+static void long_texts(void **state)
+{
+    char body[1000], text[500];
+    struct sp_json *json;
+
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    snprintf(body, sizeof body, "{\"input\": \"%s\"}", text);
+    json = post("/v1/embeddings", body, 400);
+    assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
+    assert_non_null(strstr(json_text(json, "error.message"), "the model reads at most 64"));
+    sp_json_free(json);
+    json = post("/api/embed", body, 200);
+    assert_int_equal(json_number(json, "prompt_eval_count"), 64);
+    sp_json_free(json);
+    snprintf(body, sizeof body, "{\"input\": \"%s\", \"truncate\": false}", text);
+    json = post("/api/embed", body, 400);
+    assert_non_null(strstr(json_text(json, "error"), "the model reads at most 64"));
+    sp_json_free(json);
+}
+
+static void prompts(void **state)
+{
+    struct sp_json *named =
+        post("/v1/embeddings", "{\"input\": \"the cat\", \"prompt_name\": \"document\"}", 200);
+    struct sp_json *written =
+        post("/v1/embeddings", "{\"input\": \"title: none | text: the cat\"}", 200);
+
+    (void)state;
+    assert_true(number_at(named, "data.0.embedding.0") == number_at(written, "data.0.embedding.0"));
+    sp_json_free(named);
+    sp_json_free(written);
+}
+
+static void refusals(void **state)
+{
+    static const struct {
+        const char *path, *body, *message;
+    } rows[] = {
+        {"/v1/embeddings", "{\"input\": []}", "input has no texts"},
+        {"/v1/embeddings", "{\"input\": 3}", "input: expected a string or an array"},
+        {"/v1/embeddings", "{\"input\": [\"a\", {}]}", "input: text 1 is neither a string nor"},
+        {"/v1/embeddings", "{\"input\": [[]]}", "input: text 0 has no tokens"},
+        {"/v1/embeddings", "{\"input\": [300]}", "token ID 300: the vocabulary has 300 tokens"},
+        {"/v1/embeddings", "{\"input\": \"a\", \"dimensions\": 0}", "dimensions is 0"},
+        {"/v1/embeddings", "{\"input\": \"a\", \"dimensions\": 65}", "65 dimensions: the model's"},
+        {"/v1/embeddings", "{\"input\": \"a\", \"encoding_format\": \"hex\"}",
+         "encoding_format is \"hex\", expected float or base64"},
+        {"/v1/embeddings", "{\"input\": \"a\", \"prompt_name\": \"x\"}", "has no prompt \"x\""},
+        {"/v1/chat/completions", "{" GOLDEN_PROMPT "}", "template"},
+        {"/v1/completions", "{\"prompt\": \"a\"}", "makes embeddings and does not generate"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct sp_json *json = post(rows[i].path, rows[i].body, 400);
+        const char *message = json_text(json, "error.message");
+        if (strstr(message, rows[i].message) == NULL) fail_msg("%s: %s", rows[i].body, message);
+        sp_json_free(json);
+    }
+}
+
+static void too_many(void **state)
+{
+    size_t n = 2049, size = 0;
+    char *body = NULL;
+    FILE *f = open_memstream(&body, &size);
+    struct sp_json *json;
+
+    (void)state;
+    assert_non_null(f);
+    fputs("{\"input\": [\"a\"", f);
+    for (size_t i = 1; i < n; i++)
+        fputs(", \"a\"", f);
+    fputs("]}", f);
+    fclose(f);
+    json = post("/v1/embeddings", body, 400);
+    assert_string_equal(json_text(json, "error.message"), "input has more than 2048 texts");
+    sp_json_free(json);
+    free(body);
+}
+
+/* A model that generates embeds with --pooling, also while it generates. */
+static void with_answers(void **state)
+{
+    const char *const options[] = {"--pooling", "mean", NULL};
+    struct server s = server_start(
+        packed_file(packed_modelfile(TESTDATA "/tiny/target", NULL), SP_DTYPE_NONE, SP_DTYPE_NONE),
+        options);
+    struct sp_json *json, *again;
+    int answer;
+    struct http_reply r;
+
+    (void)state;
+    json = http_reply_json(
+        server_request(&s, "POST", "/v1/embeddings", "{\"input\": [582, 580, 258, 421]}"), 200);
+    answer = server_begin_request(&s, "/v1/completions", "{" GOLDEN_PROMPT "}");
+    again = http_reply_json(
+        server_request(&s, "POST", "/v1/embeddings", "{\"input\": [582, 580, 258, 421]}"), 200);
+    assert_true(number_at(json, "data.0.embedding.3") == number_at(again, "data.0.embedding.3"));
+    r = client_receive(answer);
+    assert_int_equal(r.status, 200);
+    http_reply_release(&r);
+    sp_json_free(json);
+    sp_json_free(again);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(openai),     cmocka_unit_test(base64),       cmocka_unit_test(ollama),
+        cmocka_unit_test(long_texts), cmocka_unit_test(prompts),      cmocka_unit_test(refusals),
+        cmocka_unit_test(too_many),   cmocka_unit_test(with_answers),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
