@@ -21,13 +21,6 @@ static int setup(void **state)
     return scratch_folder() == NULL;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    scratch_remove();
-    return 0;
-}
-
 /* ---- against the checkpoints ---- */
 
 static struct sp_source open_source(const char *path)
@@ -418,5 +411,5 @@ int main(void)
         cmocka_unit_test(refused_parts),
     };
 
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, scratch_teardown);
 }

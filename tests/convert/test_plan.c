@@ -24,13 +24,6 @@ static int setup(void **state)
     return scratch_folder() == NULL;
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    scratch_remove();
-    return 0;
-}
-
 /* ---- rows of a handmade checkpoint; each element's value is its index in its tensor ---- */
 
 static const char header[] =
@@ -295,7 +288,7 @@ static void test_non_sources_are_refused(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
         T(test_rows_of_every_kind_of_span),
         T(test_elements_of_a_vector),

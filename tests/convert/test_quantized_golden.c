@@ -233,13 +233,6 @@ static int begin_all(void **state)
     return 0;
 }
 
-static int end_all(void **state)
-{
-    (void)state;
-    scratch_remove();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,5 +241,5 @@ int main(void)
         cmocka_unit_test(scales_that_are_no_numbers),
     };
 
-    return cmocka_run_group_tests(tests, begin_all, end_all);
+    return cmocka_run_group_tests(tests, begin_all, scratch_teardown);
 }

@@ -470,13 +470,6 @@ static int begin(void **state)
     return 0;
 }
 
-static int finish(void **state)
-{
-    (void)state;
-    scratch_remove();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,5 +480,5 @@ int main(void)
         cmocka_unit_test(refusals),     cmocka_unit_test(unused_tensors_are_ignored),
     };
 
-    return cmocka_run_group_tests(tests, begin, finish);
+    return cmocka_run_group_tests(tests, begin, scratch_teardown);
 }

@@ -118,20 +118,13 @@ static void affinity_of_one_cpu(void **state)
     assert_in_range(sp_usable_cpus(), 1, (unsigned)CPU_COUNT(&had));
 }
 
-static int clean_up(void **state)
-{
-    (void)state;
-    scratch_remove();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(version_2, clean_up),
-        cmocka_unit_test_teardown(container, clean_up),
-        cmocka_unit_test_teardown(version_1, clean_up),
-        cmocka_unit_test_teardown(invalid_quotas_are_ignored, clean_up),
+        cmocka_unit_test_teardown(version_2, scratch_teardown),
+        cmocka_unit_test_teardown(container, scratch_teardown),
+        cmocka_unit_test_teardown(version_1, scratch_teardown),
+        cmocka_unit_test_teardown(invalid_quotas_are_ignored, scratch_teardown),
         cmocka_unit_test(affinity_of_one_cpu),
     };
 

@@ -22,13 +22,6 @@
 #include "format/base/file.h"
 #include "tests/support/scratch.h"
 
-static int teardown(void **state)
-{
-    (void)state;
-    scratch_remove();
-    return 0;
-}
-
 static unsigned n_entries(void)
 {
     DIR *dir = opendir(scratch_folder());
@@ -338,19 +331,19 @@ static void replaced_files_keep_their_permissions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(existence_and_joined_paths, teardown),
-        cmocka_unit_test_teardown(files_are_mapped, teardown),
-        cmocka_unit_test_teardown(mapping_without_addresses, teardown),
-        cmocka_unit_test_teardown(non_files_are_refused, teardown),
-        cmocka_unit_test_teardown(reading_ranges, teardown),
-        cmocka_unit_test_teardown(small_files_as_text, teardown),
-        cmocka_unit_test_teardown(outputs_appear_when_committed, teardown),
-        cmocka_unit_test_teardown(abandoned_outputs_leave_nothing, teardown),
-        cmocka_unit_test_teardown(killed_writers_leave_nothing, teardown),
-        cmocka_unit_test_teardown(existing_files_are_kept_without_force, teardown),
-        cmocka_unit_test_teardown(impossible_targets_are_refused, teardown),
-        cmocka_unit_test_teardown(symbolic_links_are_followed, teardown),
-        cmocka_unit_test_teardown(replaced_files_keep_their_permissions, teardown),
+        cmocka_unit_test_teardown(existence_and_joined_paths, scratch_teardown),
+        cmocka_unit_test_teardown(files_are_mapped, scratch_teardown),
+        cmocka_unit_test_teardown(mapping_without_addresses, scratch_teardown),
+        cmocka_unit_test_teardown(non_files_are_refused, scratch_teardown),
+        cmocka_unit_test_teardown(reading_ranges, scratch_teardown),
+        cmocka_unit_test_teardown(small_files_as_text, scratch_teardown),
+        cmocka_unit_test_teardown(outputs_appear_when_committed, scratch_teardown),
+        cmocka_unit_test_teardown(abandoned_outputs_leave_nothing, scratch_teardown),
+        cmocka_unit_test_teardown(killed_writers_leave_nothing, scratch_teardown),
+        cmocka_unit_test_teardown(existing_files_are_kept_without_force, scratch_teardown),
+        cmocka_unit_test_teardown(impossible_targets_are_refused, scratch_teardown),
+        cmocka_unit_test_teardown(symbolic_links_are_followed, scratch_teardown),
+        cmocka_unit_test_teardown(replaced_files_keep_their_permissions, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,18 +89,11 @@ static void regions(void **state)
     assert_int_equal(sp_region_open(&region, SIZE_MAX, NULL), SP_E_NOMEM);
 }
 
-static int clean_up(void **state)
-{
-    (void)state;
-    scratch_remove();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(version_2, clean_up),
-        cmocka_unit_test_teardown(version_1, clean_up),
+        cmocka_unit_test_teardown(version_2, scratch_teardown),
+        cmocka_unit_test_teardown(version_1, scratch_teardown),
         cmocka_unit_test(this_machine),
         cmocka_unit_test(regions),
     };

@@ -16,13 +16,6 @@
 #include "format/safetensors.h"
 #include "tests/support/scratch.h"
 
-static int teardown(void **state)
-{
-    (void)state;
-    scratch_remove();
-    return 0;
-}
-
 /* Writes a file with this header and `size` data bytes 0, 1, 2, ... */
 static void write_shard(const char *name, const char *header, size_t size)
 {
@@ -281,12 +274,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(corrupt_files_are_refused),
-        cmocka_unit_test_teardown(tensors_are_found_and_read, teardown),
-        cmocka_unit_test_teardown(shards_and_their_index, teardown),
-        cmocka_unit_test_teardown(wrong_indexes_are_refused, teardown),
-        cmocka_unit_test_teardown(non_checkpoints_are_refused, teardown),
-        cmocka_unit_test_teardown(a_file_that_shrinks_is_an_error, teardown),
-        cmocka_unit_test_teardown(many_entries, teardown),
+        cmocka_unit_test_teardown(tensors_are_found_and_read, scratch_teardown),
+        cmocka_unit_test_teardown(shards_and_their_index, scratch_teardown),
+        cmocka_unit_test_teardown(wrong_indexes_are_refused, scratch_teardown),
+        cmocka_unit_test_teardown(non_checkpoints_are_refused, scratch_teardown),
+        cmocka_unit_test_teardown(a_file_that_shrinks_is_an_error, scratch_teardown),
+        cmocka_unit_test_teardown(many_entries, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

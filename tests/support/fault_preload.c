@@ -3,14 +3,15 @@
  *   FAULT_CALLS   the calls that count: "memory", "files", or names such as "fsync,rename"
  *   FAULT_AT      the number of the call that fails, from 1; 0: none
  *   FAULT_ERRNO   its errno; 0: the program is killed before the call; -1: after it
- *   FAULT_REPORT  a file that gets "CALLS BLOCKS" at exit: the calls that counted, and the blocks
- * of memory that are still allocated, which a failed run must not have more of
+ *   FAULT_REPORT  a file to which "CALLS BLOCKS" is written at exit: the number of counted calls,
+ * and the number of memory blocks still allocated, of which a failed run must not leave more than a
+ * successful one
  *
- * Calls inside json-c do not count as calls for memory. It copies a member's key with strdup and
- * hashes the copy without a look at it, so any failure there ends the program; format/base/json.c
- * allocates what a document needs and frees it again before it lets json-c parse, and refuses the
- * document where that fails. Calls of libc itself, such as those of stdio for files, cannot be
- * replaced this way. */
+ * Calls inside json-c do not count as calls for memory: json-c copies a member's key with strdup
+ * and hashes the copy without checking for NULL, so a failure there ends the program.
+ * format/base/json.c allocates the memory that a document needs and frees it again before json-c
+ * parses the document, and refuses the document if that allocation fails. Calls of libc itself,
+ * such as those of stdio for files, cannot be replaced this way. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -35,7 +36,7 @@ static int fail_errno;
 static atomic_long n_calls, n_blocks;
 static _Thread_local int inside_json;
 
-/* dlsym allocates before the real calloc is known: it is served from here. */
+/* Memory for the allocations of dlsym, which runs before the real calloc is known. */
 static char early[65536];
 static size_t early_used;
 
@@ -52,7 +53,7 @@ static void *real(const char *name)
     return f;
 }
 
-/* The function behind a name, of the type of the one that replaces it. */
+/* Declares `next`, the real function of this name. */
 #define REAL(name)                                                                                 \
     static __typeof__(name) *next;                                                                 \
     if (next == NULL) next = (__typeof__(name) *)real(#name)
@@ -75,7 +76,8 @@ static void end_by_kill(void)
         pause();
 }
 
-/* Counts a call. True: it fails, and errno is set. *kill_after: the program dies after it. */
+/* Counts a call. Returns true, and sets errno, if the call must fail. *kill_after: whether the
+ * program must be killed after the call. */
 static bool fails(const char *name, const char *group, bool *kill_after)
 {
     *kill_after = false;
@@ -218,7 +220,7 @@ int json_object_object_add_ex(struct json_object *object, const char *key,
 
 /* ---- files ---- */
 
-/* Defines a replacement whose failure is `failure`. */
+/* Defines a replacement that returns `failure` when it fails. */
 #define FILE_CALL(type, name, parameters, arguments, failure)                                      \
     CALL("files", type, name, parameters, arguments, failure)
 #define CALL(group, type, name, parameters, arguments, failure)                                    \
@@ -267,36 +269,24 @@ static mode_t mode_argument(int flags, va_list args)
     return flags & (O_CREAT | __O_TMPFILE) ? va_arg(args, mode_t) : 0;
 }
 
-int open(const char *path, int flags, ...)
-{
-    REAL(open);
-    bool kill_after;
-    va_list args;
-    mode_t mode;
-    int fd;
+/* Defines a replacement of open or openat, whose mode is present if the call creates a file. */
+#define OPEN_CALL(name, parameters, arguments)                                                     \
+    int name parameters                                                                            \
+    {                                                                                              \
+        REAL(name);                                                                                \
+        bool kill_after;                                                                           \
+        va_list args;                                                                              \
+        mode_t mode;                                                                               \
+        int fd;                                                                                    \
+                                                                                                   \
+        va_start(args, flags);                                                                     \
+        mode = mode_argument(flags, args);                                                         \
+        va_end(args);                                                                              \
+        if (fails(#name, "files", &kill_after)) return -1;                                         \
+        fd = next arguments;                                                                       \
+        if (kill_after) end_by_kill();                                                             \
+        return fd;                                                                                 \
+    }
 
-    va_start(args, flags);
-    mode = mode_argument(flags, args);
-    va_end(args);
-    if (fails("open", "files", &kill_after)) return -1;
-    fd = next(path, flags, mode);
-    if (kill_after) end_by_kill();
-    return fd;
-}
-
-int openat(int folder, const char *path, int flags, ...)
-{
-    REAL(openat);
-    bool kill_after;
-    va_list args;
-    mode_t mode;
-    int fd;
-
-    va_start(args, flags);
-    mode = mode_argument(flags, args);
-    va_end(args);
-    if (fails("openat", "files", &kill_after)) return -1;
-    fd = next(folder, path, flags, mode);
-    if (kill_after) end_by_kill();
-    return fd;
-}
+OPEN_CALL(open, (const char *path, int flags, ...), (path, flags, mode))
+OPEN_CALL(openat, (int folder, const char *path, int flags, ...), (folder, path, flags, mode))

@@ -17,7 +17,7 @@ struct generate_fixture generate_open(const char *path, const char *kernels, uns
 void generate_close(struct generate_fixture *g);
 
 /* Chooses one thread or two for a run in nested loops. `place` is the sum of the run's indices in
- * all lists (kernel sets, draft lengths, seeds), so neighbours in a list get different counts and
+ * all lists (kernel sets, draft lengths, seeds), so neighbors in a list get different counts and
  * every element is tested with both, in half the runs. The omitted combinations add nothing: a
  * kernel set sees only the rows and panels of a call, test_kernels tests each number of rows with
  * every set, and a pool distributes panels independently of the set. */

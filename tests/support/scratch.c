@@ -50,11 +50,18 @@ void scratch_remove(void)
     folder[0] = '\0';
 }
 
+int scratch_teardown(void **state)
+{
+    (void)state;
+    scratch_remove();
+    return 0;
+}
+
 const char *scratch_path(const char *name)
 {
     static char paths[8][512];
-    static unsigned turn;
-    char *path = paths[turn++ % 8];
+    static unsigned next;
+    char *path = paths[next++ % 8];
 
     snprintf(path, sizeof paths[0], "%s/%s", scratch_folder(), name);
     return path;

@@ -5,11 +5,13 @@
 
 #include <stddef.h>
 
-/* Creates an empty folder in the working directory and returns its path; static until
- * scratch_remove. */
+/* Creates an empty folder in $TMPDIR, or else /tmp, on the first call and returns its path; static
+ * until scratch_remove. */
 const char *scratch_folder(void);
 /* Removes the folder with its contents. */
 void scratch_remove(void);
+/* scratch_remove as the teardown of a cmocka test. */
+int scratch_teardown(void **state);
 
 /* Returns "folder/name" in one of a few static buffers, which are reused in rotation. */
 const char *scratch_path(const char *name);
