@@ -23,11 +23,11 @@ enum {
     N_TICKS = 5,
 };
 
-static const char *const line_colours[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
-                                           "#8c564b", "#e377c2", "#17becf", "#7f7f7f"};
-static const char plain_colour[] = "#9aa5b1", drafted_colour[] = "#ff7f0e";
+static const char *const line_colors[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
+                                          "#8c564b", "#e377c2", "#17becf", "#7f7f7f"};
+static const char plain_color[] = "#9aa5b1", drafted_color[] = "#ff7f0e";
 
-enum { N_COLOURS = sizeof line_colours / sizeof *line_colours };
+enum { N_COLORS = sizeof line_colors / sizeof *line_colors };
 
 static void write_escaped(FILE *out, const char *text)
 {
@@ -55,7 +55,8 @@ static double round_up(double value)
 
     for (double power = 1e-6; power < 1e12; power *= 10) {
         for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-            if (steps[i] * power * N_TICKS >= value) return steps[i] * power * N_TICKS;
+            if (steps[i] * power * (double)N_TICKS >= value)
+                return steps[i] * power * (double)N_TICKS;
         }
     }
     return value;
@@ -63,7 +64,7 @@ static double round_up(double value)
 
 static double height_of(double value, double top)
 {
-    return value / top * PLOT_HEIGHT;
+    return value / top * (double)PLOT_HEIGHT;
 }
 
 /* Writes the title, the horizontal lines and their labels. */
@@ -74,27 +75,27 @@ static void write_frame(FILE *out, double left, double top, const char *title)
 
     write_text(out, left, PLOT_TOP - 14, "start", title);
     for (int i = 0; i <= N_TICKS; i++) {
-        double y = bottom - (double)PLOT_HEIGHT * i / N_TICKS;
+        double y = bottom - (double)PLOT_HEIGHT * i / (double)N_TICKS;
         fprintf(out, "<path d=\"M%.1f %.1fh%d\" stroke=\"#d8dde3\"/>\n", left, y, PLOT_WIDTH);
-        snprintf(label, sizeof label, "%g", top * i / N_TICKS);
+        snprintf(label, sizeof label, "%g", top * i / (double)N_TICKS);
         write_text(out, left - 6, y + 4, "end", label);
     }
 }
 
 static double row_x(size_t n_rows)
 {
-    return LEFT_PLOT + (double)PLOT_WIDTH * (double)n_rows / (SP_BENCH_MAX_ROWS + 1);
+    return LEFT_PLOT + (double)PLOT_WIDTH * (double)n_rows / (double)(SP_BENCH_MAX_ROWS + 1);
 }
 
-static const char *colour_of(size_t index)
+static const char *color_of(size_t index)
 {
-    return line_colours[index % N_COLOURS];
+    return line_colors[index % N_COLORS];
 }
 
 static void begin_line(FILE *out, size_t index)
 {
     fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"",
-            colour_of(index));
+            color_of(index));
 }
 
 static void write_point(FILE *out, size_t k, double x, double value, double top)
@@ -106,7 +107,7 @@ static void write_point(FILE *out, size_t k, double x, double value, double top)
 static void write_legend(FILE *out, double left, size_t index, const char *label)
 {
     fprintf(out, "<rect x=\"%.1f\" y=\"%zu\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", left + 10,
-            PLOT_TOP + 6 + 16 * index, colour_of(index));
+            PLOT_TOP + 6 + 16 * index, color_of(index));
     write_text(out, left + 26, (double)(PLOT_TOP + 15 + 16 * index), "start", label);
 }
 
@@ -143,14 +144,13 @@ static void write_rows(FILE *out, const struct sp_bench *b)
         write_line(out, &b->depths[i], i, top);
 }
 
-static void write_bar(FILE *out, double x, double width, double rate, double top,
-                      const char *colour)
+static void write_bar(FILE *out, double x, double width, double rate, double top, const char *color)
 {
     double height = height_of(rate, top);
     char label[32];
 
     fprintf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>\n", x,
-            PLOT_TOP + PLOT_HEIGHT - height, width, height, colour);
+            PLOT_TOP + PLOT_HEIGHT - height, width, height, color);
     snprintf(label, sizeof label, "%.0f", rate);
     write_text(out, x + width / 2, PLOT_TOP + PLOT_HEIGHT - height - 4, "middle", label);
 }
@@ -179,19 +179,19 @@ static void write_bars(FILE *out, const struct sp_bench *b)
     write_frame(out, RIGHT_PLOT, top, "Tokens per second, by prompt");
     for (size_t i = 0; i < b->n_prompts; i++) {
         const struct sp_bench_prompt *p = &b->prompts[i];
-        double middle = RIGHT_PLOT + step * ((double)i + 0.5);
+        double middle = (double)RIGHT_PLOT + step * ((double)i + 0.5);
         write_bar(out, b->info.draft ? middle - width : middle - width / 2, width, p->plain.rate,
-                  top, plain_colour);
-        if (b->info.draft) write_bar(out, middle, width, p->drafted[0].rate, top, drafted_colour);
+                  top, plain_color);
+        if (b->info.draft) write_bar(out, middle, width, p->drafted[0].rate, top, drafted_color);
         snprintf(label, sizeof label, "%zu", i + 1);
         write_text(out, middle, bottom + 18, "middle", label);
     }
-    fprintf(out, "<g fill=\"%s\">\n", plain_colour);
+    fprintf(out, "<g fill=\"%s\">\n", plain_color);
     write_text(out, RIGHT_PLOT, bottom + 46, "start", "plain");
     fputs("</g>\n", out);
     if (b->info.draft == NULL) return;
     snprintf(label, sizeof label, "SIMULATED, acceptance %g", b->options->acceptance);
-    fprintf(out, "<g fill=\"%s\">\n", drafted_colour);
+    fprintf(out, "<g fill=\"%s\">\n", drafted_color);
     write_text(out, RIGHT_PLOT + 60, bottom + 46, "start",
                sp_bench_simulated(b) ? label : "drafted");
     fputs("</g>\n", out);
@@ -208,18 +208,18 @@ static void write_draft_line(FILE *out, const struct sp_bench *b, size_t prompt,
     char label[48];
 
     begin_line(out, prompt);
-    write_point(out, 0, RIGHT_PLOT + step / 2, p->plain.rate, top);
+    write_point(out, 0, (double)RIGHT_PLOT + step / 2, p->plain.rate, top);
     for (size_t k = 0; k < n_fixed; k++)
-        write_point(out, 1, RIGHT_PLOT + step * ((double)k + 1.5), p->drafted[k].rate, top);
+        write_point(out, 1, (double)RIGHT_PLOT + step * ((double)k + 1.5), p->drafted[k].rate, top);
     fputs("\"/>\n", out);
     if (has_auto) {
         fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" fill=\"%s\"/>\n",
-                RIGHT_PLOT + step * ((double)n_fixed + 1.5),
+                (double)RIGHT_PLOT + step * ((double)n_fixed + 1.5),
                 PLOT_TOP + PLOT_HEIGHT - height_of(p->drafted[n_fixed].rate, top),
-                colour_of(prompt));
+                color_of(prompt));
     }
     snprintf(label, sizeof label, "prompt %zu", prompt + 1);
-    if (prompt < N_COLOURS) write_legend(out, RIGHT_PLOT, prompt, label);
+    if (prompt < N_COLORS) write_legend(out, RIGHT_PLOT, prompt, label);
 }
 
 static void write_draft_depths(FILE *out, const struct sp_bench *b)
@@ -229,9 +229,9 @@ static void write_draft_depths(FILE *out, const struct sp_bench *b)
     char label[64];
 
     write_frame(out, RIGHT_PLOT, top, "Tokens per second, by draft depth");
-    write_text(out, RIGHT_PLOT + step / 2, bottom + 18, "middle", "plain");
+    write_text(out, (double)RIGHT_PLOT + step / 2, bottom + 18, "middle", "plain");
     for (size_t k = 0; k < b->n_draft_lens; k++) {
-        write_text(out, RIGHT_PLOT + step * ((double)k + 1.5), bottom + 18, "middle",
+        write_text(out, (double)RIGHT_PLOT + step * ((double)k + 1.5), bottom + 18, "middle",
                    sp_bench_draft_len_name(label, b, k));
     }
     for (size_t i = 0; i < b->n_prompts; i++)
@@ -241,7 +241,7 @@ static void write_draft_depths(FILE *out, const struct sp_bench *b)
     write_text(out, RIGHT_PLOT, bottom + 46, "start", label);
 }
 
-/* The first line of a chart, by which an existing chart is recognised; other files are not
+/* The first line of a chart, by which an existing chart is recognized; other files are not
  * overwritten. */
 #define SVG_START "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg "
 

@@ -16,7 +16,7 @@ static const double MAX_NUMBER = 1e9; /* of what scales */
 /* ---- keys ---- */
 
 /* Keys of PEFT that are ignored: the tensors contain the same, or the keys describe training,
- * initialisation or origin. */
+ * initialization or origin. */
 static const char *const harmless[] = {
     "auto_mapping",
     "base_model_name_or_path",
@@ -138,7 +138,8 @@ static enum sp_status read_patterns(struct sp_adapter_patterns *out, const struc
                                     const char *name, bool are_ranks, struct sp_err *err)
 {
     const struct sp_json *object = sp_json_get(root, name);
-    double min = are_ranks ? 1 : -MAX_NUMBER, max = are_ranks ? SP_ADAPTER_MAX_RANK : MAX_NUMBER;
+    double min = are_ranks ? 1 : -MAX_NUMBER;
+    double max = are_ranks ? (double)SP_ADAPTER_MAX_RANK : MAX_NUMBER;
     enum sp_status st;
 
     if (object && sp_json_kind(object) != SP_JSON_OBJECT) {

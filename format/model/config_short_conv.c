@@ -30,7 +30,7 @@ static enum sp_status read_width(unsigned *n_ffn, const struct sp_config_text *t
         multiple = 1;
     }
     width = ceil(floor(factor * width) / multiple) * multiple;
-    if (!(width >= 1 && width <= SP_CAP_WIDTH)) {
+    if (!(width >= 1 && width <= (double)SP_CAP_WIDTH)) {
         return sp_fail(err, SP_E_INPUT, "intermediate_size %u becomes %g, expected 1..%d", *n_ffn,
                        width, SP_CAP_WIDTH);
     }

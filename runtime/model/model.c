@@ -26,7 +26,6 @@ static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part par
 {
     struct sp_specs specs = {0};
     enum sp_status st;
-    size_t n_found = 0;
 
     if ((st = sp_specs_of_config(&specs, config, err))) goto done;
     for (size_t i = 0; i < specs.n_specs; i++) {
@@ -40,7 +39,6 @@ static enum sp_status check_tensors(const struct sp_pack *pack, enum sp_part par
                          want->name);
             goto done;
         }
-        n_found++;
         if (have->rank == want->rank &&
             memcmp(have->shape, want->shape, want->rank * sizeof have->shape[0]) == 0 &&
             have->layout == layout) {

@@ -1,6 +1,6 @@
 /* The rotation that q8 keys and queries are quantized in: each group of 32 dims times Sylvester's
  * Hadamard matrix, entries +1 and -1. The matrix is orthogonal up to a factor, so dot products
- * change by that factor alone. It spreads a dim that is far larger than its neighbours over the
+ * change by that factor alone. It spreads a dim that is far larger than its neighbors over the
  * whole group, which would otherwise share its coarse scale. It consists of sums and differences in
  * a fixed order, so the bits do not depend on the compiler. */
 #ifndef SP_RUNTIME_VECTOR_ROTATION_H
@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The factor that turns the dot product of two rotated groups into that of the groups. */
-#define SP_ROTATION_FACTOR (1.0f / SP_KV_GROUP)
+#define SP_ROTATION_FACTOR (1.0f / (float)SP_KV_GROUP)
 
 /* y = H x, in log2(32) rounds: y_2i = x_i + x_i+16, y_2i+1 = x_i - x_i+16. */
 static inline void sp_rotate_group(float y[SP_KV_GROUP], const float x[SP_KV_GROUP])

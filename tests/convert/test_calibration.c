@@ -100,7 +100,7 @@ static void first_input(double *x, const struct sp_pack *pack, uint32_t id)
     for (size_t k = 0; k < HIDDEN; k++)
         squares += (double)row[k] * (double)row[k];
     for (size_t k = 0; k < HIDDEN; k++)
-        x[k] = (double)row[k] / sqrt(squares / HIDDEN + 1e-6) * (double)norm[k];
+        x[k] = (double)row[k] / sqrt(squares / (double)HIDDEN + 1e-6) * (double)norm[k];
 }
 
 /* Decomposes h in place: h[i][j], i <= j, becomes M[i][j], and h[k][k] becomes D[k]. The columns
@@ -110,7 +110,7 @@ static void decompose(double (*h)[HIDDEN])
     double mean = 0;
 
     for (size_t k = 0; k < HIDDEN; k++)
-        mean += h[k][k] / HIDDEN;
+        mean += h[k][k] / (double)HIDDEN;
     for (size_t k = 0; k < HIDDEN; k++)
         h[k][k] += 0.3 * h[k][k] + 1e-4 * mean;
     for (size_t j = HIDDEN; j-- > 0;) {

@@ -233,7 +233,7 @@ static void test_simulated_acceptance(void **state)
         again += id == same;
     }
     /* four standard deviations */
-    assert_true(fabs((double)accepted / N - 0.3) < 4 * sqrt(0.3 * 0.7 / N));
+    assert_true(fabs((double)accepted / (double)N - 0.3) < 4 * sqrt(0.3 * 0.7 / (double)N));
     assert_int_equal(again, N);
     assert_int_equal(chooser.choose(chooser.state, &id, &row, NULL, 3, SP_NO_DRAFT_TOKEN, NULL),
                      SP_OK);

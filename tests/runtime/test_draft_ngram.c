@@ -264,8 +264,8 @@ static void rejection_sampling_keeps_the_distribution(void **state)
         for (size_t i = 0; i < N; i++)
             sum += exp((double)row[i]);
         for (size_t i = 0; i < N; i++) {
-            double p = exp((double)row[i]) / sum, error = sqrt(p * (1 - p) / DRAWS);
-            double share = (double)seen[i] / DRAWS;
+            double p = exp((double)row[i]) / sum, error = sqrt(p * (1 - p) / (double)DRAWS);
+            double share = (double)seen[i] / (double)DRAWS;
             if (fabs(share - p) > 4 * error) fail_msg("token %zu: %.4f, %.4f", i, share, p);
         }
         sp_sampling_chooser_free(c);

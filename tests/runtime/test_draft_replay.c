@@ -160,7 +160,7 @@ static double speed(const struct record *r, const struct answer *a, int length, 
             pos += play(&d, r, &a->at[pos], length, &c);
         sum += (double)pos / c.seconds;
     }
-    return sum / N_SEEDS;
+    return sum / (double)N_SEEDS;
 }
 
 struct bound {

@@ -395,7 +395,7 @@ static void test_row_functions_are_right(void **state)
         squares += (double)x[i] * (double)x[i];
     ref->rms_norm(out, x, w, N, 1e-3f);
     for (size_t i = 0; i < N; i++) {
-        double want = (double)x[i] * (double)w[i] / sqrt(squares / N + 1e-3);
+        double want = (double)x[i] * (double)w[i] / sqrt(squares / (double)N + 1e-3);
         assert_true(fabs((double)out[i] - want) < 4e-7 * fabs(want));
     }
     fill(y, N, &seed, PLAIN);
