@@ -13,7 +13,7 @@ static const double shortest = 1e-9;
 
 enum { FREE_TIMINGS = 2 }; /* the first timings are never cut as outliers */
 
-/* Minimises sum of weight (mean - base - slope n)^2 + shape_weight (slope - shape base)^2. */
+/* Minimizes sum of weight (mean - base - slope n)^2 + shape_weight (slope - shape base)^2. */
 static void fit_line(struct sp_cost_model *c)
 {
     double w = 0, x = 0, xx = 0, y = 0, xy = 0, a, b, d, det;

@@ -5,32 +5,32 @@
 
 /* Chosen by replaying recorded proposals of real pairs with noisy clocks
  * (tests/runtime/test_draft_replay.c); the results are flat around these values. */
-static const double forget = 0.97;            /* weight that a count keeps from round to round */
-static const double forget_paused = 0.85;     /* the same while probing */
+static const double forget = 0.97;            /* decay of the counts per round */
+static const double forget_paused = 0.85;     /* decay of the counts per probe of a pause */
 static const double first_acceptance = 0.8;   /* prior of the mean acceptance */
-static const double first_weight = 8;         /* draft tokens that this prior counts for */
-static const double place_weight = 8;         /* draft tokens that the place before counts for */
+static const double first_weight = 8;         /* draft tokens that first_acceptance counts for */
+static const double position_weight = 8;      /* draft tokens that the position before counts for */
 static const double rate_weight = 8;          /* rounds that the predicted rate counts for */
 static const double draft_prior_block = 0.25; /* plain steps that drafting a block takes */
 static const double draft_prior_step = 0.25;  /* plain steps that drafting a token takes */
-static const double first_pass = 4; /* times the prior that the first drafting may take to count */
+static const double first_pass = 4;           /* times its prior that the first drafting may take */
 static const double confidence_weight = 20;   /* prior curvature of the calibration */
-static const double confidence_forget = 0.99; /* weight that the curvature keeps */
+static const double confidence_forget = 0.99; /* decay of the curvature per draft token */
 static const double greatest_loss = 3;  /* plain steps that drafting may lose until it pauses */
-static const double exploration = 0.75; /* part of its price that one more draft token must
-                                         * earn: drafting it also tells its confidence */
-static const double first_cost = 2;     /* slow start: plain steps that a round may draft */
-static const double growth = 1.3;       /* slow start: of the cap, when a round filled it */
-static const double tolerance = 0.95;   /* drafted to plain rate below which to pause */
+static const double exploration = 0.75; /* part of its cost that one more draft token must
+                                         * save: drafting it also yields its confidence */
+static const double first_cost = 2; /* slow start: plain steps that a round's drafting may take */
+static const double growth = 1.3;   /* slow start: growth of the cap after a round that filled it */
+static const double tolerance = 0.95; /* drafting pauses below this ratio to the plain rate */
 
 enum {
-    FIRST_BLOCK = 8,  /* asked for before anything is known */
-    FIRST_STEPS = 4,  /* the same, one by one */
-    LEAST_STEPS = 2,  /* least cap of the slow start */
-    FIRST_GAP = 8,    /* plain steps of a pause before its first probe */
-    LONGEST_GAP = 64, /* plain steps between probes */
-    FIRST_PLAIN = 8,  /* the first round that is a plain step, to measure one */
-    PLAIN_EVERY = 320,
+    FIRST_BLOCK = 8,   /* draft length of the first round, if a pass drafts a block */
+    FIRST_STEPS = 4,   /* draft length of the first round, if a pass drafts a token */
+    LEAST_STEPS = 2,   /* minimum cap of the slow start */
+    FIRST_GAP = 8,     /* plain steps of a pause before its first probe */
+    LONGEST_GAP = 64,  /* plain steps between probes */
+    FIRST_PLAIN = 8,   /* number of the first round that is a plain step, to time one */
+    PLAIN_EVERY = 320, /* rounds between plain steps that are timed */
 };
 
 void sp_draft_length_init(struct sp_draft_length *d, size_t max, bool stepwise)
@@ -113,19 +113,20 @@ static void find_costs(struct sp_draft_length *d, size_t n)
     }
 }
 
-/* Seconds that draft token n adds to a round. */
+/* Seconds that verifying draft token n adds to a round. */
 static double verify_step(const struct sp_draft_length *d, size_t n)
 {
     return d->verify_seconds[n] - d->verify_seconds[n - 1];
 }
 
+/* Seconds that drafting token n adds to a round. */
 static double draft_step(const struct sp_draft_length *d, size_t n)
 {
     return d->draft_seconds[n] - d->draft_seconds[n - 1];
 }
 
-/* Sequences that share the pass of the draft for token n: this one, and others that draft, each as
- * often as this one gets so far. */
+/* Expected number of sequences that share the draft's pass for token n: this one, and the others
+ * that draft, each of which is assumed to reach token n as often as this one does. */
 static double sharing(const struct sp_draft_length *d, size_t n)
 {
     static const double weight = 2;
@@ -136,7 +137,7 @@ static double sharing(const struct sp_draft_length *d, size_t n)
 /* ---- rates ------------------------------------------------------------------------------------
  */
 
-/* Mean tokens of a sequence in a round in which each drafting sequence gets n. */
+/* Mean number of tokens per sequence in a round in which each drafting sequence gets n. */
 static double tokens_each(const struct sp_draft_length *d, double n)
 {
     double n_all = (double)d->n_others + 1;
@@ -149,8 +150,9 @@ static double plain_rate(const struct sp_draft_length *d)
     return 1 / verify_cost(d, 0);
 }
 
-/* Mean acceptances by place; a place borrows from the one before it. */
-static void find_places(struct sp_draft_length *d, size_t n)
+/* Computes the mean acceptance at each position, with that of the position before
+ * as the prior. */
+static void find_acceptances(struct sp_draft_length *d, size_t n)
 {
     double tried = 0, accepted = 0, p;
 
@@ -160,19 +162,20 @@ static void find_places(struct sp_draft_length *d, size_t n)
     }
     p = (accepted + first_weight * first_acceptance) / (tried + first_weight);
     for (size_t i = 1; i <= n; i++) {
-        p = (d->accepted[i] + place_weight * p) / (d->tried[i] + place_weight);
-        d->place[i] = p;
+        p = (d->accepted[i] + position_weight * p) / (d->tried[i] + position_weight);
+        d->acceptance[i] = p;
     }
 }
 
-/* The best rate of any fixed length up to n, as costs and mean acceptances predict it. */
+/* Returns the highest rate of any fixed draft length up to n, predicted from the costs and the mean
+ * acceptances, and sets *length to that draft length. */
 static double predicted_rate(const struct sp_draft_length *d, size_t n, size_t *length)
 {
     double best = 0, tokens = 1, all_accepted = 1;
 
     for (size_t i = 1; i <= n; i++) {
         double rate;
-        all_accepted *= d->place[i];
+        all_accepted *= d->acceptance[i];
         tokens += all_accepted;
         rate = tokens_each(d, tokens) / (d->draft_seconds[i] + d->verify_seconds[i]);
         if (rate <= best) continue;
@@ -190,15 +193,17 @@ static double drafted_rate(const struct sp_draft_length *d, double predicted)
 /* ---- choosing ---------------------------------------------------------------------------------
  */
 
-/* Rounds that are plain steps, since everything is compared with one: 8, 40, and every 320th. */
+/* Returns true if this round is a plain step, whose time everything else is compared with: rounds
+ * 8, 40 and every 320th. */
 static bool is_plain_due(const struct sp_draft_length *d)
 {
     return d->n_rounds == FIRST_PLAIN || d->n_rounds == FIRST_PLAIN * 5 ||
            d->n_rounds % PLAIN_EVERY == 0;
 }
 
-/* A block's tokens are all made before any is considered: as many as pay if only those worth
- * verifying are verified. */
+/* Returns the draft length of a block. All tokens of a block are drafted before the first of them
+ * is considered, so the length is the one that pays most if only tokens worth verifying are
+ * verified. */
 static size_t block_length(const struct sp_draft_length *d, size_t limit)
 {
     double all_accepted = 1, gain = 0, best_gain = -1;
@@ -206,7 +211,7 @@ static size_t block_length(const struct sp_draft_length *d, size_t limit)
 
     if (d->draft.n_timings == 0) return limit < FIRST_BLOCK ? limit : FIRST_BLOCK;
     for (size_t i = 1; i <= limit; i++) {
-        all_accepted *= d->place[i];
+        all_accepted *= d->acceptance[i];
         gain +=
             at_least(all_accepted - d->rate * verify_step(d, i), 0) - d->rate * draft_step(d, i);
         if (gain <= best_gain) continue;
@@ -230,7 +235,7 @@ size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit)
     if (d->paused && --d->wait > 0) return 0;
     d->reason = d->paused ? SP_ROUND_PROBE : SP_ROUND_LIMIT;
     find_costs(d, d->max);
-    find_places(d, d->max);
+    find_acceptances(d, d->max);
     predicted = predicted_rate(d, limit, &length);
     d->rate = at_least(drafted_rate(d, predicted), plain_rate(d)) * n_all / d->n_drafting;
     if (!d->stepwise) {
@@ -249,7 +254,7 @@ size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit)
 bool sp_draft_length_consider(struct sp_draft_length *d, double confidence)
 {
     size_t i = ++d->n_made;
-    double p = calibrated(&d->confidence, logit(confidence)), price;
+    double p = calibrated(&d->confidence, logit(confidence)), cost;
 
     d->confidences[i] = confidence;
     d->all_accepted *= p;
@@ -259,12 +264,13 @@ bool sp_draft_length_consider(struct sp_draft_length *d, double confidence)
         d->gain += d->all_accepted;
     }
     if (i >= d->n_asked) return false;
-    /* The next draft token is accepted about as often as its place and this one promise. */
-    price = d->rate * verify_step(d, i + 1);
+    /* The next draft token is estimated to be accepted with the mean of this token's confidence and
+     * the acceptance at its position. */
+    cost = d->rate * verify_step(d, i + 1);
     if (d->stepwise) {
-        price += d->rate * d->n_drafting / sharing(d, i + 1) * draft_step(d, i + 1);
+        cost += d->rate * d->n_drafting / sharing(d, i + 1) * draft_step(d, i + 1);
     }
-    if (d->n_verify == i && d->all_accepted * (p + d->place[i + 1]) / 2 > exploration * price) {
+    if (d->n_verify == i && d->all_accepted * (p + d->acceptance[i + 1]) / 2 > exploration * cost) {
         return true;
     }
     if (!d->paused) d->reason = SP_ROUND_CONFIDENCE;
@@ -285,7 +291,8 @@ static void add_round(struct sp_draft_length *d, double tokens, double seconds)
     d->seconds = forget * d->seconds + seconds;
 }
 
-/* Whether a draft token after the first rejected one would have been accepted is not known. */
+/* Counts the draft tokens up to the first rejected one; whether a later one would have been
+ * accepted is not known. */
 static void count_tokens(struct sp_draft_length *d, size_t drafted, size_t accepted)
 {
     double keep = d->paused ? forget_paused : forget;
@@ -297,15 +304,15 @@ static void count_tokens(struct sp_draft_length *d, size_t drafted, size_t accep
     }
 }
 
-/* Draft tokens that a round may make without being trusted with more: those that take first_cost
- * plain steps. */
+/* Returns the draft length with which a slow start begins: as many tokens as can be drafted in the
+ * time of first_cost plain steps. */
 static size_t first_steps(const struct sp_draft_length *d)
 {
     double n = FIRST_STEPS;
 
     if (!d->stepwise) return d->max;
     if (d->draft.n_timings > 0) n = first_cost * verify_cost(d, 0) * n / draft_cost(d, FIRST_STEPS);
-    return n > LEAST_STEPS ? (size_t)n : LEAST_STEPS;
+    return n > (double)LEAST_STEPS ? (size_t)n : LEAST_STEPS;
 }
 
 static void slow_start(struct sp_draft_length *d, const struct sp_round *r)
@@ -320,18 +327,19 @@ static void slow_start(struct sp_draft_length *d, const struct sp_round *r)
     if (d->cap < least) d->cap = least;
 }
 
-/* Is drafting about as fast as plain steps, by recent rounds and by what costs and acceptances
- * predict of the best fixed length? */
+/* Returns true if drafting is about as fast as plain steps, judged by recent rounds and by the rate
+ * that is predicted for the best fixed draft length. */
 static bool may_pay(struct sp_draft_length *d)
 {
     size_t length;
 
     find_costs(d, d->max);
-    find_places(d, d->max);
+    find_acceptances(d, d->max);
     return drafted_rate(d, predicted_rate(d, d->max, &length)) > tolerance * plain_rate(d);
 }
 
-/* All sequences of a pass wait for the probes of each. */
+/* Pauses drafting. A probe delays all sequences of a pass, so the interval grows with their
+ * number. */
 static void pause(struct sp_draft_length *d)
 {
     double probe = draft_cost(d, 1) + verify_step(d, 1), plain = verify_cost(d, 0);
@@ -364,7 +372,7 @@ static void settle(struct sp_draft_length *d, const struct sp_round *r, size_t n
     if (d->loss == 0) d->gap = FIRST_GAP;
     if (d->loss <= greatest_loss) return;
     if (may_pay(d)) {
-        d->loss = greatest_loss; /* bad luck */
+        d->loss = greatest_loss; /* the loss was chance: drafting goes on */
     } else {
         pause(d);
     }

@@ -10,7 +10,7 @@
  *   cost         runtime/speculate/cost_model.h: a curve for verifying and one for drafting
  *   acceptance   the draft's confidence in a token, calibrated by Platt scaling (Platt 1999),
  *                p = sigmoid(a + b logit(confidence)), learned online; for a token not
- *                drafted yet the mean acceptance at its place
+ *                drafted yet the mean acceptance at its position
  *   rate         tokens and seconds of recent drafted rounds, shrunk towards the rate that the
  *                costs and the mean acceptance predict.
  *
@@ -49,18 +49,18 @@ struct sp_draft_length {
     size_t max;    /* longest proposal, <= SP_DRAFT_LENGTH_MAX */
     bool stepwise; /* each draft token costs a pass of the draft; else a block comes at once */
 
-    /* What earlier rounds taught; counts decay. */
-    struct sp_cost_model verify;              /* by rows of the pass beyond the first */
-    struct sp_cost_model draft;               /* by draft tokens */
-    bool has_drafted;                         /* a first pass of the draft was timed, or left out */
-    double made[SP_DRAFT_LENGTH_MAX + 1];     /* [i]: rounds that made draft token i */
-    double tried[SP_DRAFT_LENGTH_MAX + 1];    /* [i]: times that draft token i >= 1 was reached */
-    double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that it was accepted */
+    /* Statistics of earlier rounds; counts decay from round to round. */
+    struct sp_cost_model verify;           /* by rows of the pass beyond the first */
+    struct sp_cost_model draft;            /* by draft tokens */
+    bool has_drafted;                      /* the first pass of the draft is over, timed or not */
+    double made[SP_DRAFT_LENGTH_MAX + 1];  /* [i]: rounds that made draft token i */
+    double tried[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i >= 1 was reached */
+    double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i was accepted */
     struct sp_calibrated_confidence confidence;
-    double tokens, seconds; /* of drafted rounds */
+    double tokens, seconds; /* sums over drafted rounds */
     size_t n_rounds;        /* rounds whose length was chosen here */
-    size_t cap;             /* slow start: most draft tokens of the next round */
-    double loss; /* CUSUM: plain steps that drafting lost, less those that it won, >= 0 */
+    size_t cap;             /* slow start: maximum of draft tokens in the next round */
+    double loss; /* CUSUM: plain steps that drafting lost minus those that it saved, >= 0 */
     bool paused;
     size_t wait; /* paused: rounds until the next probe */
     size_t gap;  /* paused: rounds between two probes */
@@ -69,41 +69,42 @@ struct sp_draft_length {
     size_t n_others;
     double n_drafting; /* sequences that draft, this one included; smoothed */
 
-    /* The round under way; n_asked is 0 unless its length was chosen here. */
+    /* State of the current round; n_asked is 0 unless its length was chosen here. */
     size_t n_asked, n_made, n_verify;
     enum sp_round_reason reason;
-    double confidences[SP_DRAFT_LENGTH_MAX + 1];    /* [i]: of the draft in draft token i */
-    double place[SP_DRAFT_LENGTH_MAX + 2];          /* [i]: mean acceptance of draft token i */
-    double verify_seconds[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: expected of i draft tokens */
-    double draft_seconds[SP_DRAFT_LENGTH_MAX + 1];
-    double rate;         /* tokens a second that time is worth */
+    double confidences[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: the draft's confidence in draft token i */
+    double acceptance[SP_DRAFT_LENGTH_MAX + 2];  /* [i]: mean acceptance of draft token i */
+    double verify_seconds[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: expected time to verify i */
+    double draft_seconds[SP_DRAFT_LENGTH_MAX + 1];  /* [i]: expected time to draft i tokens */
+    double rate;         /* tokens per second that a draft token must reach to be worth its time */
     double all_accepted; /* probability that all draft tokens so far are accepted */
-    double gain;         /* tokens that verifying n_verify of them adds on average */
+    double gain;         /* expected number of accepted tokens among the first n_verify */
 };
 
 void sp_draft_length_init(struct sp_draft_length *d, size_t max, bool stepwise);
 
-/* The number of draft tokens to ask for, <= limit; 0: a plain step. */
+/* Starts a round: returns the number of draft tokens to request, <= limit; 0: a plain step. */
 size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit);
 
 /* Called after each draft token, with the draft's confidence in it (0..1). Returns true if another
  * one is worth drafting. */
 bool sp_draft_length_consider(struct sp_draft_length *d, double confidence);
 
-/* How many of the draft tokens considered are worth verifying. */
+/* Returns how many of the draft tokens considered are worth verifying. */
 size_t sp_draft_length_n_verify(const struct sp_draft_length *d);
 
-/* What one round did. Draft tokens: asked for, made, of these verified (`drafted`), of these
- * accepted. */
+/* The outcome of one round. Numbers of draft tokens: requested (`asked`), proposed (`made`),
+ * verified
+ * (`drafted`) and accepted; each counts some of those before it. */
 struct sp_round {
     size_t asked, made, drafted, accepted;
-    size_t emitted; /* tokens */
+    size_t emitted; /* tokens added to the text */
     double draft_seconds, verify_seconds;
     double draft_cost;       /* draft_seconds with shared passes divided among their rows */
-    double catch_up_seconds; /* the draft's reading of committed tokens before the proposal */
+    double catch_up_seconds; /* the draft's processing of committed tokens before it proposes */
     size_t other_rows;       /* rows of other sequences in the target's pass */
-    size_t n_others;         /* how many sequences those are */
-    size_t other_drafts;     /* how many of those rows are draft tokens */
+    size_t n_others;         /* other sequences in the target's pass */
+    size_t other_drafts;     /* other_rows that are draft tokens */
     bool stopped;            /* no more tokens are wanted */
     enum sp_round_reason reason;
 };
@@ -114,13 +115,15 @@ void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *ro
 /* Learns what a pass costs from a round in which this drafter's tokens were not verified. */
 void sp_draft_length_observe(struct sp_draft_length *d, const struct sp_round *round);
 
-/* Counts such a round for the rate, so that it is compared with what other drafters bring. */
+/* Counts a round in which this drafter's tokens were not verified towards the measured rate, so
+ * that it can be compared with the rates of other drafters. */
 void sp_draft_length_add_round(struct sp_draft_length *d, const struct sp_round *round);
 
-/* Tokens a second that the draft tokens worth verifying promise, their drafting not counted. */
+/* Returns the expected tokens per second of verifying the draft tokens that are worth it; the time
+ * of drafting them is not counted. */
 double sp_draft_length_expected_rate(const struct sp_draft_length *d);
 
-/* Tokens a second of drafting with this drafter; of plain steps while it is paused. */
+/* Returns the tokens per second with this drafter, or of plain steps while it is paused. */
 double sp_draft_length_rate(const struct sp_draft_length *d);
 
 #endif

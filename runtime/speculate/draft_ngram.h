@@ -3,7 +3,7 @@
  * repeats its question, an edited file or a list of similar lines, and a search costs nothing
  * compared with a pass.
  *
- * Every token of the committed text and every pair of neighbours is indexed under a hash, in a
+ * Every token of the committed text and every pair of neighbors is indexed under a hash, in a
  * chain from the newest place to the oldest. A search walks the chain of the last two tokens and
  * takes the place that matches the end of the text for longest, the newest of equals. The longer
  * the match, the higher the confidence. If no two tokens match, the draft token is what last

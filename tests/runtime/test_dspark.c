@@ -108,7 +108,7 @@ static void observed_confidences(struct sp_session *session, double *out, size_t
     draft_len.n_asked = n_rows;
     draft_len.all_accepted = 1;
     for (size_t i = 1; i <= n_rows; i++)
-        draft_len.place[i] = 1;
+        draft_len.acceptance[i] = 1;
     sp_scheduler_acquire(s->scheduler);
     if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err)) {
         fail_msg("%s", err.text);
