@@ -26,7 +26,7 @@ struct options {
 
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 't', "text", NULL, "TEXTFILE", AT(text), .path = true,
-     .help = "File with the text; - is standard input. Special tokens in it are recognised"},
+     .help = "File with the text; - is standard input. Special tokens in it are recognized"},
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The text as token IDs"},
     {SP_OPT_STRING, 0, "against", NULL, "FILE|FOLDER", AT(against), .path = true,
      .help = "Compare with this packed file or checkpoint folder as the reference"},

@@ -23,7 +23,7 @@ struct options {
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "Token ids"},
     {SP_OPT_STRING, 0, "text", NULL, "TEXT", AT(text),
-     .help = "A text to tokenize; special tokens in it are recognised"},
+     .help = "A text to tokenize; special tokens in it are recognized"},
     {SP_OPT_STRING, 'o', "output", NULL, "X.npy", AT(output), .path = true,
      .help = "NumPy file to write"},
     {SP_OPT_INT, 0, "rows", NULL, "N", AT(n_rows), .min = 1, .max = 1 << 16,

@@ -35,7 +35,7 @@ static const char *const draft_options[] = {"draft-depth", "accept", "show-draft
 static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Prompt"},
     {SP_OPT_FLAG, 0, "raw", NULL, NULL, AT(raw),
-     .help = "Use the prompt without a chat template; special tokens in it are recognised"},
+     .help = "Use the prompt without a chat template; special tokens in it are recognized"},
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids),
      .help = "The prompt as token IDs, without a chat template"},
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
@@ -67,7 +67,7 @@ static const struct sp_opt opts[] = {
     SP_OPT_SET_DEPTH(struct options, settings),
     SP_OPT_DRAFT_BY(struct options, backend, "model if the file has a draft, else lookup"),
     {SP_OPT_FLAG, 0, "show-draft", NULL, NULL, AT(show_draft),
-     .help = "Colour accepted draft tokens"},
+     .help = "Color accepted draft tokens"},
     SP_OPT_SET_ACCEPT(struct options, settings),
     {SP_OPT_HEADING, .help = "Sampling"},
     SP_OPT_SET_SAMPLING(struct options, settings),

@@ -112,7 +112,7 @@ const struct sp_command sp_cmd_tokenize = {
     .options_size = sizeof tokenize_defaults,
     .details =
         "SOURCE is a packed file, a checkpoint folder, or a tokenizer.json. Without TEXT, or with "
-        "-, the text is read from standard input. Special tokens in the text are recognised.",
+        "-, the text is read from standard input. Special tokens in the text are recognized.",
     .run = run_tokenize,
 };
 

@@ -43,7 +43,7 @@ void sp_checkpoint_codes_unpack(uint8_t *codes, const uint8_t *bytes, uint64_t b
 struct sp_code_groups {
     const float *scales, *zeros; /* of each group; zeros NULL: all 0 */
     bool biases;                 /* zeros are biases */
-    const uint32_t *index;       /* the group of each column; NULL: groups of neighbours */
+    const uint32_t *index;       /* the group of each column; NULL: groups of neighbors */
     size_t size;                 /* columns of a group; the last one may have fewer */
     size_t first;                /* columns of the first group that precede the row */
 };

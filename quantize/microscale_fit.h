@@ -48,7 +48,7 @@ struct sp_q4_tables {
     int8_t first[SP_Q4_N_CODEBOOKS][16];
     int8_t second[SP_Q4_N_CODEBOOKS][16];
     int8_t entries[SP_Q4_N_CODEBOOKS][16];
-    int32_t sums[SP_Q4_N_MIDPOINTS][SP_Q4_N_CODEBOOKS];    /* of two neighbouring entries */
+    int32_t sums[SP_Q4_N_MIDPOINTS][SP_Q4_N_CODEBOOKS];    /* of two neighboring entries */
     float high[SP_Q4_N_CODEBOOKS], low[SP_Q4_N_CODEBOOKS]; /* 1 / largest and smallest entry */
 };
 

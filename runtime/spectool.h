@@ -122,7 +122,7 @@ SP_API void sp_package_describe(const struct sp_package *package, struct sp_pack
 
 enum sp_encode_flags {
     SP_ENCODE_ADD_SPECIAL = 1,   /* add the special tokens of the tokenizer's post-processor */
-    SP_ENCODE_PARSE_SPECIAL = 2, /* recognise special tokens that are written in the text */
+    SP_ENCODE_PARSE_SPECIAL = 2, /* recognize special tokens that are written in the text */
 };
 
 /* Encodes a text; flags: enum sp_encode_flags. *ids is owned by the caller (free).
@@ -458,7 +458,7 @@ struct sp_token_info {
         *bytes; /* [len] of the token itself, borrowed; of a byte-level token maybe no UTF-8 */
     size_t len;
     bool special; /* skip_special leaves it out */
-    bool added;   /* an added token, which is recognised before the text is split */
+    bool added;   /* an added token, which is recognized before the text is split */
 };
 /* Describes the token of an id; false: the id has no token. [any thread] */
 SP_API bool sp_tokenizer_token(const struct sp_tokenizer *tok, uint32_t id,
@@ -482,7 +482,7 @@ struct sp_chat_request;
 
 enum sp_template_language { SP_TEMPLATE_UNKNOWN, SP_TEMPLATE_JINJA, SP_TEMPLATE_GO };
 
-/* Compiles a template; SP_TEMPLATE_UNKNOWN recognises its language. SP_E_INPUT or SP_E_UNSUPPORTED:
+/* Compiles a template; SP_TEMPLATE_UNKNOWN recognizes its language. SP_E_INPUT or SP_E_UNSUPPORTED:
  * "template:LINE: ...". [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_template_compile(struct sp_template **out, const char *text,
                                                         size_t size,
@@ -742,7 +742,7 @@ struct sp_chat_answer {
     const struct sp_chat_call *calls; /* [n_calls] */
     size_t n_calls;
     const struct sp_chat_segment
-        *segments; /* [n_segments] neighbours differ in kind, or are calls */
+        *segments; /* [n_segments] neighbors differ in kind, or are calls */
     size_t n_segments;
     size_t n_reasoning_tokens; /* that were counted */
 };

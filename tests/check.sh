@@ -106,7 +106,7 @@ for step in $steps; do
             -DSANITIZE=fuzzer-no-link,address,undefined && for target in build/fuzz/tests/fuzz_*; do
             [ -f "$target" ] && [ -x "$target" ] || continue
             name=${target##*/fuzz_}
-            found=build/corpus/$name # kept from run to run, and minimised after each
+            found=build/corpus/$name # kept from run to run, and minimized after each
             mkdir -p "$found" "$found.all"
             "$target" -max_total_time="${FUZZ_SECONDS:-3600}" -timeout=25 -print_final_stats=1 \
                 -artifact_prefix="build/corpus/$name-" "$found.all" "$found" "testdata/corpus/$name" \

@@ -17,7 +17,7 @@ struct stream {
     struct sp_session *session;
     size_t n_prompt;
     bool logprobs;
-    bool progress_drawn, coloured, dim;
+    bool progress_drawn, colored, dim;
     char last;                     /* the last character shown */
     struct sp_chat_reader *reader; /* separates reasoning; borrowed; NULL: all text is content */
     struct sp_repetition repetition;
@@ -50,11 +50,11 @@ static int keep_prompt(void *context, size_t n_reused)
     return sp_signals_caught();
 }
 
-static void colour(struct stream *s, bool on)
+static void color(struct stream *s, bool on)
 {
-    if (s->coloured == on) return;
+    if (s->colored == on) return;
     fputs(on ? "\x1b[32m" : "\x1b[0m", stdout);
-    s->coloured = on;
+    s->colored = on;
 }
 
 static void write_text(struct stream *s, const char *text, size_t size)
@@ -115,7 +115,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
         sp_json_out_end(&out, '}');
         putchar('\n');
     } else {
-        if (s->style->show_draft) colour(s, drafted);
+        if (s->style->show_draft) color(s, drafted);
         write_text(s, text, size);
     }
     fflush(stdout);
@@ -125,7 +125,7 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
 static void show_id(struct stream *s, const struct sp_token *token)
 {
     if (s->last != '\n') putchar(',');
-    if (s->style->show_draft) colour(s, token->drafted);
+    if (s->style->show_draft) color(s, token->drafted);
     printf("%" PRIu32, token->id);
     s->last = '0';
     fflush(stdout);
@@ -237,7 +237,7 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
     if (prompt != NULL) r.special = show_special;
     st = sp_session_generate(session, &r, result, err);
     st = finish_reader(&stream, st, err);
-    colour(&stream, false);
+    color(&stream, false);
     if (stream.progress_drawn) fputs("\r\x1b[K", stderr);
     if (!style->json) end_line(&stream, st == SP_OK);
     fflush(stdout);

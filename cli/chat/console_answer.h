@@ -11,7 +11,7 @@ struct sp_console_style {
     /* JSON lines: an object per token and per part of text, the last one with everything */
     bool json;
     bool ids;        /* the file has no tokenizer: ids separated by commas are shown */
-    bool show_draft; /* accepted draft tokens are shown in colour */
+    bool show_draft; /* accepted draft tokens are shown in color */
     bool verbose;    /* all figures are shown */
     bool digest;     /* the last object contains logits_xxh3 */
     bool plain;      /* --no-draft was given: no rounds are listed */

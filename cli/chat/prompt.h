@@ -7,7 +7,7 @@
 #include "cli/base/settings.h"
 #include "runtime/spectool.h"
 
-/* Tokenizes a text without a template. Special tokens in it are recognised; `first` adds what the
+/* Tokenizes a text without a template. Special tokens in it are recognized; `first` adds what the
  * post-processor puts around a text. *ids is owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_prompt_raw(struct sp_ids *ids, const struct sp_package *package,
                                            const char *text, size_t size, bool first,

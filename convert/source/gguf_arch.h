@@ -18,7 +18,7 @@ struct sp_gguf_arch {
     const char *model_type;           /* of config.json */
     const char *architecture;         /* likewise */
     const struct sp_gguf_name *names; /* differences from the usual names; NULL: none */
-    bool turned;    /* rows of q and k are turned so that neighbours rotate together */
+    bool turned;    /* rows of q and k are turned so that neighbors rotate together */
     bool norm_plus; /* 1 is added to every norm */
     bool gelu;      /* hidden_activation gelu_pytorch_tanh; else silu */
 };

@@ -38,7 +38,7 @@ SP_MUST_CHECK enum sp_status sp_match_shape(const struct sp_weight_match *m,
 SP_MUST_CHECK enum sp_status sp_match_fit_tile(struct sp_weight_match *m, struct sp_weight *w,
                                                uint64_t group);
 
-/* Checks the group of each column, if the weight has such an index. Groups of neighbours need none:
+/* Checks the group of each column, if the weight has such an index. Groups of neighbors need none:
  * then index becomes NULL and tile.cols their size. */
 SP_MUST_CHECK enum sp_status sp_match_index(struct sp_weight_match *m, struct sp_weight *w);
 

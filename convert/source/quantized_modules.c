@@ -89,7 +89,7 @@ static struct sp_code_matrix zeros_across(const struct sp_weight *w, const struc
 }
 
 /* The stored zero points are one less than the real ones. GPTQModel subtracts the one from whole
- * words, where a field of 0 borrows from its neighbour; with 3 bits it works field by field. */
+ * words, where a field of 0 borrows from its neighbor; with 3 bits it works field by field. */
 static void add_one(struct sp_weight *w)
 {
     static const uint32_t ones[9] = {[2] = 0x55555555, [4] = 0x11111111, [8] = 0x01010101};

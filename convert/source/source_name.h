@@ -27,7 +27,7 @@ SP_MUST_CHECK enum sp_status sp_source_name_find(struct sp_named_source *out, co
 void sp_named_source_release(struct sp_named_source *source);
 
 /* Appends the records of an ollama model to *text as a Modelfile after its FROM line: template,
- * system message, licences, parameters and messages, except those that `own` has itself. */
+ * system message, licenses, parameters and messages, except those that `own` has itself. */
 SP_MUST_CHECK enum sp_status sp_ollama_append_records(struct sp_strbuf *text, const char *manifest,
                                                       const struct sp_modelfile *own,
                                                       const struct sp_source_stores *stores,

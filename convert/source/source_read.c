@@ -128,7 +128,7 @@ static enum sp_status read_run(float *out, const struct cut *cut, uint64_t first
     return SP_OK;
 }
 
-/* Rows that are not neighbours: as many as the scratch holds with what lies between them. */
+/* Rows that are not neighbors: as many as the scratch holds with what lies between them. */
 static enum sp_status read_strided(float *out, const struct cut *cut, uint64_t first, uint64_t n,
                                    const struct sp_scratch *scratch, struct sp_err *err)
 {

@@ -6,7 +6,7 @@
 
 enum { SP_NEAR = 2 }; /* most changes of a misspelling */
 
-/* Returns the number of insertions, deletions, replacements and swaps of neighbours that turn a
+/* Returns the number of insertions, deletions, replacements and swaps of neighbors that turn a
  * into b. */
 size_t sp_edit_distance(const char *a, const char *b);
 /* Returns the name that `name` is probably a misspelling of; NULL: none is near. `best` is the

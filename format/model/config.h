@@ -104,7 +104,7 @@ struct sp_latent_config {
     unsigned nope_dim;  /* dims of a query head that do not rotate; they come first */
     unsigned rope_dim;  /* dims of a query head that rotate */
     unsigned value_dim; /* dims of a value head */
-    bool rows_paired;   /* in a checkpoint, neighbouring rows rotate together */
+    bool rows_paired;   /* in a checkpoint, neighboring rows rotate together */
 };
 
 /* The epsilon of the norms of latents. No config changes it, because the modeling files use the
@@ -219,7 +219,7 @@ struct sp_draft_config {
     bool borrows_tables;        /* uses the target's embedding, and its head unless owns_head */
     bool owns_head;             /* has a head of its own, with or without an embedding */
     bool midlayer;              /* its layer is called midlayer in a checkpoint (EAGLE-3) */
-    bool rows_paired;           /* in a checkpoint, neighbouring rows of q and k rotate together */
+    bool rows_paired;           /* in a checkpoint, neighboring rows of q and k rotate together */
     bool raw_embeddings;        /* reads a borrowed embedding without the target's scale */
     unsigned selector_rank;     /* DFlash2: width of the selector's codebooks */
     unsigned selector_top_k;    /* DFlash2: candidates per row */
@@ -281,7 +281,7 @@ struct sp_config {
     struct sp_short_conv_config short_conv;
     struct sp_mamba_config mamba;
     unsigned n_conv_taps; /* taps of the convolutions around sublayers (DFlash2); 0: none */
-    unsigned conv_group;  /* neighbouring channels of them that share their dynamic taps */
+    unsigned conv_group;  /* neighboring channels of them that share their dynamic taps */
     bool shared_gate;     /* the dense MLP in parallel to the experts is gated (Qwen) */
     bool expert_norms;    /* that MLP and the sum of the experts are each normed (Gemma 4) */
     bool v_norm;          /* v is normed per head without weights (Gemma 4) */

@@ -23,7 +23,7 @@ struct sp_alias {
 
 extern const struct sp_alias sp_aliases_gate_up[]; /* mlp.gate_up_proj */
 extern const struct sp_alias sp_aliases_fc[];      /* mlp.fc1, mlp.fc2 */
-/* q_proj, k_proj and their norms, of whose rows neighbours rotate together. */
+/* q_proj, k_proj and their norms, of whose rows neighbors rotate together. */
 extern const struct sp_alias sp_aliases_interleaved_heads[];
 /* mlp.gate and mlp.experts: one tensor per expert, fused, or as mlx stores them. */
 extern const struct sp_alias sp_aliases_experts[];

@@ -38,7 +38,7 @@ sp_layout_fn sp_layout_alternating_cols;   /* [E, H, 2I]: gate, up, gate, up, ..
 sp_layout_fn sp_layout_alternating_rows;   /* [E, 2I, H]: gate, up, gate, up, ...; parts 0, 1 */
 sp_layout_fn sp_layout_alternating_biases; /* [E, 2I]: gate, up, gate, up, ...; parts 0, 1 */
 sp_layout_fn sp_layout_each_head;          /* one vector per head, each in a source of its own */
-sp_layout_fn sp_layout_interleaved_heads;  /* neighbouring rows of a head rotate together */
+sp_layout_fn sp_layout_interleaved_heads;  /* neighboring rows of a head rotate together */
 sp_layout_fn sp_layout_swapped_halves;     /* the second half of a head's rows comes first */
 sp_layout_fn sp_layout_query_tails;        /* the last rows of each query head may interleave */
 sp_layout_fn sp_layout_key_tail;           /* the last rows of kv_a_proj may interleave */

@@ -1,4 +1,4 @@
-/* Text that is normal already is by far the most common: it is recognised character by character
+/* Text that is normal already is by far the most common: it is recognized character by character
  * and copied. Only segments with something to do are taken apart: from the character before the
  * first mark or decomposable character to the next character that cannot touch what is before it.
  */

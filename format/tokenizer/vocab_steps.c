@@ -1,6 +1,6 @@
 /* Each component type of tokenizer.json is one function that appends the steps it amounts to; a
  * table per kind of component maps type names to functions. Sequences are flattened. What the
- * components mean was read off the behaviour of the `tokenizers` library. */
+ * components mean was read off the behavior of the `tokenizers` library. */
 #include "format/tokenizer/vocab_steps.h"
 
 #include "format/base/mem.h"

@@ -11,7 +11,7 @@
 /* ---- the grammar ------------------------------------------------------------------------------
  */
 
-/* Returns true if tool calls are constrained to the tools' schemas. If calls cannot be recognised,
+/* Returns true if tool calls are constrained to the tools' schemas. If calls cannot be recognized,
  * an answer has at most one. */
 static bool constrains_calls(const struct sp_chat *chat, const struct sp_chat_request *request)
 {

@@ -231,13 +231,13 @@ uint32_t sp_grammar_include(struct sp_grammar *g, const struct sp_grammar *other
 /* A depth-first walk over all nodes that are reachable without reading a byte, rule by rule. It
  * finds the rules that may match the empty text and those that are left-recursive. A rule's walk
  * is suspended while a rule that it calls is walked. */
-enum colour { NEW, OPEN, DONE };
+enum color { NEW, OPEN, DONE };
 
 struct walk {
     const struct sp_grammar *g;
-    uint8_t *colour; /* [n_rules] */
-    bool *empty;     /* [n_rules] the rule matches the empty text */
-    uint32_t *open;  /* [n_open] rules being walked, each called by the one before it */
+    uint8_t *color; /* [n_rules] */
+    bool *empty;    /* [n_rules] the rule matches the empty text */
+    uint32_t *open; /* [n_open] rules being walked, each called by the one before it */
     size_t n_open;
     uint32_t *waiting; /* [n_nodes] linked list of a rule's suspended nodes: the next node + 1 */
     uint32_t *first;   /* [n_rules] head of that list: node + 1 */
@@ -258,7 +258,7 @@ static void wait(struct walk *w, uint32_t rule, uint32_t node)
 
 static void enter(struct walk *w, uint32_t rule)
 {
-    w->colour[rule] = OPEN;
+    w->color[rule] = OPEN;
     w->open[w->n_open++] = rule;
     wait(w, rule, w->g->rules[rule].start);
 }
@@ -272,7 +272,7 @@ static enum sp_status walk_call(struct walk *w, uint32_t rule, uint32_t at, stru
 {
     const struct sp_node *node = &w->g->nodes[at];
 
-    switch (w->colour[node->operand]) {
+    switch (w->color[node->operand]) {
     case NEW:
         w->waiting[at] = w->first[rule];
         w->first[rule] = at + 1;
@@ -292,7 +292,7 @@ static enum sp_status walk_rule(struct walk *w, struct sp_err *err)
     uint32_t rule = w->open[w->n_open - 1], at;
 
     if (w->first[rule] == 0) {
-        w->colour[rule] = DONE;
+        w->color[rule] = DONE;
         w->n_open--;
         return SP_OK;
     }
@@ -315,7 +315,7 @@ static enum sp_status check_recursion(const struct sp_grammar *g, struct sp_err 
     struct walk w = {.g = g};
     enum sp_status st;
 
-    if ((st = sp_new(&w.colour, g->n_rules, sizeof *w.colour, err)) ||
+    if ((st = sp_new(&w.color, g->n_rules, sizeof *w.color, err)) ||
         (st = sp_new(&w.empty, g->n_rules, sizeof *w.empty, err)) ||
         (st = sp_new(&w.open, g->n_rules, sizeof *w.open, err)) ||
         (st = sp_new(&w.first, g->n_rules, sizeof *w.first, err)) ||
@@ -324,12 +324,12 @@ static enum sp_status check_recursion(const struct sp_grammar *g, struct sp_err 
         goto done;
     }
     for (uint32_t rule = 0; rule < g->n_rules && !st; rule++) {
-        if (w.colour[rule] == NEW) enter(&w, rule);
+        if (w.color[rule] == NEW) enter(&w, rule);
         while (w.n_open > 0 && !st)
             st = walk_rule(&w, err);
     }
 done:
-    free(w.colour);
+    free(w.color);
     free(w.empty);
     free(w.open);
     free(w.first);

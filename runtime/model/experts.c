@@ -1,7 +1,7 @@
 /* Mixture of experts: each row is processed by the few experts that its router chose.
  *
  * Rows are grouped by expert, so that an expert's weights are read once a pass. The experts of a
- * pass run as one product with many matrices, so that threads synchronise once a layer instead of
+ * pass run as one product with many matrices, so that threads synchronize once a layer instead of
  * once an expert. A row adds the outputs of its experts in ascending order of experts, whatever the
  * other rows do. Routing follows transformers; enum sp_routing_law and struct sp_routing describe
  * it. Ties go to the lower index. */

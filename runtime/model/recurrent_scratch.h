@@ -18,7 +18,7 @@ struct sp_recurrent_scratch {
 };
 
 /* Allocates the buffers for max_rows rows and a convolution over `kernel` rows. A scratch that was
- * initialised in part is released like any other. */
+ * initialized in part is released like any other. */
 SP_MUST_CHECK enum sp_status sp_recurrent_scratch_init(struct sp_recurrent_scratch *s,
                                                        const struct sp_head_sizes *sizes,
                                                        size_t kernel, size_t max_rows,

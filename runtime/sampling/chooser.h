@@ -5,7 +5,7 @@
  * noise that is keyed by the position): draft and target make the same choice from their own
  * logits, so a draft token is accepted exactly if the target would have chosen it anyway.
  * Rejection sampling: the draft token is accepted with probability min(1, p/q), else the target
- * draws from the normalised max(p - q, 0) (Leviathan et al. 2023). */
+ * draws from the normalized max(p - q, 0) (Leviathan et al. 2023). */
 #ifndef SP_RUNTIME_SAMPLING_CHOOSER_H
 #define SP_RUNTIME_SAMPLING_CHOOSER_H
 

@@ -104,7 +104,7 @@ static int compare_ids(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void penalise(float *logit, const struct sp_sampling *s, size_t count)
+static void penalize(float *logit, const struct sp_sampling *s, size_t count)
 {
     *logit = *logit < 0 ? *logit * s->repeat_penalty : *logit / s->repeat_penalty;
     *logit -= s->presence_penalty;
@@ -135,7 +135,7 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
         for (j = i; j < n && scratch->recent[j] == scratch->recent[i]; j++)
             continue;
         if (scratch->recent[i] < scratch->n_vocab) {
-            penalise(&scratch->logits[scratch->recent[i]], s, j - i);
+            penalize(&scratch->logits[scratch->recent[i]], s, j - i);
         }
     }
     return SP_OK;
@@ -274,7 +274,7 @@ static uint64_t bits_of(double x)
 }
 
 /* Typical-p: keeps the candidates whose surprise -ln(prob) is closest to the entropy, and
- * renormalises. */
+ * renormalizes. */
 static size_t keep_typical(struct sp_sampler_scratch *s, size_t n, double p)
 {
     struct candidate *c = s->candidates;

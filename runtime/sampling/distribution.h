@@ -5,9 +5,9 @@
  *   2. temperature 0: the largest logit, ties to the lowest id
  *   3. top-k: the k largest
  *   4. softmax of logit / temperature over the remaining tokens
- *   5. typical-p (Meister et al. 2022), then renormalise; top-p: both keep tokens while the
+ *   5. typical-p (Meister et al. 2022), then renormalize; top-p: both keep tokens while the
  *      probability before a token is below p; min-p: at least min_p times the largest
- *   6. renormalise; the token with the smallest E / p, E exponential noise of (seed, position, id)
+ *   6. renormalize; the token with the smallest E / p, E exponential noise of (seed, position, id)
  *
  * Order and edge rules are those of ollama's sampler. Step 6 draws from p exactly, and two similar
  * distributions mostly give the same token under the same noise, which is why draft and target
@@ -76,7 +76,7 @@ double sp_distribution_at(const struct sp_distribution *distribution, uint32_t i
 SP_MUST_CHECK enum sp_status sp_distribution_certain(struct sp_distribution *out, uint32_t id,
                                                      struct sp_err *err);
 
-/* Sets *out to the normalised max(p - q, 0), or to p if that is 0 everywhere. */
+/* Sets *out to the normalized max(p - q, 0), or to p if that is 0 everywhere. */
 SP_MUST_CHECK enum sp_status sp_distribution_residual(struct sp_distribution *out,
                                                       const struct sp_distribution *p,
                                                       const struct sp_distribution *q,

@@ -53,7 +53,7 @@ static enum sp_template_language action_language(const char *text, size_t size)
     return SP_TEMPLATE_JINJA;
 }
 
-enum sp_template_language sp_template_recognise(const char *text, size_t size)
+enum sp_template_language sp_template_recognize(const char *text, size_t size)
 {
     for (size_t i = 0; i + 1 < size; i++) {
         enum sp_template_language language = SP_TEMPLATE_UNKNOWN;
@@ -76,7 +76,7 @@ enum sp_status sp_template_compile(struct sp_template **out, const char *text, s
     enum sp_status st;
     struct sp_template *t;
 
-    if (language == SP_TEMPLATE_UNKNOWN) language = sp_template_recognise(text, size);
+    if (language == SP_TEMPLATE_UNKNOWN) language = sp_template_recognize(text, size);
     if ((st = sp_new(&t, 1, sizeof *t, err))) return st;
     t->size = size;
     if ((st = sp_copy_text(&t->text, text, size, err))) {

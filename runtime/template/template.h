@@ -10,9 +10,9 @@
 #include "runtime/spectool.h"
 #include "runtime/template/template_limits.h"
 
-/* Recognises a language by its tags: `{%` or `{{ name` is Jinja, `{{ .Field` or `{{ if` is Go.
+/* Recognizes a language by its tags: `{%` or `{{ name` is Jinja, `{{ .Field` or `{{ if` is Go.
  * UNKNOWN: there are none. */
-enum sp_template_language sp_template_recognise(const char *text, size_t size);
+enum sp_template_language sp_template_recognize(const char *text, size_t size);
 
 /* The possible sources of a template, in the order of precedence; texts are borrowed, NULL:
  * absent. */

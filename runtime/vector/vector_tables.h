@@ -28,7 +28,7 @@ INLINE void prefetch(const uint8_t *p, size_t ahead, size_t n)
         __builtin_prefetch((const void *)((uintptr_t)p + ahead + i));
 }
 
-/* The initialiser of a table: the static functions of the file that defines it, each of which has
+/* The initializer of a table: the static functions of the file that defines it, each of which has
  * the name of its member, except that fma is a name of the C library. `set` is the suffix of the
  * sp_kv_ tables that belong to it. */
 #define SP_VECTOR_TABLE(set_name, set)                                                             \

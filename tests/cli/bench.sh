@@ -12,7 +12,7 @@ done
 spectool run packed.bin --num-predict 1 --json 'What is 7 plus 8?' | grep -o '"prompt_tokens": [0-9]*'
 spectool bench packed.bin --text nowhere; echo "exit $?"
 rm question
-echo '# simulation: labelled everywhere, and as often right as asked'
+echo '# simulation: labeled everywhere, and as often right as asked'
 spectool bench packed.bin --num-predict 8 --repeat 1 --depths 7 --ids 1,2 --simulate-acceptance 1 | tail -3 | mask
 spectool bench packed.bin --num-predict 8 --repeat 1 --ids 1,2 --simulate-acceptance 0 --draft-depth 3 --json --svg out.svg |
     grep -o '"simulated": true\|"simulated_acceptance": [0-9.]*\|"acceptance": [0-9.]*'

@@ -1,4 +1,4 @@
-/* Tests the Modelfile's grammar and checks. The accepted cases are ollama's documented behaviour.
+/* Tests the Modelfile's grammar and checks. The accepted cases are ollama's documented behavior.
  * Where ollama drops bytes or lines, the expected records keep them. */
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"

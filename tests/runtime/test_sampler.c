@@ -272,7 +272,7 @@ static uint32_t sample(struct sp_sampler *sampler, size_t slot, const float *log
     return id;
 }
 
-/* The history is a ring of three tokens. A token that was overwritten is no longer penalised. */
+/* The history is a ring of three tokens. A token that was overwritten is no longer penalized. */
 static void ring_wraps(void **state)
 {
     struct sp_sampling s = defaults();

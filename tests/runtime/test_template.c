@@ -13,7 +13,7 @@
 
 static const struct sp_template_time noon = {2025, 6, 15, 12, 0, 0};
 
-static void recognises_languages(void **state)
+static void recognizes_languages(void **state)
 {
     static const struct {
         const char *text;
@@ -39,7 +39,7 @@ static void recognises_languages(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        assert_int_equal(sp_template_recognise(cases[i].text, strlen(cases[i].text)),
+        assert_int_equal(sp_template_recognize(cases[i].text, strlen(cases[i].text)),
                          cases[i].language);
     }
 }
@@ -314,7 +314,7 @@ static void non_conversations_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recognises_languages),
+        cmocka_unit_test(recognizes_languages),
         cmocka_unit_test(chats_in_jinja),
         cmocka_unit_test(reasoning_is_rendered),
         cmocka_unit_test(chats_in_go),

@@ -125,7 +125,7 @@ static void test_hints(void **state)
     sp_json_free(json);
 }
 
-/* Clients recognise by this sentence that a conversation must be shortened. */
+/* Clients recognize by this sentence that a conversation must be shortened. */
 static void test_too_long(void **state)
 {
     struct server s = server_start(served_file, (const char *const[]){"--num-ctx", "16", NULL});

@@ -175,7 +175,7 @@ static void test_items(void **state)
 /* ---- streams ----------------------------------------------------------------------------------
  */
 
-/* Returns the names of a stream's events, each with its own sequence number; repeated neighbours
+/* Returns the names of a stream's events, each with its own sequence number; repeated neighbors
  * are omitted. *last: the JSON of the last event. */
 static char *event_names(const struct http_reply *r, struct sp_json **last)
 {

@@ -92,7 +92,7 @@ struct sp_serve_api {
     void (*fail_stream)(struct sp_serve_response *response, const struct sp_serve_failure *failure);
     /* Writes a failure as the body of the response. */
     void (*fail)(struct sp_json_out *out, const struct sp_serve_failure *failure);
-    /* the words by which clients recognise a prompt that is too long; NULL: none */
+    /* the words by which clients recognize a prompt that is too long; NULL: none */
     const char *too_long;
 };
 extern const struct sp_serve_api sp_serve_anthropic;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Recognises a byte token such as <0xE2>, by which some tokenizers spell the bytes of unknown
+/* Recognizes a byte token such as <0xE2>, by which some tokenizers spell the bytes of unknown
  * characters. */
 static bool is_byte(unsigned char *byte, const struct sp_token_info *info)
 {
