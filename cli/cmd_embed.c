@@ -34,7 +34,9 @@ static const struct sp_opt opts[] = {
      .help = "Shorten texts that are too long for the model, instead of refusing them"},
     {SP_OPT_INT, 0, "dimensions", NULL, "N", AT(n_dimensions), .min = 1, .max = 1 << 20,
      .shown = "all", .help = "Keep the first N numbers of each embedding"},
-    SP_OPT_POOLING(struct options, pooling),
+    SP_OPT_POOLING(struct options, pooling, sp_embed_poolings,
+                   "Which hidden states become the embedding: of the last token, the mean over all "
+                   "tokens, or of the first token (cls)"),
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json),
      .help = "Print an object per text: its embedding and its number of tokens"},
     {SP_OPT_STRING, 'o', "output", NULL, "X.npy", AT(output), .path = true,

@@ -68,8 +68,11 @@ static const struct sp_opt opts[] = {
      .help = "Start with the processed prompt that run --prompt-cache saved to FILE"},
     {SP_OPT_HEADING, .help = "Stopping (defaults for requests)"},
     SP_OPT_SET_ENDING(struct options, settings),
-    {SP_OPT_HEADING, .help = "Embeddings"},
-    SP_OPT_POOLING(struct options, pooling),
+    {SP_OPT_HEADING, .help = "Embeddings and reranking"},
+    SP_OPT_POOLING(struct options, pooling, sp_embed_server_poolings,
+                   "Which hidden states become an embedding: of the last token, the mean over all "
+                   "tokens, or of the first token (cls); rank: score documents as Qwen3-Reranker "
+                   "does"),
     {SP_OPT_HEADING, .help = "Drafting"},
     {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Turn drafting off"},
     SP_OPT_SET_DEPTH(struct options, settings),

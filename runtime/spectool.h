@@ -94,6 +94,9 @@ enum sp_pooling {
     SP_POOLING_LAST,    /* that of the last token */
     SP_POOLING_MEAN,    /* the mean over all tokens */
     SP_POOLING_CLS,     /* that of the first token */
+    SP_POOLING_RANK,    /* none: the embedding is one number, the score of a reranker, from 0 to 1
+                         * unless the file states otherwise: how much more probable "yes" is than
+                         * "no" after the text */
 };
 
 /* Facts about a package. All pointers are borrowed from the package. */
@@ -833,6 +836,38 @@ SP_API SP_MUST_CHECK enum sp_status sp_package_embed(struct sp_package *package,
                                                      const struct sp_embedding_request *request,
                                                      float **embeddings, size_t *width,
                                                      struct sp_err *err);
+
+/* ---- reranking --------------------------------------------------------------------------------
+ */
+
+struct sp_rank_document {
+    const char *text; /* [size], valid UTF-8 without NULs, NUL-terminated */
+    size_t size;
+};
+
+/* Documents to score by how well they answer a query. The model reads each of them in a prompt of
+ * its own: that of the file's chat template if it has the roles "query" and "document", otherwise
+ * that of Qwen3-Reranker. */
+struct sp_rank_request {
+    size_t size;
+    const char *query;       /* NUL-terminated */
+    const char *instruction; /* NULL: the file's default prompt, or Qwen3-Reranker's */
+    const struct sp_rank_document *documents; /* [n_documents] */
+    size_t n_documents;
+    bool truncate;  /* shorten documents that are too long; only in Qwen3-Reranker's prompt */
+    bool any_model; /* score with the tokens "yes" and "no" if the file is not a reranker's */
+    void *context;
+    int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
+};
+#define SP_RANK_REQUEST_INIT SP_SIZED(struct sp_rank_request)
+
+/* Computes scores [n_documents], which the caller owns (free); *n_tokens: of all prompts. Errors as
+ * of sp_package_embed. SP_E_UNSUPPORTED: the file is not a reranker's, or lacks the tokens of the
+ * prompt. [any thread] */
+SP_API SP_MUST_CHECK enum sp_status sp_package_rank(struct sp_package *package,
+                                                    const struct sp_rank_request *request,
+                                                    float **scores, size_t *n_tokens,
+                                                    struct sp_err *err);
 
 /* ---- evaluation -------------------------------------------------------------------------------
  */

@@ -16,16 +16,15 @@ struct sp_embed_inputs {
     bool too_long;   /* the last failure was a text that is too long */
 };
 
-/* The words of --pooling, and the value of one of them; NULL: the file's pooling. */
-extern const char *const sp_embed_poolings[];
+/* The words of --pooling, those of a server, and the value of one of them; NULL: the file's
+ * pooling. */
+extern const char *const sp_embed_poolings[], *const sp_embed_server_poolings[];
 enum sp_pooling sp_embed_pooling_of(const char *word);
 
-#define SP_OPT_POOLING(type, member)                                                               \
+#define SP_OPT_POOLING(type, member, words, text)                                                  \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "pooling", NULL, "HOW", offsetof(type, member),                          \
-            .choices = sp_embed_poolings, .shown = "the file's",                                   \
-            .help = "Which hidden states become an embedding: of the last token, the mean over "   \
-                    "all tokens, or of the first token (cls)"                                      \
+            .choices = (words), .shown = "the file's", .help = (text)                              \
     }
 
 /* Adds a text of valid UTF-8. SP_E_USAGE: it is too long, unless texts are truncated, or has no

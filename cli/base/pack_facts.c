@@ -251,6 +251,11 @@ static void add_pooling_rows(struct rows *r, const struct sp_config *c)
     char dense[32] = "";
 
     if (p->mode == SP_POOL_NONE) return;
+    if (p->mode == SP_POOL_RANK) {
+        add_row(r, "reranker", "score by the logit of token %u%s", (unsigned)p->rank.true_token,
+                p->rank.sigmoid ? ", 0 to 1" : "");
+        return;
+    }
     if (p->n_dense)
         snprintf(dense, sizeof dense, ", %u dense layer%s", p->n_dense, p->n_dense == 1 ? "" : "s");
     add_row(r, "embeddings", "%s pooling%s%s, %u numbers", sp_pooling_name(p->mode), dense,

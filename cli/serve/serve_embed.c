@@ -74,8 +74,7 @@ static enum sp_status read_texts(struct job *job, struct sp_serve_embed *embed, 
     return st;
 }
 
-/* Ends the work for a client that has gone, or for a server that shuts down. */
-static int is_abandoned(void *context, size_t done, size_t total)
+int sp_serve_embed_is_abandoned(void *context, size_t done, size_t total)
 {
     const struct sp_serve_embed *embed = context;
 
@@ -93,7 +92,7 @@ static enum sp_status compute(struct job *job, struct sp_serve_embed *embed, str
         .pooling = embed->serve->pooling,
         .n_dimensions = (size_t)job->n_dimensions,
         .context = embed,
-        .progress = is_abandoned,
+        .progress = sp_serve_embed_is_abandoned,
     };
     enum sp_status st;
 
@@ -104,7 +103,7 @@ static enum sp_status compute(struct job *job, struct sp_serve_embed *embed, str
     return st;
 }
 
-static const char *model_name(const struct sp_serve_embed *embed)
+const char *sp_serve_embed_model(const struct sp_serve_embed *embed)
 {
     const char *name = sp_json_get_text(embed->request->body, "model");
 
@@ -191,7 +190,7 @@ enum sp_status sp_serve_openai_embeddings(struct sp_json_out *out, struct sp_ser
         goto done;
     }
     if ((st = compute(&job, embed, err)) || (st = write_openai(out, &job, base64, err))) goto done;
-    sp_json_out_text(out, "model", model_name(embed));
+    sp_json_out_text(out, "model", sp_serve_embed_model(embed));
     sp_json_out_begin(out, "usage", '{');
     sp_json_out_u64(out, "prompt_tokens", job.inputs.n_tokens);
     sp_json_out_u64(out, "total_tokens", job.inputs.n_tokens);
@@ -228,7 +227,7 @@ enum sp_status sp_serve_ollama_embed(struct sp_json_out *out, struct sp_serve_em
         ((st = read_texts(&job, embed, "input", false, err)) || (st = compute(&job, embed, err)))) {
         goto done;
     }
-    sp_json_out_text(out, "model", model_name(embed));
+    sp_json_out_text(out, "model", sp_serve_embed_model(embed));
     sp_json_out_begin(out, "embeddings", '[');
     for (size_t i = 0; i < job.inputs.n; i++)
         write_numbers(out, NULL, job.rows + i * job.width, job.width);

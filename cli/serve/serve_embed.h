@@ -5,7 +5,7 @@
 
 #include "cli/serve/jobs/serve.h"
 
-/* A request for embeddings. */
+/* A request for embeddings, or for scores. */
 struct sp_serve_embed {
     const struct sp_serve *serve;
     const struct sp_serve_request *request; /* its body and its model */
@@ -21,5 +21,13 @@ typedef enum sp_status sp_serve_embed_fn(struct sp_json_out *out, struct sp_serv
 sp_serve_embed_fn sp_serve_openai_embeddings; /* POST /v1/embeddings */
 sp_serve_embed_fn sp_serve_ollama_embed;      /* POST /api/embed */
 sp_serve_embed_fn sp_serve_ollama_embeddings; /* POST /api/embeddings, its earlier form */
+
+/* ---- shared with reranking ---- */
+
+/* The name that the response shows: that of the request, or of the model. */
+const char *sp_serve_embed_model(const struct sp_serve_embed *embed);
+/* A callback of the library: nonzero if the client has gone or the server shuts down. context: the
+ * struct sp_serve_embed. */
+int sp_serve_embed_is_abandoned(void *context, size_t done, size_t total);
 
 #endif

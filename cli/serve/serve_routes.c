@@ -11,6 +11,7 @@
 #include "cli/serve/serve_inspect.h"
 #include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_page.h"
+#include "cli/serve/serve_rerank.h"
 #include "format/base/clock.h"
 
 #include <inttypes.h>
@@ -453,7 +454,7 @@ write_members(struct exchange *x,
     sp_serve_request_release(&request);
 }
 
-/* Answers a request for embeddings. */
+/* Answers a request for embeddings or scores. */
 static void embed_with(struct exchange *x, sp_serve_embed_fn *fn)
 {
     struct sp_serve_request request = {.n_each = 1};
@@ -492,6 +493,11 @@ static void ollama_embed(struct exchange *x)
 static void ollama_embeddings(struct exchange *x)
 {
     embed_with(x, sp_serve_ollama_embeddings);
+}
+
+static void rerank(struct exchange *x)
+{
+    embed_with(x, sp_serve_rerank);
 }
 
 static void tokenize(struct exchange *x)
@@ -630,6 +636,9 @@ static const struct route {
     {"POST", "/v1/responses", openai_responses},
     {NULL, "/v1/responses/", missing},
     {"POST", "/v1/embeddings", openai_embeddings},
+    {"POST", "/v1/rerank", rerank},
+    {"POST", "/v1/reranking", rerank},
+    {"POST", "/v2/rerank", rerank},
     {NULL, "/v1/images/", missing},
     {NULL, "/v1/audio/", missing},
     {NULL, "/v1/moderations", missing},

@@ -1,5 +1,6 @@
 /* The pooling of a checkpoint by sentence-transformers' files. A model is a chain of modules: the
- * transformer, the pooling, any number of dense layers, and a normalization. What the file of a
+ * transformer, the pooling, any number of dense layers, and a normalization; or, of a reranker, the
+ * transformer and a score by logits. What the file of a
  * module says is refused by name if the runtime would compute something else.
  *
  * Source: the modules of sentence-transformers 6.2, whose earlier releases wrote other names of
@@ -182,26 +183,52 @@ static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_js
     return SP_OK;
 }
 
+/* The score of a cross-encoder on a language model. */
+static enum sp_status read_logit_score(struct sp_pooling_config *p, const struct sp_json *v,
+                                       struct sp_err *err)
+{
+    const char *input = "causal_logits";
+    int64_t yes = -1, no = -1;
+    enum sp_status st;
+
+    if ((st = sp_json_get_i64(v, "true_token_id", 0, UINT32_MAX, &yes, err)) ||
+        (st = sp_json_get_i64(v, "false_token_id", 0, UINT32_MAX, &no, err)) ||
+        (st = sp_json_get_string(v, "module_input_name", &input, err))) {
+        return st;
+    }
+    if (yes < 0) return sp_fail(err, SP_E_INPUT, "true_token_id is missing");
+    if (strcmp(input, "causal_logits") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "module_input_name \"%.40s\" is not supported",
+                       input);
+    }
+    p->mode = SP_POOL_RANK;
+    p->rank = (struct sp_rank_config){.true_token = (uint32_t)yes,
+                                      .false_token = no < 0 ? 0 : (uint32_t)no,
+                                      .two_tokens = no >= 0,
+                                      .sigmoid = true};
+    return SP_OK;
+}
+
 /* The order is that of struct sp_pooling_config: transformer, pooling, dense layers, normalization.
  */
 static enum sp_status check_order(const struct sp_pooling_config *p, const struct module *m,
                                   size_t i, struct sp_err *err)
 {
     bool is_first = strcmp(m->class, "Transformer") == 0;
-    bool is_pooling = strcmp(m->class, "Pooling") == 0;
+    bool is_pooling = strcmp(m->class, "Pooling") == 0 || strcmp(m->class, "LogitScore") == 0;
     bool is_later = strcmp(m->class, "Dense") == 0 || strcmp(m->class, "Normalize") == 0;
 
     if (!is_first && !is_pooling && !is_later) {
         return sp_fail(err, SP_E_UNSUPPORTED, "module %s is not supported", m->class);
     }
     if (is_first == (i == 0) && is_pooling == (i == 1) && !p->normalize &&
-        (p->n_dense < SP_MAX_DENSE || strcmp(m->class, "Dense") != 0)) {
+        p->mode != SP_POOL_RANK && (p->n_dense < SP_MAX_DENSE || strcmp(m->class, "Dense") != 0)) {
         return SP_OK;
     }
     return sp_fail(
         err, SP_E_UNSUPPORTED,
         "module %s in place %zu is not supported, expected Transformer, Pooling, at most "
-        "%d Dense, Normalize",
+        "%d Dense, Normalize, or Transformer, LogitScore",
         m->class, i, SP_MAX_DENSE);
 }
 
@@ -217,8 +244,9 @@ static enum sp_status add_module(struct sp_pooling_config *p, const char *folder
         p->normalize = true;
     } else if (strcmp(m->class, "Transformer") != 0) {
         if ((st = read_json(&config, path, "config.json", err))) goto done;
-        st = strcmp(m->class, "Pooling") == 0 ? read_pooling(p, config, n_hidden, err)
-                                              : read_dense(p, config, err);
+        st = strcmp(m->class, "Pooling") == 0      ? read_pooling(p, config, n_hidden, err)
+             : strcmp(m->class, "LogitScore") == 0 ? read_logit_score(p, config, err)
+                                                   : read_dense(p, config, err);
         if (st) sp_context(err, "%s/config.json", path);
     } else if (m->path[0] != '\0') {
         st = sp_fail(err, SP_E_UNSUPPORTED,
@@ -255,7 +283,39 @@ static enum sp_status read_max_tokens(unsigned *out, const char *folder, unsigne
     return SP_OK;
 }
 
-static enum sp_status print_record(char **record, size_t *size, const struct sp_pooling_config *p,
+/* A score passes through the activation that the file of a cross-encoder names. */
+static enum sp_status read_activation(struct sp_rank_config *rank, const struct sp_json *root,
+                                      struct sp_err *err)
+{
+    const char *name = "torch.nn.modules.activation.Sigmoid", *dot;
+    enum sp_status st = sp_json_get_string(root, "activation_fn", &name, err);
+
+    if (st) return st;
+    dot = strrchr(name, '.');
+    rank->sigmoid = dot && strcmp(dot, ".Sigmoid") == 0;
+    if (rank->sigmoid || (dot && strcmp(dot, ".Identity") == 0)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "activation_fn \"%.80s\" is not supported", name);
+}
+
+/* Embedding models whose texts are written by a chat template are refused. */
+static enum sp_status check_modality(const struct sp_pooling_config *p, const char *folder,
+                                     struct sp_err *err)
+{
+    struct sp_json *root = NULL;
+    enum sp_status st = read_json(&root, folder, "sentence_bert_config.json", err);
+
+    if (!st && p->mode != SP_POOL_RANK &&
+        sp_json_get(sp_json_get(root, "modality_config"), "message")) {
+        st = sp_fail(err, SP_E_UNSUPPORTED,
+                     "%s/sentence_bert_config.json: modality_config has message: texts that pass "
+                     "through a chat template are not supported",
+                     folder);
+    }
+    sp_json_free(root);
+    return st;
+}
+
+static enum sp_status print_record(char **record, size_t *size, struct sp_pooling_config *p,
                                    const char *folder, struct sp_err *err)
 {
     struct sp_json *root = NULL;
@@ -264,6 +324,7 @@ static enum sp_status print_record(char **record, size_t *size, const struct sp_
     enum sp_status st = read_json(&root, folder, "config_sentence_transformers.json", err);
 
     if (st) return st;
+    if (p->mode == SP_POOL_RANK) st = read_activation(&p->rank, root, err);
     prompts = sp_json_get(root, "prompts");
     for (struct sp_json_iter it = {0}; !st && sp_json_next(prompts, &it);) {
         if (sp_json_to_string(it.value, NULL)) continue;
@@ -309,7 +370,8 @@ enum sp_status sp_pooling_files_read(char **record, size_t *size, struct sp_pool
                      folder);
         goto done;
     }
-    if ((st = read_max_tokens(&p.max_tokens, folder, max_positions, err)) ||
+    if ((st = check_modality(&p, folder, err)) ||
+        (st = read_max_tokens(&p.max_tokens, folder, max_positions, err)) ||
         (st = print_record(record, size, &p, folder, err))) {
         goto done;
     }

@@ -6,10 +6,8 @@
 #include <string.h>
 
 static const char *const names[] = {
-    [SP_POOL_NONE] = "none",
-    [SP_POOL_LAST] = "last",
-    [SP_POOL_MEAN] = "mean",
-    [SP_POOL_CLS] = "cls",
+    [SP_POOL_NONE] = "none", [SP_POOL_LAST] = "last", [SP_POOL_MEAN] = "mean",
+    [SP_POOL_CLS] = "cls",   [SP_POOL_RANK] = "rank",
 };
 
 const char *sp_pooling_name(enum sp_pooling_mode mode)
@@ -19,6 +17,7 @@ const char *sp_pooling_name(enum sp_pooling_mode mode)
 
 unsigned sp_pooling_width(const struct sp_pooling_config *pooling, unsigned n_hidden)
 {
+    if (pooling->mode == SP_POOL_RANK) return 1;
     return pooling->n_dense ? pooling->dense[pooling->n_dense - 1].n_out : n_hidden;
 }
 
@@ -38,6 +37,20 @@ static enum sp_status put_dense(struct sp_strbuf *out, const struct sp_pooling_c
     }
     if (!st && p->n_dense) st = sp_json_put(out, err, "]");
     return st;
+}
+
+static enum sp_status put_rank(struct sp_strbuf *out, const struct sp_pooling_config *p,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (p->mode != SP_POOL_RANK) return SP_OK;
+    st = sp_json_put(out, err, ",\"true_token\":%u", (unsigned)p->rank.true_token);
+    if (!st && p->rank.two_tokens)
+        st = sp_json_put(out, err, ",\"false_token\":%u", (unsigned)p->rank.false_token);
+    if (st) return st;
+    return sp_json_put(out, err, ",\"activation\":\"%s\"",
+                       p->rank.sigmoid ? "sigmoid" : "identity");
 }
 
 static enum sp_status put_prompts(struct sp_strbuf *out, const struct sp_json *prompts,
@@ -71,7 +84,8 @@ enum sp_status sp_pooling_print(char **text, size_t *size, const struct sp_pooli
     if ((st = sp_json_put(&out, err, "{\"pooling\":\"%s\",\"normalize\":%s,\"max_tokens\":%u",
                           sp_pooling_name(pooling->mode), pooling->normalize ? "true" : "false",
                           pooling->max_tokens)) ||
-        (st = put_dense(&out, pooling, err)) || (st = put_prompts(&out, prompts, err))) {
+        (st = put_rank(&out, pooling, err)) || (st = put_dense(&out, pooling, err)) ||
+        (st = put_prompts(&out, prompts, err))) {
         goto done;
     }
     if (default_prompt) {
@@ -97,31 +111,57 @@ static enum sp_status read_mode(struct sp_pooling_config *p, const struct sp_jso
     const char *name = "";
     enum sp_status st = sp_json_get_string(root, "pooling", &name, err);
 
-    for (int i = SP_POOL_LAST; !st && i <= SP_POOL_CLS; i++) {
+    for (int i = SP_POOL_LAST; !st && i <= SP_POOL_RANK; i++) {
         if (strcmp(names[i], name) == 0) p->mode = (enum sp_pooling_mode)i;
     }
     if (!st && p->mode == SP_POOL_NONE) {
-        st = sp_fail(err, SP_E_INPUT, "pooling \"%.40s\": expected last, mean or cls", name);
+        st = sp_fail(err, SP_E_INPUT, "pooling \"%.40s\": expected last, mean, cls or rank", name);
     }
     return st;
+}
+
+/* *is_other = the activation is `other`, and not the identity. */
+static enum sp_status read_activation(bool *is_other, const struct sp_json *v, const char *other,
+                                      struct sp_err *err)
+{
+    const char *activation = "";
+    enum sp_status st = sp_json_get_string(v, "activation", &activation, err);
+
+    *is_other = strcmp(activation, other) == 0;
+    if (st || *is_other || strcmp(activation, "identity") == 0) return st;
+    return sp_fail(err, SP_E_INPUT, "activation \"%.40s\": expected identity or %s", activation,
+                   other);
+}
+
+static enum sp_status read_rank(struct sp_pooling_config *p, const struct sp_json *root,
+                                struct sp_err *err)
+{
+    int64_t yes = -1, no = -1;
+    enum sp_status st;
+
+    if (p->mode != SP_POOL_RANK) return SP_OK;
+    if ((st = sp_json_get_i64(root, "true_token", 0, UINT32_MAX, &yes, err)) ||
+        (st = sp_json_get_i64(root, "false_token", 0, UINT32_MAX, &no, err)) ||
+        (st = read_activation(&p->rank.sigmoid, root, "sigmoid", err))) {
+        return st;
+    }
+    if (yes < 0) return sp_fail(err, SP_E_INPUT, "true_token is missing");
+    p->rank.true_token = (uint32_t)yes;
+    p->rank.two_tokens = no >= 0;
+    p->rank.false_token = no >= 0 ? (uint32_t)no : 0;
+    return SP_OK;
 }
 
 static enum sp_status read_one_dense(struct sp_dense_config *d, const struct sp_json *v,
                                      unsigned n_in, struct sp_err *err)
 {
-    const char *activation = "";
     enum sp_status st;
 
     if ((st = sp_object_unsigned(v, "in", 1, SP_CAP_WIDTH, &d->n_in, err)) ||
         (st = sp_object_unsigned(v, "out", 1, SP_CAP_WIDTH, &d->n_out, err)) ||
         (st = sp_json_get_bool(v, "bias", &d->bias, err)) ||
-        (st = sp_json_get_string(v, "activation", &activation, err))) {
+        (st = read_activation(&d->tanh, v, "tanh", err))) {
         return st;
-    }
-    d->tanh = strcmp(activation, "tanh") == 0;
-    if (!d->tanh && strcmp(activation, "identity") != 0) {
-        return sp_fail(err, SP_E_INPUT, "activation \"%.40s\": expected identity or tanh",
-                       activation);
     }
     if (d->n_in == n_in && d->n_out) return SP_OK;
     return sp_fail(err, SP_E_INPUT, "%u inputs and %u outputs, but %u numbers come in", d->n_in,
@@ -136,6 +176,7 @@ static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_js
     enum sp_status st = SP_OK;
 
     if (list == NULL) return SP_OK;
+    if (p->mode == SP_POOL_RANK) return sp_fail(err, SP_E_INPUT, "a score has no dense layers");
     if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0 || n > SP_MAX_DENSE) {
         return sp_fail(err, SP_E_INPUT, "dense is not a list of 1 to %d layers", SP_MAX_DENSE);
     }
@@ -176,7 +217,8 @@ enum sp_status sp_pooling_read(struct sp_pooling_config *out, struct sp_json **r
         (st = read_mode(&p, own, err)) ||
         (st = sp_json_get_bool(own, "normalize", &p.normalize, err)) ||
         (st = sp_object_unsigned(own, "max_tokens", 1, SP_CAP_POSITIONS, &p.max_tokens, err)) ||
-        (st = read_dense(&p, own, n_hidden, err)) || (st = check_prompts(own, err))) {
+        (st = read_rank(&p, own, err)) || (st = read_dense(&p, own, n_hidden, err)) ||
+        (st = check_prompts(own, err))) {
         goto done;
     }
     *out = p;

@@ -1,5 +1,5 @@
-/* How the hidden states of a text become one vector: the pooling section of a packed file, which
- * `create` makes of the files that sentence-transformers stores beside a checkpoint.
+/* How the hidden states of a text become one vector, or one score: the pooling section of a packed
+ * file, which `create` makes of the files that sentence-transformers stores beside a checkpoint.
  *
  * An embedding is the pooled hidden state, passed through the dense layers in their order, and
  * divided by its length if the record says so. spectool-pack(5) defines the text of the record. */
@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Which hidden states of a text, after the final norm, its embedding is made of. */
 enum sp_pooling_mode {
@@ -18,6 +19,7 @@ enum sp_pooling_mode {
     SP_POOL_LAST, /* that of the last token */
     SP_POOL_MEAN, /* the mean over all tokens */
     SP_POOL_CLS,  /* that of the first token */
+    SP_POOL_RANK, /* no hidden state: a score by the logits after the last token */
 };
 
 enum { SP_MAX_DENSE = 8 };
@@ -32,19 +34,27 @@ struct sp_dense_config {
     bool bias, tanh;
 };
 
+/* The score of a reranker: the logit of one token, minus that of another, or its sigmoid. */
+struct sp_rank_config {
+    uint32_t true_token, false_token;
+    bool two_tokens; /* there is a false_token */
+    bool sigmoid;
+};
+
 /* Zero: the model has no pooling. */
 struct sp_pooling_config {
     enum sp_pooling_mode mode;
     bool normalize;
     unsigned n_dense;
     struct sp_dense_config dense[SP_MAX_DENSE];
-    unsigned max_tokens; /* the longest text, its special tokens included */
+    unsigned max_tokens;        /* the longest text, its special tokens included */
+    struct sp_rank_config rank; /* of SP_POOL_RANK */
 };
 
-/* "last", "mean" or "cls"; "none". Static. */
+/* "last", "mean", "cls" or "rank"; "none". Static. */
 const char *sp_pooling_name(enum sp_pooling_mode mode);
 
-/* The width of an embedding of a model with this hidden size. */
+/* The width of an embedding of a model with this hidden size; 1 for a score. */
 unsigned sp_pooling_width(const struct sp_pooling_config *pooling, unsigned n_hidden);
 
 /* Writes the record. `prompts` (an object of texts) and `default_prompt` may be NULL. *text is

@@ -40,10 +40,9 @@ enum sp_status sp_package_open_pooling(struct sp_package *p, struct sp_err *err)
 enum sp_pooling sp_package_pooling(const struct sp_package *package)
 {
     static const enum sp_pooling of_mode[] = {
-        [SP_POOL_NONE] = SP_POOLING_OF_FILE,
-        [SP_POOL_LAST] = SP_POOLING_LAST,
-        [SP_POOL_MEAN] = SP_POOLING_MEAN,
-        [SP_POOL_CLS] = SP_POOLING_CLS,
+        [SP_POOL_NONE] = SP_POOLING_OF_FILE, [SP_POOL_LAST] = SP_POOLING_LAST,
+        [SP_POOL_MEAN] = SP_POOLING_MEAN,    [SP_POOL_CLS] = SP_POOLING_CLS,
+        [SP_POOL_RANK] = SP_POOLING_RANK,
     };
 
     return of_mode[package->target->config.pooling.mode];
@@ -172,6 +171,7 @@ static enum sp_status take_text(struct embedder *e, struct slot *slot)
 static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, struct slot **of,
                                 size_t *n_seqs)
 {
+    bool ranks = e->pooling.mode == SP_POOL_RANK;
     size_t left = e->max_rows;
     enum sp_status st;
 
@@ -194,6 +194,8 @@ static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, s
             .n = n,
             .pos = slot->n_read,
             .n_committed = n,
+            .first_logits = n - 1,
+            .n_logits = ranks && slot->n_read + n == text->n,
         };
         of[(*n_seqs)++] = slot;
         left -= n;
@@ -221,6 +223,8 @@ static void pool(const struct embedder *e, struct slot *slot, size_t n)
     case SP_POOL_CLS:
         for (size_t i = 0; is_first && i < n_hidden; i++)
             slot->sum[i] = (double)rows[i];
+        break;
+    case SP_POOL_RANK:
         break;
     case SP_POOL_LAST:
     case SP_POOL_NONE:
@@ -264,6 +268,19 @@ static enum sp_status normalize(float *out, const float *x, size_t n, bool wante
     return SP_OK;
 }
 
+/* Writes the score of a text whose last token has logits. */
+static enum sp_status score(struct embedder *e, const struct slot *slot)
+{
+    const struct sp_rank_config *rank = &e->pooling.rank;
+    const float *logits = sp_decoder_row(slot->decoder, 0).row;
+    double x = (double)logits[rank->true_token];
+
+    if (rank->two_tokens) x -= (double)logits[rank->false_token];
+    if (!isfinite(x)) return sp_fail(e->err, SP_E_INPUT, "a score is not finite");
+    e->out[slot->text] = (float)(rank->sigmoid ? 1 / (1 + sp_exp(-x)) : x);
+    return SP_OK;
+}
+
 /* Writes the embedding of a text that was read to its end. */
 static enum sp_status finish(struct embedder *e, struct slot *slot)
 {
@@ -276,7 +293,6 @@ static enum sp_status finish(struct embedder *e, struct slot *slot)
     memset(e->acts[0].x + n_hidden, 0, (e->acts[0].ld - n_hidden) * sizeof *e->acts[0].x);
     for (unsigned i = 0; i < e->pooling.n_dense; i++)
         apply_dense(e, i, &at);
-    slot->taken = false;
     return normalize(e->out + slot->text * e->n_dimensions, e->acts[at].x, e->n_dimensions,
                      e->pooling.normalize, e->err);
 }
@@ -295,7 +311,9 @@ static enum sp_status run_pass(struct embedder *e)
         sp_decoder_commit(of[i]->decoder, seqs[i].n);
         pool(e, of[i], seqs[i].n);
         e->n_done += seqs[i].n;
-        if (of[i]->n_read == e->request->texts[of[i]->text].n) st = finish(e, of[i]);
+        if (of[i]->n_read < e->request->texts[of[i]->text].n) continue;
+        of[i]->taken = false;
+        st = e->pooling.mode == SP_POOL_RANK ? score(e, of[i]) : finish(e, of[i]);
     }
     return st;
 }
@@ -324,28 +342,62 @@ static enum sp_status check_texts(struct embedder *e)
     return SP_OK;
 }
 
+/* A reranker without a record answers "yes" or "no". */
+static enum sp_status choose_words(struct embedder *e)
+{
+    struct sp_rank_config *rank = &e->pooling.rank;
+    const struct sp_tokenizer *tok = e->package->tokenizer;
+
+    *rank = (struct sp_rank_config){.two_tokens = true, .sigmoid = true};
+    rank->true_token = tok ? sp_tokenizer_find(tok, "yes", 3) : SP_TOKEN_NONE;
+    rank->false_token = tok ? sp_tokenizer_find(tok, "no", 2) : SP_TOKEN_NONE;
+    if (rank->true_token != SP_TOKEN_NONE && rank->false_token != SP_TOKEN_NONE) return SP_OK;
+    return sp_fail(e->err, SP_E_UNSUPPORTED,
+                   "not a reranker: its tokenizer has no tokens \"yes\" and \"no\"");
+}
+
+/* A score needs logits, of tokens that there are. */
+static enum sp_status check_rank(struct embedder *e)
+{
+    const struct sp_rank_config *rank = &e->pooling.rank;
+    size_t n_vocab = e->package->target->config.n_vocab;
+
+    if (rank->true_token >= n_vocab || (rank->two_tokens && rank->false_token >= n_vocab)) {
+        return sp_fail(e->err, SP_E_INPUT, "the tokens of the score are not in the vocabulary");
+    }
+    return sp_package_check_generates(e->package, e->err);
+}
+
 /* The pooling of the request, or else of the file. */
 static enum sp_status choose_pooling(struct embedder *e)
 {
     static const enum sp_pooling_mode modes[] = {SP_POOL_NONE, SP_POOL_LAST, SP_POOL_MEAN,
-                                                 SP_POOL_CLS};
-    const struct sp_config *c = &e->package->target->config;
+                                                 SP_POOL_CLS, SP_POOL_RANK};
+    const struct sp_pooling_config *of_file = &e->package->target->config.pooling;
     enum sp_pooling_mode mode;
+    enum sp_status st = SP_OK;
 
     if ((size_t)e->request->pooling >= sizeof modes / sizeof *modes) {
         return sp_fail(e->err, SP_E_USAGE, "pooling %u does not exist",
                        (unsigned)e->request->pooling);
     }
     mode = modes[e->request->pooling];
-    e->pooling = c->pooling;
-    if (mode != SP_POOL_NONE && mode != c->pooling.mode)
+    e->pooling = *of_file;
+    if (mode != SP_POOL_NONE && mode != of_file->mode) {
         e->pooling = (struct sp_pooling_config){.mode = mode, .normalize = true};
-    if (e->pooling.mode == SP_POOL_NONE) {
-        return sp_fail(e->err, SP_E_UNSUPPORTED,
-                       "not an embedding model: its checkpoint had no modules.json, which states "
-                       "the pooling; --pooling last or mean chooses one");
+        if (mode == SP_POOL_RANK) st = choose_words(e);
     }
-    return SP_OK;
+    if (mode == SP_POOL_NONE && of_file->mode == SP_POOL_RANK) {
+        return sp_fail(e->err, SP_E_UNSUPPORTED,
+                       "a reranker scores documents and makes no embeddings");
+    }
+    if (e->pooling.mode == SP_POOL_NONE) {
+        st = sp_fail(e->err, SP_E_UNSUPPORTED,
+                     "not an embedding model: its checkpoint had no modules.json, which states "
+                     "the pooling; --pooling last or mean chooses one");
+    }
+    if (!st && e->pooling.mode == SP_POOL_RANK) st = check_rank(e);
+    return st;
 }
 
 static enum sp_status choose_dimensions(struct embedder *e)

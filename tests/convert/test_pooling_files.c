@@ -18,6 +18,7 @@
 #define POOLING "{\"path\": \"p\", " TYPE("Pooling") "}"
 #define DENSE "{\"path\": \"d\", " TYPE("Dense") "}"
 #define NORMALIZE "{\"path\": \"n\", " TYPE("Normalize") "}"
+#define SCORE "{\"path\": \"p\", " TYPE("LogitScore") "}"
 #define MEAN "{\"word_embedding_dimension\": 8, \"pooling_mode_mean_tokens\": true}"
 #define IDENTITY "\"activation_function\": \"torch.nn.modules.linear.Identity\""
 
@@ -41,6 +42,21 @@ static const struct case_ cases[] = {
      "{\"in_features\": 8, \"out_features\": 4}", "{}", SP_OK,
      "{\"pooling\":\"cls\",\"normalize\":false,\"max_tokens\":512,"
      "\"dense\":[{\"in\":8,\"out\":4,\"bias\":true,\"activation\":\"tanh\"}]}"},
+    {"[" TRANSFORMER "," SCORE "]", "{\"true_token_id\": 5, \"false_token_id\": 4}", "{}", "{}",
+     SP_OK,
+     "{\"pooling\":\"rank\",\"normalize\":false,\"max_tokens\":512,\"true_token\":5,"
+     "\"false_token\":4,\"activation\":\"sigmoid\"}"},
+    {"[" TRANSFORMER "," SCORE "]", "{\"true_token_id\": 5, \"false_token_id\": null}", "{}",
+     "{\"activation_fn\": \"torch.nn.modules.linear.Identity\"}", SP_OK,
+     "{\"pooling\":\"rank\",\"normalize\":false,\"max_tokens\":512,\"true_token\":5,"
+     "\"activation\":\"identity\"}"},
+    {"[" TRANSFORMER "," SCORE "]", "{}", "{}", "{}", SP_E_INPUT, "true_token_id is missing"},
+    {"[" TRANSFORMER "," SCORE "]", "{\"true_token_id\": 5, \"module_input_name\": \"x\"}", "{}",
+     "{}", SP_E_UNSUPPORTED, "module_input_name \"x\""},
+    {"[" TRANSFORMER "," SCORE "]", "{\"true_token_id\": 5}", "{}",
+     "{\"activation_fn\": \"torch.nn.Tanh\"}", SP_E_UNSUPPORTED, "activation_fn \"torch.nn.Tanh\""},
+    {"[" TRANSFORMER "," SCORE "," NORMALIZE "]", "{\"true_token_id\": 5}", "{}", "{}",
+     SP_E_UNSUPPORTED, "module Normalize in place 2"},
     {"[", MEAN, "{}", "{}", SP_E_INPUT, "modules.json: "},
     {"{}", MEAN, "{}", "{}", SP_E_INPUT, "not a list of at most"},
     {"[{\"path\": \"\"}]", MEAN, "{}", "{}", SP_E_INPUT, "a module without type"},
@@ -143,14 +159,20 @@ static void records(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"{}", "expected last, mean or cls"},
-        {"{\"pooling\":\"none\"}", "expected last, mean or cls"},
+        {"{}", "expected last, mean, cls or rank"},
+        {"{\"pooling\":\"none\"}", "expected last, mean, cls or rank"},
         {"{\"pooling\":\"mean\",\"max_tokens\":0}", "max_tokens is 0"},
         {"{\"pooling\":\"mean\",\"normalize\":1}", "normalize"},
         {"{\"pooling\":\"mean\",\"dense\":{}}", "dense is not a list of 1 to 8 layers"},
         {"{\"pooling\":\"mean\",\"dense\":[{\"in\":8,\"out\":4,\"activation\":\"relu\"}]}",
          "activation \"relu\""},
         {"{\"pooling\":\"mean\",\"dense\":[{\"in\":8,\"activation\":\"tanh\"}]}", "0 outputs"},
+        {"{\"pooling\":\"rank\",\"activation\":\"sigmoid\"}", "true_token is missing"},
+        {"{\"pooling\":\"rank\",\"true_token\":1}",
+         "activation \"\": expected identity or sigmoid"},
+        {"{\"pooling\":\"rank\",\"true_token\":-1}", "true_token is -1"},
+        {"{\"pooling\":\"rank\",\"true_token\":1,\"activation\":\"sigmoid\",\"dense\":[]}",
+         "a score has no dense layers"},
         {"{\"pooling\":\"mean\",\"prompts\":[]}", "prompts is not an object"},
         {"{\"pooling\":\"mean\",\"prompts\":{\"a\":1}}", "prompt \"a\" is not a text"},
         {"{\"pooling\":\"mean\",\"default_prompt\":\"a\"}", "default_prompt \"a\""},

@@ -4,6 +4,9 @@
 Tiny random checkpoints as sentence-transformers saves them, each with golden.json: texts, the name
 of the prompt ("" for none, null for the default), the number of tokens and the embedding, computed by
 sentence-transformers in float32 with eager attention. The last text is longer than the model reads.
+Of a reranker, golden.json has queries, documents and instructions with the scores of
+sentence-transformers' CrossEncoder, whose prompt is the chat template, and those by the code of
+Qwen3-Reranker's model card ("card"), whose prompt is fixed.
 Weights are rounded to bfloat16 and stored as such. Fixed seeds. Made with sentence-transformers,
 torch and transformers as golden.json states."""
 import json
@@ -15,7 +18,7 @@ import tempfile
 import sentence_transformers
 import torch
 import transformers
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -118,6 +121,72 @@ def make(folder, name):
         f.write("\n")
 
 
+# ---- rerankers ----
+
+PAIRS = [("the cat", "a dog ran over the hill"), ("the cat", "The cat sat on the mat."),
+         ("caf\u00e9?", "\u4e16\u754c \U0001f600"), ("x", "")]
+INSTRUCTION = "Given a query"
+TEMPLATE = """<|im_start|>system
+{{ (messages | selectattr("role", "eq", "system") | map(attribute="content") | first) | default("Judge", true) }}<|im_end|>
+<Query>: {{ messages | selectattr("role", "eq", "query") | map(attribute="content") | first }}
+<Document>: {{ messages | selectattr("role", "eq", "document") | map(attribute="content") | first }}<|im_end|>
+<|im_start|>assistant
+"""
+PREFIX = ("<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+          "Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+          "<|im_start|>user\n")
+SUFFIX = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
+DEFAULT = "Given a web search query, retrieve relevant passages that answer the query"
+
+
+def card_score(model, tok, instruction, query, document):
+    """As the model card of Qwen3-Reranker computes it."""
+    content = f"<Instruct>: {instruction}\n<Query>: {query}\n<Document>: {document}"
+    ids = sum((tok.encode(s, add_special_tokens=False) for s in (PREFIX, content, SUFFIX)), [])
+    logits = model(torch.tensor([ids])).logits[0, -1]
+    pair = torch.stack([logits[tok.convert_tokens_to_ids(s)] for s in ("no", "yes")])
+    return torch.nn.functional.log_softmax(pair, dim=0)[1].exp().item()
+
+
+def make_reranker(folder, name):
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tok.decoder = decoders.ByteLevel()
+    tok.train_from_iterator(["yes no", "yes", "no", *TEXTS] * 8, trainers.BpeTrainer(
+        vocab_size=N_VOCAB, special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+        show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    tok = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tok, eos_token="<|im_end|>", pad_token="<|endoftext|>",
+        model_max_length=512, chat_template=TEMPLATE)
+    torch.manual_seed(11)
+    model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(
+        **{**COMMON, "max_position_embeddings": 512}, hidden_size=32, intermediate_size=48,
+        head_dim=16, tie_word_embeddings=True))
+    round_weights(model)
+    with tempfile.TemporaryDirectory() as plain:
+        model.save_pretrained(plain)
+        tok.save_pretrained(plain)
+        ce = CrossEncoder(plain, device="cpu", prompts={"web": INSTRUCTION}, default_prompt_name="web",
+                          model_kwargs={"attn_implementation": "eager", "dtype": torch.float32})
+    cases, card = [], []
+    with torch.no_grad():
+        for query, document in PAIRS:
+            for instruction in (None, "find it"):
+                score = ce.predict([(query, document)], prompt=instruction)[0]
+                case = {"query": query, "document": document, "instruction": instruction}
+                cases.append({**case, "score": float(f"{score:.9g}")})
+                score = card_score(model.eval(), tok, instruction or DEFAULT, query, document)
+                card.append({**case, "score": float(f"{score:.9g}")})
+    out = os.path.join(folder, name)
+    shutil.rmtree(out, ignore_errors=True)
+    ce.to(torch.bfloat16).save(out, create_model_card=False)
+    versions = {m.__name__: m.__version__ for m in (sentence_transformers, torch, transformers)}
+    with open(os.path.join(out, "golden.json"), "w") as f:
+        json.dump({"versions": versions, "cases": cases, "card": card}, f, indent=0)
+        f.write("\n")
+
+
 if __name__ == "__main__":
     for name in MODELS:
         make(sys.argv[1], name)
+    make_reranker(sys.argv[1], "qwen3_reranker")

@@ -274,12 +274,67 @@ static void with_answers(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
+/* The results are sorted by score, and top_n of them are shown. */
+static void rerank(void **state)
+{
+    struct server s =
+        server_start(packed_file(packed_modelfile(TESTDATA "/embeddings/qwen3_reranker", NULL),
+                                 SP_DTYPE_NONE, SP_DTYPE_NONE),
+                     (const char *const[]){"--name", "r", NULL});
+    static const char body[] =
+        "{\"model\": \"r\", \"query\": \"the cat\", \"documents\": [\"a dog ran over the hill\", "
+        "{\"text\": \"The cat sat on the mat.\"}, \"y\"]%s}";
+    static const struct {
+        const char *body, *message;
+    } bad[] = {
+        {"{\"documents\": [\"a\"]}", "query is missing"},
+        {"{\"query\": 1, \"documents\": [\"a\"]}", "query is 1"},
+        {"{\"query\": \"a\", \"documents\": []}", "documents: expected an array of texts"},
+        {"{\"query\": \"a\", \"documents\": [{}]}", "documents[0] is not a text"},
+        {"{\"query\": \"a\", \"documents\": [\"a\"], \"top_n\": 0}", "top_n is 0"},
+    };
+    struct sp_json *json, *few;
+    char text[400];
+
+    (void)state;
+    snprintf(text, sizeof text, body, "");
+    json = http_reply_json(server_request(&s, "POST", "/v1/rerank", text), 200);
+    snprintf(text, sizeof text, body, ", \"top_n\": 1, \"return_documents\": true");
+    few = http_reply_json(server_request(&s, "POST", "/rerank", text), 200);
+    assert_string_equal(json_text(json, "model"), "r");
+    assert_int_equal(sp_json_len(json_at(json, "results")), 3);
+    assert_true(number_at(json, "results.0.relevance_score") >=
+                number_at(json, "results.1.relevance_score"));
+    assert_true(number_at(json, "results.1.relevance_score") >=
+                number_at(json, "results.2.relevance_score"));
+    assert_null(json_at(json, "results.0.document"));
+    assert_int_equal(sp_json_len(json_at(few, "results")), 1);
+    assert_int_equal(json_number(few, "results.0.index"), json_number(json, "results.0.index"));
+    assert_non_null(json_text(few, "results.0.document.text"));
+    assert_true(json_number(few, "usage.total_tokens") > 100);
+    sp_json_free(json);
+    sp_json_free(few);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        json = http_reply_json(server_request(&s, "POST", "/v2/rerank", bad[i].body), 400);
+        if (strstr(json_text(json, "error.message"), bad[i].message) == NULL)
+            fail_msg("%s", json_text(json, "error.message"));
+        sp_json_free(json);
+    }
+    json = http_reply_json(server_request(&s, "POST", "/v1/embeddings", "{\"input\": \"a\"}"), 400);
+    assert_non_null(strstr(json_text(json, "error.message"), "a reranker scores documents"));
+    sp_json_free(json);
+    assert_int_equal(server_stop(&s), 0);
+    json = post("/v1/rerank", "{\"query\": \"a\", \"documents\": [\"a\"]}", 400);
+    assert_non_null(strstr(json_text(json, "error.message"), "not a reranker"));
+    sp_json_free(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(openai),     cmocka_unit_test(base64),       cmocka_unit_test(ollama),
-        cmocka_unit_test(long_texts), cmocka_unit_test(prompts),      cmocka_unit_test(refusals),
-        cmocka_unit_test(too_many),   cmocka_unit_test(with_answers),
+        cmocka_unit_test(openai),     cmocka_unit_test(base64),  cmocka_unit_test(ollama),
+        cmocka_unit_test(long_texts), cmocka_unit_test(prompts), cmocka_unit_test(refusals),
+        cmocka_unit_test(too_many),   cmocka_unit_test(rerank),  cmocka_unit_test(with_answers),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -300,7 +300,11 @@ void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *m
     sp_json_out_begin(out, "capabilities", '[');
     if (!target->config.bidirectional && !target->config.headless)
         sp_json_out_text(out, NULL, "completion");
-    if (target->config.pooling.mode) sp_json_out_text(out, NULL, "embedding");
+    if (target->config.pooling.mode == SP_POOL_RANK) {
+        sp_json_out_text(out, NULL, "rerank");
+    } else if (target->config.pooling.mode) {
+        sp_json_out_text(out, NULL, "embedding");
+    }
     if (m->facts.has_tool_calls) sp_json_out_text(out, NULL, "tools");
     if (m->facts.has_reasoning) sp_json_out_text(out, NULL, "thinking");
     sp_json_out_end(out, ']');

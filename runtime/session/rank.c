@@ -1,0 +1,211 @@
+/* Reranking: a language model reads a query and a document, and its score is how probable the token
+ * for "relevant" is after them. The prompt is that of the file's chat template if it knows the
+ * roles query and document, as cross-encoders of sentence-transformers have them, or that of
+ * Qwen3-Reranker.
+ *
+ * Source of the latter: the model card of Qwen3-Reranker, which encodes the prefix, the content and
+ * the suffix separately. */
+#include "runtime/session/session.h"
+
+#include "format/base/mem.h"
+#include "format/base/strbuf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char prefix[] =
+    "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and "
+    "the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+    "<|im_start|>user\n";
+static const char suffix[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
+static const char default_instruction[] =
+    "Given a web search query, retrieve relevant passages that answer the query";
+
+struct ids {
+    uint32_t *at; /* owned */
+    size_t n;
+};
+
+struct ranking {
+    struct sp_package *package;
+    const struct sp_rank_request *request;
+    const char *instruction;      /* NULL: none */
+    struct sp_template *template; /* with roles query and document; NULL: none; owned */
+    struct ids prefix, suffix;    /* of Qwen3-Reranker's prompt */
+    size_t max_tokens;
+    struct sp_embedding_text *texts; /* [n_documents], with their ids; owned */
+    struct sp_err *err;
+};
+
+static void release(struct ranking *r)
+{
+    for (size_t i = 0; r->texts && i < r->request->n_documents; i++)
+        free((void *)(uintptr_t)r->texts[i].ids);
+    free(r->texts);
+    free(r->prefix.at);
+    free(r->suffix.at);
+    sp_template_free(r->template);
+}
+
+/* ---- the prompt ---- */
+
+/* Does the template compare a role with this word? */
+static bool has_role(const struct sp_template *t, const char *role)
+{
+    char quoted[2][32];
+    size_t size;
+    const char *text = sp_template_text(t, &size);
+
+    snprintf(quoted[0], sizeof quoted[0], "\"%s\"", role);
+    snprintf(quoted[1], sizeof quoted[1], "'%s'", role);
+    return strstr(text, quoted[0]) || strstr(text, quoted[1]);
+}
+
+static enum sp_status encode(struct ids *out, const struct ranking *r, const char *text,
+                             size_t size)
+{
+    return sp_package_encode(r->package, text, size, SP_ENCODE_PARSE_SPECIAL, &out->at, &out->n,
+                             r->err);
+}
+
+/* Without a template the prompt is Qwen3-Reranker's, whose tags must be tokens. */
+static enum sp_status open_qwen3(struct ranking *r)
+{
+    static const char tag[] = "<|im_start|>";
+    const struct sp_tokenizer *tok = r->package->tokenizer;
+    enum sp_status st;
+
+    if (tok == NULL || sp_tokenizer_find(tok, tag, strlen(tag)) == SP_TOKEN_NONE) {
+        return sp_fail(r->err, SP_E_UNSUPPORTED,
+                       "no prompt for a reranker: the file has neither a chat template with the "
+                       "roles query and document, nor the tokens of Qwen3-Reranker's prompt");
+    }
+    if ((st = encode(&r->prefix, r, prefix, strlen(prefix)))) return st;
+    if (r->instruction == NULL) r->instruction = default_instruction;
+    return encode(&r->suffix, r, suffix, strlen(suffix));
+}
+
+static enum sp_status open_prompt(struct ranking *r)
+{
+    enum sp_status st = sp_package_template(r->package, &r->template, r->err);
+
+    if (st) return st;
+    r->instruction = r->request->instruction;
+    if (r->instruction == NULL) {
+        const char *name = sp_json_get_text(r->package->pooling, "default_prompt");
+        const struct sp_json *prompts = sp_json_get(r->package->pooling, "prompts");
+        r->instruction = name ? sp_json_get_text(prompts, name) : NULL;
+    }
+    if (r->template && has_role(r->template, "query") && has_role(r->template, "document"))
+        return SP_OK;
+    sp_template_free(r->template);
+    r->template = NULL;
+    return open_qwen3(r);
+}
+
+static enum sp_status render(struct ids *out, const struct ranking *r,
+                             const struct sp_rank_document *document)
+{
+    struct sp_chat_message turns[] = {{.role = "system", .content = r->instruction},
+                                      {.role = "query", .content = r->request->query},
+                                      {.role = "document", .content = document->text}};
+    bool instructed = r->instruction && r->instruction[0];
+    struct sp_chat_request chat = {
+        .size = sizeof chat, .turns = turns + !instructed, .n_turns = instructed ? 3 : 2};
+    char *text = NULL;
+    size_t size;
+    enum sp_status st = sp_template_apply(&text, &size, r->template, &chat, r->err);
+
+    if (!st) st = encode(out, r, text, size);
+    free(text);
+    return st;
+}
+
+/* Puts the prefix and the suffix around ids, which may be shortened. */
+static enum sp_status wrap(struct ids *ids, const struct ranking *r)
+{
+    size_t n_around = r->prefix.n + r->suffix.n, n = ids->n;
+    uint32_t *whole = NULL;
+    enum sp_status st;
+
+    if (r->request->truncate && n_around < r->max_tokens && n > r->max_tokens - n_around)
+        n = r->max_tokens - n_around;
+    if ((st = sp_new(&whole, n_around + n, sizeof *whole, r->err))) return st;
+    memcpy(whole, r->prefix.at, r->prefix.n * sizeof *whole);
+    memcpy(whole + r->prefix.n, ids->at, n * sizeof *whole);
+    memcpy(whole + r->prefix.n + n, r->suffix.at, r->suffix.n * sizeof *whole);
+    free(ids->at);
+    *ids = (struct ids){whole, n_around + n};
+    return SP_OK;
+}
+
+static enum sp_status write_qwen3(struct ids *out, const struct ranking *r,
+                                  const struct sp_rank_document *document)
+{
+    const char *const parts[] = {"<Instruct>: ", r->instruction, "\n<Query>: ", r->request->query,
+                                 "\n<Document>: "};
+    struct sp_strbuf text = {0};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && !st; i++)
+        st = sp_strbuf_append(&text, parts[i], strlen(parts[i]), r->err);
+    if (!st) st = sp_strbuf_append(&text, document->text, document->size, r->err);
+    if (!st) st = encode(out, r, text.at, text.len);
+    if (!st) st = wrap(out, r);
+    sp_strbuf_release(&text);
+    return st;
+}
+
+static enum sp_status encode_documents(struct ranking *r, size_t *n_tokens)
+{
+    size_t n = r->request->n_documents;
+    enum sp_status st = sp_new(&r->texts, n ? n : 1, sizeof *r->texts, r->err);
+
+    *n_tokens = 0;
+    for (size_t i = 0; i < n && !st; i++) {
+        const struct sp_rank_document *document = &r->request->documents[i];
+        struct ids ids = {0};
+        if (strlen(document->text) != document->size) {
+            st = sp_fail(r->err, SP_E_INPUT, "document %zu has a NUL character", i);
+            break;
+        }
+        st = r->template ? render(&ids, r, document) : write_qwen3(&ids, r, document);
+        r->texts[i] = (struct sp_embedding_text){ids.at, ids.n};
+        *n_tokens += ids.n;
+        if (!st && ids.n > r->max_tokens) {
+            st = sp_fail(r->err, SP_E_USAGE,
+                         "document %zu has %zu tokens with its query, but the model reads at most "
+                         "%zu",
+                         i, ids.n, r->max_tokens);
+        }
+    }
+    return st;
+}
+
+enum sp_status sp_package_rank(struct sp_package *package, const struct sp_rank_request *request,
+                               float **scores, size_t *n_tokens, struct sp_err *err)
+{
+    struct sp_rank_request q = {0};
+    struct ranking r = {.package = package, .request = &q, .err = err};
+    struct sp_embedding_request scoring = {.size = sizeof scoring, .pooling = SP_POOLING_RANK};
+    size_t width;
+    enum sp_status st;
+
+    if ((st = sp_copy_in(&q, sizeof q, request, "sp_rank_request", err))) return st;
+    if (sp_package_pooling(package) != SP_POOLING_RANK && !q.any_model) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "not a reranker: its checkpoint had no modules.json with LogitScore; "
+                       "--pooling rank takes Qwen3-Reranker's prompt");
+    }
+    r.max_tokens = sp_package_max_embedding_tokens(package);
+    if ((st = open_prompt(&r)) || (st = encode_documents(&r, n_tokens))) goto done;
+    scoring.texts = r.texts;
+    scoring.n_texts = q.n_documents;
+    scoring.context = q.context;
+    scoring.progress = q.progress;
+    st = sp_package_embed(package, &scoring, scores, &width, err);
+done:
+    release(&r);
+    return st;
+}
