@@ -47,6 +47,7 @@ static const struct sp_opt opts[] = {
          "values: compare each with generation without drafting and report the fastest"},
     SP_OPT_DRAFT_BY(struct options, backend, "model"),
     SP_OPT_THREADS(struct options, backend),
+    SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_KV_TYPE(struct options, backend),
     SP_OPT_HUGE_PAGES(struct options, backend),

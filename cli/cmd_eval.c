@@ -47,6 +47,7 @@ static const struct sp_opt opts[] = {
         "Draft tokens per round, up to what the draft can propose; auto: at most 16; 0: skip"),
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_THREADS_BY(struct options, backend, 0),
+    SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_KV_TYPE(struct options, backend),
     {.kind = SP_OPT_END},

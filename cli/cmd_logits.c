@@ -36,6 +36,7 @@ static const struct sp_opt opts[] = {
      .help = "With --draft: number of draft tokens (greedy steps of a prediction head, rows of a "
              "block)"},
     SP_OPT_THREADS(struct options, backend),
+    SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_KV_TYPE(struct options, backend),
     {.kind = SP_OPT_END},

@@ -90,6 +90,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "no-cache", NULL, NULL, AT(no_cache),
      .help = "Do not pack a checkpoint folder into the user's cache folder"},
     SP_OPT_THREADS(struct options, settings),
+    SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_KV_TYPE(struct options, backend),
     SP_OPT_HUGE_PAGES(struct options, backend),

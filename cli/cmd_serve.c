@@ -82,6 +82,7 @@ static const struct sp_opt opts[] = {
     SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_THREADS(struct options, settings),
+    SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_KV_TYPE(struct options, backend),
     SP_OPT_HUGE_PAGES(struct options, backend),

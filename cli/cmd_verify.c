@@ -31,6 +31,7 @@ static const struct sp_opt opts[] = {
     SP_OPT_DRAFT_BY(struct sp_lossless_options, backend,
                     "model if the file has a draft, else lookup"),
     SP_OPT_THREADS(struct sp_lossless_options, backend),
+    SP_OPT_RANKS(struct sp_lossless_options, backend),
     SP_OPT_KERNELS(struct sp_lossless_options, backend),
     SP_OPT_KV_TYPE(struct sp_lossless_options, backend),
     {.kind = SP_OPT_END},

@@ -247,6 +247,11 @@ uint64_t sp_pack_size(const struct sp_pack *pack)
     return pack->size;
 }
 
+const uint8_t *sp_pack_bytes(const struct sp_pack *pack)
+{
+    return pack->bytes;
+}
+
 uint64_t sp_pack_identity(const struct sp_pack *pack)
 {
     return pack->header.directory_digest;

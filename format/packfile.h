@@ -22,7 +22,8 @@ SP_MUST_CHECK enum sp_status sp_pack_open_bytes(struct sp_pack **out, const void
 void sp_pack_close(struct sp_pack *pack); /* NULL is fine */
 
 const char *sp_pack_path(const struct sp_pack *pack);
-uint64_t sp_pack_size(const struct sp_pack *pack); /* bytes of the file */
+uint64_t sp_pack_size(const struct sp_pack *pack);        /* bytes of the file */
+const uint8_t *sp_pack_bytes(const struct sp_pack *pack); /* [size], borrowed until close */
 uint64_t
 sp_pack_identity(const struct sp_pack *pack); /* digest of the directory: names the content */
 

@@ -55,6 +55,9 @@ SP_MUST_CHECK enum sp_status sp_acts_init(struct sp_acts *acts, size_t n_rows, s
                                           struct sp_err *err);
 void sp_acts_release(struct sp_acts *acts); /* zeroes the struct; a zeroed struct is fine */
 
+/* Sets both starts of row t from its codes, for codes that were computed elsewhere. */
+void sp_acts_set_starts(const struct sp_acts *acts, size_t t);
+
 /* A product: y[t * ldy + 16 * p + r] for t = 0..n_rows-1, p = 0..n_panels-1, of the panels with
  * activation rows first..first+n_rows-1. y has space for whole panels. Pointers are borrowed. */
 struct sp_matmul {

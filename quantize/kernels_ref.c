@@ -28,13 +28,27 @@ static float block_max(const float *x)
     return sp_float_of_bits(max);
 }
 
+void sp_acts_set_starts(const struct sp_acts *acts, size_t t)
+{
+    const int8_t *q = acts->q + t * acts->ld;
+    int32_t *start_q4 = acts->start_q4 + t * acts->ld_block * 2;
+    int32_t *start_q8 = acts->start_q8 + t * acts->ld_block;
+
+    for (size_t k = 0; k < acts->cols; k += SP_BLOCK) {
+        int32_t sum[2] = {0, 0};
+        for (size_t i = 0; i < SP_BLOCK; i++)
+            sum[i / HALF] += q[k + i];
+        start_q4[k / HALF] = 2 - 64 * sum[0];
+        start_q4[k / HALF + 1] = 2 - 64 * sum[1];
+        start_q8[k / SP_BLOCK] = -128 * (sum[0] + sum[1]);
+    }
+}
+
 static void quantize_row(const struct sp_acts *acts, size_t t)
 {
     const float *x = acts->x + t * acts->ld;
     int8_t *q = acts->q + t * acts->ld;
     float *scale = acts->scale + t * acts->ld_block;
-    int32_t *start_q4 = acts->start_q4 + t * acts->ld_block * 2;
-    int32_t *start_q8 = acts->start_q8 + t * acts->ld_block;
 
     assert(acts->cols % SP_BLOCK == 0);
     for (size_t k = 0; k < acts->cols; k += SP_BLOCK) {
@@ -42,15 +56,10 @@ static void quantize_row(const struct sp_acts *acts, size_t t)
         float inverse = 127.0f / max;
         bool keep = inverse > 0 && !isinf(inverse); /* false if max is 0, infinite or NaN */
         scale[k / SP_BLOCK] = isinf(inverse) ? 0.0f : max / 127.0f;
-        int32_t sum[2] = {0, 0};
-        for (size_t i = 0; i < SP_BLOCK; i++) {
+        for (size_t i = 0; i < SP_BLOCK; i++)
             q[k + i] = keep ? (int8_t)lrintf(x[k + i] * inverse) : 0;
-            sum[i / HALF] += q[k + i];
-        }
-        start_q4[k / HALF] = 2 - 64 * sum[0];
-        start_q4[k / HALF + 1] = 2 - 64 * sum[1];
-        start_q8[k / SP_BLOCK] = -128 * (sum[0] + sum[1]);
     }
+    sp_acts_set_starts(acts, t);
 }
 
 /* acc[r] = fmaf(w[r][k], x[k], acc[r]), k ascending. */

@@ -76,6 +76,15 @@ struct sp_package_options {
     size_t cache_memory; /* bytes that the caches of all sessions may hold together; 0: what the
                           * machine and the limits of the process leave beside the weights when a
                           * cache grows */
+    unsigned n_ranks;    /* processes on this machine that compute together, each with n_threads
+                          * threads and, if there are several NUMA nodes, on nodes of its own; they are
+                          * started by sp_package_open and end with the package; 0: 1. n_threads 0 then
+                          * means the cores divided by n_ranks. Not with huge_pages. */
+    /* Is called once, by a thread that generates, if a rank ends or does not answer. It may end the
+     * process. If it returns, or is NULL, this process computes everything from then on; the
+     * results are the same. */
+    void (*rank_lost)(void *context, const char *sentence);
+    void *rank_context;
 };
 #define SP_PACKAGE_OPTIONS_INIT SP_SIZED(struct sp_package_options)
 
@@ -118,6 +127,11 @@ struct sp_package_info {
     enum sp_pooling pooling;     /* that the file states; SP_POOLING_OF_FILE: none */
     size_t n_embedding;          /* numbers of an embedding */
     size_t max_embedding_tokens; /* longest text to embed, its special tokens included */
+    unsigned n_ranks;            /* processes that compute together, this one included */
+    unsigned n_numa_nodes;       /* of this machine, that this process may use */
+    uint64_t rank_messages, rank_sent, rank_received; /* so far: messages to each of the other
+                                                       * ranks; bytes to and from all of them */
+    double rank_seconds; /* spent on messages, and on waiting for answers */
 };
 #define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)
 /* [any thread] */

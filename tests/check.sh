@@ -99,6 +99,8 @@ for step in $steps; do
             report 'soak of serve' $?
             tests/soak/lossless.sh build/gcc/spectool
             report 'soak of verify --lossless' $?
+            tests/ranks.sh build/gcc/spectool all
+            report 'every model over ranks' $?
         }
         ;;
     fuzz)

@@ -17,14 +17,14 @@ done
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
 #   format:  base <- tokenizer, modelfile, files <- model <- families
 #   convert: adapter <- source <- create <- export
-#   runtime: vector <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
+#   runtime: vector, ranks <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
 #   cli:     base <- chat <- serve    base <- bench    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
 formats='format/base format format/tokenizer format/model format/modelfile'
 imports='convert/adapter convert/source convert/create convert/export'
-numbers='runtime runtime/vector'
-decoding='runtime runtime/vector runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
+numbers='runtime runtime/vector runtime/ranks'
+decoding='runtime runtime/vector runtime/ranks runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
 texts='runtime/template runtime/chat'
 library="$formats quantize $imports $decoding runtime/speculate runtime/session $texts"
 answering='cli/serve/http cli/serve/request cli/serve/jobs'
@@ -44,6 +44,7 @@ below() {
     runtime) below=format/base ;;
     runtime/vector | runtime/tokenizer) below="$formats quantize runtime" ;;
     runtime/template) below='format/base runtime' ;;
+    runtime/ranks) below='format/base runtime' ;;
     runtime/model) below="$formats quantize $numbers" ;;
     runtime/sampling) below="$formats quantize $numbers runtime/model" ;;
     runtime/grammar) below="$formats quantize $numbers runtime/model runtime/sampling runtime/tokenizer" ;;
@@ -80,7 +81,7 @@ for f in $(grep -lE '^ *# *include "runtime/' $(echo "$sources" | grep '^cli/') 
 done
 
 # header:home
-for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:tests/quantize/test_blas microhttpd.h:cli/serve/http/serve_http; do
+for pair in json.h:format/base/json zstd.h:format/base/compress xxhash.h:format/base/hash cblas.h:tests/quantize/test_blas microhttpd.h:cli/serve/http/serve_http numa.h:runtime/ranks/numa_nodes; do
     header=${pair%%:*} home=${pair##*:}
     for f in $(grep -lE "# *include <(json-c/)?$header>" $sources /dev/null); do
         case $f in "$home"*) ;; *) say "$f includes <$header>, whose home is $home" ;; esac

@@ -12,7 +12,7 @@ fail() { echo "$1"; exit 1; }
 cpack --config "$build/CPackConfig.cmake" -B "$tmp/package" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 deb=$(echo "$tmp/package"/spectool_*.deb)
 [ -f "$deb" ] || fail 'no .deb was made'
-for library in libzstd1 libjson-c libpcre2-8 libutf8proc libedit2 libmicrohttpd libxxhash; do
+for library in libzstd1 libjson-c libpcre2-8 libutf8proc libedit2 libmicrohttpd libxxhash libnuma1; do
     dpkg-deb -f "$deb" Depends | grep -q "$library" || fail "no dependency on $library"
 done
 

@@ -2,6 +2,7 @@
 #include "cli/base/out.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 const char *const sp_backend_kernels[] = {"auto", "avx512", "avxvnni", "avx512vnni",
@@ -32,19 +33,42 @@ void sp_backend_note_no_draft(const struct sp_args *args, const struct sp_packag
     if (info->draft == NULL) sp_backend_note_no_effect(args, "the file has no draft", options);
 }
 
+/* Ends the program when a rank is lost. */
+static void end_without_rank(void *context, const char *sentence)
+{
+    (void)context;
+    fflush(stdout);
+    fprintf(stderr, "spectool: %s\n", sentence);
+    _exit(SP_E_IO);
+}
+
+static void note_single_node(const struct sp_package *package)
+{
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+
+    sp_package_describe(package, &info);
+    if (info.n_ranks < 2 || info.n_numa_nodes > 1 || !sp_out_is_terminal(stderr)) return;
+    fprintf(stderr, "spectool: note: this machine has one NUMA node: --ranks is no faster than "
+                    "--threads\n");
+}
+
 enum sp_status sp_backend_open_package(struct sp_package **out, const char *path,
                                        const struct sp_backend_opts *opts, struct sp_err *err)
 {
     bool named = opts->kernels != NULL && strcmp(opts->kernels, "auto") != 0;
     struct sp_package_options options = {
         .size = sizeof options,
+        .n_ranks = (unsigned)opts->n_ranks,
+        .rank_lost = end_without_rank,
         .kernels = named ? opts->kernels : NULL,
         .n_threads = (unsigned)opts->n_threads,
         .huge_pages = opts->huge_pages,
         .cache_memory = (size_t)opts->memory,
     };
+    enum sp_status st = sp_package_open(out, path, &options, err);
 
-    return sp_package_open(out, path, &options, err);
+    if (st == SP_OK) note_single_node(*out);
+    return st;
 }
 
 enum sp_cache_type sp_backend_cache_type(const struct sp_backend_opts *opts)

@@ -8,6 +8,7 @@
 
 struct sp_backend_opts {
     int64_t n_threads; /* 0: the number of cores */
+    int64_t n_ranks;   /* 0: one */
     int64_t n_context; /* 0: the model's maximum */
     uint64_t memory;   /* bytes that caches may hold; 0: what is free */
     int64_t draft_len; /* or SP_DRAFT_LENGTH_AUTO */
@@ -34,6 +35,13 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
             .help = "Number of threads; does not affect the output"                                \
     }
 #define SP_OPT_THREADS(type, member) SP_OPT_THREADS_BY(type, member, 't')
+#define SP_OPT_RANKS(type, member)                                                                 \
+    {                                                                                              \
+        SP_OPT_INT, 0, "ranks", NULL, "N", offsetof(type, member.n_ranks),                         \
+            .min = 1, .max = 64, .shown = "1",                                                     \
+            .help = "Number of processes that compute together, one for each NUMA node; does not " \
+                    "affect the output"                                                            \
+    }
 #define SP_OPT_KERNELS(type, member)                                                               \
     {                                                                                              \
         SP_OPT_CHOICE, 0, "kernels", NULL, "SET", offsetof(type, member.kernels),                  \

@@ -57,6 +57,13 @@ struct sp_bench_prompt {
     double bandwidth;
 };
 
+/* What several ranks exchange in a pass of one row. */
+struct sp_bench_exchange {
+    double messages, sent,
+        received; /* messages to each of the other ranks; bytes to and from all */
+    double share; /* of the time: messages, and waiting for answers; 0..1 */
+};
+
 struct sp_bench {
     const struct sp_bench_options *options;
     /* name of the model; shape of random weights, NULL: a real file */
@@ -64,6 +71,7 @@ struct sp_bench {
     struct sp_package_info info;
     size_t n_prefill;
     double prefill_seconds, prefill_bandwidth;
+    struct sp_bench_exchange exchange;                 /* only of several ranks */
     struct sp_bench_depth depths[SP_BENCH_MAX_DEPTHS]; /* ascending */
     size_t n_depths;
     int draft_lens[SP_BENCH_MAX_DRAFT_LENS]; /* ascending, then SP_DRAFT_LENGTH_AUTO */

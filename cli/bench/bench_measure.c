@@ -5,6 +5,7 @@
 
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
+#include "format/base/clock.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>
@@ -263,6 +264,50 @@ static enum sp_status measure_prefill(struct run *r)
     return SP_OK;
 }
 
+/* Generates n tokens one by one after the first prompt, whose caches are kept. */
+static enum sp_status generate_plain(struct run *r, size_t n, struct sp_package_info *after)
+{
+    const struct sp_ids *ids = &r->bench->prompts[0].ids;
+    struct sp_result result = SP_RESULT_INIT;
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = ids->at,
+                                 .n_prompt = ids->n,
+                                 .max_tokens = n,
+                                 .ignore_eos = true,
+                                 .no_draft = true};
+    enum sp_status st = sp_session_generate(r->session, &request, &result, r->err);
+
+    sp_result_release(&result);
+    *after = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
+    sp_package_describe(r->package, after);
+    return st;
+}
+
+/* Measures what ranks exchange, as the difference between generating one token and more. */
+static enum sp_status measure_exchange(struct run *r)
+{
+    enum { PASSES = 16 };
+    struct sp_bench_exchange *x = &r->bench->exchange;
+    struct sp_package_info before, first, last;
+    double seconds;
+    enum sp_status st;
+
+    if (r->bench->info.n_ranks < 2) return SP_OK;
+    if ((st = generate_plain(r, 1, &before)) || (st = generate_plain(r, 1, &first))) return st;
+    seconds = sp_seconds();
+    if ((st = generate_plain(r, 1 + PASSES, &last))) return st;
+    seconds = sp_seconds() - seconds;
+    /* Without the pass of the prompt's last token, which the generation of one token runs too. */
+    x->messages = (double)(last.rank_messages - 2 * first.rank_messages + before.rank_messages);
+    x->sent = (double)(last.rank_sent - 2 * first.rank_sent + before.rank_sent);
+    x->received = (double)(last.rank_received - 2 * first.rank_received + before.rank_received);
+    x->messages /= PASSES;
+    x->sent /= PASSES;
+    x->received /= PASSES;
+    x->share = (last.rank_seconds - first.rank_seconds) / seconds;
+    return SP_OK;
+}
+
 /* The samples of the passes at one depth. */
 struct passes {
     struct sp_bandwidth *bandwidth; /* bandwidth meter; borrowed */
@@ -438,7 +483,7 @@ static enum sp_status measure(struct run *r)
     for (size_t i = 0; i < r->bench->n_prompts; i++) {
         if ((st = measure_prompt(r, i))) return st;
     }
-    return SP_OK;
+    return measure_exchange(r);
 }
 
 enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *package,
@@ -472,7 +517,7 @@ enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *packa
     if ((st = open_session(&r))) goto done;
     if ((st = choose_depths(&r))) goto done;
     if ((st = read_prompts(&r))) goto done;
-    if ((st = sp_bandwidth_open(&r.bandwidth, bench->info.n_threads,
+    if ((st = sp_bandwidth_open(&r.bandwidth, bench->info.n_threads * bench->info.n_ranks,
                                 sp_session_read_size(r.session, 0), err))) {
         goto done;
     }

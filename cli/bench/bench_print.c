@@ -63,17 +63,27 @@ static enum sp_status print_prompts(const struct sp_bench *b, struct sp_err *err
     return st;
 }
 
+static void print_exchange(const struct sp_bench_exchange *x)
+{
+    printf("\nExchange with the other ranks in a pass of one row: %.0f messages to each, %.1f kB "
+           "sent, %.1f kB\nreceived; %.1f%% of the time, waiting for answers included\n",
+           x->messages, x->sent / 1e3, x->received / 1e3, 100 * x->share);
+}
+
 enum sp_status sp_bench_print_table(const struct sp_bench *b, struct sp_err *err)
 {
     enum sp_status st;
 
-    printf("%s, %u threads, %s kernels, medians of %zu\nbus: memory bandwidth measured at that "
+    printf("%s, ", b->name);
+    if (b->info.n_ranks > 1) printf("%u ranks of ", b->info.n_ranks);
+    printf("%u threads, %s kernels, medians of %zu\nbus: memory bandwidth measured at that "
            "moment; used: fraction of it that a decoding step reads\n\n",
-           b->name, b->info.n_threads, b->info.kernels, b->options->n_repeat);
+           b->info.n_threads, b->info.kernels, b->options->n_repeat);
     printf("Prompt processing, %zu tokens: %.1f tokens/s (bus %.1f GB/s)\n\nForward passes of 1 to "
            "16 rows (tokens) after `depth` tokens of context, logits of all rows:\n",
            b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
     if ((st = print_passes(b, err))) return st;
+    if (b->info.n_ranks > 1) print_exchange(&b->exchange);
     printf("\n%s, %zu tokens after each prompt, in tokens/s:\n",
            b->n_draft_lens > 1 ? "Generation without drafting and at each draft depth, interleaved"
            : b->info.draft     ? "Generation without (plain) and with drafting, interleaved"
@@ -177,6 +187,7 @@ void sp_bench_print_json(const struct sp_bench *b)
     sp_json_out_begin(&out, NULL, '{');
     sp_json_out_text(&out, "file", b->name);
     sp_json_out_text(&out, "synthetic", b->synthetic);
+    sp_json_out_u64(&out, "ranks", b->info.n_ranks);
     sp_json_out_u64(&out, "threads", b->info.n_threads);
     sp_json_out_text(&out, "kernels", b->info.kernels);
     sp_json_out_text(&out, "draft", b->info.draft);
@@ -188,6 +199,14 @@ void sp_bench_print_json(const struct sp_bench *b)
     sp_json_out_u64(&out, "prefill_tokens", b->n_prefill);
     sp_json_out_double(&out, "prefill_rate", sp_bench_prefill_rate(b));
     sp_json_out_double(&out, "prefill_bandwidth", b->prefill_bandwidth);
+    if (b->info.n_ranks > 1) {
+        sp_json_out_begin(&out, "exchange", '{');
+        sp_json_out_double(&out, "messages", b->exchange.messages);
+        sp_json_out_double(&out, "sent_bytes", b->exchange.sent);
+        sp_json_out_double(&out, "received_bytes", b->exchange.received);
+        sp_json_out_double(&out, "share", b->exchange.share);
+        sp_json_out_end(&out, '}');
+    }
     sp_json_out_begin(&out, "depths", '[');
     for (size_t i = 0; i < b->n_depths; i++)
         print_json_depth(&out, &b->depths[i]);

@@ -15,6 +15,7 @@
 
 struct sp_backend;
 struct sp_product;
+struct sp_ranks;
 
 /* Is called with the rows that products are about to read. `observe` is NULL if there is no
  * observer. */
@@ -27,6 +28,7 @@ struct sp_input_observer {
 
 struct sp_backend {
     struct sp_pool *pool;              /* owned */
+    struct sp_ranks *ranks;            /* that compute products with it; owned; NULL: none */
     const struct sp_kernels *kernels;  /* static */
     const struct sp_vector *vector;    /* static; same instruction set */
     struct sp_input_observer observer; /* observes the inputs of all products */

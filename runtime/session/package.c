@@ -4,6 +4,8 @@
 
 #include "format/base/file.h"
 #include "format/base/mem.h"
+#include "runtime/model/remote_products.h"
+#include "runtime/ranks/forked_ranks.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -97,6 +99,89 @@ done:
     return st;
 }
 
+static struct sp_rank_file file_of(const struct sp_package *p)
+{
+    return (struct sp_rank_file){sp_pack_bytes(p->pack), sp_pack_size(p->pack)};
+}
+
+static unsigned threads_of(const struct sp_package_options *o, unsigned rank)
+{
+    return o->n_threads || o->n_ranks < 2 ? o->n_threads : sp_rank_threads(rank, o->n_ranks);
+}
+
+/* What the other ranks are started with. */
+struct rank_start {
+    const struct sp_package *package;
+    const struct sp_package_options *options;
+};
+
+static enum sp_status run_rank(struct sp_transport *transport, void *context, struct sp_err *err)
+{
+    const struct rank_start *start = context;
+    struct sp_rank_file file = file_of(start->package);
+    unsigned n_threads = threads_of(start->options, transport->rank);
+    struct sp_backend backend;
+    enum sp_status st;
+
+    sp_rank_bind(transport->rank, transport->n_ranks);
+    if ((st = sp_backend_init(&backend, start->options->kernels, n_threads, err))) return st;
+    st = sp_remote_serve(transport, &backend, &file, err);
+    sp_backend_release(&backend);
+    return st;
+}
+
+/* Starts the other ranks, before this process has threads of its own. */
+static enum sp_status start_ranks(struct sp_ranks **out, const struct sp_package *p,
+                                  const struct sp_package_options *o, struct sp_err *err)
+{
+    struct rank_start start = {p, o};
+    struct sp_ranks *ranks = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&ranks, 1, sizeof *ranks, err))) return st;
+    *ranks =
+        (struct sp_ranks){.file = file_of(p), .on_lost = o->rank_lost, .context = o->rank_context};
+    if ((st = sp_ranks_fork(&ranks->transport, o->n_ranks, run_rank, &start, err))) {
+        free(ranks);
+        return st;
+    }
+    *out = ranks;
+    return SP_OK;
+}
+
+static enum sp_status open_backend(struct sp_package *p, const struct sp_package_options *o,
+                                   struct sp_err *err)
+{
+    unsigned n_threads = threads_of(o, 0);
+    struct sp_ranks *ranks = NULL;
+    enum sp_status st;
+
+    if (o->n_ranks > 1) {
+        if ((st = start_ranks(&ranks, p, o, err))) return st;
+        sp_rank_bind(0, o->n_ranks);
+    }
+    if ((st = sp_backend_init(&p->backend, o->kernels, n_threads, err))) {
+        sp_ranks_close(ranks);
+        return st;
+    }
+    p->backend.ranks = ranks;
+    return SP_OK;
+}
+
+/* Opens the file and the backend. Threads read a file into memory, but ranks start before them. */
+static enum sp_status open_file(struct sp_package *p, const char *path,
+                                const struct sp_package_options *o, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (o->n_ranks > 1 && o->huge_pages) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "huge pages and several ranks: ranks map the file");
+    }
+    if (!o->huge_pages && (st = sp_pack_open(&p->pack, path, err))) return st;
+    if ((st = open_backend(p, o, err))) return st;
+    return o->huge_pages ? open_copy(p, path, err) : SP_OK;
+}
+
 static bool has_part(const struct sp_pack *pack, enum sp_part part)
 {
     return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
@@ -112,10 +197,8 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     if ((st = sp_copy_in(&o, sizeof o, options, "sp_package_options", err))) return st;
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
     pthread_mutex_init(&p->embedding, NULL);
-    if ((st = sp_backend_init(&p->backend, o.kernels, o.n_threads, err))) goto done;
+    if ((st = open_file(p, path, &o, err))) goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
-    st = o.huge_pages ? open_copy(p, path, err) : sp_pack_open(&p->pack, path, err);
-    if (st) goto done;
     p->caches.limit = o.cache_memory;
     p->caches.mapped = p->copy ? 0 : sp_pack_size(p->pack);
     if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
@@ -189,8 +272,18 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
         .n_embedding =
             sp_pooling_width(&package->target->config.pooling, package->target->config.n_hidden),
         .max_embedding_tokens = sp_package_max_embedding_tokens(package),
+        .n_ranks = 1,
+        .n_numa_nodes = sp_numa_nodes(),
     };
+    const struct sp_ranks *ranks = package->backend.ranks;
 
+    if (ranks) {
+        all.n_ranks = ranks->transport->n_ranks;
+        all.rank_messages = ranks->traffic.n_messages;
+        all.rank_sent = ranks->traffic.sent;
+        all.rank_received = ranks->traffic.received;
+        all.rank_seconds = ranks->traffic.seconds;
+    }
     if (draft) {
         all.draft = sp_draft_kind_name(draft->config.draft.kind);
         all.max_draft_len = sp_drafter_find(draft->config.draft.kind)->max_draft_len(draft);

@@ -1,0 +1,246 @@
+#include "runtime/model/product_job.h"
+
+#include <string.h>
+
+/* Multiplications, or copied elements, that are worth another thread: about a microsecond. */
+enum { MIN_WORK = 1 << 17 };
+
+/* Matrix i of a stack of matrices of one shape (experts), whose panels are contiguous. */
+static struct sp_matrix matrix_at(const struct sp_matrix *stack, size_t i)
+{
+    struct sp_matrix w = *stack;
+
+    w.panels += i * w.n_panels * w.panel_size;
+    return w;
+}
+
+/* The order of a non-finite element. Orders are integers that compare like the elements; this one
+ * is larger than the order of any finite element. */
+static const uint64_t not_finite = UINT64_MAX;
+
+static uint64_t ordered(float x, size_t index)
+{
+    uint32_t bits;
+
+    x += 0.0f; /* makes -0 equal to +0 */
+    memcpy(&bits, &x, sizeof bits);
+    bits = bits >> 31 ? ~bits : bits | 0x80000000u;
+    return (uint64_t)bits << 32 | (UINT32_MAX - (uint32_t)index);
+}
+
+size_t sp_best_index(uint64_t best)
+{
+    return best == not_finite ? SIZE_MAX : UINT32_MAX - (uint32_t)best;
+}
+
+/* Updates the best element of a row with elements begin..begin+len-1. */
+static void update_best(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
+                        size_t begin, size_t len)
+{
+    size_t i = vector->argmax(y, len);
+    uint_least64_t best_yet = atomic_load_explicit(best, memory_order_relaxed);
+    uint64_t order = i == SIZE_MAX ? not_finite : ordered(y[i], begin + i);
+
+    while (order > best_yet &&
+           !atomic_compare_exchange_weak_explicit(best, &best_yet, order, memory_order_relaxed,
+                                                  memory_order_relaxed))
+        continue;
+}
+
+static void finish_rows(const struct sp_product_job *job, const struct sp_row_group *g,
+                        const struct sp_product *p, size_t begin, size_t len)
+{
+    const struct sp_vector *vector = job->backend->vector;
+
+    for (size_t t = g->to; t < g->to + g->n; t++) {
+        float *y = p->y + t * p->ldy + begin;
+        if (p->finish->scale != 1) vector->scale(y, p->finish->scale, len);
+        if (p->finish->cap != 0) vector->softcap(y, p->finish->cap, len);
+        update_best(&p->finish->best[t], vector, y, begin, len);
+    }
+}
+
+/* Rows of the matrix in panels first..first+n_panels-1. */
+static size_t rows_of(const struct sp_matrix *w, size_t first, size_t n_panels)
+{
+    size_t begin = first * SP_PANEL_ROWS, len = n_panels * SP_PANEL_ROWS;
+
+    return w->rows - begin < len ? w->rows - begin : len;
+}
+
+/* Where row t of the results of panels from `first` on is stored. */
+static float *result_row(const struct sp_product_job *job, const struct sp_product *p, size_t t,
+                         size_t first)
+{
+    size_t origin = job->y_is_slice ? job->slices[p - job->products].first : 0;
+
+    return p->y + t * p->ldy + (first - origin) * SP_PANEL_ROWS;
+}
+
+/* Copies what another rank computed for the rows of a group. */
+static void copy_panels(const struct sp_product_job *job, const struct sp_row_group *g,
+                        const struct sp_product *p, size_t first, size_t n_panels)
+{
+    const struct sp_panel_slice *slice = &job->slices[p - job->products];
+    const float *answer = job->answers[p - job->products] + (first - slice->first) * SP_PANEL_ROWS;
+
+    for (size_t t = g->to; t < g->to + g->n; t++) {
+        memcpy(result_row(job, p, t, first), answer + t * slice->n * SP_PANEL_ROWS,
+               n_panels * SP_PANEL_ROWS * sizeof *answer);
+    }
+}
+
+static void multiply_panels(const struct sp_product_job *job, const struct sp_row_group *g,
+                            const struct sp_product *p, size_t first, size_t n_panels)
+{
+    struct sp_matrix w = matrix_at(p->w, g->matrix);
+    const struct sp_matmul m = {.dtype = w.dtype,
+                                .y = result_row(job, p, g->to, first),
+                                .ldy = p->ldy,
+                                .panels = w.panels + first * w.panel_size,
+                                .n_panels = n_panels,
+                                .acts = job->acts,
+                                .first = g->from,
+                                .n_rows = g->n};
+
+    sp_matmul_rows(job->backend->kernels, &m);
+}
+
+/* Computes or copies panels, and does what follows on each element. */
+static void make_panels(const struct sp_product_job *job, const struct sp_row_group *g,
+                        const struct sp_product *p, size_t first, size_t n_panels)
+{
+    size_t begin = first * SP_PANEL_ROWS, len = rows_of(p->w, first, n_panels);
+
+    if (job->is_answer) {
+        copy_panels(job, g, p, first, n_panels);
+    } else {
+        multiply_panels(job, g, p, first, n_panels);
+    }
+    for (size_t t = g->to; p->bias && t < g->to + g->n; t++) {
+        job->backend->vector->add(result_row(job, p, t, first),
+                                  p->bias + g->matrix * p->w->rows + begin, len);
+    }
+    if (p->finish) finish_rows(job, g, p, begin, len);
+}
+
+static void apply_gate(const struct sp_product_job *job, const struct sp_row_group *g,
+                       const struct sp_product *p, size_t first, size_t n_panels)
+{
+    const struct sp_vector *v = job->backend->vector;
+    size_t begin = first * SP_PANEL_ROWS, len = rows_of(p->w, first, n_panels);
+
+    for (size_t t = g->to; t < g->to + g->n; t++) {
+        float *y = result_row(job, p, t, first);
+        const float *up =
+            p->factors ? p->factors + t * p->ld_factors + begin : result_row(job, p + 1, t, first);
+        switch (p->activation) {
+        case SP_SILU:
+            v->silu_mul(y, up, len);
+            break;
+        case SP_GELU_TANH:
+            v->gelu_tanh_mul(y, up, len);
+            break;
+        case SP_GELU_ERF:
+            v->gelu_erf_mul(y, up, len);
+            break;
+        case SP_RELU2:
+            v->relu2_mul(y, up, len);
+            break;
+        case SP_SWIGLU_CLAMPED:
+            v->swiglu_clamped(y, up, p->limit, len);
+            break;
+        case SP_XIELU:
+            sp_xielu_row(y, p->xielu, len);
+            break;
+        }
+    }
+}
+
+bool sp_product_uses_next(const struct sp_product *p)
+{
+    return p->gated && p->factors == NULL;
+}
+
+/* Computes panels first..first+n-1 of one product, and of the product that makes its factors. */
+static void make_product(const struct sp_product_job *job, const struct sp_row_group *g,
+                         const struct sp_product *p, size_t first, size_t n)
+{
+    make_panels(job, g, p, first, n);
+    if (job->gated_by_sender[p - job->products]) return;
+    if (sp_product_uses_next(p)) make_panels(job, g, p + 1, first, n);
+    if (p->gated) apply_gate(job, g, p, first, n);
+}
+
+/* Computes items first..first+n-1 of a group. The items are the panels of all slices, one product
+ * after another; a product that only makes the factors of another's gate has no items of its own.
+ */
+static void make_group(const struct sp_product_job *job, const struct sp_row_group *g, size_t first,
+                       size_t n)
+{
+    for (const struct sp_product *p = job->products; n > 0; p += sp_product_uses_next(p) ? 2 : 1) {
+        const struct sp_panel_slice *slice = &job->slices[p - job->products];
+        if (first >= slice->n) {
+            first -= slice->n;
+            continue;
+        }
+        size_t here = n < slice->n - first ? n : slice->n - first;
+        make_product(job, g, p, slice->first + first, here);
+        first = 0;
+        n -= here;
+    }
+}
+
+static size_t items_per_group(const struct sp_product_job *job)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < job->n_products; i += sp_product_uses_next(&job->products[i]) ? 2 : 1)
+        n += job->slices[i].n;
+    return n;
+}
+
+static void make_range(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct sp_product_job *job = context;
+    size_t n_items = items_per_group(job);
+    const struct sp_row_group *g = job->groups + first / n_items;
+
+    (void)worker;
+    for (first %= n_items; n > 0; g++) {
+        size_t here = n < n_items - first ? n : n_items - first;
+        make_group(job, g, first, here);
+        first = 0;
+        n -= here;
+    }
+}
+
+struct sp_panel_slice sp_panel_slice_of(size_t n_panels, unsigned rank, unsigned n_ranks)
+{
+    size_t first = n_panels * rank / n_ranks;
+
+    return (struct sp_panel_slice){first, n_panels * (rank + 1) / n_ranks - first};
+}
+
+size_t sp_product_job_rows(const struct sp_product_job *job)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < job->n_groups; i++) {
+        size_t end = job->groups[i].to + job->groups[i].n;
+        if (end > n) n = end;
+    }
+    return n;
+}
+
+void sp_product_job_run(struct sp_product_job *job)
+{
+    size_t n_rows = 0, per_item, items = items_per_group(job);
+
+    for (size_t i = 0; i < job->n_groups; i++)
+        n_rows += job->groups[i].n;
+    per_item = SP_PANEL_ROWS * ((n_rows + job->n_groups - 1) / job->n_groups);
+    if (!job->is_answer) per_item *= job->acts->cols;
+    sp_pool_run_ranges(job->backend->pool, job->n_groups * items, MIN_WORK / (per_item + 1) + 1,
+                       make_range, job);
+}

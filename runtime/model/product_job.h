@@ -1,0 +1,43 @@
+/* One product of matrices with rows of activations, cut into panels: the work that the threads of a
+ * process, and the ranks of a model, divide among themselves.
+ *
+ * A job covers a slice of the panels of each product: all of them in a single process, else those
+ * of one rank. The job of a rank's answer does not multiply: it copies what the rank computed, and
+ * does the rest of the work on it. */
+#ifndef SP_RUNTIME_MODEL_PRODUCT_JOB_H
+#define SP_RUNTIME_MODEL_PRODUCT_JOB_H
+
+#include "runtime/model/backend.h"
+
+struct sp_panel_slice {
+    size_t first, n; /* panels */
+};
+
+struct sp_product_job {
+    const struct sp_backend *backend;
+    const struct sp_product *products;
+    size_t n_products;
+    const struct sp_acts *acts;
+    const struct sp_row_group *groups;
+    size_t n_groups;
+    struct sp_panel_slice slices[SP_MAX_PRODUCTS];
+    /* On the rank that made them, the rows of y begin with the slice; otherwise with column 0. */
+    bool y_is_slice;
+    bool is_answer;                        /* the slices were multiplied by another rank */
+    const float *answers[SP_MAX_PRODUCTS]; /* [n_out_rows][16 * slice.n]; borrowed */
+    bool gated_by_sender[SP_MAX_PRODUCTS]; /* the answer of this product went through its gate */
+};
+
+/* The part of `rank` of n_panels panels. */
+struct sp_panel_slice sp_panel_slice_of(size_t n_panels, unsigned rank, unsigned n_ranks);
+
+/* True if the next product makes the factors of this one's gate. */
+bool sp_product_uses_next(const struct sp_product *product);
+
+/* Runs the job on the threads of its backend. */
+void sp_product_job_run(struct sp_product_job *job);
+
+/* Rows of the results: one more than the last row of any group. */
+size_t sp_product_job_rows(const struct sp_product_job *job);
+
+#endif

@@ -1,0 +1,55 @@
+/* Products that several processes compute together.
+ *
+ * Each rank computes the rows of the results in its part of every matrix's panels. Rank 0 sends the
+ * activations, quantized if the weights are, and receives the rows; biases, the head's best
+ * element, and all that is no product stay with it. Every element is computed by one rank as one
+ * process would, so the number of ranks does not change any bit. A rank reads no weights but its
+ * part. */
+#ifndef SP_RUNTIME_MODEL_REMOTE_PRODUCTS_H
+#define SP_RUNTIME_MODEL_REMOTE_PRODUCTS_H
+
+#include "runtime/model/product_job.h"
+#include "runtime/ranks/transport.h"
+
+#include <stdint.h>
+
+/* The mapped file that all ranks have, from which matrices are taken. */
+struct sp_rank_file {
+    const uint8_t *bytes;
+    uint64_t size;
+};
+
+/* Is called once, by the thread that computes, with a sentence; it may end the process. If it
+ * returns, rank 0 computes everything itself from then on. */
+typedef void sp_rank_lost_fn(void *context, const char *sentence);
+
+/* What rank 0 sent and received since it started. */
+struct sp_rank_traffic {
+    uint64_t n_messages, sent, received; /* messages to each rank; bytes to and from all ranks */
+    double seconds;                      /* building messages, waiting, copying answers */
+};
+
+struct sp_ranks {
+    struct sp_transport *transport; /* owned */
+    struct sp_rank_file file;
+    sp_rank_lost_fn *on_lost; /* NULL: none */
+    void *context;
+    bool is_lost;
+    struct sp_rank_traffic traffic;
+};
+
+/* Closes the transport. NULL is fine. */
+void sp_ranks_close(struct sp_ranks *ranks);
+
+/* Rank 0. Computes a job with the other ranks. The rows of activations have codes if any weights
+ * want them. False: nothing was computed, since a rank is lost or the weights are not in the file.
+ */
+bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows);
+
+/* Other ranks. Computes products until rank 0 ends. Failures are those of memory and of messages
+ * that do not fit the file. */
+SP_MUST_CHECK enum sp_status sp_remote_serve(struct sp_transport *transport,
+                                             const struct sp_backend *backend,
+                                             const struct sp_rank_file *file, struct sp_err *err);
+
+#endif

@@ -1,0 +1,42 @@
+/* Messages between the ranks of a model: processes that compute parts of the same products.
+ *
+ * Rank 0 generates text. It sends a message to all other ranks, each computes and answers, and all
+ * answers are received before the next message. An implementation supplies the buffers, so that a
+ * transport over shared memory copies nothing. One thread at a time uses a transport. */
+#ifndef SP_RUNTIME_RANKS_TRANSPORT_H
+#define SP_RUNTIME_RANKS_TRANSPORT_H
+
+#include "format/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct sp_transport;
+
+struct sp_transport_ops {
+    /* Rank 0. Returns a buffer for the next message, aligned to 64 bytes and valid until the next
+     * call; NULL if there is no memory for it. */
+    void *(*message)(struct sp_transport *transport, size_t size);
+    /* Rank 0. Sends the first `size` bytes of that buffer; an answer of a rank will have at most
+     * max_answer bytes. False: no memory for the answers, nothing was sent. */
+    bool (*send)(struct sp_transport *transport, size_t size, size_t max_answer);
+    /* Rank 0. Waits for the answer of a rank. NULL if the rank has ended or does not answer within
+     * the time limit: transport->lost says why. Borrowed until the next message. */
+    const void *(*receive)(struct sp_transport *transport, unsigned rank, size_t size);
+    /* Other ranks. Waits for the next message; NULL when rank 0 has ended. Borrowed until the next
+     * call. */
+    const void *(*next)(struct sp_transport *transport, size_t *size);
+    /* Other ranks. Returns a buffer for the answer, aligned to 64 bytes; NULL: no memory. */
+    void *(*answer)(struct sp_transport *transport, size_t size);
+    void (*reply)(struct sp_transport *transport, size_t size);
+    /* Rank 0: ends the other ranks. */
+    void (*close)(struct sp_transport *transport);
+};
+
+struct sp_transport {
+    const struct sp_transport_ops *ops;
+    unsigned rank, n_ranks;
+    char lost[256]; /* one sentence; empty: all ranks are there */
+};
+
+#endif

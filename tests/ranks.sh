@@ -1,0 +1,127 @@
+#!/bin/sh
+# Several ranks give the bits of one process: digests of logits, with a draft and without, for the models of
+# testdata and, if it is there, of the oracle. A rank that dies ends the program with one sentence; no process is left.
+#
+# usage: tests/ranks.sh SPECTOOL [all]    all: every number of ranks and threads for every model and type
+set -u
+spectool=$1 scope=${2:-sample}
+root=$(cd "$(dirname "$0")/.." && pwd)
+dir=$(mktemp -d) || exit 1
+trap 'rm -rf "$dir"' EXIT
+bad=0 n_models=0 n_runs=0
+say() { printf 'ranks: %s\n' "$1"; bad=1; }
+
+# digest OPTION...: of a generation from the packed file, or the message of a failure
+digest() {
+    timeout 100 "$spectool" run --json --logits-digest --num-predict 12 --ignore-eos --temperature 0 \
+        --ids 1,2,3,4,5,6,7,8,9,10,11,12 "$@" "$dir/p.bin" 2>&1 |
+        grep -o '"logits_xxh3": "[0-9a-f]*"\|^spectool.*'
+}
+
+# compare NAME OPTION...: `ways` (ranks x threads) against one process
+compare() {
+    name=$1
+    shift
+    want=$(digest --threads 1 "$@")
+    case $want in *logits_xxh3*) ;; *) say "$name $*: $want" ;; esac
+    for way in $ways; do
+        n_runs=$((n_runs + 1))
+        set -- "$@" --ranks "${way%x*}" --threads "${way#*x}" # later options replace earlier ones
+        got=$(digest "$@")
+        [ "$got" = "$want" ] || say "$name $*: $got, expected $want"
+    done
+}
+
+# check NAME MODELFILE TYPE
+check() {
+    options=
+    [ "$3" = none ] || options="--quantize $3"
+    [ "$3" = none ] || ! grep -qi '^draft' "$2" || options="$options --quantize-draft $3"
+    # shellcheck disable=SC2086 # options
+    "$spectool" create -f "$2" $options -o "$dir/p.bin" --force >"$dir/log" 2>&1 || {
+        [ "$3" != none ] || say "$1: $(cat "$dir/log")"
+        return # blocks of 32 do not fit every tiny model
+    }
+    n_models=$((n_models + 1))
+    if [ "$scope" = all ]; then
+        ways='2x1 2x2 3x1 3x2 4x1'
+        compare "$1 $3" --kv-type f32
+        compare "$1 $3" --no-draft
+        return
+    fi
+    case $((n_models % 4)) in 0) ways=2x1 ;; 1) ways=3x1 ;; 2) ways=2x2 ;; 3) ways=3x2 ;; esac
+    if [ $((n_models % 3)) -eq 0 ]; then compare "$1 $3" --no-draft; else compare "$1 $3"; fi
+}
+
+each_type() {
+    if [ "$scope" = all ]; then types='none q8 q4'; else types=$3; fi
+    for type in $types; do check "$1" "$2" "$type"; done
+}
+
+i=0
+for at in "$root"/testdata/tiny/Modelfile "$root"/testdata/speculators/*/Modelfile "$root"/testdata/families/*/ \
+    "$root"/../shared/oracle/drafts/*/Modelfile "$root"/../shared/oracle/targets/*/; do
+    [ -e "$at" ] || continue
+    i=$((i + 1))
+    name=${at#"$root/"}
+    case $((i % 3)) in 0) type=none ;; *) type=q4 ;; esac
+    if [ -d "$at" ]; then
+        [ -e "$at/model.safetensors" ] || continue
+        echo "FROM $at" >"$dir/Modelfile"
+        at=$dir/Modelfile
+    fi
+    each_type "$name" "$at" $type
+done
+
+# Commands that share the engine: sessions together, scores, files of logits.
+check tiny "$root/testdata/tiny/Modelfile" q8
+for ranks in 1 3; do
+    "$spectool" logits --ranks $ranks --ids 1,2,3,4,5,6,7 -o "$dir/$ranks.npy" "$dir/p.bin" || bad=1
+    "$spectool" logits --ranks $ranks --draft --ids 1,2,3,4,5,6,7 -o "$dir/draft$ranks.npy" "$dir/p.bin" || bad=1
+    echo 'What is 7 plus 8? What is 9 plus 2?' | "$spectool" eval --ranks $ranks --text - --json "$dir/p.bin" \
+        2>&1 | grep -v seconds >"$dir/eval$ranks"
+done
+cmp "$dir/1.npy" "$dir/3.npy" && cmp "$dir/draft1.npy" "$dir/draft3.npy" && cmp "$dir/eval1" "$dir/eval3" || bad=1
+"$spectool" verify --lossless --sessions 3 --ids 1,2,3 --ranks 2 "$dir/p.bin" >"$dir/log" 2>&1 || say "$(cat "$dir/log")"
+"$spectool" run --ranks 2 --huge-pages "$dir/p.bin" x >"$dir/log" 2>&1
+[ $? -eq 4 ] || say "huge pages: $(cat "$dir/log")"
+
+# gone PID...: true if none of the processes runs; a container may lack an init that reaps
+gone() {
+    for pid; do ! grep -q '^State:[[:blank:]]*[^ZX[:blank:]]' "/proc/$pid/status" 2>/dev/null || return 1; done
+}
+
+# ends_with_rank: kills rank 0 or another, by $role, $delay after the start; all processes must end
+ends_with_rank() {
+    "$spectool" bench --ranks 3 --threads 1 --repeat 1000 --ids 1,2,3 "$dir/p.bin" >/dev/null 2>"$dir/err" &
+    first=$!
+    for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        # shellcheck disable=SC2046 # numbers
+        set -- $(cat "/proc/$first/task/$first/children" 2>/dev/null)
+        [ $# -lt 2 ] || break
+        sleep 0.1
+    done
+    if [ $# -ne 2 ]; then
+        say "a running program has $# other ranks: $(cat "$dir/err")"
+        return
+    fi
+    sleep "0.$delay"
+    victim=$2
+    [ "$role" = other ] || victim=$first
+    kill -KILL "$victim"
+    wait $first 2>/dev/null
+    status=$?
+    for try in 1 2 3 4 5 6 7 8 9 10; do
+        gone "$1" "$2" && break
+        sleep 0.1
+    done
+    gone "$1" "$2" || say "processes are left after rank $role was killed"
+    [ "$role" = first ] || { [ $status -eq 5 ] && grep -q '^spectool: rank [12] of 3 was ended by signal 9$' "$dir/err"; } ||
+        say "rank $role was killed, status $status: $(cat "$dir/err")"
+}
+[ "$scope" = all ] && instants=$(seq 10 7 360) || instants='05 3'
+for delay in $instants; do
+    for role in other first; do ends_with_rank; done
+done
+[ "$scope" = sample ] || echo "$n_models models, $n_runs runs"
+exit $bad
