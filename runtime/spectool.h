@@ -259,6 +259,8 @@ struct sp_logit_bias {
     float bias;
 };
 
+struct sp_tokenizer;
+
 /* How draft tokens are accepted while sampling. */
 enum sp_accept {
     SP_ACCEPT_COUPLED,   /* draft and target use the same noise: the text without drafting */
@@ -281,11 +283,23 @@ struct sp_sampling {
     size_t n_biases;
     uint64_t seed;
     enum sp_accept accept;
+    float top_n_sigma; /* keep logits within this many standard deviations of the largest; at most
+                          0: off */
+    float xtc_probability;  /* 0: off; of a position at which XTC excludes tokens */
+    float xtc_threshold;    /* XTC keeps the least likely of the tokens of this probability */
+    float dry_multiplier;   /* 0: off */
+    float dry_base;         /* 1 or more */
+    int dry_allowed_length; /* longest repetition that DRY does not penalize, less one */
+    int dry_penalty_last_n; /* last tokens that DRY compares; 0: none, -1: the context */
+    const char *const *dry_breakers; /* [n_dry_breakers] texts over which no repetition extends */
+    size_t n_dry_breakers;
+    const struct sp_tokenizer *dry_tokenizer; /* of the breakers; NULL: that of the session */
 };
 #define SP_SAMPLING_INIT                                                                           \
     {                                                                                              \
         .size = sizeof(struct sp_sampling), .top_p = 1, .typical_p = 1, .repeat_last_n = 64,       \
-        .repeat_penalty = 1                                                                        \
+        .repeat_penalty = 1, .xtc_threshold = 0.1f, .dry_base = 1.75f, .dry_allowed_length = 2,    \
+        .dry_penalty_last_n = -1                                                                   \
     }
 
 struct sp_logprob {
@@ -1026,13 +1040,15 @@ SP_API void sp_draft_eval_release(struct sp_draft_eval *eval);
  * and the position alone. cli/examples/sampler.c samples two sequences together. */
 struct sp_sampler;
 
-/* n_context: the history that a repeat_last_n of -1 penalizes. [any thread] */
+/* n_context: the history that a repeat_last_n or dry_penalty_last_n of -1 penalizes. [any thread]
+ */
 SP_API SP_MUST_CHECK enum sp_status sp_sampler_open(struct sp_sampler **out, size_t n_vocab,
                                                     size_t n_context, struct sp_err *err);
 /* NULL is fine. [one thread] */
 SP_API void sp_sampler_close(struct sp_sampler *sampler);
 
-/* Adds a sequence with the history `prior`, and copies its options. [one thread] */
+/* Adds a sequence with the history `prior`, and copies its options, except for the tokenizer. [one
+ * thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_sampler_add(struct sp_sampler *sampler, size_t *slot,
                                                    const struct sp_sampling *sampling,
                                                    const uint32_t *prior, size_t n_prior,

@@ -20,6 +20,8 @@ static const char from_line[] = "command line", from_file[] = "Modelfile",
 
 const char *const sp_settings_accepts[] = {"coupled", "rejection", NULL};
 
+static const char breakers_name[] = "dry_sequence_breakers";
+
 /* The names of a setting. */
 struct row {
     const char *option;    /* --top-k */
@@ -40,6 +42,13 @@ static const struct row rows[SP_N_SETTINGS] = {
     {"repeat-penalty", "repeat_penalty", false, AT(repeat_penalty)},
     {"presence-penalty", "presence_penalty", false, AT(presence_penalty)},
     {"frequency-penalty", "frequency_penalty", false, AT(frequency_penalty)},
+    {"top-n-sigma", "top_n_sigma", false, AT(top_n_sigma)},
+    {"xtc-probability", "xtc_probability", false, AT(xtc_probability)},
+    {"xtc-threshold", "xtc_threshold", false, AT(xtc_threshold)},
+    {"dry-multiplier", "dry_multiplier", false, AT(dry_multiplier)},
+    {"dry-base", "dry_base", false, AT(dry_base)},
+    {"dry-allowed-length", "dry_allowed_length", true, AT(dry_allowed_length)},
+    {"dry-penalty-last-n", "dry_penalty_last_n", true, AT(dry_penalty_last_n)},
     {"seed", "seed", true, AT(seed)},
     {"num-predict", "num_predict", true, AT(n_predict)},
     {"num-ctx", "num_ctx", true, AT(n_context)},
@@ -147,6 +156,8 @@ enum sp_status sp_settings_set(struct sp_settings *s, const char *name, const ch
         return draw_seed(s, err);
     }
     if (strcasecmp(name, "stop") == 0) return add_stop(s, value, strlen(value), err);
+    if (strcasecmp(name, breakers_name) == 0)
+        return sp_dry_texts_add(&s->breakers, from_user, value, err);
     for (size_t i = 0; i < SP_N_SETTINGS; i++)
         near = sp_nearer(near, rows[i].parameter, name);
     if (near) return sp_fail(err, SP_E_USAGE, "unknown setting %s, did you mean %s?", name, near);
@@ -171,6 +182,12 @@ static enum sp_status take_records(struct sp_settings *s, const struct sp_modelf
         if (record->command != SP_MODELFILE_PARAMETER || strcmp(record->name, "stop") != 0)
             continue;
         if ((st = add_stop(s, record->value, record->value_size, err))) return st;
+    }
+    for (size_t i = 0; i < file->n_records && s->breakers.from != from_line; i++) {
+        record = file->records + i;
+        if (record->command != SP_MODELFILE_PARAMETER || strcmp(record->name, breakers_name) != 0)
+            continue;
+        if ((st = sp_dry_texts_add(&s->breakers, from_file, record->value, err))) return st;
     }
     return SP_OK;
 }
@@ -270,6 +287,10 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
         s->stops[s->n_stops] = s->stop_options.items[s->n_stops];
         if (*s->stops[s->n_stops] == '\0') return sp_fail(err, SP_E_USAGE, "--stop is empty");
     }
+    for (size_t i = 0; i < s->breaker_options.n; i++) {
+        if ((st = sp_dry_texts_add(&s->breakers, from_line, s->breaker_options.items[i], err)))
+            return st;
+    }
     if ((st = read_records(s, pack, err))) return st;
     if ((st = read_generation(s, pack, err))) return st;
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
@@ -290,7 +311,7 @@ static enum sp_status copy_lists(struct sp_settings *out, const struct sp_settin
     if ((st = sp_new(&out->biases, s->n_biases, sizeof *s->biases, err))) return st;
     if (s->n_biases > 0) memcpy(out->biases, s->biases, s->n_biases * sizeof *s->biases);
     out->n_biases = s->n_biases;
-    return SP_OK;
+    return sp_dry_texts_copy(&out->breakers, &s->breakers, err);
 }
 
 enum sp_status sp_settings_redraw(struct sp_settings *s, bool *drawn, struct sp_err *err)
@@ -315,6 +336,7 @@ enum sp_status sp_settings_copy(struct sp_settings *out, const struct sp_setting
     *out = *s;
     memset(out->texts, 0, sizeof out->texts);
     out->n_stops = out->n_biases = 0;
+    out->breakers = (struct sp_dry_texts){0};
     out->biases = NULL;
     if ((st = copy_lists(out, s, err))) goto done;
     st = sp_settings_redraw(out, &drawn, err);
@@ -339,6 +361,7 @@ void sp_settings_release(struct sp_settings *s)
     for (size_t i = 0; i < SP_MAX_STOPS; i++)
         free(s->texts[i]);
     free(s->biases);
+    sp_dry_texts_release(&s->breakers);
     *s = (struct sp_settings){0};
 }
 
@@ -361,7 +384,15 @@ void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *s)
         .n_biases = s->n_biases,
         .seed = (uint64_t)s->seed,
         .accept = rejection ? SP_ACCEPT_REJECTION : SP_ACCEPT_COUPLED,
+        .top_n_sigma = (float)s->top_n_sigma,
+        .xtc_probability = (float)s->xtc_probability,
+        .xtc_threshold = (float)s->xtc_threshold,
+        .dry_multiplier = (float)s->dry_multiplier,
+        .dry_base = (float)s->dry_base,
+        .dry_allowed_length = (int)s->dry_allowed_length,
+        .dry_penalty_last_n = (int)s->dry_penalty_last_n,
     };
+    sp_dry_texts_apply(&s->breakers, out);
 }
 
 enum { VALUE_SIZE = 32 };
@@ -402,6 +433,7 @@ void sp_settings_print(FILE *out, const struct sp_settings *s)
         show_value(value, s, &rows[i]);
         fprintf(out, "  %-18s %-10s %s\n", rows[i].parameter, value, s->from[i]);
     }
+    sp_dry_texts_print(out, &s->breakers);
     for (size_t i = 0; i < s->n_stops; i++) {
         fprintf(out, "  %-18s \"", "stop");
         sp_out_text(out, s->stops[i], strlen(s->stops[i]));

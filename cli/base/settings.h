@@ -4,36 +4,41 @@
 #ifndef SP_CLI_BASE_SETTINGS_H
 #define SP_CLI_BASE_SETTINGS_H
 
+#include "cli/base/dry_breakers.h"
 #include "cli/base/opt.h"
 #include "format/packfile.h"
 #include "runtime/spectool.h"
 
-enum { SP_N_SETTINGS = 14, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64 };
+enum { SP_N_SETTINGS = 21, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64 };
 
 /* The settings. The option table fills the fields, sp_settings_complete sets the rest. */
 struct sp_settings {
     double temperature, top_p, min_p, typical_p;
     double repeat_penalty, presence_penalty, frequency_penalty;
-    int64_t top_k, repeat_last_n;
+    double top_n_sigma, xtc_probability, xtc_threshold, dry_multiplier, dry_base;
+    int64_t top_k, repeat_last_n, dry_allowed_length, dry_penalty_last_n;
     int64_t seed;      /* seed, or SP_SEED_FRESH */
     int64_t n_predict; /* <= 0: no limit but a stop text and the context */
     int64_t n_context; /* 0: the model's maximum */
     int64_t n_threads; /* 0: the number of cores */
     int64_t draft_len; /* SP_DRAFT_LENGTH_AUTO; 0: do not draft */
     const char *accept;
-    struct sp_opt_list stop_options, bias_options; /* as given; borrowed from the arguments */
+    /* As given; borrowed from the arguments. */
+    struct sp_opt_list stop_options, bias_options, breaker_options;
     /* The following fields are set by sp_settings_complete. */
     const char *from[SP_N_SETTINGS]; /* origin of each setting, such as "command line"; static */
     const char *stops[SP_MAX_STOPS]; /* borrowed from the arguments or `text` */
     size_t n_stops;
     struct sp_logit_bias *biases; /* logit biases; owned */
     size_t n_biases;
+    struct sp_dry_texts breakers;
     char *texts[SP_MAX_STOPS]; /* owned copies of stops that came from the file */
 };
 
 #define SP_SETTINGS_DEFAULTS                                                                       \
     {                                                                                              \
         .top_p = 1, .typical_p = 1, .repeat_penalty = 1, .repeat_last_n = 64,                      \
+        .xtc_threshold = 0.1, .dry_base = 1.75, .dry_allowed_length = 2, .dry_penalty_last_n = -1, \
         .seed = SP_SEED_FRESH, .draft_len = SP_DRAFT_LENGTH_AUTO                                   \
     }
 
@@ -46,8 +51,8 @@ SP_MUST_CHECK enum sp_status sp_settings_complete(struct sp_settings *settings,
                                                   const struct sp_pack *pack, struct sp_err *err);
 void sp_settings_release(struct sp_settings *settings);
 
-/* Sets a setting by its Modelfile name ("top_k"), or adds a "stop". SP_E_USAGE or SP_E_INPUT for
- * an invalid name or value. */
+/* Sets a setting by its Modelfile name ("top_k"), or adds a "stop" or "dry_sequence_breakers".
+ * SP_E_USAGE or SP_E_INPUT for an invalid name or value. */
 SP_MUST_CHECK enum sp_status sp_settings_set(struct sp_settings *settings, const char *name,
                                              const char *value, struct sp_err *err);
 

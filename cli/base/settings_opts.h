@@ -55,6 +55,29 @@
     {SP_OPT_NUMBER, 0, "frequency-penalty", NULL, "F", SP_OPT_SET(type, member, frequency_penalty),\
      .min = -100, .max = 100, .shown = "0, off",                                                   \
      .help = "Subtracted from the logit of a recent token per occurrence"},                        \
+    {SP_OPT_NUMBER, 0, "top-n-sigma", NULL, "N", SP_OPT_SET(type, member, top_n_sigma),            \
+     .min = -1, .max = 100, .shown = "0, off",                                                     \
+     .help = "Keep logits within N standard deviations of the largest one"},                       \
+    {SP_OPT_NUMBER, 0, "xtc-probability", NULL, "P", SP_OPT_SET(type, member, xtc_probability),    \
+     .max = 1, .shown = "0, off",                                                                  \
+     .help = "How often XTC excludes the most likely tokens"},                                     \
+    {SP_OPT_NUMBER, 0, "xtc-threshold", NULL, "P", SP_OPT_SET(type, member, xtc_threshold),        \
+     .max = 1, .shown = "0.1",                                                                     \
+     .help = "XTC excludes tokens of this probability, except for the least likely of them"},      \
+    {SP_OPT_NUMBER, 0, "dry-multiplier", NULL, "M", SP_OPT_SET(type, member, dry_multiplier),      \
+     .max = 100, .shown = "0, off",                                                                \
+     .help = "DRY: penalty for a token that would extend a repetition"},                           \
+    {SP_OPT_NUMBER, 0, "dry-base", NULL, "B", SP_OPT_SET(type, member, dry_base),                  \
+     .min = 1, .max = 100, .shown = "1.75",                                                        \
+     .help = "DRY: growth of the penalty with each token of the repetition"},                      \
+    {SP_OPT_INT, 0, "dry-allowed-length", NULL, "N", SP_OPT_SET(type, member, dry_allowed_length), \
+     .max = 1 << 30, .shown = "2", .help = "DRY: shortest repetition whose next token is penalized"},\
+    {SP_OPT_INT, 0, "dry-penalty-last-n", NULL, "N", SP_OPT_SET(type, member, dry_penalty_last_n), \
+     .min = -1, .max = 1 << 30, .shown = "-1, the whole context",                                  \
+     .help = "DRY: number of recent tokens to find repetitions in; 0: off"},                       \
+    {SP_OPT_LIST, 0, "dry-sequence-breaker", NULL, "TEXT",                                         \
+     SP_OPT_SET(type, member, breaker_options),                                                    \
+     .help = "DRY: text that ends a repetition, instead of the default ones; repeatable; none"},   \
     {SP_OPT_LIST, 0, "logit-bias", NULL, "ID=B", SP_OPT_SET(type, member, bias_options),           \
      .help = "Added to the logit of a token; repeatable"},                                         \
     {SP_OPT_INT, 's', "seed", NULL, "N", SP_OPT_SET(type, member, seed),                             \

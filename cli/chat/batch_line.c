@@ -26,8 +26,8 @@ static bool is_setting(const char *key)
 /* Checks that all members are known, since a misspelt member would silently change nothing. */
 static enum sp_status check_members(const struct sp_json *line, struct sp_err *err)
 {
-    static const char *const known[] = {"custom_id", "prompt", "messages",
-                                        "think",     "format", "stop"};
+    static const char *const known[] = {
+        "custom_id", "prompt", "messages", "think", "format", "stop", "dry_sequence_breakers"};
     struct sp_json_iter it = {0};
 
     while (sp_json_next(line, &it)) {
@@ -66,6 +66,7 @@ enum sp_status sp_batch_line_read(struct sp_batch_line *out, const char *text, s
         (st = sp_settings_copy(&out->settings, g->settings, err)) ||
         (st = sp_request_settings_read(&out->settings, out->json, sp_request_sampling_settings,
                                        err)) ||
+        (st = sp_request_settings_read_breakers(&out->settings, out->json, err)) ||
         (st =
              sp_request_settings_read_stops(&out->settings, sp_json_get(out->json, "stop"), err))) {
         return st;

@@ -141,6 +141,7 @@ void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
                            const struct sp_settings *s, const struct sp_ids *prompt)
 {
     sp_settings_sampling(sampling, s);
+    if (!g->info.has_tokenizer && s->breakers.from == NULL) sampling->n_dry_breakers = 0;
     *out = (struct sp_request){
         .size = sizeof(struct sp_request),
         .prompt = prompt->at,

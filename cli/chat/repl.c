@@ -168,6 +168,8 @@ static void set_parameter(struct sp_generation *g, const char *name, const char 
         printf("%s.\n", err.text);
     } else if (strcasecmp(name, "stop") == 0) {
         printf("Answers end before \"%s\".\n", value);
+    } else if (strcasecmp(name, "dry_sequence_breakers") == 0) {
+        printf("DRY has %zu sequence breakers.\n", g->settings->breakers.n);
     } else {
         sp_settings_print_one(stdout, g->settings, name);
     }
@@ -327,7 +329,8 @@ static bool help(struct chat *chat, char *words)
     return true;
 }
 
-static const char *const set_words[] = {"stop", "system", "verbose", "quiet", "think", "nothink"};
+static const char *const set_words[] = {
+    "stop", "dry_sequence_breakers", "system", "verbose", "quiet", "think", "nothink"};
 static const char *const show_words[] = {"parameters", "system", "template", "messages"};
 
 enum {

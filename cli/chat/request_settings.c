@@ -14,6 +14,13 @@ const struct sp_request_setting sp_request_sampling_settings[] = {
     {"repeat_penalty", "repeat_penalty"},
     {"presence_penalty", "presence_penalty"},
     {"frequency_penalty", "frequency_penalty"},
+    {"top_n_sigma", "top_n_sigma"},
+    {"xtc_probability", "xtc_probability"},
+    {"xtc_threshold", "xtc_threshold"},
+    {"dry_multiplier", "dry_multiplier"},
+    {"dry_base", "dry_base"},
+    {"dry_allowed_length", "dry_allowed_length"},
+    {"dry_penalty_last_n", "dry_penalty_last_n"},
     {"seed", "seed"},
     {"num_predict", "num_predict"},
     {"draft_num_predict", "draft_num_predict"},
@@ -77,6 +84,26 @@ enum sp_status sp_request_settings_read_stops(struct sp_settings *settings,
     if (sp_json_kind(stop) != SP_JSON_ARRAY) return read_stop(settings, stop, err);
     for (size_t i = 0; i < sp_json_len(stop) && !st; i++)
         st = read_stop(settings, sp_json_at(stop, i), err);
+    return st;
+}
+
+enum sp_status sp_request_settings_read_breakers(struct sp_settings *settings,
+                                                 const struct sp_json *object, struct sp_err *err)
+{
+    static const char key[] = "dry_sequence_breakers";
+    const struct sp_json *texts = sp_json_get(object, key);
+    enum sp_status st = SP_OK;
+
+    if (texts == NULL) return SP_OK;
+    if (sp_json_kind(texts) != SP_JSON_ARRAY) return wrong(key, texts, "an array of strings", err);
+    if (sp_json_len(texts) == 0) return sp_settings_set(settings, key, "none", err);
+    for (size_t i = 0; i < sp_json_len(texts) && !st; i++) {
+        size_t len;
+        const char *text = sp_json_to_string(sp_json_at(texts, i), &len);
+        if (text == NULL) return wrong(key, sp_json_at(texts, i), "an array of strings", err);
+        if (strlen(text) != len) return sp_fail(err, SP_E_INPUT, "%s contains a NUL", key);
+        st = sp_settings_set(settings, key, text, err);
+    }
     return st;
 }
 

@@ -27,6 +27,12 @@ SP_MUST_CHECK enum sp_status sp_request_settings_read_stops(struct sp_settings *
                                                             const struct sp_json *stop,
                                                             struct sp_err *err);
 
+/* Replaces the sequence breakers of DRY by the array "dry_sequence_breakers" of the object, if it
+ * has one. */
+SP_MUST_CHECK enum sp_status sp_request_settings_read_breakers(struct sp_settings *settings,
+                                                               const struct sp_json *object,
+                                                               struct sp_err *err);
+
 /* Adds {"ID": bias, ...} to the logit biases; object NULL adds none. */
 SP_MUST_CHECK enum sp_status sp_request_settings_read_biases(struct sp_settings *settings,
                                                              const struct sp_json *object,

@@ -34,6 +34,14 @@ static const struct sp_parameter parameters[] = {
     {"repeat_penalty", SP_PARAMETER_FLOAT, 0.01, 100, NULL},
     {"presence_penalty", SP_PARAMETER_FLOAT, -100, 100, NULL},
     {"frequency_penalty", SP_PARAMETER_FLOAT, -100, 100, NULL},
+    {"top_n_sigma", SP_PARAMETER_FLOAT, -1, 100, NULL},
+    {"xtc_probability", SP_PARAMETER_FLOAT, 0, 1, NULL},
+    {"xtc_threshold", SP_PARAMETER_FLOAT, 0, 1, NULL},
+    {"dry_multiplier", SP_PARAMETER_FLOAT, 0, 100, NULL},
+    {"dry_base", SP_PARAMETER_FLOAT, 1, 100, NULL},
+    {"dry_allowed_length", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
+    {"dry_penalty_last_n", SP_PARAMETER_INT, -1, INT_LIMIT, NULL},
+    {"dry_sequence_breakers", SP_PARAMETER_TEXT, 0, 0, NULL},
     {"stop", SP_PARAMETER_TEXT, 0, 0, NULL},
     {"draft_num_predict", SP_PARAMETER_INT, 0, 65536, NULL},
     {"num_thread", SP_PARAMETER_INT, 0, 256, NULL},
@@ -269,28 +277,32 @@ static enum sp_status check_record(const struct check *c, const struct sp_modelf
     return SP_OK;
 }
 
-static bool is_stop(const struct sp_modelfile_record *r)
+static bool is_text(const struct sp_modelfile_record *r, const char *name)
 {
-    return r->command == SP_MODELFILE_PARAMETER && strcmp(r->name, "stop") == 0;
+    return r->command == SP_MODELFILE_PARAMETER && strcmp(r->name, name) == 0;
 }
 
 /* Returns true if a record of this kind may be repeated. */
 static bool accumulates(const struct sp_modelfile_record *r)
 {
-    return r->command == SP_MODELFILE_MESSAGE || r->command == SP_MODELFILE_LICENSE || is_stop(r);
+    return r->command == SP_MODELFILE_MESSAGE || r->command == SP_MODELFILE_LICENSE ||
+           is_text(r, "stop") || is_text(r, "dry_sequence_breakers");
 }
 
-/* Each stop string is compared after every token; their number is limited. */
-static enum sp_status check_stops(const struct check *c, struct sp_err *err)
+/* Each stop text is compared after every token, and each breaker with every token of the
+ * vocabulary; their number is limited. */
+static enum sp_status check_number(const struct check *c, const char *name, const char *what,
+                                   struct sp_err *err)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < c->file->n_records; i++) {
         const struct sp_modelfile_record *r = &c->file->records[i];
 
-        if (!is_stop(r) || ++n <= SP_MODELFILE_MAX_STOPS) continue;
+        if (!is_text(r, name) || ++n <= SP_MODELFILE_MAX_STOPS) continue;
         return sp_modelfile_fail(c->file, r->first, SP_E_INPUT, err,
-                                 "PARAMETER stop: more than %d stop texts", SP_MODELFILE_MAX_STOPS);
+                                 "PARAMETER %s: more than %d %s", name, SP_MODELFILE_MAX_STOPS,
+                                 what);
     }
     return SP_OK;
 }
@@ -329,6 +341,9 @@ enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
         return sp_modelfile_fail(file, file->size, SP_E_INPUT, err,
                                  "no FROM line names the model to read");
     }
-    if ((st = check_stops(&c, err))) return st;
+    if ((st = check_number(&c, "stop", "stop texts", err)) ||
+        (st = check_number(&c, "dry_sequence_breakers", "sequence breakers", err))) {
+        return st;
+    }
     return check_repeats(&c, err);
 }

@@ -4,6 +4,7 @@
 
 #include "format/base/mem.h"
 #include "runtime/vector/fmath.h"
+#include "runtime/sampling/dry.h"
 #include "runtime/sampling/top_n.h"
 
 #include <math.h>
@@ -24,6 +25,7 @@ struct sp_sampler_scratch {
     struct sp_top_n *ranks[2]; /* [n_vocab] sort keys of the candidates, and scratch for sorting */
     uint32_t *recent;          /* the history, sorted by id */
     size_t cap_recent;
+    struct sp_dry_scratch dry;
 };
 
 enum sp_status sp_sampling_check(const struct sp_sampling *s, size_t n_vocab, struct sp_err *err)
@@ -41,6 +43,13 @@ enum sp_status sp_sampling_check(const struct sp_sampling *s, size_t n_vocab, st
         {"repeat_penalty", (double)s->repeat_penalty, (double)0.01f, 100},
         {"presence_penalty", (double)s->presence_penalty, -100, 100},
         {"frequency_penalty", (double)s->frequency_penalty, -100, 100},
+        {"top_n_sigma", (double)s->top_n_sigma, -1, 100},
+        {"xtc_probability", (double)s->xtc_probability, 0, 1},
+        {"xtc_threshold", (double)s->xtc_threshold, 0, 1},
+        {"dry_multiplier", (double)s->dry_multiplier, 0, 100},
+        {"dry_base", s->dry_multiplier > 0 ? (double)s->dry_base : 1, 1, 100},
+        {"dry_allowed_length", s->dry_allowed_length, 0, INT32_MAX},
+        {"dry_penalty_last_n", s->dry_penalty_last_n, -1, INT32_MAX},
     };
 
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
@@ -92,6 +101,7 @@ void sp_sampler_scratch_free(struct sp_sampler_scratch *s)
     free(s->ranks[0]);
     free(s->ranks[1]);
     free(s->recent);
+    sp_dry_scratch_release(&s->dry);
     free(s);
 }
 
@@ -111,10 +121,24 @@ static void penalize(float *logit, const struct sp_sampling *s, size_t count)
     *logit -= s->frequency_penalty * (float)count;
 }
 
-bool sp_sampling_looks_back(const struct sp_sampling *s)
+static bool penalizes_tokens(const struct sp_sampling *s)
 {
     return s->repeat_last_n != 0 &&
            (s->repeat_penalty != 1 || s->presence_penalty != 0 || s->frequency_penalty != 0);
+}
+
+bool sp_sampling_looks_back(const struct sp_sampling *s)
+{
+    return penalizes_tokens(s) || sp_dry_is_on(s);
+}
+
+/* Copies the last n tokens of a history. */
+static void copy_recent(uint32_t *recent, const struct sp_history *h, size_t n)
+{
+    size_t newer = h->n_newer < n ? h->n_newer : n, older = n - newer;
+
+    if (older) memcpy(recent, h->older + (h->n_older - older), older * sizeof *recent);
+    if (newer) memcpy(recent + older, h->newer + (h->n_newer - newer), newer * sizeof *recent);
 }
 
 static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
@@ -124,12 +148,12 @@ static enum sp_status apply_penalties(struct sp_sampler_scratch *scratch,
     size_t n = h->n_older + h->n_newer;
     enum sp_status st;
 
-    if (!sp_sampling_looks_back(s) || n == 0) return SP_OK;
+    if (s->repeat_last_n >= 0 && n > (size_t)s->repeat_last_n) n = (size_t)s->repeat_last_n;
+    if (!penalizes_tokens(s) || n == 0) return SP_OK;
     if ((st = sp_grow(&scratch->recent, &scratch->cap_recent, n, sizeof *scratch->recent, err))) {
         return st;
     }
-    if (h->n_older) memcpy(scratch->recent, h->older, h->n_older * sizeof *h->older);
-    if (h->n_newer) memcpy(scratch->recent + h->n_older, h->newer, h->n_newer * sizeof *h->newer);
+    copy_recent(scratch->recent, h, n);
     qsort(scratch->recent, n, sizeof *scratch->recent, compare_ids);
     for (size_t i = 0, j; i < n; i = j) {
         for (j = i; j < n && scratch->recent[j] == scratch->recent[i]; j++)
@@ -330,12 +354,93 @@ static size_t keep_min(struct candidate *c, size_t n, double min_p)
     return kept;
 }
 
+/* Top-n-sigma (Tang et al. 2024): returns the least logit that is kept, the largest less n standard
+ * deviations of the vocabulary. Logits that a grammar or a bias excludes do not count. */
+static double floor_of_sigma(const struct sp_sampler_scratch *s, double n_sigma)
+{
+    static const float excluded = -1e6f;
+    double max = (double)s->logits[s->vector->argmax(s->logits, s->n_vocab)], mean = 0, sum = 0;
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        if (s->logits[i] <= excluded) continue;
+        mean += (double)s->logits[i];
+        n++;
+    }
+    mean /= n ? (double)n : 1;
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        double off = (double)s->logits[i] - mean;
+        if (s->logits[i] > excluded) sum += off * off;
+    }
+    return max - n_sigma * sqrt(n ? sum / (double)n : 0);
+}
+
+/* Collects the logits of at least `least` as candidates and returns their number. `prob` holds the
+ * logit. */
+static size_t collect_logits(struct sp_sampler_scratch *s, double least)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_vocab; i++) {
+        struct candidate next = {.prob = (double)s->logits[i], .id = (uint32_t)i};
+        if (next.prob >= least) s->candidates[n++] = next;
+    }
+    return n;
+}
+
+static size_t keep_logits(struct candidate *c, size_t n, double least)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].prob >= least) c[kept++] = c[i];
+    }
+    return kept;
+}
+
+/* XTC ("exclude top choices", by p-e-w, text-generation-webui's pull request 6335): of the
+ * candidates with a probability of at least the threshold, keeps the least likely alone. */
+static size_t keep_least_of_top(struct candidate *c, size_t n, double threshold)
+{
+    double sum = 0;
+    size_t last = n, kept = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += c[i].prob;
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].prob / sum < threshold) continue;
+        if (last == n || ranks_after(&c[i], &c[last])) last = i;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (i == last || c[i].prob / sum < threshold) c[kept++] = c[i];
+    }
+    return kept;
+}
+
+/* True if XTC excludes tokens at this position. */
+static bool excludes_top(const struct sp_sampling *s, uint64_t position)
+{
+    return s->xtc_probability > 0 && sp_rng_uniform(sp_rng_key(s->seed, position, SP_PURPOSE_XTC),
+                                                    0) < (double)s->xtc_probability;
+}
+
+bool sp_sampling_excludes_alike(const struct sp_sampling *a, uint64_t position_a,
+                                const struct sp_sampling *b, uint64_t position_b)
+{
+    bool excludes = excludes_top(a, position_a);
+
+    return excludes == excludes_top(b, position_b) &&
+           (!excludes ||
+            !(a->xtc_threshold < b->xtc_threshold || a->xtc_threshold > b->xtc_threshold));
+}
+
 /* True if no option truncates the distribution. */
 static bool keeps_all(const struct sp_sampling *s, size_t n_vocab)
 {
-    bool top = s->top_k > 0 && (size_t)s->top_k < n_vocab;
+    bool top = (s->top_k > 0 && (size_t)s->top_k < n_vocab) || s->top_n_sigma > 0;
 
-    return !top && !(s->typical_p < 1) && !(s->top_p < 1) && !(s->min_p > 0);
+    return !top && !(s->typical_p < 1) && !(s->top_p < 1) && !(s->min_p > 0) &&
+           !(s->xtc_probability > 0);
 }
 
 /* Steps 3 and 4 of distribution.h. Returns the number of candidates, in ascending id; without
@@ -344,12 +449,19 @@ static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct s
 {
     struct candidate *c = scratch->candidates;
     size_t n = scratch->n_vocab, k = s->top_k > 0 ? (size_t)s->top_k : n;
+    double least = s->top_n_sigma > 0 ? floor_of_sigma(scratch, (double)s->top_n_sigma) : 0;
 
     if (k < n) {
         collect_top_k(scratch, k);
+        if (s->top_n_sigma > 0) k = keep_logits(c, k, least);
         qsort(c, k, sizeof *c, compare_candidate_ids);
         softmax_candidates(c, k, (double)s->temperature);
         return k;
+    }
+    if (s->top_n_sigma > 0) {
+        n = collect_logits(scratch, least);
+        softmax_candidates(c, n, (double)s->temperature);
+        return n;
     }
     softmax_all(scratch, (double)s->temperature);
     if (s->typical_p < 1) return collect_above(scratch, 0);
@@ -358,13 +470,17 @@ static size_t find_candidates(struct sp_sampler_scratch *scratch, const struct s
 }
 
 /* Steps 3 to 5 of distribution.h. Returns the number of candidates left, in ascending id. */
-static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s)
+static size_t truncate_candidates(struct sp_sampler_scratch *scratch, const struct sp_sampling *s,
+                                  uint64_t position)
 {
     size_t n = find_candidates(scratch, s);
 
     if (s->typical_p < 1) n = keep_typical(scratch, n, (double)s->typical_p);
     if (s->top_p < 1) n = keep_nucleus(scratch, n, (double)s->top_p);
     if (s->min_p > 0) n = keep_min(scratch->candidates, n, (double)s->min_p);
+    if (excludes_top(s, position)) {
+        n = keep_least_of_top(scratch->candidates, n, (double)s->xtc_threshold);
+    }
     return n;
 }
 
@@ -426,7 +542,10 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
             scratch->logits[sampling->biases[i].id] += sampling->biases[i].bias;
         }
     }
-    if ((st = apply_penalties(scratch, sampling, history, err))) return st;
+    if ((st = apply_penalties(scratch, sampling, history, err)) ||
+        (st = sp_dry_penalize(&scratch->dry, scratch->logits, n_vocab, sampling, history, err))) {
+        return st;
+    }
     if (sampling->temperature <= 0) {
         if ((st = reserve(out, 1, err))) return st;
         out->ids[0] = (uint32_t)scratch->vector->argmax(scratch->logits, n_vocab);
@@ -436,7 +555,7 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
     }
     if (keeps_all(sampling, n_vocab))
         return distribution_of_all(out, scratch, (double)sampling->temperature, err);
-    n = truncate_candidates(scratch, sampling);
+    n = truncate_candidates(scratch, sampling, position);
     if ((st = reserve(out, n, err))) return st;
     for (size_t i = 0; i < n; i++)
         sum += c[i].prob;

@@ -1,12 +1,15 @@
 /* From logits to a token: transforms in a fixed order, then a draw that is keyed by the position.
  *
  *   1. logit bias (added), repeat penalty (negative logit x r, else / r),
- *      presence penalty (once per distinct token), frequency penalty (per occurrence)
+ *      presence penalty (once per distinct token), frequency penalty (per occurrence), then DRY
+ *      (dry.h)
  *   2. temperature 0: the largest logit, ties to the lowest id
- *   3. top-k: the k largest
+ *   3. top-n-sigma and top-k: the logits near the largest, and the k largest
  *   4. softmax of logit / temperature over the remaining tokens
  *   5. typical-p (Meister et al. 2022), then renormalize; top-p: both keep tokens while the
- *      probability before a token is below p; min-p: at least min_p times the largest
+ *      probability before a token is below p; min-p: at least min_p times the largest; XTC: with
+ *      a probability that is keyed by (seed, position), the least likely of the tokens at or above
+ *      a threshold replaces all of these
  *   6. renormalize; the token with the smallest E / p, E exponential noise of (seed, position, id)
  *
  * Order and edge rules are those of ollama's sampler. Step 6 draws from p exactly, and two similar
@@ -19,6 +22,7 @@
 #define SP_RUNTIME_SAMPLING_DISTRIBUTION_H
 
 #include "runtime/sampling/chooser.h"
+#include "runtime/sampling/dry.h"
 #include "runtime/vector/rng.h"
 #include "runtime/spectool.h"
 #include "runtime/vector/vector.h"
@@ -33,11 +37,12 @@ struct sp_distribution {
     size_t n, cap;
 };
 
-/* The tokens that penalties read, oldest first: older[0..n_older-1], then newer[0..n_newer-1].
- * Borrowed. */
+/* The tokens that penalties read, oldest first: older[0..n_older-1], then newer[0..n_newer-1]. Each
+ * penalty reads as many of the last ones as its option says. Borrowed. */
 struct sp_history {
     const uint32_t *older, *newer;
     size_t n_older, n_newer;
+    const struct sp_dry_breakers *breakers; /* of DRY; NULL: none */
 };
 
 /* Checks the ranges of all options. SP_E_USAGE names the option; n_vocab bounds the ids of
@@ -47,6 +52,10 @@ SP_MUST_CHECK enum sp_status sp_sampling_check(const struct sp_sampling *samplin
 
 /* True if distributions depend on the history: a penalty is set and its window is not empty. */
 bool sp_sampling_looks_back(const struct sp_sampling *sampling);
+
+/* True if XTC excludes the same tokens of equal rows at two positions. */
+bool sp_sampling_excludes_alike(const struct sp_sampling *a, uint64_t position_a,
+                                const struct sp_sampling *b, uint64_t position_b);
 
 /* Buffers for the transforms of one row at a time. */
 struct sp_sampler_scratch;

@@ -13,8 +13,9 @@
 
 struct slot {
     bool used;
-    struct sp_sampling options; /* biases owned */
-    uint32_t *ring;             /* [size] the last tokens; token i of the sequence is at i % size */
+    struct sp_sampling options; /* biases owned; without the texts of DRY */
+    struct sp_dry_breakers *breakers;
+    uint32_t *ring; /* [size] the last tokens; token i of the sequence is at i % size */
     size_t size;
     uint64_t count; /* number of tokens so far, which is the position of the next one */
 };
@@ -57,6 +58,7 @@ static void release_slot(struct slot *slot)
     memcpy(&biases, &slot->options.biases, sizeof biases);
     free(biases);
     free(slot->ring);
+    sp_dry_breakers_close(slot->breakers);
     memset(slot, 0, sizeof *slot);
 }
 
@@ -83,6 +85,16 @@ static void push(struct slot *slot, const uint32_t *ids, size_t n)
     slot->count += n;
 }
 
+/* The last tokens that the penalties of the options read; at least one. */
+static size_t window(const struct sp_sampling *o, size_t n_context)
+{
+    size_t repeat = o->repeat_last_n < 0 ? n_context : (size_t)o->repeat_last_n;
+    size_t dry = o->dry_penalty_last_n < 0 ? n_context : (size_t)o->dry_penalty_last_n;
+
+    if (sp_dry_is_on(o) && dry > repeat) repeat = dry;
+    return repeat ? repeat : 1;
+}
+
 static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
                                 const struct sp_sampling *sampling, struct sp_err *err)
 {
@@ -91,8 +103,10 @@ static enum sp_status fill_slot(struct slot *slot, const struct sp_sampler *s,
 
     slot->options = *sampling;
     slot->options.biases = NULL;
-    slot->size = sampling->repeat_last_n < 0 ? s->n_context : (size_t)sampling->repeat_last_n;
-    if (slot->size == 0) slot->size = 1;
+    slot->options.dry_breakers = NULL;
+    slot->options.dry_tokenizer = NULL;
+    slot->size = window(sampling, s->n_context);
+    if ((st = sp_dry_breakers_open(&slot->breakers, sampling, s->n_vocab, err))) return st;
     if ((st = sp_new(&slot->ring, slot->size, sizeof *slot->ring, err))) return st;
     if ((st = sp_new(&biases, sampling->n_biases, sizeof *biases, err))) return st;
     if (sampling->n_biases) {
@@ -175,7 +189,7 @@ enum sp_status sp_sampler_commit(struct sp_sampler *s, size_t i, const uint32_t 
 static struct sp_history recent(const struct slot *slot, const struct sp_sampler_row *row,
                                 uint32_t *buffer)
 {
-    size_t size = slot->options.repeat_last_n ? slot->size : 0;
+    size_t size = slot->size;
     size_t drafts = row->n_drafts < size ? row->n_drafts : size;
     size_t kept = slot->count < slot->size ? (size_t)slot->count : slot->size;
     size_t older = size - drafts < kept ? size - drafts : kept;
@@ -188,6 +202,7 @@ static struct sp_history recent(const struct slot *slot, const struct sp_sampler
         .n_older = older,
         .newer = drafts ? row->drafts + (row->n_drafts - drafts) : NULL,
         .n_newer = drafts,
+        .breakers = slot->breakers,
     };
 }
 
@@ -244,7 +259,8 @@ static bool same_biases(const struct sp_sampling *a, const struct sp_sampling *b
     return true;
 }
 
-/* Compares the options that the transforms use; the seed is not among them. */
+/* Compares the options that the transforms use, except for XTC, which depends on the seed. Slots
+ * with DRY share nothing, since their breakers may differ. */
 static bool same_options(const struct sp_sampling *a, const struct sp_sampling *b)
 {
     return same_float(a->temperature, b->temperature) && a->top_k == b->top_k &&
@@ -252,19 +268,23 @@ static bool same_options(const struct sp_sampling *a, const struct sp_sampling *
            same_float(a->typical_p, b->typical_p) && a->repeat_last_n == b->repeat_last_n &&
            same_float(a->repeat_penalty, b->repeat_penalty) &&
            same_float(a->presence_penalty, b->presence_penalty) &&
-           same_float(a->frequency_penalty, b->frequency_penalty) && same_biases(a, b);
-}
-
-static bool same_query(const struct query *a, const struct query *b)
-{
-    if (a->row->logits != b->row->logits) return false;
-    if (!same_options(&a->slot->options, &b->slot->options)) return false;
-    return !sp_sampling_looks_back(&a->slot->options) || same_history(&a->history, &b->history);
+           same_float(a->frequency_penalty, b->frequency_penalty) &&
+           same_float(a->top_n_sigma, b->top_n_sigma) && !sp_dry_is_on(a) && !sp_dry_is_on(b) &&
+           same_biases(a, b);
 }
 
 static uint64_t position(const struct query *query)
 {
     return query->slot->count + query->row->n_drafts;
+}
+
+static bool same_query(const struct query *a, const struct query *b)
+{
+    const struct sp_sampling *x = &a->slot->options, *y = &b->slot->options;
+
+    if (a->row->logits != b->row->logits || !same_options(x, y)) return false;
+    if (!sp_sampling_excludes_alike(x, position(a), y, position(b))) return false;
+    return !sp_sampling_looks_back(x) || same_history(&a->history, &b->history);
 }
 
 static uint32_t draw(const struct sp_sampler *s, const struct query *query)

@@ -11,6 +11,7 @@ struct sp_sampling_chooser {
     struct sp_sampling options;
     const struct sp_vector *vector;
     struct sp_sampler_scratch *scratch;
+    struct sp_dry_breakers *breakers;
     struct sp_distribution p, rest;
     struct sp_distribution
         *q; /* [max_draft_len + 1] distributions of draft tokens; position pos is at pos % n_q */
@@ -31,6 +32,7 @@ enum sp_status sp_sampling_chooser_new(struct sp_sampling_chooser **out,
     c->vector = vector;
     c->n_q = max_draft_len + 1;
     if ((st = sp_new(&c->q, c->n_q, sizeof *c->q, err))) goto done;
+    if ((st = sp_dry_breakers_open(&c->breakers, sampling, n_vocab, err))) goto done;
     if ((st = sp_sampler_scratch_new(&c->scratch, n_vocab, vector, err))) goto done;
     *out = c;
     c = NULL;
@@ -48,6 +50,7 @@ void sp_sampling_chooser_free(struct sp_sampling_chooser *c)
     sp_distribution_release(&c->p);
     sp_distribution_release(&c->rest);
     sp_sampler_scratch_free(c->scratch);
+    sp_dry_breakers_close(c->breakers);
     free(c);
 }
 
@@ -55,10 +58,8 @@ static enum sp_status distribution(struct sp_sampling_chooser *c, struct sp_dist
                                    const struct sp_logits *logits, const uint32_t *ids, size_t pos,
                                    struct sp_err *err)
 {
-    size_t n = c->options.repeat_last_n < 0 ? pos : (size_t)c->options.repeat_last_n;
-    struct sp_history history = {.older = ids, .n_older = pos};
+    struct sp_history history = {.older = ids, .n_older = pos, .breakers = c->breakers};
 
-    if (n < pos) history = (struct sp_history){.older = ids + (pos - n), .n_older = n};
     return sp_sampler_distribution(out, c->scratch, &c->options, logits, &history, pos, err);
 }
 

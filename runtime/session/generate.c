@@ -490,13 +490,15 @@ static enum sp_status generate(struct run *run)
 
 /* The request and its sampling options as this version has them. */
 static enum sp_status read_request(struct sp_request *q, struct sp_sampling *sampling,
-                                   const struct sp_request *request, struct sp_err *err)
+                                   const struct sp_request *request,
+                                   const struct sp_package *package, struct sp_err *err)
 {
     enum sp_status st = sp_copy_in(q, sizeof *q, request, "sp_request", err);
 
     if (st || q->sampling == NULL) return st;
     st = sp_copy_in(sampling, sizeof *sampling, q->sampling, "sp_sampling", err);
     q->sampling = sampling;
+    if (sampling->dry_tokenizer == NULL) sampling->dry_tokenizer = package->tokenizer;
     return st;
 }
 
@@ -514,7 +516,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     run.filter.result = run.result;
     sp_copy_out(result, &(struct sp_result)SP_RESULT_INIT);
     *run.result = (struct sp_result)SP_RESULT_INIT;
-    if ((st = read_request(&q, &sampling, request, err))) return st;
+    if ((st = read_request(&q, &sampling, request, session->package, err))) return st;
     sp_scheduler_acquire(session->package->scheduler);
     session->is_running = true;
     st = generate(&run);

@@ -15,6 +15,7 @@ enum sp_purpose {
     SP_PURPOSE_PROPOSAL = 2, /* the token that a draft proposes, under rejection sampling */
     SP_PURPOSE_ACCEPT = 3,   /* acceptance with probability min(1, p/q) */
     SP_PURPOSE_RESIDUAL = 4, /* the token sampled after a rejection, or the bonus token */
+    SP_PURPOSE_XTC = 5,      /* whether XTC excludes tokens at a position */
 };
 
 /* Philox4x32-10: out = the block of counter[4] under key[2]. */

@@ -17,6 +17,16 @@ PARAMETER repeat_last_n 12
 PARAMETER repeat_penalty 1.01
 PARAMETER presence_penalty 0.02
 PARAMETER frequency_penalty 0.03
+PARAMETER top_n_sigma 1.25
+PARAMETER xtc_probability 0.15
+PARAMETER xtc_threshold 0.2
+PARAMETER dry_multiplier 0.8
+PARAMETER dry_base 1.5
+PARAMETER dry_allowed_length 3
+PARAMETER dry_penalty_last_n 500
+PARAMETER dry_sequence_breakers "from the file"
+PARAMETER dry_sequence_breakers """
+"""
 PARAMETER stop from the file
 PARAMETER stop "<|im_end|>"
 PARAMETER draft_num_predict 0
@@ -24,7 +34,7 @@ PARAMETER num_thread 1
 END
 spectool create 2>/dev/null
 settings packed.bin
-settings packed.bin --top-k 3 --temperature 0 --stop 'from here' --threads 2 --draft-depth 2
+settings packed.bin --top-k 3 --temperature 0 --stop 'from here' --threads 2 --draft-depth 2 --dry-base 2 --dry-sequence-breaker none
 spectool run packed.bin --ids 582,580 --json | tail -n 1 | sed 's/.*\("stop": "[a-z]*"\).*\("drafted": [0-9]*\).*\("seed": [0-9]*\).*\("threads": [0-9]*\).*/\1 \2 \3 \4/'
 
 # A special token as stop text ends the answer, although the text does not contain it. The template's own

@@ -148,6 +148,59 @@ static void test_drafted_tokens(void **state)
     free(drafted);
 }
 
+/* Returns the text of a completion or generation whose body ends in `options`; owned. */
+static char *sampled_text(const char *path, const char *options, const char *at)
+{
+    char body[512];
+    struct sp_json *json;
+    char *text;
+
+    snprintf(body, sizeof body,
+             "{\"prompt\": \"Tell me a story about a river. Tell me a story\", \"max_tokens\": 32, "
+             "\"raw\": true, \"stream\": false, %s}",
+             options);
+    json = served_post(path, body);
+    text = strdup(json_text(json, at));
+    assert_non_null(text);
+    sp_json_free(json);
+    return text;
+}
+
+/* Each sampler changes the text of a seed, and drafting does not. Both APIs read the same names. */
+static void test_samplers(void **state)
+{
+    static const char *const samplers[] = {
+        "\"dry_multiplier\": 8, \"dry_allowed_length\": 1, \"dry_base\": 2, "
+        "\"dry_penalty_last_n\": -1, \"dry_sequence_breakers\": []",
+        "\"xtc_probability\": 0.7, \"xtc_threshold\": 0.05",
+        "\"top_n_sigma\": 0.5",
+    };
+    char options[400];
+    char *plain =
+        sampled_text("/v1/completions", "\"seed\": 5, \"temperature\": 2", "choices.0.text");
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        char *drafted, *undrafted, *ollama;
+        snprintf(options, sizeof options, "\"seed\": 5, \"temperature\": 2, %s", samplers[i]);
+        drafted = sampled_text("/v1/completions", options, "choices.0.text");
+        snprintf(options, sizeof options,
+                 "\"seed\": 5, \"temperature\": 2, \"draft_num_predict\": 0, %s", samplers[i]);
+        undrafted = sampled_text("/v1/completions", options, "choices.0.text");
+        snprintf(options, sizeof options,
+                 "\"options\": {\"seed\": 5, \"temperature\": 2, \"num_predict\": 32, %s}",
+                 samplers[i]);
+        ollama = sampled_text("/api/generate", options, "response");
+        assert_string_equal(drafted, undrafted);
+        assert_string_equal(drafted, ollama);
+        assert_string_not_equal(drafted, plain);
+        free(drafted);
+        free(undrafted);
+        free(ollama);
+    }
+    free(plain);
+}
+
 /* A stop text and its tokens are cut off, wherever tokens and events begin. */
 static void test_stop(void **state)
 {
@@ -249,6 +302,7 @@ int main(void)
         cmocka_unit_test(test_golden),        cmocka_unit_test(test_stream_bytes),
         cmocka_unit_test(test_stop),          cmocka_unit_test(test_logprobs),
         cmocka_unit_test(test_chat_logprobs), cmocka_unit_test(test_drafted_tokens),
+        cmocka_unit_test(test_samplers),
     };
 
     signal(SIGPIPE, SIG_IGN);

@@ -251,7 +251,9 @@ static void write_parameters(struct sp_json_out *out, const struct sp_modelfile 
     if (lines == NULL) return;
     for (size_t i = 0; i < records->n_records; i++) {
         const struct sp_modelfile_record *r = records->records + i;
-        bool quoted = r->command == SP_MODELFILE_PARAMETER && strcmp(r->name, "stop") == 0;
+        bool quoted =
+            r->command == SP_MODELFILE_PARAMETER &&
+            (strcmp(r->name, "stop") == 0 || strcmp(r->name, "dry_sequence_breakers") == 0);
         if (r->command != SP_MODELFILE_PARAMETER) continue;
         fprintf(lines, quoted ? "%-30s \"%s\"\n" : "%-30s %s\n", r->name, r->value);
     }

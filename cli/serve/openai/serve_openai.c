@@ -18,6 +18,13 @@ static const struct sp_request_setting sampling[] = {
     {"typical_p", "typical_p"},
     {"repeat_penalty", "repeat_penalty"},
     {"repeat_last_n", "repeat_last_n"},
+    {"top_n_sigma", "top_n_sigma"},
+    {"xtc_probability", "xtc_probability"},
+    {"xtc_threshold", "xtc_threshold"},
+    {"dry_multiplier", "dry_multiplier"},
+    {"dry_base", "dry_base"},
+    {"dry_allowed_length", "dry_allowed_length"},
+    {"dry_penalty_last_n", "dry_penalty_last_n"},
     {"draft_num_predict", "draft_num_predict"},
     {NULL, NULL},
 };
@@ -67,6 +74,7 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
     int64_t n;
 
     if ((st = sp_request_settings_read(&request->settings, request->body, sampling, err)) ||
+        (st = sp_request_settings_read_breakers(&request->settings, request->body, err)) ||
         (st = sp_request_settings_read(&request->settings, request->body, limit, err))) {
         return st;
     }
