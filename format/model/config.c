@@ -418,6 +418,27 @@ static enum sp_status read_traits(struct sp_config *c, const struct sp_config_te
     return SP_OK;
 }
 
+/* is_causal false makes any model of plain attention bidirectional, and its windows count on both
+ * sides. Source: create_causal_mask and its kin in transformers 5.23. */
+static enum sp_status read_causal(struct sp_config *c, const struct sp_config_text *t,
+                                  struct sp_err *err)
+{
+    bool causal = true;
+    enum sp_status st = sp_text_bool(t, "is_causal", &causal, err);
+
+    if (st || causal || c->bidirectional) return st;
+    if (sp_config_is_recurrent(c) || c->latent.kv_rank) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "is_causal false is not supported for %s",
+                       t->family->name);
+    }
+    c->bidirectional = true;
+    for (unsigned i = 0; i < c->n_layers; i++) {
+        c->layers[i].causal = false;
+        if (c->layers[i].window) c->layers[i].window++;
+    }
+    return SP_OK;
+}
+
 static enum sp_status parse(struct sp_config *c, const struct sp_json *root, char **warnings,
                             struct sp_err *err)
 {
@@ -450,7 +471,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     }
     memcpy(c->family, family.name, strlen(family.name) + 1);
     if (architecture) memcpy(c->architecture, architecture, strlen(architecture) + 1);
-    return t.draft ? sp_config_read_draft(c, &t, err) : SP_OK;
+    return t.draft ? sp_config_read_draft(c, &t, err) : read_causal(c, &t, err);
 }
 
 enum sp_status sp_config_parse(struct sp_config *out, const char *json, size_t size,

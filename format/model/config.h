@@ -253,8 +253,10 @@ struct sp_config {
     bool norm_centered;    /* norms of the residual stream subtract the mean first (LayerNorm) */
     bool norm_weightless;  /* no norm has weights (OLMo 1, nanochat) */
     bool embedding_normed; /* the embedding passes a norm without weights (nanochat) */
-    bool head_bias;        /* logits have a bias (Phi) */
-    double qkv_limit;      /* q, k and v are clamped to this after their projection; 0: none */
+    bool normed_input; /* the embedding passes a norm with weights, and the attention of layer 0 has
+                        * none (ModernBERT) */
+    bool head_bias;    /* logits have a bias (Phi) */
+    double qkv_limit;  /* q, k and v are clamped to this after their projection; 0: none */
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
     bool qkv_bias, o_bias, mlp_bias;

@@ -44,7 +44,6 @@ static const struct {
     {"swiglu_limit", NEUTRAL_FALSE, 0},
     {"swiglu_alpha", NEUTRAL_FALSE, 0},
     {"use_bidirectional_attention", NEUTRAL_FALSE, READ_BY(bidirectional)},
-    {"is_causal", NEUTRAL_TRUE, 0},
     {"is_encoder_decoder", NEUTRAL_FALSE, 0},
     {"attention_chunk_size", NEUTRAL_NULL, 0},
     {"rope_interleaved", NEUTRAL_FALSE, 0},
@@ -101,11 +100,11 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
 /* Is this a key that a draft of this kind reads? The last two are for block drafts only. */
 static bool is_of_draft(const struct sp_config_text *t, const char *key)
 {
-    static const char *const read[] = {"is_causal", "final_logit_softcapping", "is_neox_style",
+    static const char *const read[] = {"final_logit_softcapping", "is_neox_style",
                                        "rope_is_neox_style"};
     bool block =
         t->draft == SP_DRAFT_DFLASH || t->draft == SP_DRAFT_DFLASH2 || t->draft == SP_DRAFT_DSPARK;
-    size_t n = block ? 4 : 2;
+    size_t n = block ? 3 : 1;
 
     for (size_t i = 0; t->draft && i < n; i++) {
         if (strcmp(read[i], key) == 0) return true;

@@ -190,7 +190,8 @@ enum sp_status sp_config_settle(struct sp_config *config, const struct sp_tables
         if (!found->embedding && !found->head) {
             return sp_fail(err, SP_E_INPUT, "missing tensor \"embed_tokens.weight\"");
         }
-        config->headless = config->pooling.mode && !config->tied && !found->head;
+        config->headless =
+            (config->pooling.mode || config->bidirectional) && !config->tied && !found->head;
         config->tied = !(found->embedding && found->head);
         config->layer_scalars = config->layer_scalars && found->layer_scalars;
         settle_delta(config, found);

@@ -155,7 +155,8 @@ static enum sp_status settle(struct sp_tensor_match *m, bool *compare_equal)
                            "false",
                            m->prefix);
         }
-        if (!found.head && !c->tied && m->prefix[0] == '\0' && c->pooling.mode == SP_POOL_NONE) {
+        if (!found.head && !c->tied && m->prefix[0] == '\0' && !c->bidirectional &&
+            c->pooling.mode == SP_POOL_NONE) {
             return sp_fail(m->err, SP_E_INPUT,
                            "missing tensor \"lm_head.weight\": this is the "
                            "export of a base model");

@@ -137,6 +137,7 @@ static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l
 
 static bool has_input_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
+    if (c->normed_input && l == c->layers) return false;
     return l->mixers != 0 && c->norms != SP_NORM_POST && !c->norm_weightless;
 }
 
@@ -218,6 +219,18 @@ static bool has_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
     return !c->norm_weightless;
+}
+
+static bool has_embedding_norm(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->normed_input;
+}
+
+static bool has_embedding_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->normed_input && c->norm_bias;
 }
 
 static bool has_head_bias(const struct sp_config *c, const struct sp_layer_config *l)
@@ -527,6 +540,8 @@ const struct sp_tensor_row sp_layer_tensors[] = {
 
 const struct sp_tensor_row sp_model_tensors[] = {
     {"embed_tokens.weight", SP_ROLE_EMBEDDING, {SP_DIM_VOCAB, SP_DIM_HIDDEN}, has_embedding},
+    {"embed_norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_embedding_norm},
+    {"embed_norm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_embedding_norm_bias},
     {"norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_norm},
     {"norm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_norm_bias},
     {"embed_tokens_per_layer.weight",

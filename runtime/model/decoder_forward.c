@@ -39,11 +39,13 @@ struct embed_job {
 static void embed_row(void *context, size_t t, unsigned worker)
 {
     const struct embed_job *job = context;
+    const struct sp_model *own = job->ws->model;
     float *x = job->ws->x + t * job->ws->ld_x;
 
     (void)worker;
     sp_embed_row(job->ws, job->source, job->ids[t], x);
-    if (job->ws->model->config.embedding_normed) norm(job->ws, x, x, NULL, NULL);
+    if (own->config.embedding_normed || own->config.normed_input)
+        norm(job->ws, x, x, own->embedding_norm, own->embedding_norm_bias);
 }
 
 static void embed(struct sp_workspace *ws, const struct sp_model *source, const uint32_t *ids,

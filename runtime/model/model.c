@@ -397,6 +397,8 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
         bind_layer(&b, &m->layers[i], i);
     m->norm = bind_norm(&b, "norm.weight", 0);
     m->norm_bias = bind_bias(&b, "norm.bias", 0);
+    m->embedding_norm = bind_norm(&b, "embed_norm.weight", 0);
+    m->embedding_norm_bias = bind_bias(&b, "embed_norm.bias", 0);
     m->embedding = bind_matrix(&b, "embed_tokens.weight", 0);
     m->head = bind_matrix(&b, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;

@@ -119,12 +119,13 @@ struct sp_layer {
 struct sp_model {
     struct sp_config config; /* owned */
     enum sp_part part;
-    struct sp_layer *layers;               /* [config.n_layers] */
-    struct sp_matrix embedding;            /* [V, H]; empty: borrowed from the target (drafts) */
-    struct sp_matrix head;                 /* [V, H]; the embedding if tied; empty as above;
-                                              of a draft's own vocabulary: [head rows, H] */
-    const float *head_bias;                /* [V] */
-    const float *norm, *norm_bias;         /* [H] final */
+    struct sp_layer *layers;       /* [config.n_layers] */
+    struct sp_matrix embedding;    /* [V, H]; empty: borrowed from the target (drafts) */
+    struct sp_matrix head;         /* [V, H]; the embedding if tied; empty as above;
+                                      of a draft's own vocabulary: [head rows, H] */
+    const float *head_bias;        /* [V] */
+    const float *norm, *norm_bias; /* [H] final */
+    const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
     const float *per_layer_norm;           /* [n_per_layer] */

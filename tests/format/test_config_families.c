@@ -40,6 +40,27 @@ static void granite(void **state)
     sp_config_release(&c);
 }
 
+/* A config of the first releases, without layer_types and rope_parameters. */
+static void modernbert(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    config_read_testdata(&c, "modernbert_old", NULL);
+    assert_true(c.bidirectional && c.normed_input && c.norm_centered && !c.norm_bias && c.tied);
+    assert_int_equal(c.n_ropes, 2);
+    config_assert_near(c.ropes[0].theta, 80000);
+    config_assert_near(c.ropes[1].theta, 20000);
+    config_assert_near(c.norm_eps, 1e-6);
+    assert_int_equal(c.activation, SP_GELU_ERF);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_false(c.layers[i].causal);
+        assert_int_equal(c.layers[i].window, i % 2 ? 33 : 0); /* 32 on each side */
+        assert_int_equal(c.layers[i].rope, i % 2);
+    }
+    sp_config_release(&c);
+}
+
 static void assert_rotations(const struct sp_config *c, const char *expected)
 {
     char text[64] = "";
@@ -536,11 +557,12 @@ static void latent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(granite),  cmocka_unit_test(olmo),       cmocka_unit_test(exaone4),
-        cmocka_unit_test(glm),      cmocka_unit_test(helium),     cmocka_unit_test(biases),
-        cmocka_unit_test(granite4), cmocka_unit_test(starcoder2), cmocka_unit_test(hunyuan),
-        cmocka_unit_test(cohere),   cmocka_unit_test(bamba),      cmocka_unit_test(falcon_h1),
-        cmocka_unit_test(mamba2),   cmocka_unit_test(nemotron_h), cmocka_unit_test(latent),
+        cmocka_unit_test(modernbert), cmocka_unit_test(granite),  cmocka_unit_test(olmo),
+        cmocka_unit_test(exaone4),    cmocka_unit_test(glm),      cmocka_unit_test(helium),
+        cmocka_unit_test(biases),     cmocka_unit_test(granite4), cmocka_unit_test(starcoder2),
+        cmocka_unit_test(hunyuan),    cmocka_unit_test(cohere),   cmocka_unit_test(bamba),
+        cmocka_unit_test(falcon_h1),  cmocka_unit_test(mamba2),   cmocka_unit_test(nemotron_h),
+        cmocka_unit_test(latent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

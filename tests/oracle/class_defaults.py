@@ -9,7 +9,7 @@ import transformers
 FAMILIES = ["apertus", "arcee", "cwm", "gemma", "granite_swa", "hyperclovax", "internlm3",
             "iquestcoder", "jais2", "lfm3", "nanochat", "nemotron", "olmo", "phi", "stablelm", "afmoe",
             "dots1", "exaone_moe", "granitemoe_swa", "granitemoeshared", "hunyuan_v1_moe",
-            "mellum", "qwen2_moe"]
+            "mellum", "qwen2_moe", "modernbert", "eurobert"]
 EPSILONS = ["rms_norm_eps", "layer_norm_eps", "norm_eps"]
 
 
@@ -20,7 +20,7 @@ def line(family):
     heads = c.num_attention_heads
     eps = next((getattr(c, key) for key in EPSILONS if hasattr(c, key)), 1e-5) # OLMo 1 has a fixed epsilon
     return [family, c.vocab_size, c.hidden_size, c.intermediate_size, c.num_hidden_layers, heads,
-            c.num_key_value_heads or heads, getattr(c, "head_dim", None) or c.hidden_size // heads,
+            getattr(c, "num_key_value_heads", None) or heads, getattr(c, "head_dim", None) or c.hidden_size // heads,
             c.max_position_embeddings, eps, rope["rope_theta"], int(c.tie_word_embeddings)]
 
 

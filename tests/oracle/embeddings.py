@@ -86,6 +86,23 @@ MODELS = {
         tokenizer(True, False, 256),
         lambda: [modules.Pooling(32, "cls"), dense(32, 24)],
         {"prompts": {"q": "find "}, "default_prompt_name": "q"}),
+    # An encoder with windows, LayerNorms, a norm of the embedding and none in layer 0.
+    "modernbert": (lambda: transformers.ModernBertModel(transformers.ModernBertConfig(
+        vocab_size=N_VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=4,
+        num_attention_heads=4, max_position_embeddings=256, local_attention=8,
+        initializer_range=0.2, cls_token_id=0, sep_token_id=1, bos_token_id=0, eos_token_id=1,
+        pad_token_id=1)),
+        tokenizer(True, True, 64), lambda: [modules.Pooling(32, "cls"), modules.Normalize()], {}),
+    "eurobert": (lambda: transformers.EuroBertModel(transformers.EuroBertConfig(
+        **COMMON, hidden_size=32, intermediate_size=48, bos_token_id=0, eos_token_id=1,
+        pad_token_id=1, mask_token_id=2)),
+        tokenizer(True, True, 64), lambda: [modules.Pooling(32, "mean")], {}),
+    # gte-Qwen2: a decoder without its causal mask, here with windows.
+    "qwen2_bidirectional": (lambda: transformers.Qwen2Model(transformers.Qwen2Config(
+        **COMMON, hidden_size=32, intermediate_size=48, is_causal=False, use_sliding_window=True,
+        sliding_window=6, max_window_layers=1, tie_word_embeddings=True)),
+        tokenizer(False, True, 64), lambda: [modules.Pooling(32, "lasttoken"), modules.Normalize()],
+        {}),
 }
 
 

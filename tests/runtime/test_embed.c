@@ -302,6 +302,11 @@ int main(void)
         CASE(same_bits, "qwen3"),
         CASE(same_bits, "gemma3"),
         CASE(same_bits, "llama"),
+        CASE(equals_sentence_transformers, "modernbert"),
+        CASE(equals_sentence_transformers, "eurobert"),
+        CASE(equals_sentence_transformers, "qwen2_bidirectional"),
+        CASE(same_bits, "modernbert"),
+        CASE(same_bits, "qwen2_bidirectional"),
         cmocka_unit_test(more_texts_than_decoders),
         CASE(dimensions, "qwen3"),
         CASE(dimensions, "llama"),
@@ -309,6 +314,8 @@ int main(void)
         cmocka_unit_test(language_model),
         CASE(no_generation, "gemma3"),
         CASE(no_generation, "llama"),
+        CASE(no_generation, "modernbert"),
+        CASE(no_generation, "qwen2_bidirectional"),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
