@@ -190,5 +190,6 @@ const struct sp_command sp_cmd_bench = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .group_offset = offsetof(struct options, backend.group),
     .run = run,
 };

@@ -264,5 +264,6 @@ const struct sp_command sp_cmd_eval = {
     .details = "Every token is scored once, given at least (window - stride) tokens of context "
                "where the text has that many before it. Logarithms are natural; +- is one standard "
                "error. The results do not depend on threads or kernels.",
+    .group_offset = offsetof(struct options, backend.group),
     .run = run,
 };

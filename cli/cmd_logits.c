@@ -176,5 +176,6 @@ const struct sp_command sp_cmd_logits = {
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .group_offset = offsetof(struct options, backend.group),
     .run = run,
 };

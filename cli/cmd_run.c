@@ -330,5 +330,6 @@ const struct sp_command sp_cmd_run = {
         "folder.\n\nSettings are taken "
         "from the command line, else from the file's PARAMETER records, else from the checkpoint's "
         "generation_config.json, else from built-in defaults.",
+    .group_offset = offsetof(struct options, backend.group),
     .run = run,
 };

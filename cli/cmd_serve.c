@@ -396,5 +396,6 @@ const struct sp_command sp_cmd_serve = {
         "/health, /ready and /metrics. Concurrent requests are generated in one batch, which does "
         "not change any "
         "answer. Settings that a request leaves out default as in run.",
+    .group_offset = offsetof(struct options, backend.group),
     .run = run,
 };

@@ -131,5 +131,6 @@ const struct sp_command sp_cmd_verify = {
     .options_size = sizeof defaults,
     .details = "Always checks every digest first. Exit code 0: no difference; 1: drafting changed "
                "the output; 3: the file is damaged.",
+    .group_offset = offsetof(struct sp_lossless_options, backend.group),
     .run = run,
 };

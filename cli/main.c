@@ -4,6 +4,7 @@
 #include "cli/base/out.h"
 #include "cli/chat/line_edit.h"
 #include "cli/commands.h"
+#include "cli/mpi_job.h"
 #include "cli/serve/http/serve_http.h"
 #include "format/base/compress.h"
 #include "format/base/hash.h"
@@ -79,18 +80,39 @@ static int help(int argc, char **argv)
     return flush(SP_OK);
 }
 
+/* Runs a command, or computes for the rank that runs it. */
+static enum sp_status run_joined(const struct sp_args *args, struct sp_rank_group *group,
+                                 struct sp_err *err)
+{
+    size_t offset = args->command->group_offset;
+    enum sp_status st;
+
+    if (group && sp_rank_group_rank(group) > 0) {
+        st = sp_rank_group_serve(group, err);
+        if (st) return st;
+    } else {
+        if (group) memcpy((char *)args->options + offset, &group, sizeof group);
+        st = args->command->run(args, err);
+    }
+    sp_rank_group_leave(group);
+    return st;
+}
+
 static int run(const struct sp_command *command, int argc, char **argv)
 {
+    struct sp_rank_group *group = NULL;
     struct sp_args args = {0};
     struct sp_err err = {0};
     enum sp_status st = sp_args_parse(&args, command, argc, argv, &err);
     bool usage = st == SP_E_USAGE;
     int code;
 
+    if (st == SP_OK && !args.help) st = sp_mpi_job_join(&group, command, &err);
+    if (st && !sp_mpi_job_is_first()) err.text[0] = '\0';
     if (st == SP_OK && args.help) {
         sp_opt_print_help(stdout, command, sp_out_width(stdout));
     } else if (st == SP_OK) {
-        st = command->run(&args, &err);
+        st = run_joined(&args, group, &err);
     }
     sp_args_release(&args);
     if (err.text[0] != '\0') {

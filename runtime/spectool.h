@@ -61,6 +61,7 @@ SP_API const char *sp_version(void);
     }
 
 struct sp_package;
+struct sp_rank_group;
 struct sp_session;
 
 /* ---- packages ---------------------------------------------------------------------------------
@@ -85,6 +86,8 @@ struct sp_package_options {
      * results are the same. */
     void (*rank_lost)(void *context, const char *sentence);
     void *rank_context;
+    struct sp_rank_group *group; /* processes of mpirun that compute together instead of n_ranks;
+                                  * borrowed until the package is closed; NULL: none */
 };
 #define SP_PACKAGE_OPTIONS_INIT SP_SIZED(struct sp_package_options)
 
@@ -94,6 +97,21 @@ SP_API SP_MUST_CHECK enum sp_status sp_package_open(struct sp_package **out, con
                                                     struct sp_err *err);
 /* Closes a package whose sessions are closed; NULL is fine. [package] */
 SP_API void sp_package_close(struct sp_package *package);
+
+/* Processes that mpirun started as one job, on one machine or several. Each joins the group; rank
+ * 0 then opens packages and leaves at the end, the others serve it until then, and leave.
+ *
+ * module: the file spectool-mpi.so, found as dlopen(3) finds a library. SP_E_UNSUPPORTED: it, or
+ * the MPI library, is missing. Once per process. [any thread] */
+SP_API SP_MUST_CHECK enum sp_status sp_rank_group_join(struct sp_rank_group **out,
+                                                       const char *module, struct sp_err *err);
+SP_API unsigned sp_rank_group_rank(const struct sp_rank_group *group); /* 0.. */
+SP_API unsigned sp_rank_group_size(const struct sp_rank_group *group);
+/* Ranks above 0: maps the files that rank 0 opens, and computes. After a failure the process must
+ * end without leaving, which ends the job. [group] */
+SP_API SP_MUST_CHECK enum sp_status sp_rank_group_serve(struct sp_rank_group *group,
+                                                        struct sp_err *err);
+SP_API void sp_rank_group_leave(struct sp_rank_group *group); /* NULL is fine */
 
 enum { SP_EOS_MAX = 16 };
 

@@ -42,12 +42,12 @@ static void end_without_rank(void *context, const char *sentence)
     _exit(SP_E_IO);
 }
 
-static void note_single_node(const struct sp_package *package)
+static void note_single_node(const struct sp_backend_opts *opts, const struct sp_package *package)
 {
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
 
     sp_package_describe(package, &info);
-    if (info.n_ranks < 2 || info.n_numa_nodes > 1 || !sp_out_is_terminal(stderr)) return;
+    if (opts->n_ranks < 2 || info.n_numa_nodes > 1 || !sp_out_is_terminal(stderr)) return;
     fprintf(stderr, "spectool: note: this machine has one NUMA node: --ranks is no faster than "
                     "--threads\n");
 }
@@ -55,11 +55,15 @@ static void note_single_node(const struct sp_package *package)
 enum sp_status sp_backend_open_package(struct sp_package **out, const char *path,
                                        const struct sp_backend_opts *opts, struct sp_err *err)
 {
+    if (opts->group && opts->n_ranks > 1) {
+        return sp_fail(err, SP_E_USAGE, "--ranks under mpirun, which starts the ranks itself");
+    }
     bool named = opts->kernels != NULL && strcmp(opts->kernels, "auto") != 0;
     struct sp_package_options options = {
         .size = sizeof options,
         .n_ranks = (unsigned)opts->n_ranks,
         .rank_lost = end_without_rank,
+        .group = opts->group,
         .kernels = named ? opts->kernels : NULL,
         .n_threads = (unsigned)opts->n_threads,
         .huge_pages = opts->huge_pages,
@@ -67,7 +71,7 @@ enum sp_status sp_backend_open_package(struct sp_package **out, const char *path
     };
     enum sp_status st = sp_package_open(out, path, &options, err);
 
-    if (st == SP_OK) note_single_node(*out);
+    if (st == SP_OK) note_single_node(opts, *out);
     return st;
 }
 

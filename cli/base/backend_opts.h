@@ -7,11 +7,12 @@
 #include "runtime/spectool.h"
 
 struct sp_backend_opts {
-    int64_t n_threads; /* 0: the number of cores */
-    int64_t n_ranks;   /* 0: one */
-    int64_t n_context; /* 0: the model's maximum */
-    uint64_t memory;   /* bytes that caches may hold; 0: what is free */
-    int64_t draft_len; /* or SP_DRAFT_LENGTH_AUTO */
+    int64_t n_threads;           /* 0: the number of cores */
+    int64_t n_ranks;             /* 0: one */
+    struct sp_rank_group *group; /* processes of mpirun, set by main; NULL: none */
+    int64_t n_context;           /* 0: the model's maximum */
+    uint64_t memory;             /* bytes that caches may hold; 0: what is free */
+    int64_t draft_len;           /* or SP_DRAFT_LENGTH_AUTO */
     const char *kernels, *kv_type, *draft_by;
     bool huge_pages;
     size_t max_batch; /* most sessions to batch in one pass; set without an option */

@@ -68,7 +68,9 @@ struct sp_command {
     const struct sp_opt *opts; /* [.., SP_OPT_END] */
     const void *defaults;
     size_t options_size;
-    bool hidden;         /* not listed by `spectool help` */
+    bool hidden; /* not listed by `spectool help` */
+    /* Place of a struct sp_rank_group * in the options; 0: does not run in several processes. */
+    size_t group_offset;
     const char *details; /* paragraphs below the options in --help, or NULL */
     enum sp_status (*run)(const struct sp_args *args, struct sp_err *err);
 };

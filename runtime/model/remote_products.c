@@ -11,6 +11,7 @@
  * rows: codes and scales, or floats, or both, as the weights need them. Ranks are processes of one
  * version of the program, so the structs are sent as they are in memory. */
 struct head {
+    uint32_t kind; /* SP_MESSAGE_PRODUCTS */
     uint32_t n_products, n_groups;
     uint64_t n_rows, cols;
     uint32_t has_codes, has_floats;
@@ -89,7 +90,11 @@ static void slice_job(struct sp_product_job *job, unsigned rank, unsigned n_rank
 void sp_ranks_close(struct sp_ranks *ranks)
 {
     if (ranks == NULL) return;
-    ranks->transport->ops->close(ranks->transport);
+    if (ranks->close) {
+        ranks->close(ranks);
+    } else {
+        ranks->transport->ops->close(ranks->transport);
+    }
     free(ranks);
 }
 
@@ -108,7 +113,8 @@ static bool can_gate_remotely(const struct sp_product *p)
 
 static struct head head_of(const struct sp_product_job *job, size_t n_rows)
 {
-    struct head h = {.n_products = (uint32_t)job->n_products,
+    struct head h = {.kind = SP_MESSAGE_PRODUCTS,
+                     .n_products = (uint32_t)job->n_products,
                      .n_groups = (uint32_t)job->n_groups,
                      .n_rows = n_rows,
                      .cols = job->acts->cols};
@@ -359,15 +365,20 @@ static enum sp_status answer_message(struct sp_transport *transport, struct rank
 }
 
 enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_backend *backend,
-                               const struct sp_rank_file *file, struct sp_err *err)
+                               const struct sp_rank_file *file, bool *has_ended, struct sp_err *err)
 {
     struct rank_buffers buffers = {0};
     enum sp_status st = SP_OK;
-    const void *message;
+    const void *message = NULL;
+    uint32_t kind = SP_MESSAGE_PRODUCTS;
     size_t size;
 
-    while (st == SP_OK && (message = transport->ops->next(transport, &size)) != NULL)
+    while (st == SP_OK && (message = transport->ops->next(transport, &size)) != NULL) {
+        memcpy(&kind, message, sizeof kind);
+        if (kind != SP_MESSAGE_PRODUCTS) break;
         st = answer_message(transport, &buffers, backend, file, message, size, err);
+    }
+    *has_ended = message == NULL;
     release_buffers(&buffers);
     return st;
 }

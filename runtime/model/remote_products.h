@@ -29,8 +29,13 @@ struct sp_rank_traffic {
     double seconds;                      /* building messages, waiting, copying answers */
 };
 
+/* The first 32 bits of every message. */
+enum sp_message_kind { SP_MESSAGE_PRODUCTS = 1, SP_MESSAGE_OPEN, SP_MESSAGE_CLOSE };
+
 struct sp_ranks {
-    struct sp_transport *transport; /* owned */
+    struct sp_transport *transport;        /* owned, unless it has an owner */
+    void (*close)(struct sp_ranks *ranks); /* releases a transport that has an owner; else NULL */
+    void *owner;                           /* borrowed */
     struct sp_rank_file file;
     sp_rank_lost_fn *on_lost; /* NULL: none */
     void *context;
@@ -38,7 +43,7 @@ struct sp_ranks {
     struct sp_rank_traffic traffic;
 };
 
-/* Closes the transport. NULL is fine. */
+/* Closes or releases the transport. NULL is fine. */
 void sp_ranks_close(struct sp_ranks *ranks);
 
 /* Rank 0. Computes a job with the other ranks. The rows of activations have codes if any weights
@@ -46,10 +51,12 @@ void sp_ranks_close(struct sp_ranks *ranks);
  */
 bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows);
 
-/* Other ranks. Computes products until rank 0 ends. Failures are those of memory and of messages
- * that do not fit the file. */
+/* Other ranks. Computes products until another message than one for products, which is dropped, or
+ * until rank 0 ends (*has_ended). Failures are those of memory and of messages that do not fit the
+ * file. */
 SP_MUST_CHECK enum sp_status sp_remote_serve(struct sp_transport *transport,
                                              const struct sp_backend *backend,
-                                             const struct sp_rank_file *file, struct sp_err *err);
+                                             const struct sp_rank_file *file, bool *has_ended,
+                                             struct sp_err *err);
 
 #endif

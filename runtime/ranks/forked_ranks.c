@@ -321,7 +321,7 @@ enum sp_status sp_ranks_fork(struct sp_transport **out, unsigned n_ranks, sp_ran
         return sp_fail(err, SP_E_USAGE, "%u ranks, expected at most %d", n_ranks, SP_RANKS_MAX);
     }
     if ((st = sp_new(&f, 1, sizeof *f, err))) return st;
-    f->base = (struct sp_transport){.ops = &ops, .n_ranks = n_ranks};
+    f->base = (struct sp_transport){.ops = &ops, .n_ranks = n_ranks, .n_here = n_ranks};
     f->parent = getpid();
     if ((st = map_pages(f, err))) {
         free(f);

@@ -29,14 +29,14 @@ struct sp_transport_ops {
     /* Other ranks. Returns a buffer for the answer, aligned to 64 bytes; NULL: no memory. */
     void *(*answer)(struct sp_transport *transport, size_t size);
     void (*reply)(struct sp_transport *transport, size_t size);
-    /* Rank 0: ends the other ranks. */
+    /* Rank 0: ends the other ranks. Others: leaves. */
     void (*close)(struct sp_transport *transport);
 };
 
 struct sp_transport {
     const struct sp_transport_ops *ops;
-    unsigned rank, n_ranks;
-    char lost[256]; /* one sentence; empty: all ranks are there */
+    unsigned rank, n_ranks, n_here; /* n_here: ranks on this machine */
+    char lost[256];                 /* one sentence; empty: all ranks are there */
 };
 
 #endif

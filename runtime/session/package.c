@@ -6,6 +6,7 @@
 #include "format/base/mem.h"
 #include "runtime/model/remote_products.h"
 #include "runtime/ranks/forked_ranks.h"
+#include "runtime/session/rank_group.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -106,7 +107,9 @@ static struct sp_rank_file file_of(const struct sp_package *p)
 
 static unsigned threads_of(const struct sp_package_options *o, unsigned rank)
 {
-    return o->n_threads || o->n_ranks < 2 ? o->n_threads : sp_rank_threads(rank, o->n_ranks);
+    if (o->n_threads) return o->n_threads;
+    if (o->group) return sp_rank_group_threads(o->group);
+    return o->n_ranks < 2 ? 0 : sp_rank_threads(rank, o->n_ranks);
 }
 
 /* What the other ranks are started with. */
@@ -121,11 +124,12 @@ static enum sp_status run_rank(struct sp_transport *transport, void *context, st
     struct sp_rank_file file = file_of(start->package);
     unsigned n_threads = threads_of(start->options, transport->rank);
     struct sp_backend backend;
+    bool has_ended;
     enum sp_status st;
 
     sp_rank_bind(transport->rank, transport->n_ranks);
     if ((st = sp_backend_init(&backend, start->options->kernels, n_threads, err))) return st;
-    st = sp_remote_serve(transport, &backend, &file, err);
+    st = sp_remote_serve(transport, &backend, &file, &has_ended, err);
     sp_backend_release(&backend);
     return st;
 }
@@ -156,7 +160,9 @@ static enum sp_status open_backend(struct sp_package *p, const struct sp_package
     struct sp_ranks *ranks = NULL;
     enum sp_status st;
 
-    if (o->n_ranks > 1) {
+    if (o->group) {
+        if ((st = sp_rank_group_open(o->group, p->pack, o, &ranks, err))) return st;
+    } else if (o->n_ranks > 1) {
         if ((st = start_ranks(&ranks, p, o, err))) return st;
         sp_rank_bind(0, o->n_ranks);
     }
@@ -174,8 +180,11 @@ static enum sp_status open_file(struct sp_package *p, const char *path,
 {
     enum sp_status st;
 
-    if (o->n_ranks > 1 && o->huge_pages) {
+    if ((o->n_ranks > 1 || o->group) && o->huge_pages) {
         return sp_fail(err, SP_E_UNSUPPORTED, "huge pages and several ranks: ranks map the file");
+    }
+    if (o->n_ranks > 1 && o->group) {
+        return sp_fail(err, SP_E_USAGE, "%u ranks of a process that mpirun started", o->n_ranks);
     }
     if (!o->huge_pages && (st = sp_pack_open(&p->pack, path, err))) return st;
     if ((st = open_backend(p, o, err))) return st;

@@ -1,0 +1,248 @@
+#include "runtime/session/rank_group.h"
+
+#include "format/base/cpus.h"
+#include "format/base/mem.h"
+#include "runtime/ranks/mpi_module.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct sp_rank_group {
+    void *module; /* of dlopen, which stays loaded: MPI libraries cannot be unloaded */
+    struct sp_transport *transport;
+    bool is_open; /* a package uses the group */
+};
+
+/* The message that opens a file, and the answer to it. */
+struct open_message {
+    uint32_t kind; /* SP_MESSAGE_OPEN */
+    uint32_t n_threads;
+    uint64_t identity, size;
+    char version[32], kernels[32]; /* kernels: empty: the best of each machine */
+    char path[PATH_MAX];
+};
+
+struct open_answer {
+    uint32_t status;
+    char text[SP_ERR_TEXT];
+};
+
+/* ---- all ranks ---- */
+
+enum sp_status sp_rank_group_join(struct sp_rank_group **out, const char *module,
+                                  struct sp_err *err)
+{
+    struct sp_rank_group *group = NULL;
+    sp_mpi_join_fn *join;
+    void *symbol, *loaded = dlopen(module, RTLD_NOW | RTLD_GLOBAL);
+    char text[128] = "";
+    enum sp_status st;
+
+    if (loaded == NULL || (symbol = dlsym(loaded, SP_MPI_JOIN)) == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "the module for MPI is missing: %s", dlerror());
+    }
+    memcpy(&join, &symbol, sizeof join);
+    if ((st = sp_new(&group, 1, sizeof *group, err))) return st;
+    group->module = loaded;
+    if ((group->transport = join(text, sizeof text)) == NULL) {
+        free(group);
+        return sp_fail(err, SP_E_UNSUPPORTED, "MPI: %s", text);
+    }
+    *out = group;
+    return SP_OK;
+}
+
+unsigned sp_rank_group_rank(const struct sp_rank_group *group)
+{
+    return group->transport->rank;
+}
+
+unsigned sp_rank_group_size(const struct sp_rank_group *group)
+{
+    return group->transport->n_ranks;
+}
+
+void sp_rank_group_leave(struct sp_rank_group *group)
+{
+    if (group == NULL) return;
+    group->transport->ops->close(group->transport);
+    free(group);
+}
+
+unsigned sp_rank_group_threads(const struct sp_rank_group *group)
+{
+    unsigned n = sp_usable_cpus();
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if ((long)n < online) return n; /* bound */
+    return n > group->transport->n_here ? n / group->transport->n_here : 1;
+}
+
+/* ---- rank 0 ---- */
+
+static enum sp_status send_open(struct sp_transport *t, const struct sp_pack *pack,
+                                const struct sp_package_options *options, struct sp_err *err)
+{
+    struct open_message *m = t->ops->message(t, sizeof *m);
+
+    if (m == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for a message to the ranks");
+    memset(m, 0, sizeof *m);
+    m->kind = SP_MESSAGE_OPEN;
+    m->n_threads = options->n_threads;
+    m->identity = sp_pack_identity(pack);
+    m->size = sp_pack_size(pack);
+    snprintf(m->version, sizeof m->version, "%s", sp_version());
+    snprintf(m->kernels, sizeof m->kernels, "%s", options->kernels ? options->kernels : "");
+    snprintf(m->path, sizeof m->path, "%s", sp_pack_path(pack));
+    if (t->ops->send(t, sizeof *m, sizeof(struct open_answer))) return SP_OK;
+    return sp_fail(err, SP_E_NOMEM, "out of memory for the answers of the ranks");
+}
+
+/* Every rank answers, so that all of them wait for the next message even if one fails. */
+static enum sp_status receive_answers(struct sp_transport *t, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (unsigned rank = 1; rank < t->n_ranks; rank++) {
+        const struct open_answer *a = t->ops->receive(t, rank, sizeof *a);
+        if (a == NULL) return sp_fail(err, SP_E_IO, "%s", t->lost);
+        if (a->status == SP_OK || st) continue;
+        st =
+            sp_fail(err, (enum sp_status)a->status, "rank %u of %u: %s", rank, t->n_ranks, a->text);
+    }
+    return st;
+}
+
+static void close_file(struct sp_ranks *ranks)
+{
+    struct sp_rank_group *group = ranks->owner;
+    struct sp_transport *t = group->transport;
+    uint32_t *kind = ranks->is_lost ? NULL : t->ops->message(t, sizeof *kind);
+
+    group->is_open = false;
+    if (kind == NULL) return;
+    *kind = SP_MESSAGE_CLOSE;
+    if (!t->ops->send(t, sizeof *kind, sizeof *kind)) return;
+    for (unsigned rank = 1; rank < t->n_ranks; rank++) {
+        if (t->ops->receive(t, rank, sizeof *kind) == NULL) return;
+    }
+}
+
+enum sp_status sp_rank_group_open(struct sp_rank_group *group, const struct sp_pack *pack,
+                                  const struct sp_package_options *options, struct sp_ranks **out,
+                                  struct sp_err *err)
+{
+    struct sp_ranks *ranks = NULL;
+    enum sp_status st;
+
+    if (group->is_open) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "several files over MPI: ranks compute one at a time");
+    }
+    if (strlen(sp_pack_path(pack)) >= PATH_MAX) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "a path of %zu bytes", strlen(sp_pack_path(pack)));
+    }
+    if ((st = sp_new(&ranks, 1, sizeof *ranks, err))) return st;
+    *ranks = (struct sp_ranks){.transport = group->transport,
+                               .close = close_file,
+                               .owner = group,
+                               .file = {sp_pack_bytes(pack), sp_pack_size(pack)},
+                               .on_lost = options->rank_lost,
+                               .context = options->rank_context};
+    if ((st = send_open(group->transport, pack, options, err)) ||
+        (st = receive_answers(group->transport, err))) {
+        close_file(ranks);
+        free(ranks);
+        return st;
+    }
+    group->is_open = true;
+    *out = ranks;
+    return SP_OK;
+}
+
+/* ---- other ranks ---- */
+
+/* A file that rank 0 had this rank open. */
+struct rank_package {
+    struct sp_pack *pack;
+    struct sp_backend backend;
+};
+
+static void close_package(struct rank_package *p)
+{
+    sp_backend_release(&p->backend);
+    sp_pack_close(p->pack);
+    *p = (struct rank_package){0};
+}
+
+static enum sp_status open_package(struct rank_package *p, const struct sp_rank_group *group,
+                                   const struct open_message *m, struct sp_err *err)
+{
+    unsigned n_threads = m->n_threads ? m->n_threads : sp_rank_group_threads(group);
+    enum sp_status st;
+
+    if (strcmp(m->version, sp_version()) != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "spectool %s, expected %s as on rank 0", sp_version(),
+                       m->version);
+    }
+    if ((st = sp_pack_open(&p->pack, m->path, err))) return st;
+    if (sp_pack_identity(p->pack) != m->identity || sp_pack_size(p->pack) != m->size) {
+        return sp_fail(err, SP_E_INPUT, "%s is another file than on rank 0", m->path);
+    }
+    return sp_backend_init(&p->backend, m->kernels[0] ? m->kernels : NULL, n_threads, err);
+}
+
+static bool answer_open(struct sp_transport *t, const struct sp_err *err)
+{
+    struct open_answer *a = t->ops->answer(t, sizeof *a);
+
+    if (a == NULL) return false;
+    memset(a, 0, sizeof *a);
+    a->status = (uint32_t)err->status;
+    memcpy(a->text, err->text, sizeof a->text);
+    t->ops->reply(t, sizeof *a);
+    return true;
+}
+
+static bool answer_close(struct sp_transport *t)
+{
+    uint32_t *kind = t->ops->answer(t, sizeof *kind);
+
+    if (kind == NULL) return false;
+    *kind = SP_MESSAGE_CLOSE;
+    t->ops->reply(t, sizeof *kind);
+    return true;
+}
+
+enum sp_status sp_rank_group_serve(struct sp_rank_group *group, struct sp_err *err)
+{
+    struct sp_transport *t = group->transport;
+    struct rank_package package = {0};
+    const uint32_t *message;
+    size_t size;
+    enum sp_status st = SP_OK;
+
+    while (st == SP_OK && (message = t->ops->next(t, &size)) != NULL) {
+        struct sp_err failure = {0};
+        if (*message == SP_MESSAGE_CLOSE) {
+            close_package(&package);
+            if (!answer_close(t)) st = sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
+            continue;
+        }
+        if (open_package(&package, group, (const void *)message, &failure)) close_package(&package);
+        if (!answer_open(t, &failure)) st = sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
+        if (st || failure.status) continue;
+        const struct sp_rank_file file = {sp_pack_bytes(package.pack), sp_pack_size(package.pack)};
+        bool has_ended = false;
+        st = sp_remote_serve(t, &package.backend, &file, &has_ended, err);
+        close_package(&package);
+        if (st || has_ended) break;
+        if (!answer_close(t)) st = sp_fail(err, SP_E_NOMEM, "out of memory for an answer");
+    }
+    close_package(&package);
+    return st;
+}
