@@ -56,7 +56,9 @@ enum sp_status sp_generation_open(struct sp_generation *g, const struct sp_args 
     g->conversation.settings = g->settings;
     g->conversation.response_format = g->grammar;
     g->conversation.ignore_eos = g->ignore_eos;
-    if (g->info.has_tokenizer && (st = sp_conversation_attach(&g->conversation, g->package, err))) {
+    if (g->info.has_tokenizer &&
+        ((st = sp_conversation_attach(&g->conversation, g->package, err)) ||
+         (st = sp_infill_find(&g->infill, sp_package_tokenizer(g->package), err)))) {
         return st;
     }
     if ((st = open_session(g, args, &opts, err))) return st;

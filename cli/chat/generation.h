@@ -5,6 +5,7 @@
 
 #include "cli/chat/console_answer.h"
 #include "cli/chat/conversation.h"
+#include "cli/chat/infill.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/settings.h"
 
@@ -16,6 +17,7 @@ struct sp_generation {
     struct sp_backend_opts backend; /* the session's options */
     struct sp_settings *settings;
     struct sp_conversation conversation;
+    struct sp_infill_tokens infill; /* by which the model fills gaps */
     size_t n_used; /* positions in use after the last answer, whose last token is not counted */
     struct sp_console_style style;
     const struct sp_grammar *grammar; /* constrains answers; borrowed; NULL: no constraint */

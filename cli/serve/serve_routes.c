@@ -5,6 +5,7 @@
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/jobs/serve_prompt.h"
 #include "cli/serve/ollama/serve_ollama.h"
+#include "cli/serve/openai/serve_infill.h"
 #include "cli/serve/openai/serve_openai_out.h"
 #include "cli/serve/serve_body.h"
 #include "cli/serve/serve_embed.h"
@@ -297,6 +298,11 @@ static void openai_chat(struct exchange *x)
 static void openai_text(struct exchange *x)
 {
     if (read_job(x)) generate(x, &sp_serve_openai_text);
+}
+
+static void infill(struct exchange *x)
+{
+    if (read_job(x)) generate(x, &sp_serve_infill);
 }
 
 static void openai_responses(struct exchange *x)
@@ -624,6 +630,7 @@ static const struct route {
     {"POST", "/tokenize", tokenize},
     {"POST", "/detokenize", detokenize},
     {"POST", "/apply-template", apply_template},
+    {"POST", "/infill", infill},
     {"GET", "/v1/models", models},
     {"GET", "/v1/models/", model},
     {"POST", "/v1/messages", anthropic},

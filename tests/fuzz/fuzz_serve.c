@@ -1,6 +1,7 @@
 /* Fuzzes request bodies of `serve`. The first byte (a digit, or '<') selects the API. The body is
  * refused with a message, or becomes a valid request whose conversation gives a prompt. */
 #include "cli/serve/jobs/serve.h"
+#include "cli/serve/openai/serve_infill.h"
 #include "cli/serve/serve_body.h"
 #include "format/base/unicode.h"
 #include "runtime/template/template.h"
@@ -46,15 +47,16 @@ static void check_prompt(const struct sp_serve_request *request, const struct sp
     char *text = NULL;
     size_t size;
     enum sp_status st;
-    int forms = (request->messages != NULL) + (request->n_prompts > 0) + (request->suffix != NULL);
+    int forms = (request->messages != NULL) + (request->n_prompts > 0) + (request->prompt != NULL);
 
     if (forms != 1 || request->n_top > SP_SERVE_MAX_TOP) abort();
     if (sp_utf8_valid(request->partial.at, request->partial.len) != request->partial.len) abort();
     if (sp_serve_request_n_answers(request) > SP_SERVE_MAX_ANSWERS) abort();
     for (size_t i = 0; i < request->n_prompts; i++) {
         if ((request->prompts[i].text != NULL) == (request->prompts[i].ids.n > 0)) abort();
+        if (request->suffix && request->prompts[i].text == NULL) abort();
     }
-    if (request->messages == NULL && request->suffix == NULL) return;
+    if (request->messages == NULL && request->prompt == NULL) return;
     st = sp_template_render(&text, &size, request->template ? request->template : t, &in, NULL);
     if (st == SP_E_BUG) abort();
     free(text);
@@ -63,11 +65,11 @@ static void check_prompt(const struct sp_serve_request *request, const struct sp
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct sp_serve_api *const dialects[] = {
-        &sp_serve_openai_chat, &sp_serve_openai_text, &sp_serve_ollama_chat,
-        &sp_serve_ollama_text, &sp_serve_responses,   &sp_serve_anthropic};
+        &sp_serve_openai_chat, &sp_serve_openai_text, &sp_serve_ollama_chat, &sp_serve_ollama_text,
+        &sp_serve_responses,   &sp_serve_anthropic,   &sp_serve_infill};
     static const size_t n_dialects = sizeof dialects / sizeof *dialects;
     struct sp_settings settings = SP_SETTINGS_DEFAULTS;
-    struct sp_generation g = {.settings = &settings};
+    struct sp_generation g = {.settings = &settings, .infill = {.found = true}};
     const char *name = "fuzz";
     const struct sp_serve_model model = {.names = &name, .n_names = 1, .generation = &g};
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(1 << 26);

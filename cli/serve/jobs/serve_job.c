@@ -224,6 +224,7 @@ static int on_text(void *context, const char *text, size_t size, bool drafted)
 {
     struct answer_run *a = context;
 
+    if (a->job->request.prompt_only) return is_abandoned(a);
     a->response.is_drafted = drafted;
     a->n_shown += size;
     return after_reading(a, sp_chat_reader_text(a->reader, text, size, NULL));
@@ -344,11 +345,17 @@ static enum sp_status generate(struct answer_run *a, const struct sp_generation 
 {
     const struct sp_serve_request *request = &a->job->request;
     struct sp_sampling sampling = SP_SAMPLING_INIT;
-    uint32_t end_ids[SP_MAX_STOPS];
+    uint32_t end_ids[SP_MAX_STOPS + SP_INFILL_MAX_ENDS];
     enum sp_status st;
 
     if ((st = open_reader(a, prompt->rendered, err))) return st;
     sp_generation_request(&a->request, &sampling, end_ids, g, &request->settings, &prompt->raw);
+    if (request->suffix && request->n_prompts) {
+        memcpy(end_ids + a->request.n_end_ids, g->infill.ends,
+               g->infill.n_ends * sizeof *g->infill.ends);
+        a->request.n_end_ids += g->infill.n_ends;
+    }
+    if (request->prompt_only) a->request.max_tokens = 1;
     a->request.grammar = request->grammar;
     if (prompt->rendered) sp_chat_prompt_apply(prompt->rendered, &a->request);
     sampling.seed += a->response.answer % sp_serve_request_n_each(request);

@@ -111,6 +111,23 @@ bool sp_serve_model_is(const struct sp_serve_model *m, const char *name)
     return false;
 }
 
+bool sp_serve_model_inserts_by(const struct sp_template *t)
+{
+    size_t size;
+
+    return t != NULL && sp_template_language(t) == SP_TEMPLATE_GO &&
+           strstr(sp_template_text(t, &size), ".Suffix") != NULL;
+}
+
+enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *m, const char *key,
+                                           struct sp_err *err)
+{
+    if (m->generation->infill.found) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s: the tokenizer of %s has no tokens for filling a gap (fill-in-the-middle)",
+                   key, m->names[0]);
+}
+
 const char *sp_serve_time(char text[SP_TIME_TEXT], const struct timespec *at)
 {
     struct tm t;
@@ -306,6 +323,10 @@ void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *m
         sp_json_out_text(out, NULL, "rerank");
     } else if (target->config.pooling.mode) {
         sp_json_out_text(out, NULL, "embedding");
+    }
+    if (m->generation->infill.found ||
+        sp_serve_model_inserts_by(m->generation->conversation.template)) {
+        sp_json_out_text(out, NULL, "insert");
     }
     if (m->facts.has_tool_calls) sp_json_out_text(out, NULL, "tools");
     if (m->facts.has_reasoning) sp_json_out_text(out, NULL, "thinking");

@@ -46,6 +46,13 @@ void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_ser
 void sp_serve_model_tags(struct sp_json_out *out, const struct sp_serve_model *model, bool loaded);
 void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *model);
 
+/* True if the template places the text after a gap, as Go templates can. t may be NULL. */
+bool sp_serve_model_inserts_by(const struct sp_template *t);
+/* SP_E_UNSUPPORTED, which names the member or path, if the model has no tokens for filling a gap.
+ */
+SP_MUST_CHECK enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *model,
+                                                         const char *key, struct sp_err *err);
+
 /* Writes a time as "2026-11-22T11:12:33.123456Z" and returns `text`. */
 enum { SP_TIME_TEXT = 48 };
 const char *sp_serve_time(char text[SP_TIME_TEXT], const struct timespec *at);

@@ -158,9 +158,58 @@ static enum sp_status read_raw(struct sp_serve_prompt *p, const struct sp_serve_
     return p->n_ids ? SP_OK : sp_fail(err, SP_E_INPUT, "the prompt is empty");
 }
 
+static struct sp_infill_text text_of(const struct sp_json *value)
+{
+    struct sp_infill_text text = {NULL, 0};
+
+    text.at = sp_json_to_string(value, &text.size);
+    return text;
+}
+
+/* The tokens that a prompt may have if it is cut: the answer needs the others, or an eighth of the
+ * context. */
+static size_t most_tokens(const struct sp_serve_request *request)
+{
+    size_t context = request->model->n_context, answer = context / 8;
+
+    if (request->settings.n_predict > 0 && (size_t)request->settings.n_predict < context / 2)
+        answer = (size_t)request->settings.n_predict;
+    return context - answer;
+}
+
+/* Makes the prompt for a gap by the tokenizer's own tokens. */
+static enum sp_status read_gap(struct sp_serve_prompt *p, const struct sp_serve_request *request,
+                               size_t which, struct sp_err *err)
+{
+    const struct sp_generation *g = request->model->generation;
+    const struct sp_serve_raw_prompt *before = &request->prompts[which];
+    struct sp_infill_gap gap = {
+        .prefix = {before->text, before->size},
+        .suffix = text_of(request->suffix),
+        .begun = text_of(request->begun),
+        .n_extra = sp_json_len(request->extra),
+        .n_most = request->cut_prompt ? most_tokens(request) : 0,
+    };
+    struct sp_infill_extra *extra = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&extra, gap.n_extra, sizeof *extra, err))) return st;
+    for (size_t i = 0; i < gap.n_extra; i++) {
+        const struct sp_json *at = sp_json_at(request->extra, i);
+        extra[i].name = text_of(sp_json_get(at, "filename"));
+        extra[i].text = text_of(sp_json_get(at, "text"));
+    }
+    gap.extra = extra;
+    st = sp_infill_prompt(&p->raw, &g->infill, sp_package_tokenizer(g->package), &gap, err);
+    free(extra);
+    p->ids = p->raw.at;
+    p->n_ids = p->raw.n;
+    return st;
+}
+
 static bool is_rendered(const struct sp_serve_request *request)
 {
-    return request->messages != NULL || request->suffix != NULL;
+    return request->messages != NULL || request->prompt != NULL;
 }
 
 /* The file's template is used by any number of threads. Templates of requests are used by one
@@ -188,6 +237,8 @@ enum sp_status sp_serve_prompt_read(struct sp_serve_prompt *out, const struct sp
         lock_own_template(serve, request);
         st = render(&p, serve, request, err);
         unlock_own_template(serve, request);
+    } else if (request->suffix) {
+        st = read_gap(&p, request, which, err);
     } else {
         st = read_raw(&p, &request->prompts[which], g, err);
     }

@@ -96,19 +96,25 @@ static enum sp_status read_text(const struct sp_json **out, const struct sp_json
     return SP_OK;
 }
 
-/* Reads a prompt with a suffix, which only Go templates can place. */
+/* Reads a prompt with a suffix. A Go template that places suffixes comes first, then the tokens of
+ * the model's tokenizer. */
 static enum sp_status read_gap(struct sp_serve_request *request, const struct sp_conversation *c,
                                const struct sp_json *prompt, const struct sp_json *suffix,
                                struct sp_err *err)
 {
     const struct sp_template *t = request->template ? request->template : c->template;
+    enum sp_status st;
 
-    if (t == NULL || sp_template_language(t) != SP_TEMPLATE_GO) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "suffix: the model's template does not support insertion");
-    }
-    request->prompt = prompt;
     request->suffix = suffix;
+    if (sp_serve_model_inserts_by(t)) {
+        request->prompt = prompt;
+        return SP_OK;
+    }
+    if ((st = sp_serve_model_check_infill(request->model, "suffix", err)) ||
+        (st = sp_serve_request_take_prompts(request, 1, err))) {
+        return st;
+    }
+    request->prompts[0].text = sp_json_to_string(prompt, &request->prompts[0].size);
     return SP_OK;
 }
 

@@ -49,7 +49,6 @@ static const struct sp_serve_refusal chat_refusals[] = {
 static const struct sp_serve_refusal text_refusals[] = {
     {"best_of", "1", "not supported, all n answers are returned"},
     {"echo", "false", "not supported"},
-    {"suffix", "\"\"", "not supported here, use /api/generate"},
     {NULL, NULL, NULL},
 };
 
@@ -205,6 +204,28 @@ static enum sp_status read_prompts(struct sp_serve_request *request, const struc
     return st;
 }
 
+/* Reads the text after the gap that the answer fills; must be called after the prompts are read. */
+static enum sp_status read_suffix(struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_json *suffix = sp_json_get(request->body, "suffix");
+    size_t len = 0;
+    enum sp_status st;
+
+    if (suffix == NULL) return SP_OK;
+    if (sp_json_to_string(suffix, &len) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "suffix is %s, expected a string",
+                       sp_json_kind_name(sp_json_kind(suffix)));
+    }
+    if (len == 0) return SP_OK;
+    if ((st = sp_serve_model_check_infill(request->model, "suffix", err))) return st;
+    for (size_t i = 0; i < request->n_prompts; i++) {
+        if (request->prompts[i].text) continue;
+        return sp_fail(err, SP_E_INPUT, "suffix requires a prompt of text, not of token IDs");
+    }
+    request->suffix = suffix;
+    return SP_OK;
+}
+
 enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struct sp_err *err)
 {
     int64_t n_top = -1;
@@ -216,6 +237,9 @@ enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struc
     }
     request->logprobs = n_top >= 0;
     request->n_top = n_top > 0 ? (unsigned)n_top : 0;
-    if ((st = read_prompts(request, sp_json_get(request->body, "prompt"), err))) return st;
+    if ((st = read_prompts(request, sp_json_get(request->body, "prompt"), err)) ||
+        (st = read_suffix(request, err))) {
+        return st;
+    }
     return read_n(request, err);
 }

@@ -177,8 +177,7 @@ static void write_rates(struct sp_json_out *out, const char *const names[4], siz
     sp_json_out_double(out, names[3], seconds > 0 ? (double)n / seconds : 0);
 }
 
-/* Writes "timings" as llama-server does: prompt_n counts the tokens that were not cached. */
-static void write_timings(struct sp_json_out *out, const struct sp_result *r)
+void sp_serve_openai_write_timings(struct sp_json_out *out, const struct sp_result *r)
 {
     static const char *const prompt[] = {"prompt_n", "prompt_ms", "prompt_per_token_ms",
                                          "prompt_per_second"};
@@ -322,7 +321,7 @@ static void end_stream(struct sp_serve_response *r, enum endpoint endpoint,
     begin_chunk(r, endpoint);
     write_delta(r, endpoint, &last);
     if (r->request->include_usage) sp_json_out_text(&r->out, "usage", NULL);
-    write_timings(&r->out, result);
+    sp_serve_openai_write_timings(&r->out, result);
     end_chunk(r);
 }
 
@@ -397,7 +396,7 @@ static void close_whole(struct sp_serve_response *r, enum endpoint endpoint,
         sp_json_out_written(out, NULL, r->outputs[i].at, r->outputs[i].len);
     sp_json_out_end(out, ']');
     write_usage(out, r->usage);
-    if (r->n_answers == 1) write_timings(out, last);
+    if (r->n_answers == 1) sp_serve_openai_write_timings(out, last);
     sp_json_out_end(out, '}');
     fputc('\n', out->file);
 }

@@ -32,8 +32,13 @@ struct sp_serve_request {
     struct sp_serve_raw_prompt *prompts; /* [n_prompts], owned */
     size_t n_prompts;
     struct sp_strbuf partial; /* text that the assistant's answer starts with; owned */
-    /* JSON strings: the text before and after a gap to fill */
+    /* JSON strings: the text before and after a gap to fill. Without `prompt` the texts before it
+     * are `prompts`, and the gap is filled by the tokenizer's own tokens. */
     const struct sp_json *prompt, *suffix;
+    const struct sp_json *begun; /* JSON string with which the text of the gap begins; NULL: none */
+    const struct sp_json *extra; /* [{"filename", "text"}] for the gap; NULL: none */
+    bool cut_prompt;             /* what does not fit into the context is left out of the prompt */
+    bool prompt_only;            /* the prompt is read, and the answer is empty */
     const struct sp_json *tools, *kwargs; /* arguments of the template; NULL: none */
     struct sp_json *own_tools;    /* converted tools, where the API's format differs; owned */
     struct sp_template *template; /* the request's own template; owned; NULL: the file's */

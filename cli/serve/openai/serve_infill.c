@@ -1,0 +1,171 @@
+#include "cli/serve/openai/serve_infill.h"
+#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/openai/serve_openai.h"
+#include "cli/serve/openai/serve_openai_out.h"
+
+#include <stdio.h>
+
+static const struct sp_request_setting limits[] = {{"n_predict", "num_predict"}, {NULL, NULL}};
+static const struct sp_request_setting no_limits[] = {{NULL, NULL}};
+
+/* *out = a member that is a string; NULL: absent. */
+static enum sp_status read_string(const struct sp_json **out, const struct sp_json *object,
+                                  const char *key, struct sp_err *err)
+{
+    const struct sp_json *value = sp_json_get(object, key);
+
+    if (value != NULL && sp_json_to_string(value, NULL) == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a string", key,
+                       sp_json_kind_name(sp_json_kind(value)));
+    }
+    *out = value;
+    return SP_OK;
+}
+
+static enum sp_status read_extra(struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_json *extra = sp_json_get(request->body, "input_extra"), *unused;
+    enum sp_status st;
+
+    if (extra == NULL) return SP_OK;
+    if (sp_json_kind(extra) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "input_extra is %s, expected an array",
+                       sp_json_kind_name(sp_json_kind(extra)));
+    }
+    for (size_t i = 0; i < sp_json_len(extra); i++) {
+        const struct sp_json *at = sp_json_at(extra, i);
+        if (sp_json_kind(at) != SP_JSON_OBJECT || sp_json_get(at, "text") == NULL) {
+            return sp_fail(err, SP_E_INPUT, "input_extra[%zu]: expected an object with text", i);
+        }
+        if ((st = read_string(&unused, at, "text", err)) ||
+            (st = read_string(&unused, at, "filename", err))) {
+            sp_context(err, "input_extra[%zu]", i);
+            return st;
+        }
+    }
+    request->extra = extra;
+    return SP_OK;
+}
+
+/* Reads the length limit; 0 asks for the prompt alone, by which editors fill the cache. */
+static enum sp_status read_settings(struct sp_serve_request *request, struct sp_err *err)
+{
+    int64_t n = -1;
+
+    (void)sp_json_to_i64(sp_json_get(request->body, "n_predict"), &n);
+    request->prompt_only = n == 0;
+    return sp_serve_openai_read_settings(request, n == 0 ? no_limits : limits, err);
+}
+
+static enum sp_status read_infill(struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_json *prefix = NULL;
+    enum sp_status st;
+
+    if ((st = sp_serve_model_check_infill(request->model, "/infill", err)) ||
+        (st = read_settings(request, err)) ||
+        (st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
+                                             err)) ||
+        (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
+        (st = read_string(&prefix, request->body, "input_prefix", err)) ||
+        (st = read_string(&request->suffix, request->body, "input_suffix", err)) ||
+        (st = read_string(&request->begun, request->body, "prompt", err)) ||
+        (st = read_extra(request, err))) {
+        return st;
+    }
+    if (prefix == NULL || request->suffix == NULL) {
+        return sp_fail(err, SP_E_INPUT, "%s is missing",
+                       prefix == NULL ? "input_prefix" : "input_suffix");
+    }
+    if ((st = sp_serve_request_take_prompts(request, 1, err))) return st;
+    request->prompts[0].text = sp_json_to_string(prefix, &request->prompts[0].size);
+    request->cut_prompt = true;
+    return SP_OK;
+}
+
+/* ---- answers ----------------------------------------------------------------------------------
+ */
+
+static void begin_object(struct sp_serve_response *r, const char *text, size_t size)
+{
+    sp_json_out_begin(&r->out, NULL, '{');
+    sp_json_out_u64(&r->out, "index", 0);
+    sp_json_out_string(&r->out, "content", size ? text : "", size);
+}
+
+static void write_end(struct sp_serve_response *r, const struct sp_result *result)
+{
+    const struct sp_settings *s = &r->request->settings;
+    bool word = result->stop == SP_STOP_TEXT, limit = sp_serve_is_truncated(result);
+    struct sp_json_out *out = &r->out;
+
+    sp_json_out_bool(out, "stop", true);
+    sp_json_out_text(out, "model", sp_serve_model_name(r));
+    sp_json_out_text(out, "stop_type", word ? "word" : limit ? "limit" : "eos");
+    sp_json_out_text(out, "stopping_word", word ? s->stops[result->stop_index] : "");
+    sp_json_out_u64(out, "tokens_predicted", r->request->prompt_only ? 0 : result->n_ids);
+    sp_json_out_u64(out, "tokens_evaluated", result->n_prompt);
+    sp_json_out_u64(out, "tokens_cached", result->n_reused);
+    sp_json_out_bool(out, "truncated", false);
+    sp_serve_openai_write_timings(out, result);
+    sp_json_out_end(out, '}');
+}
+
+static void end_event(struct sp_serve_response *r)
+{
+    fputs("\n\n", r->out.file);
+    r->out.comma = false;
+}
+
+static void begin(struct sp_serve_response *r)
+{
+    (void)r;
+}
+
+static void keep_alive(struct sp_serve_response *r)
+{
+    fputs(": reading the prompt\n\n", r->out.file);
+}
+
+static void part(struct sp_serve_response *r, const struct sp_chat_part *p)
+{
+    fputs("data: ", r->out.file);
+    begin_object(r, p->text, p->size);
+    sp_json_out_bool(&r->out, "stop", false);
+    sp_json_out_end(&r->out, '}');
+    end_event(r);
+}
+
+static void end(struct sp_serve_response *r, const struct sp_result *result)
+{
+    fputs("data: ", r->out.file);
+    begin_object(r, "", 0);
+    write_end(r, result);
+    end_event(r);
+}
+
+static void whole(struct sp_serve_response *r, const struct sp_result *result)
+{
+    begin_object(r, r->message->content.at, r->message->content.len);
+    write_end(r, result);
+    fputc('\n', r->out.file);
+}
+
+static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failure *failure)
+{
+    fputs("data: ", r->out.file);
+    sp_serve_openai_fail(&r->out, failure);
+    end_event(r);
+}
+
+const struct sp_serve_api sp_serve_infill = {
+    .stream_type = "text/event-stream",
+    .read = read_infill,
+    .begin = begin,
+    .keep_alive = keep_alive,
+    .part = part,
+    .end = end,
+    .whole = whole,
+    .fail_stream = fail_stream,
+    .fail = sp_serve_openai_fail,
+};

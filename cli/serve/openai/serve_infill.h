@@ -1,0 +1,10 @@
+/* POST /infill, the API of llama-server by which editors complete text: the text between a prefix
+ * and a suffix. */
+#ifndef SP_CLI_SERVE_OPENAI_SERVE_INFILL_H
+#define SP_CLI_SERVE_OPENAI_SERVE_INFILL_H
+
+#include "cli/serve/jobs/serve.h"
+
+extern const struct sp_serve_api sp_serve_infill;
+
+#endif
