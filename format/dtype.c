@@ -8,30 +8,34 @@
 #include <string.h>
 
 static const struct sp_dtype_info dtypes[] = {
-    {SP_F32, "f32", NULL, "F32", 32, 1},
-    {SP_F16, "f16", NULL, "F16", 16, 1},
-    {SP_BF16, "bf16", NULL, "BF16", 16, 1},
-    {SP_Q8, "q8", "int8", NULL, 0, SP_BLOCK},
-    {SP_Q4, "q4", "int4", NULL, 0, SP_BLOCK},
-    {SP_F64, "f64", NULL, "F64", 64, 0},
-    {SP_I8, "i8", NULL, "I8", 8, 0},
-    {SP_U8, "u8", NULL, "U8", 8, 0},
-    {SP_I16, "i16", NULL, "I16", 16, 0},
-    {SP_U16, "u16", NULL, "U16", 16, 0},
-    {SP_I32, "i32", NULL, "I32", 32, 0},
-    {SP_U32, "u32", NULL, "U32", 32, 0},
-    {SP_I64, "i64", NULL, "I64", 64, 0},
-    {SP_U64, "u64", NULL, "U64", 64, 0},
-    {SP_BOOL, "bool", NULL, "BOOL", 8, 0},
-    {SP_F8_E4M3, "f8_e4m3", NULL, "F8_E4M3", 8, 0},
-    {SP_F8_E5M2, "f8_e5m2", NULL, "F8_E5M2", 8, 0},
-    {SP_F8_E8M0, "f8_e8m0", NULL, "F8_E8M0", 8, 0},
-    {SP_F8_E4M3FNUZ, "f8_e4m3fnuz", NULL, "F8_E4M3FNUZ", 8, 0},
-    {SP_F8_E5M2FNUZ, "f8_e5m2fnuz", NULL, "F8_E5M2FNUZ", 8, 0},
-    {SP_F4, "f4", NULL, "F4", 4, 0},
-    {SP_F6_E2M3, "f6_e2m3", NULL, "F6_E2M3", 6, 0},
-    {SP_F6_E3M2, "f6_e3m2", NULL, "F6_E3M2", 6, 0},
-    {SP_C64, "c64", NULL, "C64", 64, 0},
+    {SP_F32, "f32", NULL, "F32", 32, 1, 0},
+    {SP_F16, "f16", NULL, "F16", 16, 1, 0},
+    {SP_BF16, "bf16", NULL, "BF16", 16, 1, 0},
+    {SP_Q8, "q8", "int8", NULL, 0, SP_BLOCK, 0},
+    {SP_Q4, "q4", "int4", NULL, 0, SP_BLOCK, 4},
+    {SP_Q2, "q2", NULL, NULL, 0, SP_BLOCK, 2},
+    {SP_Q3, "q3", NULL, NULL, 0, SP_BLOCK, 3},
+    {SP_Q5, "q5", NULL, NULL, 0, SP_BLOCK, 5},
+    {SP_Q6, "q6", NULL, NULL, 0, SP_BLOCK, 6},
+    {SP_F64, "f64", NULL, "F64", 64, 0, 0},
+    {SP_I8, "i8", NULL, "I8", 8, 0, 0},
+    {SP_U8, "u8", NULL, "U8", 8, 0, 0},
+    {SP_I16, "i16", NULL, "I16", 16, 0, 0},
+    {SP_U16, "u16", NULL, "U16", 16, 0, 0},
+    {SP_I32, "i32", NULL, "I32", 32, 0, 0},
+    {SP_U32, "u32", NULL, "U32", 32, 0, 0},
+    {SP_I64, "i64", NULL, "I64", 64, 0, 0},
+    {SP_U64, "u64", NULL, "U64", 64, 0, 0},
+    {SP_BOOL, "bool", NULL, "BOOL", 8, 0, 0},
+    {SP_F8_E4M3, "f8_e4m3", NULL, "F8_E4M3", 8, 0, 0},
+    {SP_F8_E5M2, "f8_e5m2", NULL, "F8_E5M2", 8, 0, 0},
+    {SP_F8_E8M0, "f8_e8m0", NULL, "F8_E8M0", 8, 0, 0},
+    {SP_F8_E4M3FNUZ, "f8_e4m3fnuz", NULL, "F8_E4M3FNUZ", 8, 0, 0},
+    {SP_F8_E5M2FNUZ, "f8_e5m2fnuz", NULL, "F8_E5M2FNUZ", 8, 0, 0},
+    {SP_F4, "f4", NULL, "F4", 4, 0, 0},
+    {SP_F6_E2M3, "f6_e2m3", NULL, "F6_E2M3", 6, 0, 0},
+    {SP_F6_E3M2, "f6_e3m2", NULL, "F6_E3M2", 6, 0, 0},
+    {SP_C64, "c64", NULL, "C64", 64, 0, 0},
 };
 
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes, PANEL_ALIGN = 64 };
@@ -82,15 +86,21 @@ bool sp_dtype_is_float(enum sp_dtype dtype)
     return dtype == SP_F32 || dtype == SP_F16 || dtype == SP_BF16;
 }
 
+bool sp_dtype_is_block(enum sp_dtype dtype)
+{
+    return dtype == SP_Q8 || sp_dtype_info(dtype)->code_bits != 0;
+}
+
 bool sp_panel_size(size_t *out, enum sp_dtype dtype, size_t cols)
 {
     const struct sp_dtype_info *info = find(dtype);
-    size_t head = dtype == SP_Q4 ? SP_Q4_PANEL_HEAD : 0, unit, size;
+    size_t head, unit, size;
 
     if (info == NULL || info->block == 0 || cols % info->block != 0) return false;
-    unit = dtype == SP_Q8   ? SP_Q8_BLOCK_SIZE
-           : dtype == SP_Q4 ? SP_Q4_BLOCK_SIZE
-                            : SP_PANEL_ROWS * (info->bits / 8);
+    head = info->code_bits ? SP_MICROSCALE_HEAD : 0;
+    unit = dtype == SP_Q8    ? SP_Q8_BLOCK_SIZE
+           : info->code_bits ? sp_microscale_block_size(info->code_bits)
+                             : SP_PANEL_ROWS * (info->bits / 8);
     if (!sp_mul(&size, cols / info->block, unit)) return false;
     if (!sp_add(&size, size, head + PANEL_ALIGN - 1)) return false;
     *out = size / PANEL_ALIGN * PANEL_ALIGN;

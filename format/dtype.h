@@ -17,8 +17,13 @@
  *                 256 u8   two halves h of 16 k: byte 128*h + 64*v + 4*row + j, v = 0..1, j = 0..3:
  *                          low nibble k = 16h + 4v + j, high nibble k = 16h + 8 + 4v + j
  *                  32 u8   scale byte of (h, row) at 16*h + row; see quantize/microscale.h
+ *   q2, q3,    as q4, with blocks of 64 * bits + 32 bytes. The bits of a code lie in planes, the
+ *   q5, q6     lowest bits first: q2: 2, q3: 2 + 1, q5: 4 + 1, q6: 4 + 2; then the scale bytes.
+ *              A plane of 4 bits is that of q4; with g = k/4, in units of bytes and bits
+ *                 2 bits   128 u8: byte 64*(g/4) + 4*row + k%4, from bit 2*(g%4)
+ *                 1 bit    64 u8: byte 4*row + k%4, bit g
  *
- * q4 and q8 need cols % 32 == 0. The tables of codebooks and scales: spectool-pack(5). */
+ * Block types need cols % 32 == 0. The tables of codebooks and scales: spectool-pack(5). */
 #ifndef SP_FORMAT_DTYPE_H
 #define SP_FORMAT_DTYPE_H
 
@@ -37,7 +42,11 @@ enum sp_dtype {
     SP_BF16 = 3,
     SP_Q8 = 4,
     SP_Q4 = 6,
-    SP_N_PACKED_DTYPES = 7,
+    SP_Q2 = 7,
+    SP_Q3 = 8,
+    SP_Q5 = 9,
+    SP_Q6 = 10,
+    SP_N_PACKED_DTYPES = 11,
 
     SP_F64 = 32,
     SP_I8,
@@ -64,10 +73,10 @@ enum sp_layout { SP_PLAIN = 0, SP_PANEL = 1 };
 
 enum {
     SP_PANEL_ROWS = 16, /* rows of a panel */
-    SP_BLOCK = 32,      /* weights of a q4 or q8 block along k, and of an activation block */
+    SP_BLOCK = 32,      /* weights of a block along k, and of an activation block */
     SP_Q8_BLOCK_SIZE = 544,
     SP_Q4_BLOCK_SIZE = 288,
-    SP_Q4_PANEL_HEAD = 64,
+    SP_MICROSCALE_HEAD = 64, /* bytes of the row scales that a panel of q2 to q6 begins with */
     SP_MAX_RANK = 8,
 };
 
@@ -77,8 +86,15 @@ struct sp_dtype_info {
     const char *alias;       /* ollama's spelling ("int4") or NULL; static */
     const char *safetensors; /* name in a safetensors header or NULL; static */
     unsigned bits;           /* of one element in PLAIN layout; 0 for block types */
-    unsigned block; /* cols must be a multiple of this in PANEL layout; 0: no PANEL layout */
+    unsigned block;     /* cols must be a multiple of this in PANEL layout; 0: no PANEL layout */
+    unsigned code_bits; /* of a code of q2 to q6 (quantize/microscale.h); 0 for other types */
 };
+
+/* Bytes of a block of a type with codes of code_bits: 512 codes and 32 scale bytes. */
+static inline size_t sp_microscale_block_size(unsigned code_bits)
+{
+    return (size_t)SP_PANEL_ROWS * SP_BLOCK / 8 * code_bits + 2 * SP_PANEL_ROWS;
+}
 
 /* The row of `dtype`; asserts that it exists. */
 const struct sp_dtype_info *sp_dtype_info(enum sp_dtype dtype);
@@ -92,6 +108,8 @@ enum sp_dtype sp_dtype_find_safetensors(const char *name);
 bool sp_dtype_is_packed(uint32_t dtype);
 /* Returns true for f32, f16 and bf16. */
 bool sp_dtype_is_float(enum sp_dtype dtype);
+/* Returns true for q8 and q2 to q6. */
+bool sp_dtype_is_block(enum sp_dtype dtype);
 
 /* Bytes of one panel (16 rows) of `cols` columns, a multiple of 64; false on overflow or when the
  * type has no panels of that width. */

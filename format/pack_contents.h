@@ -9,7 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 0 };
+enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 1 };
+
+/* The minor version that introduced a type. A file has the highest minor version of its tensors'
+ * types, so that a file without new types is readable by older programs. */
+static inline unsigned sp_pack_minor_of(enum sp_dtype dtype)
+{
+    return dtype >= SP_Q2 ? 1 : 0;
+}
 
 /* The part that a tensor or section belongs to. */
 enum sp_part { SP_PART_FILE = 0, SP_PART_TARGET = 1, SP_PART_DRAFT = 2 };

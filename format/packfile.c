@@ -89,6 +89,10 @@ static enum sp_status read_tensor(struct sp_pack *pack, struct layout_cursor *at
         sp_context(err, "tensor %zu of the directory", i);
         return st;
     }
+    if (sp_pack_minor_of(t->dtype) > pack->header.minor) {
+        return sp_fail(err, SP_E_INPUT, "tensor %s: type %s in a file of format version %d.%u",
+                       t->name, sp_dtype_info(t->dtype)->name, SP_PACK_MAJOR, pack->header.minor);
+    }
     if (i > 0 && compare_tensors(t - 1, t->part, t->name) >= 0) {
         return sp_fail(err, SP_E_INPUT, "tensor %s: not after %s in the directory's order", t->name,
                        (t - 1)->name);
@@ -175,7 +179,12 @@ static enum sp_status open_bytes(struct sp_pack *pack, struct sp_err *err)
     enum sp_status st;
 
     if ((st = sp_pack_get_header(&pack->header, pack->bytes, pack->size, err))) return st;
-    return read_directory(pack, err);
+    st = read_directory(pack, err);
+    if (st == SP_E_UNSUPPORTED && pack->header.minor > SP_PACK_MINOR) {
+        sp_context(err, "format version %u.%u is newer than %d.%d", pack->header.major,
+                   pack->header.minor, SP_PACK_MAJOR, SP_PACK_MINOR);
+    }
+    return st;
 }
 
 enum sp_status sp_pack_open(struct sp_pack **out, const char *path, struct sp_err *err)

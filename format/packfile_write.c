@@ -376,7 +376,6 @@ static enum sp_status write_directory(struct sp_pack_writer *w, struct sp_err *e
     enum sp_status st;
     struct sp_pack_header h = {
         .major = SP_PACK_MAJOR,
-        .minor = SP_PACK_MINOR,
         .n_tensors = (uint32_t)w->n_slots,
         .n_sections = (uint32_t)w->n_sections,
         .names_size = (uint32_t)w->names_size,
@@ -386,6 +385,10 @@ static enum sp_status write_directory(struct sp_pack_writer *w, struct sp_err *e
     size_t size =
         w->n_slots * SP_PACK_TENSOR_ENTRY + w->n_sections * SP_PACK_SECTION_ENTRY + w->names_size;
 
+    for (size_t i = 0; i < w->n_slots; i++) {
+        unsigned minor = sp_pack_minor_of(w->slots[i].tensor.dtype);
+        if (minor > h.minor) h.minor = minor;
+    }
     if (w->n_slots + w->n_sections == 0) w->end = SP_PACK_PAGE;
     if (!sp_pack_next_offset(&h.directory_offset, w->end, false) ||
         h.directory_offset > INT64_MAX - size) {

@@ -142,8 +142,8 @@ static void decode_row(float *out, enum sp_dtype dtype, const uint8_t *panel, si
 {
     if (dtype == SP_Q8)
         sp_q8_decode_row(out, panel, cols, lane);
-    else if (dtype == SP_Q4)
-        sp_q4_decode_row(out, panel, cols, lane);
+    else if (sp_dtype_is_block(dtype))
+        sp_microscale_decode_row(out, sp_microscale_of(dtype), panel, cols, lane);
     else
         decode_float_row(out, dtype, panel, cols, lane);
 }
@@ -177,6 +177,11 @@ void sp_encoder_init(struct sp_encoder *encoder)
     encoder->small_codes = false;
     encoder->kernels = sp_kernels_best()->tile;
     sp_q4_tables_init(&encoder->tables);
+    for (uint32_t dtype = 1; dtype < SP_N_PACKED_DTYPES; dtype++) {
+        unsigned bits = sp_dtype_is_packed(dtype) ? sp_dtype_info(dtype)->code_bits : 0;
+
+        if (bits) sp_microscale_books_init(&encoder->books[bits], sp_microscale_of(dtype));
+    }
 }
 
 /* Encodes one block of columns; returns its size. */
@@ -199,12 +204,30 @@ static size_t encode_block(uint8_t *out, enum sp_dtype dtype, const struct sp_en
     }
 }
 
-/* Writes the head of a q4 panel. */
-static void put_row_scales(uint8_t *panel, float *row_scale, const float *max, size_t n_rows)
+/* Writes the head of a panel of q2 to q6. */
+static void put_row_scales(uint8_t *panel, enum sp_dtype dtype, float *row_scale, const float *max,
+                           size_t n_rows)
 {
     for (size_t lane = 0; lane < n_rows; lane++)
-        row_scale[lane] = sp_q4_row_scale(max[lane]);
+        row_scale[lane] = sp_microscale_row_scale(sp_microscale_of(dtype), max[lane]);
     sp_write_f32(panel, row_scale, SP_PANEL_ROWS);
+}
+
+/* Writes a panel of q2 to q6; factors and workspace are NULL without calibration. */
+static void encode_microscale(uint8_t *panel, enum sp_dtype dtype, const struct sp_encoder *encoder,
+                              const float *rows, size_t n_rows, size_t cols, const float *max,
+                              const float *factors, float *workspace)
+{
+    const size_t block_size = sp_microscale_block_size(sp_dtype_info(dtype)->code_bits);
+    float row_scale[SP_PANEL_ROWS] = {0};
+    uint8_t *blocks = panel + SP_MICROSCALE_HEAD;
+    size_t size = 0;
+
+    put_row_scales(panel, dtype, row_scale, max, n_rows);
+    encoder->kernels->gptq->encode(blocks, rows, n_rows, cols, row_scale, factors, workspace,
+                                   &encoder->books[sp_dtype_info(dtype)->code_bits]);
+    blocks += cols / SP_BLOCK * block_size;
+    if (sp_panel_size(&size, dtype, cols)) memset(blocks, 0, size - (size_t)(blocks - panel));
 }
 
 enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
@@ -220,9 +243,13 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
     assert(known && n_rows >= 1 && n_rows <= SP_PANEL_ROWS);
     if ((st = check_rows(max, dtype, encoder->kernels, rows, n_rows, cols, first_row, err)))
         return st;
+    if (sp_dtype_info(dtype)->code_bits && dtype != SP_Q4) {
+        encode_microscale(panel, dtype, encoder, rows, n_rows, cols, max, NULL, NULL);
+        return SP_OK;
+    }
     if (dtype == SP_Q4) {
-        put_row_scales(out, row_scale, max, n_rows);
-        out += SP_Q4_PANEL_HEAD;
+        put_row_scales(out, dtype, row_scale, max, n_rows);
+        out += SP_MICROSCALE_HEAD;
     }
     for (size_t start = 0; start < cols; start += SP_BLOCK) {
         size_t n = cols - start < SP_BLOCK ? cols - start : SP_BLOCK;
@@ -234,23 +261,19 @@ enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype,
     return SP_OK;
 }
 
-enum sp_status sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encoder *encoder,
-                                          const float *rows, size_t n_rows, size_t cols,
-                                          uint64_t first_row, const float *factors,
-                                          float *workspace, struct sp_err *err)
+enum sp_status sp_panel_encode_calibrated(uint8_t *panel, enum sp_dtype dtype,
+                                          const struct sp_encoder *encoder, const float *rows,
+                                          size_t n_rows, size_t cols, uint64_t first_row,
+                                          const float *factors, float *workspace,
+                                          struct sp_err *err)
 {
-    enum sp_status st;
-    float max[SP_PANEL_ROWS], row_scale[SP_PANEL_ROWS] = {0};
-    size_t size = 0, used = SP_Q4_PANEL_HEAD + cols / SP_BLOCK * SP_Q4_BLOCK_SIZE;
-    bool known = sp_panel_size(&size, SP_Q4, cols);
+    float max[SP_PANEL_ROWS];
+    enum sp_status st =
+        check_rows(max, dtype, encoder->kernels, rows, n_rows, cols, first_row, err);
 
-    assert(known && n_rows >= 1 && n_rows <= SP_PANEL_ROWS);
-    st = check_rows(max, SP_Q4, encoder->kernels, rows, n_rows, cols, first_row, err);
+    assert(n_rows >= 1 && n_rows <= SP_PANEL_ROWS && cols % SP_BLOCK == 0);
     if (st) return st;
-    put_row_scales(panel, row_scale, max, n_rows);
-    encoder->kernels->gptq->encode(panel + SP_Q4_PANEL_HEAD, rows, n_rows, cols, row_scale, factors,
-                                   workspace, &encoder->tables);
-    memset(panel + used, 0, size - used);
+    encode_microscale(panel, dtype, encoder, rows, n_rows, cols, max, factors, workspace);
     return SP_OK;
 }
 

@@ -11,12 +11,14 @@
 #define SP_QUANTIZE_CODEC_H
 
 #include "format/dtype.h"
+#include "quantize/microscale.h"
 #include "quantize/tile.h"
 
 /* The constant inputs of the panel encoder: made once, read by any number of threads. */
 struct sp_encoder {
     const struct sp_tile_kernels *kernels; /* the fastest this CPU has; all give the same */
     struct sp_q4_tables tables;
+    struct sp_microscale_books books[7]; /* of the types of 2 to 6 bits, by their bits */
     bool small_codes; /* q8 keeps 4-bit codes times a bf16 scale exactly; false at first */
 };
 
@@ -43,12 +45,12 @@ SP_MUST_CHECK enum sp_status sp_panel_encode(uint8_t *panel, enum sp_dtype dtype
                                              size_t n_rows, size_t cols, uint64_t first_row,
                                              struct sp_err *err);
 
-/* Writes one q4 panel by GPTQ, with the factors of the matrix's inputs (quantize/gptq.h);
- * workspace: [cols][16]. */
+/* Writes one panel of q2 to q6 by GPTQ, with the factors of the matrix's inputs
+ * (quantize/gptq.h); workspace: [cols][16]. */
 SP_MUST_CHECK enum sp_status
-sp_panel_encode_calibrated(uint8_t *panel, const struct sp_encoder *encoder, const float *rows,
-                           size_t n_rows, size_t cols, uint64_t first_row, const float *factors,
-                           float *workspace, struct sp_err *err);
+sp_panel_encode_calibrated(uint8_t *panel, enum sp_dtype dtype, const struct sp_encoder *encoder,
+                           const float *rows, size_t n_rows, size_t cols, uint64_t first_row,
+                           const float *factors, float *workspace, struct sp_err *err);
 
 /* rows[0..n_rows-1][cols] = the first rows of a panel. sp_panel_row decodes one row of a matrix to
  * the same floats. */

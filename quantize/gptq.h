@@ -1,5 +1,5 @@
-/* GPTQ for q4: each column is quantized, and its error is pushed into the columns that are not
- * quantized yet, weighted by the Hessian of the inputs.
+/* GPTQ for q2 to q6: each column is quantized, and its error is pushed into the columns that are
+ * not quantized yet, weighted by the Hessian of the inputs.
  *
  * H = sum(x x') is collected over the inputs x of a matrix. A row of weights w stored as q makes
  * the squared error (w - q) H (w - q)' of its outputs. With H = (I + M) D (I + M)', M strictly
@@ -62,6 +62,8 @@ void sp_gptq_solve(float *sums, size_t cols, size_t block, double *workspace);
 /* True if all factors are finite and small enough for the encoder. */
 bool sp_gptq_is_sound(const float *factors, size_t n);
 
+struct sp_microscale_books;
+
 /* The inner loops, per instruction set. All give the same bits. */
 struct sp_gptq_kernels {
     /* Adds rows x[n_rows][ld], in order, to the sums of the group of columns first..first+15, whose
@@ -69,11 +71,11 @@ struct sp_gptq_kernels {
     void (*accumulate)(float *sums, const float *x, size_t ld, size_t n_rows, size_t first,
                        size_t end);
     /* Writes the blocks of a panel (without its head) from rows[n_rows][cols], with factors of
-     * sp_gptq_size floats; cols is a multiple of 32, workspace: [cols][16]. Missing rows become
-     * zeros. */
+     * sp_gptq_size floats, or without error propagation if factors is NULL; cols is a multiple of
+     * 32, workspace: [cols][16], NULL without factors. Missing rows become zeros. */
     void (*encode)(uint8_t *blocks, const float *rows, size_t n_rows, size_t cols,
                    const float *row_scale, const float *factors, float *workspace,
-                   const struct sp_q4_tables *tables);
+                   const struct sp_microscale_books *books);
 };
 
 extern const struct sp_gptq_kernels sp_gptq_ref, sp_gptq_avx2, sp_gptq_avx512;

@@ -95,7 +95,7 @@ enum { N_CHOICES = sizeof choices / sizeof *choices };
 
 bool sp_kernels_want_codes(enum sp_dtype dtype)
 {
-    return dtype == SP_Q8 || dtype == SP_Q4;
+    return sp_dtype_is_block(dtype);
 }
 
 const struct sp_kernels *const *sp_kernels_all(void)

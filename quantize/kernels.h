@@ -9,9 +9,9 @@
  *   float weights   acc = fmaf(w[r][k], x[t][k], acc)                           k = 0, 1, ...
  *   q8, block b     i = sum_k code[r][k] * q[t][k]                              exact in int32
  *                   acc = fmaf((float)i, w_scale[r][b] * x_scale[t][b], acc)
- *   q4, block b     i0, i1 = exact integer sums of the two halves (16 k each)
+ *   q2 to q6, b     i0, i1 = exact integer sums of the two halves (16 k each)
  *                   j = (i + 2) >> 2 of each: a quarter, rounded, fits 16 bits
- *                   u = j0 * b0 + j1 * b1, b the scale bytes: exact, below 2^24
+ *                   u = j0 * b0 + j1 * b1, the scale bytes of block b: exact, below 2^24
  *                   acc = fmaf((float)u, x_scale[t][b], acc)
  *                   y = acc * (4 * panel scale[r])
  *
@@ -86,7 +86,7 @@ struct sp_kernels {
  * the product is cut. */
 void sp_matmul_rows(const struct sp_kernels *kernels, const struct sp_matmul *m);
 
-/* True if `dtype` multiplies quantized activations (q4, q8) instead of floats. */
+/* True if `dtype` multiplies quantized activations (q8, q2 to q6) instead of floats. */
 bool sp_kernels_want_codes(enum sp_dtype dtype);
 
 /* All kernel sets, best first, NULL at the end. */

@@ -1,12 +1,12 @@
 /* Matrix products with AVX2, FMA and F16C: one 256-bit register is half a panel's 16 lanes.
  *
- * Block types walk a panel twice, once for each half of its rows; the second walk reads from the
- * cache. There are 16 registers, so tiles have 1 to 8 rows of activations, inlined with a constant
- * number of rows; more rows are several tiles per panel.
+ * q8 walks a panel twice, once for each half of its rows; the second walk reads from the cache.
+ * There are 16 registers, so tiles of q8 and of floats have 1 to 8 rows of activations, inlined
+ * with a constant number of rows; more rows are several tiles per panel.
  *
  * VPMADDUBSW multiplies unsigned by signed bytes and adds pairs of products in 16 bits, which hold
- * two of 128 * 127. q4's entries + 64 are unsigned, as in kernels_avxvnni.c; the sign of q8's codes
- * is moved to the activation.
+ * two of 128 * 127. The entries + 64 of q2 to q6 are unsigned (kernels_microscale256.h); the sign
+ * of q8's codes is moved to the activation.
  *
  *   lane        0              1        ...       7
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
@@ -14,7 +14,6 @@
 
 #include "format/base/mem.h"
 #include "quantize/activation_block.h"
-#include "quantize/microscale.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,98 +46,15 @@ INLINE __m256i dot4(__m256i i, __m256i u, __m256i q)
     return _mm256_add_epi32(i, _mm256_madd_epi16(_mm256_maddubs_epi16(u, q), _mm256_set1_epi16(1)));
 }
 
-/* ---- q4 ---- */
+/* ---- q2 to q6 ---- */
 
-/* The scale bytes of half a block for 8 rows, one in each lane. */
-struct q4_scales {
-    __m256i byte;
-    __m256i odd; /* all ones where the codebook is odd */
-};
-
-INLINE struct q4_scales q4_scales(const uint8_t *bytes)
+INLINE __m256i dot4_at(__m256i i, __m256i u, const int8_t *q)
 {
-    __m256i byte = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)bytes));
-
-    return (struct q4_scales){byte, _mm256_srai_epi32(_mm256_slli_epi32(byte, 31), 31)};
+    return dot4(i, u, broadcast4(q));
 }
 
-/* The scale byte, negated if the codebook is odd. */
-INLINE __m256i q4_factor(struct q4_scales s)
-{
-    return _mm256_sub_epi32(_mm256_xor_si256(s.byte, s.odd), s.odd);
-}
-
-/* i[t] = exact sum over half h of a block, 16 columns, of the even codebook's values, plus 2; plus
- * 1 if the codebook is odd, because (-i + 2) >> 2 = -((i + 1) >> 2). `bytes`: the weights of these
- * 8 rows. */
-INLINE void q4_half(__m256i *i, size_t h, const uint8_t *bytes, struct q4_scales scales,
-                    struct sp_avx2_q4_tables tables, const struct sp_act_block *at, size_t n_rows)
-{
-    const __m256i low = _mm256_set1_epi8(0x0f);
-    const int8_t *q = at->q + h * SP_Q4_HALF;
-    /* The sign bit of each byte is set if the codebook is 2 or 3. */
-    __m256i second = _mm256_srai_epi32(_mm256_slli_epi32(scales.byte, 30), 31);
-
-    UNROLL
-    for (size_t t = 0; t < n_rows; t++) {
-        __m256i start = _mm256_set1_epi32(at->start_q4[t * at->ld_block * 2 + h]);
-        i[t] = _mm256_add_epi32(start, scales.odd);
-    }
-    UNROLL
-    for (size_t v = 0; v < 2; v++) {
-        __m256i stored = _mm256_loadu_si256((const void *)(bytes + 64 * v));
-        __m256i pair = _mm256_xor_si256(stored, scales.odd);
-        __m256i n0 = _mm256_and_si256(pair, low);
-        __m256i n1 = _mm256_and_si256(_mm256_srli_epi16(pair, 4), low);
-        __m256i u0 = sp_avx2_q4_look_up(tables, n0, second),
-                u1 = sp_avx2_q4_look_up(tables, n1, second);
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++) {
-            i[t] = dot4(i[t], u0, broadcast4(q + t * at->ld + 4 * v));
-            i[t] = dot4(i[t], u1, broadcast4(q + t * at->ld + 4 * v + 8));
-        }
-    }
-}
-
-/* Computes rows 8 * half .. 8 * half + 7 of the panel. */
-INLINE void q4_half_panel(const struct sp_matmul *m, size_t half, size_t n_rows)
-{
-    const struct sp_avx2_q4_tables tables = sp_avx2_q4_tables();
-    const size_t n_blocks = m->acts->cols / SP_BLOCK;
-    const uint8_t *block = m->panels + SP_Q4_PANEL_HEAD;
-    const __m256 row_scale =
-        _mm256_mul_ps(_mm256_set1_ps(4), _mm256_loadu_ps((const void *)(m->panels + 32 * half)));
-    struct sp_act_block at = sp_act_block_first(m->acts, m->first);
-    __m256 acc[MAX_ROWS];
-
-    UNROLL
-    for (size_t t = 0; t < n_rows; t++)
-        acc[t] = _mm256_setzero_ps();
-    for (size_t b = 0; b < n_blocks; b++, block += SP_Q4_BLOCK_SIZE, sp_act_block_next(&at)) {
-        const uint8_t *scale_bytes = block + LANES * SP_Q4_HALF + HALF_LANES * half;
-        struct q4_scales s0 = q4_scales(scale_bytes), s1 = q4_scales(scale_bytes + LANES);
-        __m256i factors =
-            _mm256_blend_epi16(q4_factor(s0), _mm256_slli_epi32(q4_factor(s1), 16), 0xaa);
-        __m256i i0[MAX_ROWS], i1[MAX_ROWS];
-
-        if (half == 0) prefetch(block, SP_Q4_BLOCK_SIZE);
-        q4_half(i0, 0, block + 32 * half, s0, tables, &at, n_rows);
-        q4_half(i1, 1, block + 128 + 32 * half, s1, tables, &at, n_rows);
-        UNROLL
-        for (size_t t = 0; t < n_rows; t++) {
-            /* Interleaves the quarters of both halves, multiplies them by their scales and adds
-             * pairs. */
-            __m256i quarters =
-                _mm256_blend_epi16(_mm256_srai_epi32(i0[t], 2), _mm256_slli_epi32(i1[t], 14), 0xaa);
-            __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(quarters, factors));
-            acc[t] = _mm256_fmadd_ps(u, _mm256_set1_ps(at.scale[t * at.ld_block]), acc[t]);
-        }
-    }
-    UNROLL
-    for (size_t t = 0; t < n_rows; t++) {
-        _mm256_storeu_ps(m->y + t * m->ldy + HALF_LANES * half, _mm256_mul_ps(acc[t], row_scale));
-    }
-}
+#define DOT4 dot4_at
+#include "quantize/kernels_microscale256.h"
 
 /* ---- q8 ---- */
 
@@ -231,10 +147,6 @@ INLINE void float_panel(enum sp_dtype dtype, const struct sp_matmul *m, size_t n
 INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
     switch (dtype) {
-    case SP_Q4:
-        q4_half_panel(m, 0, n_rows);
-        q4_half_panel(m, 1, n_rows);
-        break;
     case SP_Q8:
         q8_half_panel(m, 0, n_rows);
         q8_half_panel(m, 1, n_rows);
@@ -322,11 +234,6 @@ static void matmul_q8(const struct sp_matmul *m)
     multiply(SP_Q8, *m);
 }
 
-static void matmul_q4(const struct sp_matmul *m)
-{
-    multiply(SP_Q4, *m);
-}
-
 /* ---- activations ---- */
 
 INLINE int32_t reduce_add(__m256i v)
@@ -395,6 +302,10 @@ const struct sp_kernels sp_kernels_avx2 = {
             [SP_BF16] = sp_avx2_matmul_bf16,
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
+            [SP_Q2] = matmul_q2,
+            [SP_Q3] = matmul_q3,
+            [SP_Q5] = matmul_q5,
+            [SP_Q6] = matmul_q6,
         },
     .tile = &sp_tile_avx2,
 };

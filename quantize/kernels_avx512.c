@@ -5,9 +5,9 @@
  * a constant n_rows and unrolled, so that n_rows accumulators, the eight vectors of a decoded block
  * and its scales stay in the 32 registers. Activations are operands broadcast from memory.
  *
- * VPDPBUSD multiplies unsigned bytes (q4 entries + 64, q8 codes + 128) by signed ones (activation
- * codes). The surplus, 64 or 128 times the sum of the activation codes, is in the accumulator's
- * first value (acts->start_q4, start_q8) and costs nothing.
+ * VPDPBUSD multiplies unsigned bytes (entries + 64 of q2 to q6, q8 codes + 128) by signed ones
+ * (activation codes). The surplus, 64 or 128 times the sum of the activation codes, is in the
+ * accumulator's first value (acts->start_q4, start_q8) and costs nothing.
  *
  *   lane        0              1        ...       15
  *   register    row 0, k..k+3  row 1, k..k+3      row 15, k..k+3        four bytes each
@@ -88,51 +88,122 @@ INLINE void dot_row(__m512i i[2], const __m512i w[N_GROUPS], const struct sp_act
     }
 }
 
-/* ---- q4 ---- */
+/* ---- q2 to q6 ---- */
 
-struct q4_tables {
-    __m512i codes;         /* the four codebooks, entries + 64 */
-    __m512i low;           /* 0x0f in each byte */
+struct tables {
+    __m512i entries;       /* by code, of tables of several codebooks by codebook and code */
+    __m512i offsets;       /* by the low bits of a scale byte; for types with offsets */
+    __m512i low;           /* the bits of a code in the first plane, in each byte */
+    __m512i next;          /* q3: the bit of a code in the second plane */
     __m512i first, second; /* indices that put byte r, byte 16 + r into all four bytes of lane r */
     __m512i both;          /* indices that put byte r and byte 16 + r into its 16-bit halves */
     __m512i quarter;       /* bit offsets within two lanes of the bytes of their upper halves */
 };
 
-INLINE struct q4_tables q4_tables(void)
+INLINE struct tables microscale_tables(enum sp_dtype dtype)
 {
     __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     __m512i first =
         _mm512_shuffle_epi8(lane, _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0));
-
-    return (struct q4_tables){
-        .codes = _mm512_add_epi8(_mm512_loadu_si512(sp_q4_codebooks), _mm512_set1_epi8(64)),
-        .low = _mm512_set1_epi8(0x0f),
+    struct tables tables = {
+        .low = _mm512_set1_epi8(dtype == SP_Q2 || dtype == SP_Q3 ? 0x03 : 0x0f),
+        .next = _mm512_set1_epi8(0x04),
         .first = first,
         .second = _mm512_add_epi8(first, _mm512_set1_epi8(LANES)),
         .both = _mm512_add_epi8(first, _mm512_set1_epi32(LANES << 16)),
         .quarter = _mm512_set1_epi64(0x2a2200000a020000),
     };
+    const __m512i surplus = _mm512_set1_epi8(64);
+    int64_t offsets;
+
+    switch (dtype) {
+    case SP_Q2:
+        tables.entries = _mm512_add_epi8(_mm512_loadu_si512(sp_q2_codebooks), surplus);
+        return tables;
+    case SP_Q3:
+        tables.entries = _mm512_add_epi8(_mm512_loadu_si512(sp_q3_codebooks), surplus);
+        return tables;
+    case SP_Q5: /* twice, so that the lookup ignores bit 5 */
+        tables.entries = _mm512_broadcast_i64x4(_mm256_loadu_si256((const void *)sp_q5_entries));
+        memcpy(&offsets, sp_q5_offsets, sizeof offsets);
+        break;
+    case SP_Q6:
+        tables.entries = _mm512_loadu_si512(sp_q6_entries);
+        memcpy(&offsets, sp_q6_offsets, sizeof offsets);
+        break;
+    default:
+        tables.entries = _mm512_add_epi8(_mm512_loadu_si512(sp_q4_codebooks), surplus);
+        return tables;
+    }
+    tables.offsets = _mm512_add_epi8(_mm512_set1_epi64(offsets), surplus);
+    return tables;
 }
 
-/* Decodes the entries + 64 of half a block. `codebook` has the codebook's number in bits 4 and 5 of
- * each byte; the lookup ignores bits 6 and 7. */
-INLINE void q4_decode(__m512i w[4], const uint8_t *bytes, __m512i codebook, struct q4_tables tables)
+typedef uint16_t words __attribute__((vector_size(64)));
+
+/* Moves bits of bytes to the right, to the left if n < 0. Bits of other bytes that arrive are not
+ * used. */
+INLINE __m512i move_right(__m512i bytes, int n)
 {
+    return n < 0 ? (__m512i)((words)bytes << -n) : (__m512i)((words)bytes >> n);
+}
+
+/* Selects bits of a where the mask is set, of b elsewhere. */
+INLINE __m512i select_bits(__m512i mask, __m512i a, __m512i b)
+{
+    return _mm512_ternarylogic_epi32(mask, a, b, 0xca);
+}
+
+/* The bits of the codes of group g of half h in one plane, from bit `to` on; other bits vary. */
+INLINE __m512i plane_bits(const uint8_t *plane, int n_bits, int h, int g, int to)
+{
+    if (n_bits == 1) return move_right(_mm512_loadu_si512(plane), 4 * h + g - to);
+    if (n_bits == 2) return move_right(_mm512_loadu_si512(plane + 64 * h), 2 * g - to);
+    return move_right(_mm512_loadu_si512(plane + 128 * h + 64 * (g % 2)), 4 * (g / 2) - to);
+}
+
+/* Decodes the entries + 64 of half a block. bytes: each row's scale byte in all four bytes of its
+ * lane. The lookup uses the low six bits of an index. */
+INLINE void microscale_decode(__m512i w[4], enum sp_dtype dtype, const uint8_t *block, int h,
+                              __m512i bytes, const struct tables *tables)
+{
+    __m512i offsets = dtype == SP_Q5 || dtype == SP_Q6
+                          ? _mm512_permutexvar_epi8(bytes, tables->offsets)
+                          : _mm512_setzero_si512();
+
     UNROLL
-    for (size_t v = 0; v < 2; v++) {
-        __m512i pair = _mm512_loadu_si512(bytes + 64 * v);
-        __m512i high = _mm512_srli_epi16(pair, 4);
-        /* 0xca selects the nibble where `low` is set, else the codebook. */
-        __m512i i0 = _mm512_ternarylogic_epi32(tables.low, pair, codebook, 0xca);
-        __m512i i1 = _mm512_ternarylogic_epi32(tables.low, high, codebook, 0xca);
-        w[v] = _mm512_permutexvar_epi8(i0, tables.codes);
-        w[v + 2] = _mm512_permutexvar_epi8(i1, tables.codes);
+    for (int g = 0; g < 4; g++) {
+        __m512i i;
+
+        switch (dtype) {
+        case SP_Q2:
+            i = select_bits(tables->low, plane_bits(block, 2, h, g, 0), move_right(bytes, -2));
+            break;
+        case SP_Q3:
+            i = select_bits(tables->next, plane_bits(block + 128, 1, h, g, 2),
+                            move_right(bytes, -3));
+            i = select_bits(tables->low, plane_bits(block, 2, h, g, 0), i);
+            break;
+        case SP_Q5:
+            i = select_bits(tables->low, plane_bits(block, 4, h, g, 0),
+                            plane_bits(block + 256, 1, h, g, 4));
+            break;
+        case SP_Q6:
+            i = select_bits(tables->low, plane_bits(block, 4, h, g, 0),
+                            plane_bits(block + 256, 2, h, g, 4));
+            break;
+        default:
+            i = select_bits(tables->low, plane_bits(block, 4, h, g, 0), move_right(bytes, -4));
+            break;
+        }
+        w[g] = _mm512_permutexvar_epi8(i, tables->entries);
+        if (dtype == SP_Q5 || dtype == SP_Q6) w[g] = _mm512_add_epi8(w[g], offsets);
     }
 }
 
 /* Returns acc + a block of weights times row t. */
-INLINE __m512 q4_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
-                     const struct q4_tables *tables, const struct sp_act_block *at, size_t t)
+INLINE __m512 microscale_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
+                             const struct tables *tables, const struct sp_act_block *at, size_t t)
 {
     const int32_t *start = at->start_q4 + t * at->ld_block * 2;
     __m512i i[2] = {_mm512_set1_epi32(start[0]), _mm512_set1_epi32(start[1])};
@@ -145,10 +216,11 @@ INLINE __m512 q4_row(__m512 acc, const __m512i w[N_GROUPS], __m512i scales,
     return _mm512_fmadd_ps(u, _mm512_set1_ps(at->scale[t * at->ld_block]), acc);
 }
 
-INLINE void q4_tile(const struct sp_matmul *m, size_t n_rows)
+INLINE void microscale_tile(enum sp_dtype dtype, unsigned code_bits, const struct sp_matmul *m,
+                            size_t n_rows)
 {
-    const struct q4_tables tables = q4_tables();
-    const size_t n_blocks = m->acts->cols / SP_BLOCK;
+    const struct tables tables = microscale_tables(dtype);
+    const size_t n_blocks = m->acts->cols / SP_BLOCK, size = sp_microscale_block_size(code_bits);
     const uint8_t *block = m->panels;
 
     for (size_t p = 0; p < m->n_panels; p++) {
@@ -160,29 +232,29 @@ INLINE void q4_tile(const struct sp_matmul *m, size_t n_rows)
         UNROLL
         for (size_t t = 0; t < n_rows; t++)
             acc[t] = _mm512_setzero_ps();
-        block += SP_Q4_PANEL_HEAD;
+        block += SP_MICROSCALE_HEAD;
         for (size_t b = 0; b < n_blocks; b++) {
-            __m256i bytes = _mm256_loadu_si256((const void *)(block + LANES * SP_Q4_HALF));
-            __m512i codebooks = _mm512_castsi256_si512(_mm256_slli_epi16(bytes, 4));
-            __m512i scales = _mm512_maskz_permutexvar_epi8(0x5555555555555555, tables.both,
-                                                           _mm512_castsi256_si512(bytes));
+            __m512i bytes = _mm512_castsi256_si512(
+                _mm256_loadu_si256((const void *)(block + size - 2 * LANES)));
+            __m512i scales = _mm512_maskz_permutexvar_epi8(0x5555555555555555, tables.both, bytes);
             __m512i w[N_GROUPS];
 
-            prefetch(block, SP_Q4_BLOCK_SIZE);
-            q4_decode(w, block, _mm512_permutexvar_epi8(tables.first, codebooks), tables);
-            q4_decode(w + 4, block + 128, _mm512_permutexvar_epi8(tables.second, codebooks),
-                      tables);
+            prefetch(block, size);
+            microscale_decode(w, dtype, block, 0, _mm512_permutexvar_epi8(tables.first, bytes),
+                              &tables);
+            microscale_decode(w + 4, dtype, block, 1, _mm512_permutexvar_epi8(tables.second, bytes),
+                              &tables);
             UNROLL
             for (size_t t = 0; t < n_rows; t++)
-                acc[t] = q4_row(acc[t], w, scales, &tables, &at, t);
-            block += SP_Q4_BLOCK_SIZE;
+                acc[t] = microscale_row(acc[t], w, scales, &tables, &at, t);
+            block += size;
             sp_act_block_next(&at);
         }
         UNROLL
         for (size_t t = 0; t < n_rows; t++) {
             _mm512_storeu_ps(m->y + t * m->ldy + p * LANES, _mm512_mul_ps(acc[t], row_scale));
         }
-        block += n_blocks % 2 * (SP_Q4_BLOCK_SIZE % 64); /* panels start on a cache line */
+        block += n_blocks % 2 * (size % 64); /* panels start on a cache line */
     }
 }
 
@@ -297,8 +369,20 @@ INLINE void float_tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_
 INLINE void tile(enum sp_dtype dtype, const struct sp_matmul *m, size_t n_rows)
 {
     switch (dtype) {
+    case SP_Q2:
+        microscale_tile(dtype, 2, m, n_rows);
+        break;
+    case SP_Q3:
+        microscale_tile(dtype, 3, m, n_rows);
+        break;
     case SP_Q4:
-        q4_tile(m, n_rows);
+        microscale_tile(dtype, 4, m, n_rows);
+        break;
+    case SP_Q5:
+        microscale_tile(dtype, 5, m, n_rows);
+        break;
+    case SP_Q6:
+        microscale_tile(dtype, 6, m, n_rows);
         break;
     case SP_Q8:
         q8_tile(m, n_rows);
@@ -391,9 +475,29 @@ static void matmul_q8(const struct sp_matmul *m)
     multiply(SP_Q8, *m);
 }
 
+static void matmul_q2(const struct sp_matmul *m)
+{
+    multiply(SP_Q2, *m);
+}
+
+static void matmul_q3(const struct sp_matmul *m)
+{
+    multiply(SP_Q3, *m);
+}
+
 static void matmul_q4(const struct sp_matmul *m)
 {
     multiply(SP_Q4, *m);
+}
+
+static void matmul_q5(const struct sp_matmul *m)
+{
+    multiply(SP_Q5, *m);
+}
+
+static void matmul_q6(const struct sp_matmul *m)
+{
+    multiply(SP_Q6, *m);
 }
 
 /* ---- activations ---- */
@@ -439,6 +543,10 @@ const struct sp_kernels sp_kernels_avx512 = {
             [SP_BF16] = matmul_bf16,
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
+            [SP_Q2] = matmul_q2,
+            [SP_Q3] = matmul_q3,
+            [SP_Q5] = matmul_q5,
+            [SP_Q6] = matmul_q6,
         },
     .tile = &sp_tile_avx512,
 };

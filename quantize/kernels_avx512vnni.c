@@ -13,6 +13,10 @@ const struct sp_kernels sp_kernels_avx512vnni = {
             [SP_BF16] = sp_avx2_matmul_bf16,
             [SP_Q8] = matmul_q8,
             [SP_Q4] = matmul_q4,
+            [SP_Q2] = matmul_q2,
+            [SP_Q3] = matmul_q3,
+            [SP_Q5] = matmul_q5,
+            [SP_Q6] = matmul_q6,
         },
     .tile = &sp_tile_avx2,
 };

@@ -1,17 +1,26 @@
 /* The two inner loops of quantize/gptq.h, written once as vectors of 16 floats and compiled for
  * each instruction set: accumulation, where a lane is one of a group's 16 columns, and encoding,
  * where a lane is one of a panel's 16 rows. Lanes are independent, operations have one order, and
- * nothing is fused, so all sets compute the same bits. */
+ * nothing is fused, so all sets compute the same bits.
+ *
+ * The encoder is written once for all types of quantize/microscale.h, and inlined with a constant
+ * type and with or without factors. */
 #ifndef SP_QUANTIZE_KERNELS_GPTQ_H
 #define SP_QUANTIZE_KERNELS_GPTQ_H
 
 #include "format/dtype.h"
 #include "quantize/gptq.h"
+#include "quantize/microscale.h"
 
 #include <string.h>
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 /* Vectors longer than a register are passed between inlined functions only. */
 #pragma GCC diagnostic ignored "-Wpsabi"
+
+#define INLINE static inline __attribute__((always_inline))
 
 enum { N = SP_GPTQ_GROUP };
 
@@ -40,6 +49,21 @@ static inline lanes select(masks mask, lanes yes, lanes no)
 {
     return (lanes)(((masks)yes & mask) | ((masks)no & ~mask));
 }
+
+/* a > b ? yes : no; the generic form takes three instructions where this takes two. */
+#if defined(__AVX512F__)
+static inline lanes select_above(lanes a, lanes b, lanes yes, lanes no)
+{
+    __mmask16 above = _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
+
+    return (lanes)_mm512_mask_blend_ps(above, (__m512)no, (__m512)yes);
+}
+#else
+static inline lanes select_above(lanes a, lanes b, lanes yes, lanes no)
+{
+    return select(a > b, yes, no);
+}
+#endif
 
 static inline lanes larger(lanes a, lanes b)
 {
@@ -82,12 +106,21 @@ static inline void accumulate(float *sums, const float *x, size_t ld, size_t n_r
 
 /* ---- encoding ---- */
 
+/* A variant of the encoder; its members are constants where it is inlined. */
+struct variant {
+    unsigned code_bits;
+    int n_codebooks;
+    bool shifted;  /* codebooks are one, shifted */
+    bool uniform;  /* its entries are whole numbers without gaps */
+    bool feedback; /* with factors */
+};
+
 /* One group of a panel by column, in units of the rows' scales: the weights w, and v, which
  * includes the errors of the groups before. */
 struct group {
     lanes w[N], v[N];
     const float *factors; /* [N][N] of the group itself: M and D */
-    float weight[N];      /* D */
+    float weight[N];      /* D; without factors 1 */
 };
 
 /* The result of rounding a group with some scale bytes. */
@@ -96,67 +129,145 @@ struct rounded {
     masks code[N];
 };
 
+/* The nearest whole numbers, ties to even; adding 1.5 * 2^23 leaves no fraction. */
+INLINE lanes whole(lanes x)
+{
+    return (x + 12582912.0f) - 12582912.0f;
+}
+
+INLINE masks to_integers(lanes x)
+{
+    return (masks)(x + 12582912.0f) - 0x4b400000;
+}
+
+/* A codebook at a size per lane, prepared for the search of nearest entries. */
+struct sized {
+    const float *entries; /* of the codebook, without its offset */
+    float offset;
+    lanes size, inverse, shift;
+    lanes middle[63];
+};
+
+/* Prepares codebook t; `size` is positive, or 0 for a codebook of zeros. */
+INLINE void prepare(struct sized *s, struct variant is, lanes size, int t,
+                    const struct sp_microscale_books *books)
+{
+    const int n = 1 << is.code_bits;
+    const size_t first = is.shifted ? 0 : (size_t)(t * n);
+
+    s->entries = books->entries + first;
+    s->offset = is.shifted ? books->offsets[t] : 0;
+    s->size = size;
+    s->shift = size * s->offset;
+    if (is.uniform) {
+        s->inverse = select(size > 0, 1.0f / size, broadcast(0));
+        s->shift = select(size > 0, broadcast((float)(n / 2) - s->offset), broadcast(0));
+        return;
+    }
+    /* An only codebook is its own mirror image: half of the midpoints are enough. */
+    for (int i = is.shifted ? n / 2 : 0; i < n - 1; i++)
+        s->middle[i] = size * books->middles[first + (size_t)i];
+}
+
+/* Returns the entries nearest to v / size; the lower one halfway, but of a shifted codebook the one
+ * nearer to its offset. */
+INLINE lanes nearest(masks *code, const struct sized *s, struct variant is, lanes v)
+{
+    const int n = 1 << is.code_bits;
+    lanes q;
+
+    *code = (masks){0};
+    if (is.uniform) {
+        lanes x =
+            larger(smaller(v * s->inverse + s->shift, broadcast((float)(n - 1))), broadcast(0));
+
+        *code = to_integers(x);
+        return whole(x) + (s->offset - (float)(n / 2));
+    }
+    if (is.shifted) {
+        lanes x = v - s->shift;
+        masks negative = ~(x > 0);
+        lanes size = select(negative, -x, x);
+
+        q = broadcast(s->entries[n / 2]);
+        for (int i = n / 2; i < n - 1; i++) {
+            q = select_above(size, s->middle[i], broadcast(s->entries[i + 1]), q);
+            *code -= size > s->middle[i];
+        }
+        *code = (*code + n / 2) ^ (negative & (n - 1));
+        return select(negative, -q, q) + s->offset;
+    }
+    q = broadcast(s->entries[0]);
+    for (int i = 0; i < n - 1; i++) {
+        q = select_above(v, s->middle[i], broadcast(s->entries[i + 1]), q);
+        *code -= v > s->middle[i];
+    }
+    return q;
+}
+
 /* Rounds a group with bytes of codebook t (0 suits any), each column after the errors of the
  * columns before it were added. */
-static inline void round_group(struct rounded *r, const struct group *g, int t,
-                               const struct sp_q4_tables *tables)
+INLINE void round_group(struct rounded *r, const struct group *g, struct variant is, int t,
+                        const struct sp_microscale_books *books)
 {
+    struct sized s;
+
+    prepare(&s, is, r->bytes, t, books);
     r->loss = (lanes){0};
     for (size_t j = 0; j < N; j++) {
-        lanes v = g->v[j], q = broadcast((float)tables->entries[t][0]), error;
-        masks code = {0};
+        lanes v = g->v[j], q, error;
 
-        for (size_t i = 0; i < j; i++)
+        for (size_t i = 0; is.feedback && i < j; i++)
             v += r->error[i] * g->factors[j * N + i];
-        for (int i = 0; i < SP_Q4_N_MIDPOINTS; i++) {
-            masks above = v > r->bytes * (0.5f * (float)tables->sums[i][t]);
-
-            q = select(above, broadcast((float)tables->entries[t][i + 1]), q);
-            code -= above;
-        }
-        q *= r->bytes;
+        q = nearest(&r->code[j], &s, is, v) * r->bytes;
         error = v - q;
         r->loss += g->weight[j] * (error * error);
         r->error[j] = g->w[j] - q;
-        r->code[j] = code;
     }
 }
 
 /* The byte of codebook t nearest to b. */
-static inline lanes byte_near(lanes b, int t)
+INLINE lanes byte_near(lanes b, struct variant is, int t)
 {
-    lanes n = (b - (float)t) * 0.25f;
+    const float n_codebooks = (float)is.n_codebooks;
+    lanes n = (b - (float)t) * (1.0f / n_codebooks);
 
-    /* Adding 1.5 * 2^23 rounds to whole numbers, ties to even. */
-    n = (smaller(larger(n, broadcast(t ? 0 : 1)), broadcast(63)) + 12582912.0f) - 12582912.0f;
-    return n * 4.0f + (float)t;
+    n = smaller(larger(n, broadcast(t ? 0 : 1)), broadcast(256.0f / n_codebooks - 1));
+    return whole(n) * n_codebooks + (float)t;
 }
 
-/* The byte of codebook t with the least weighted error at one of a few sizes, as in
- * microscale_fit.h, without error propagation within the group. */
-static inline lanes choose_bytes(const struct group *g, int t, lanes max, lanes min,
-                                 const struct sp_q4_tables *tables)
+/* The gain of rounding a group, without error propagation within it, with the best bytes of a
+ * codebook at one of a few sizes: as in microscale_fit.h. */
+INLINE lanes try_size(lanes *bytes, const struct group *g, struct variant is, int t, lanes size,
+                      const struct sp_microscale_books *books)
 {
-    lanes estimate = larger(larger(max * tables->high[t], min * tables->low[t]), broadcast(0.5f));
+    lanes p = {0}, q = {0};
+    struct sized s;
+    masks code;
+
+    if (is.uniform) size = byte_near(size, is, t);
+    prepare(&s, is, size, t, books);
+    for (size_t j = 0; j < N; j++) {
+        lanes c = nearest(&code, &s, is, g->v[j]);
+
+        p += g->weight[j] * (g->v[j] * c);
+        q += g->weight[j] * (c * c);
+    }
+    *bytes = is.uniform ? size : byte_near(p / q, is, t);
+    return *bytes * (2.0f * p - *bytes * q);
+}
+
+/* The byte of codebook t with the largest gain. */
+INLINE lanes choose_bytes(const struct group *g, struct variant is, int t, lanes max, lanes min,
+                          const struct sp_microscale_books *books)
+{
+    lanes estimate = larger(larger(max * books->high[t], min * books->low[t]), broadcast(0.5f));
     lanes best = {0}, best_gain = {0};
 
-    for (int ratio = 0; ratio < SP_Q4_N_RATIOS; ratio++) {
-        lanes size = estimate / sp_q4_ratios[ratio], p = {0}, q = {0}, b, gain;
-        masks better;
+    for (int i = 0; i < books->n_ratios; i++) {
+        lanes b, gain = try_size(&b, g, is, t, estimate / books->ratios[i], books);
+        masks better = gain > best_gain;
 
-        for (size_t j = 0; j < N; j++) {
-            lanes c = broadcast((float)tables->entries[t][0]);
-
-            for (int i = 0; i < SP_Q4_N_MIDPOINTS; i++) {
-                c = select(g->v[j] > size * (0.5f * (float)tables->sums[i][t]),
-                           broadcast((float)tables->entries[t][i + 1]), c);
-            }
-            p += g->weight[j] * (g->v[j] * c);
-            q += g->weight[j] * (c * c);
-        }
-        b = byte_near(p / q, t);
-        gain = b * (2.0f * p - b * q);
-        better = gain > best_gain;
         best_gain = select(better, gain, best_gain);
         best = select(better, b, best);
     }
@@ -165,8 +276,8 @@ static inline lanes choose_bytes(const struct group *g, int t, lanes max, lanes 
 
 /* Rounds with all zeros and with the best byte of each codebook; keeps the result with the least
  * loss. */
-static inline void fit_group(struct rounded *best, const struct group *g,
-                             const struct sp_q4_tables *tables)
+INLINE void fit_group(struct rounded *best, const struct group *g, struct variant is,
+                      const struct sp_microscale_books *books)
 {
     lanes max = g->v[0], min = g->v[0];
 
@@ -175,13 +286,13 @@ static inline void fit_group(struct rounded *best, const struct group *g,
         min = smaller(min, g->v[j]);
     }
     best->bytes = (lanes){0};
-    round_group(best, g, 0, tables);
-    for (int t = 0; t < SP_Q4_N_CODEBOOKS; t++) {
+    round_group(best, g, is, 0, books);
+    for (int t = 0; t < is.n_codebooks; t++) {
         struct rounded r;
         masks better;
 
-        r.bytes = choose_bytes(g, t, max, min, tables);
-        round_group(&r, g, t, tables);
+        r.bytes = choose_bytes(g, is, t, max, min, books);
+        round_group(&r, g, is, t, books);
         better = r.loss < best->loss;
         best->loss = select(better, r.loss, best->loss);
         best->bytes = select(better, r.bytes, best->bytes);
@@ -192,34 +303,36 @@ static inline void fit_group(struct rounded *best, const struct group *g,
     }
 }
 
-/* Loads a group. from: its first column in the panel's rows; carried: errors of the columns before
- * it, [N][16]. */
-static inline void load_group(struct group *g, const float *from, size_t n_rows, size_t cols,
-                              const float *inverse, const float *carried, const float *factors)
+/* Loads a group. from: its first column in the panel's rows; with feedback, carried: errors of the
+ * columns before it, [N][16]. */
+INLINE void load_group(struct group *g, struct variant is, const float *from, size_t n_rows,
+                       size_t cols, const float *inverse, const float *carried,
+                       const float *factors)
 {
     g->factors = factors;
     for (size_t j = 0; j < N; j++) {
-        float w[SP_PANEL_ROWS] = {0}, d = factors[j * N + j];
+        float w[SP_PANEL_ROWS] = {0}, d = is.feedback ? factors[j * N + j] : 1;
 
         for (size_t row = 0; row < n_rows; row++)
             w[row] = from[row * cols + j] * inverse[row];
         g->w[j] = load(w);
-        g->v[j] = g->w[j] + load(carried + j * SP_PANEL_ROWS);
+        g->v[j] = is.feedback ? g->w[j] + load(carried + j * SP_PANEL_ROWS) : g->w[j];
         g->weight[j] = d > 1e-6f ? d : 1e-6f;
     }
 }
 
 /* Stores a group, which is half h of the block. */
-static inline void store_group(uint8_t *block, size_t h, const struct rounded *r)
+INLINE void store_group(uint8_t *block, struct variant is, size_t h, const struct rounded *r)
 {
-    for (size_t k = 0; k < N / 2; k++) {
-        uint8_t *codes = block + 128 * h + 64 * (k / 4) + k % 4;
+    uint8_t *scale_bytes = block + sp_microscale_block_size(is.code_bits) - (2 - h) * SP_PANEL_ROWS;
 
+    if (h == 0) memset(block, 0, sp_microscale_block_size(is.code_bits));
+    for (size_t k = 0; k < N; k++) {
         for (size_t row = 0; row < SP_PANEL_ROWS; row++)
-            codes[4 * row] = (uint8_t)(r->code[k][row] | r->code[k + N / 2][row] << 4);
+            sp_microscale_put(block, is.code_bits, row, N * h + k, (unsigned)r->code[k][row]);
     }
     for (size_t row = 0; row < SP_PANEL_ROWS; row++)
-        block[256 + SP_PANEL_ROWS * h + row] = (uint8_t)r->bytes[row];
+        scale_bytes[row] = (uint8_t)r->bytes[row];
 }
 
 /* Adds a group's weighted errors to n columns after it; `carried` and `factors` begin at the first
@@ -236,27 +349,72 @@ static inline void propagate(float *carried, const struct rounded *r, const floa
     }
 }
 
-static inline void encode(uint8_t *blocks, const float *rows, size_t n_rows, size_t cols,
-                          const float *row_scale, const float *factors, float *workspace,
-                          const struct sp_q4_tables *tables)
+INLINE void encode_as(struct variant is, uint8_t *blocks, const float *rows, size_t n_rows,
+                      size_t cols, const float *row_scale, const float *factors, float *workspace,
+                      const struct sp_microscale_books *books)
 {
+    const size_t block_size = sp_microscale_block_size(is.code_bits);
     float inverse[SP_PANEL_ROWS] = {0};
 
     for (size_t row = 0; row < n_rows; row++)
         inverse[row] = row_scale[row] > 0 ? 1.0f / row_scale[row] : 0;
-    memset(workspace, 0, cols * SP_PANEL_ROWS * sizeof *workspace);
+    if (is.feedback) memset(workspace, 0, cols * SP_PANEL_ROWS * sizeof *workspace);
     for (size_t first = 0; first < cols; first += N) {
         size_t end = sp_gptq_block_end(cols, first), after = first + N;
+        const float *carried = is.feedback ? workspace + first * SP_PANEL_ROWS : NULL;
         struct group group;
         struct rounded r;
 
-        load_group(&group, rows + first, n_rows, cols, inverse, workspace + first * SP_PANEL_ROWS,
-                   factors);
-        fit_group(&r, &group, tables);
-        store_group(blocks + first / SP_BLOCK * SP_Q4_BLOCK_SIZE, first / N % 2, &r);
+        load_group(&group, is, rows + first, n_rows, cols, inverse, carried, factors);
+        fit_group(&r, &group, is, books);
+        store_group(blocks + first / SP_BLOCK * block_size, is, first / N % 2, &r);
+        if (!is.feedback) continue;
         propagate(workspace + after * SP_PANEL_ROWS, &r, factors + N * N, end - after);
         factors += (end - first) * N;
     }
+}
+
+static void encode(uint8_t *blocks, const float *rows, size_t n_rows, size_t cols,
+                   const float *row_scale, const float *factors, float *workspace,
+                   const struct sp_microscale_books *books)
+{
+#define ENCODE(...)                                                                                \
+    encode_as((struct variant){__VA_ARGS__}, blocks, rows, n_rows, cols, row_scale, factors,       \
+              workspace, books)
+
+    switch (books->code_bits * 2 + (factors != NULL)) {
+    case 4:
+        ENCODE(2, 16, false, false, false);
+        break;
+    case 5:
+        ENCODE(2, 16, false, false, true);
+        break;
+    case 6:
+        ENCODE(3, 8, false, false, false);
+        break;
+    case 7:
+        ENCODE(3, 8, false, false, true);
+        break;
+    case 8:
+        ENCODE(4, 4, false, false, false);
+        break;
+    case 9:
+        ENCODE(4, 4, false, false, true);
+        break;
+    case 10:
+        ENCODE(5, 8, true, false, false);
+        break;
+    case 11:
+        ENCODE(5, 8, true, false, true);
+        break;
+    case 12:
+        ENCODE(6, 8, true, true, false);
+        break;
+    default:
+        ENCODE(6, 8, true, true, true);
+        break;
+    }
+#undef ENCODE
 }
 
 #endif

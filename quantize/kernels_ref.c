@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <math.h>
 
-enum { LANES = SP_PANEL_ROWS, HALF = SP_Q4_HALF };
+enum { LANES = SP_PANEL_ROWS, HALF = SP_MICROSCALE_HALF };
 
 /* The largest |x|. Magnitudes are compared as integers: finite numbers have the same order, and a
  * NaN has the largest bits. */
@@ -132,20 +132,16 @@ static void q8_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp
     }
 }
 
-/* Decodes one block of 16 rows: codes[r][k]. */
-static void q4_decode(int8_t codes[LANES][SP_BLOCK], const uint8_t *block)
+/* Decodes the entries of one block of 16 rows: entries[r][k]. */
+static void microscale_decode(int8_t entries[LANES][SP_BLOCK], const struct sp_microscale *type,
+                              const uint8_t *block, const uint8_t *scale_bytes)
 {
-    const uint8_t *scale_bytes = block + LANES * HALF;
+    for (size_t r = 0; r < LANES; r++) {
+        for (size_t k = 0; k < SP_BLOCK; k++) {
+            unsigned code = sp_microscale_code(block, type->code_bits, r, k);
+            uint8_t byte = scale_bytes[k / HALF * LANES + r];
 
-    for (size_t h = 0; h < 2; h++) {
-        for (size_t r = 0; r < LANES; r++) {
-            const int8_t *codebook = sp_q4_codebooks + sp_q4_codebook(scale_bytes[16 * h + r]);
-            const uint8_t *bytes = block + 128 * h + 4 * r;
-            for (size_t k = 0; k < HALF / 2; k++) {
-                uint8_t pair = bytes[64 * (k / 4) + k % 4];
-                codes[r][16 * h + k] = codebook[pair & 15];
-                codes[r][16 * h + 8 + k] = codebook[pair >> 4];
-            }
+            entries[r][k] = (int8_t)sp_microscale_entry(type, byte, code);
         }
     }
 }
@@ -156,17 +152,19 @@ static int32_t quarter(int32_t i)
     return (i + 2) >> 2;
 }
 
-static void q4_panel(float *y, size_t ldy, const uint8_t *panel, const struct sp_acts *acts,
-                     size_t first, size_t n_rows)
+static void microscale_panel(float *y, size_t ldy, const uint8_t *panel, enum sp_dtype dtype,
+                             const struct sp_acts *acts, size_t first, size_t n_rows)
 {
-    const uint8_t *block = panel + SP_Q4_PANEL_HEAD;
+    const struct sp_microscale *type = sp_microscale_of(dtype);
+    const size_t size = sp_microscale_block_size(type->code_bits);
+    const uint8_t *block = panel + SP_MICROSCALE_HEAD;
     float acc[SP_TILE_ROWS][LANES] = {{0}};
     int8_t w[LANES][SP_BLOCK];
     float row_scale[LANES];
 
-    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, block += SP_Q4_BLOCK_SIZE) {
-        const uint8_t *b0 = block + LANES * HALF, *b1 = b0 + LANES;
-        q4_decode(w, block);
+    for (size_t b = 0; b < acts->cols / SP_BLOCK; b++, block += size) {
+        const uint8_t *b0 = block + size - 2 * LANES, *b1 = b0 + LANES;
+        microscale_decode(w, type, block, b0);
         for (size_t t = 0; t < n_rows; t++) {
             const int8_t *q = acts->q + (first + t) * acts->ld + b * SP_BLOCK;
             float x_scale = acts->scale[(first + t) * acts->ld_block + b];
@@ -193,10 +191,10 @@ static void matmul(const struct sp_matmul *m)
 
     assert(known && m->n_rows >= 1 && m->n_rows <= SP_TILE_ROWS);
     for (size_t p = 0; p < m->n_panels; p++, panel += panel_size, y += LANES) {
-        if (m->dtype == SP_Q4) {
-            q4_panel(y, m->ldy, panel, m->acts, m->first, m->n_rows);
-        } else if (m->dtype == SP_Q8) {
+        if (m->dtype == SP_Q8) {
             q8_panel(y, m->ldy, panel, m->acts, m->first, m->n_rows);
+        } else if (sp_dtype_is_block(m->dtype)) {
+            microscale_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
         } else {
             float_panel(y, m->ldy, panel, m->dtype, m->acts, m->first, m->n_rows);
         }
@@ -213,6 +211,10 @@ const struct sp_kernels sp_kernels_ref = {
             [SP_BF16] = matmul,
             [SP_Q8] = matmul,
             [SP_Q4] = matmul,
+            [SP_Q2] = matmul,
+            [SP_Q3] = matmul,
+            [SP_Q5] = matmul,
+            [SP_Q6] = matmul,
         },
     .tile = &sp_tile_ref,
 };

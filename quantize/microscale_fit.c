@@ -63,7 +63,7 @@ static float try_multiplier(int *byte, const int16_t *v, int multiplier, int t,
 {
     int p = 0, q = 0;
 
-    for (int k = 0; k < SP_Q4_HALF; k++) {
+    for (int k = 0; k < SP_MICROSCALE_HALF; k++) {
         int x = (v[k] * multiplier + 16384) >> 15;
         int c = tables->nearest[t][(x < -128 ? -128 : x > 127 ? 127 : x) & 0xff];
 
@@ -80,7 +80,7 @@ static uint8_t search(const int16_t *v, const struct sp_q4_tables *tables)
     float best_gain = 0;
     int best = 0, max = v[0], min = v[0];
 
-    for (int k = 1; k < SP_Q4_HALF; k++) {
+    for (int k = 1; k < SP_MICROSCALE_HALF; k++) {
         max = v[k] > max ? v[k] : max;
         min = v[k] < min ? v[k] : min;
     }
@@ -118,13 +118,13 @@ void sp_q4_fit_ref(uint8_t *block, const int16_t *v, const struct sp_q4_tables *
     for (size_t half = 0; half < 2 * SP_PANEL_ROWS; half++) {
         size_t h = half / SP_PANEL_ROWS, row = half % SP_PANEL_ROWS;
         uint8_t *codes = block + 128 * h + 4 * row;
-        int16_t w[SP_Q4_HALF];
+        int16_t w[SP_MICROSCALE_HALF];
         uint8_t byte;
 
-        for (size_t k = 0; k < SP_Q4_HALF; k++)
-            w[k] = v[sp_q4_place(row, h * SP_Q4_HALF + k)];
+        for (size_t k = 0; k < SP_MICROSCALE_HALF; k++)
+            w[k] = v[sp_q4_place(row, h * SP_MICROSCALE_HALF + k)];
         byte = search(w, tables);
-        for (size_t k = 0; k < SP_Q4_HALF / 2; k++) {
+        for (size_t k = 0; k < SP_MICROSCALE_HALF / 2; k++) {
             unsigned low = code_of(w[k], byte, tables), high = code_of(w[k + 8], byte, tables);
 
             codes[64 * (k / 4) + k % 4] = (uint8_t)(low | high << 4);

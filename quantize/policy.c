@@ -12,14 +12,9 @@
 /* A smaller matrix gains nothing from fewer bits, because of padding and panel heads. */
 static const uint64_t SMALL_MATRIX = 1024;
 
-static bool is_block_type(enum sp_dtype dtype)
-{
-    return dtype == SP_Q8 || dtype == SP_Q4;
-}
-
 bool sp_policy_rounds_twice(enum sp_dtype from, enum sp_dtype to)
 {
-    return is_block_type(from) && to != from && to != SP_F32;
+    return sp_dtype_is_block(from) && to != from && to != SP_F32;
 }
 
 static struct sp_policy_choice keep(const struct sp_policy_tensor *tensor, enum sp_layout layout,
@@ -43,38 +38,52 @@ static uint64_t count_up_to_small(const struct sp_policy_tensor *tensor)
     return n;
 }
 
+/* True for the types of 2 to 6 bits, with which the most sensitive matrices keep more bits. */
+static bool has_few_bits(enum sp_dtype dtype)
+{
+    return sp_dtype_info(dtype)->code_bits != 0;
+}
+
 /* The type of embeddings and output matrix if only the type of the whole part was requested. With
- * q4 for the other matrices they keep 8 bits, by measurement (SmolLM2-135M, tied, technical text;
- * KL divergence from the unquantized model, perplexity, top-1 agreement):
+ * few bits for the other matrices they keep 8 bits, or 6 where 8 would not reduce the divergence,
+ * by measurement (SmolLM2-135M, tied; KL divergence from the unquantized model on a license and on
+ * C source, MB of the file):
  *
- *   other matrices q4, these bf16   0.102   76.2   0.819
- *                      these q8     0.103   76.3   0.816
- *                      these q4     0.181   84.5   0.745 */
+ *   other matrices   these q8              q6                    as the others
+ *   q2               2.39    2.61    72                          7.92   7.20   46
+ *   q3               0.440   0.334   85    0.440   0.339   78    0.970  0.793  63
+ *   q5               0.0247  0.0206 110    0.0292  0.0256 103    0.0525 0.0514 97 */
 static struct sp_policy_choice output_default(enum sp_dtype type)
 {
-    if (type == SP_Q4)
+    if (type == SP_Q2 || type == SP_Q3)
+        return (struct sp_policy_choice){SP_Q6, SP_PANEL, "output matrix keeps 6 bits"};
+    if (has_few_bits(type))
         return (struct sp_policy_choice){SP_Q8, SP_PANEL, "output matrix keeps 8 bits"};
     return (struct sp_policy_choice){type, SP_PANEL, "requested"};
 }
 
-/* True for keys and values that keep 8 bits under q4. Few kv heads serve many queries, so they are
- * a small part of a model, and their errors reach all heads: they keep 8 bits if they have at most
- * half as many rows as columns, by measurement (KL divergence from the unquantized model on two
- * texts, bits a weight of the whole file):
+/* True for keys and values that keep 8 bits under q2 to q6. Few kv heads serve many queries, so
+ * they are a small part of a model, and their errors reach all heads: they keep 8 bits if they have
+ * at most half as many rows as columns, by measurement (KL divergence from the unquantized model on
+ * two texts, bits a weight of the whole file):
  *
  *                            keys and values q4          q8
  *   SmolLM2-135M             0.122  0.113  5.38 bits     0.074  0.074  5.58 bits
  *   Qwen2.5-Coder-0.5B       0.082  0.026  5.62 bits     0.063  0.020  5.67 bits
  *   Gemma 3 270M             0.095  0.119  7.02 bits     0.067  0.085  7.11 bits
+ *   SmolLM2-135M with q2     5.06   5.23   4.00 bits     2.39   2.61   4.29 bits
+ *                with q6     0.024  0.013  7.15 bits     0.012  0.010  7.25 bits
  *
  * The acceptance of a draft did not improve with 8 bits (two trained drafts, 7000 draft tokens
- * each), so a draft uses q4; and a user who requests a q4 output matrix as well wants all of it. */
+ * each), so a draft uses the requested type; and a user who requests the same type for the output
+ * matrix wants all of it. */
 static bool keeps_8_bits(const struct sp_policy_request *request,
                          const struct sp_policy_tensor *tensor)
 {
     if (tensor->role != SP_ROLE_KEY_VALUE || tensor->rank != 2) return false;
-    if (request->draft || request->type != SP_Q4 || request->output_type == SP_Q4) return false;
-    return tensor->stored != SP_Q4 && tensor->shape[0] <= tensor->shape[1] / 2;
+    if (request->draft || !has_few_bits(request->type) || request->output_type == request->type)
+        return false;
+    return tensor->stored != request->type && tensor->shape[0] <= tensor->shape[1] / 2;
 }
 
 static struct sp_policy_choice requested_choice(const struct sp_policy_request *request,
@@ -86,7 +95,7 @@ static struct sp_policy_choice requested_choice(const struct sp_policy_request *
         return (struct sp_policy_choice){request->output_type, SP_PANEL, "output type requested"};
     if (request->type == SP_DTYPE_NONE) return keep(tensor, SP_PANEL, "as stored");
     if (is_output) return output_default(request->type);
-    if (tensor->role == SP_ROLE_FEATURE && request->type == SP_Q4)
+    if (tensor->role == SP_ROLE_FEATURE && has_few_bits(request->type))
         return (struct sp_policy_choice){SP_Q8, SP_PANEL, "feature projection keeps 8 bits"};
     if (keeps_8_bits(request, tensor))
         return (struct sp_policy_choice){SP_Q8, SP_PANEL, "keys and values keep 8 bits"};
@@ -102,9 +111,9 @@ static struct sp_policy_choice choose_matrix(const struct sp_policy_request *req
     if (tensor->role == SP_ROLE_ROUTER) return keep(tensor, SP_PANEL, "router stays float");
     if (tensor->role == SP_ROLE_GATE) return keep(tensor, SP_PANEL, "gate stays float");
     if (tensor->role == SP_ROLE_CODEBOOK) return keep(tensor, SP_PANEL, "codebook stays float");
-    if (is_block_type(choice.dtype) && tensor->shape[tensor->rank - 1] % SP_BLOCK)
+    if (sp_dtype_is_block(choice.dtype) && tensor->shape[tensor->rank - 1] % SP_BLOCK)
         return keep(tensor, SP_PANEL, "width is not a multiple of 32");
-    if (is_block_type(choice.dtype) && count_up_to_small(tensor) < SMALL_MATRIX)
+    if (sp_dtype_is_block(choice.dtype) && count_up_to_small(tensor) < SMALL_MATRIX)
         return keep(tensor, SP_PANEL, "too small to quantize");
     return choice;
 }
@@ -146,7 +155,7 @@ enum sp_status sp_policy_choose(struct sp_policy_choice *out,
         (request->output_type != SP_DTYPE_NONE && !sp_dtype_is_packed(request->output_type)))
         return sp_fail(
             err, SP_E_UNSUPPORTED,
-            "tensor %s: the requested type cannot be written, expected f32, f16, bf16, q8 or q4",
+            "tensor %s: the requested type cannot be written, expected f32, f16, bf16 or q2 to q8",
             tensor->name);
     *out = matrix ? choose_matrix(request, tensor) : choose_other(tensor);
     return SP_OK;

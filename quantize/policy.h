@@ -22,7 +22,7 @@ struct sp_policy_tensor {
     enum sp_role role;
     unsigned rank;
     const uint64_t *shape;
-    enum sp_dtype stored; /* f32, f16, bf16, f64, or a packed file's q8, q4 */
+    enum sp_dtype stored; /* f32, f16, bf16, f64, or a packed file's q2 to q8 */
 };
 
 struct sp_policy_choice {

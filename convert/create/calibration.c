@@ -180,7 +180,8 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
         struct sp_plan_item *item = &plan->items[i];
         struct entry key = {0}, *e = NULL;
 
-        if (item->part != SP_PART_TARGET || item->to != SP_Q4 || item->bytes) continue;
+        if (item->part != SP_PART_TARGET || !sp_dtype_info(item->to)->code_bits || item->bytes)
+            continue;
         if ((st = sp_copy_text(&key.name, item->spec->name, strlen(item->spec->name), err))) {
             return st;
         }

@@ -18,9 +18,10 @@ SP_MUST_CHECK enum sp_status sp_calibration_take(struct sp_calibration_file **ou
                                                  struct sp_pack *pack, struct sp_err *err);
 void sp_calibration_close(struct sp_calibration_file *file); /* NULL is fine */
 
-/* Sets the calibration of each plan item that becomes q4, borrowed from the file. Returns
+/* Sets the calibration of each plan item that becomes q2 to q6, borrowed from the file. Returns
  * SP_E_INPUT if the file names a matrix that `target` does not have, or that has another width.
- * *n_used and *n_without count the target's matrices that become q4 with and without calibration.
+ * *n_used and *n_without count the target's matrices that become q2 to q6 with and without
+ * calibration.
  */
 SP_MUST_CHECK enum sp_status sp_calibration_apply(const struct sp_calibration_file *file,
                                                   struct sp_plan *plan,

@@ -169,14 +169,14 @@ static enum sp_status calibrate(struct job *job, struct sp_err *err)
     if (st) return st;
     if (n_used == 0) {
         return sp_fail(err, SP_E_USAGE,
-                       "%s: no matrix that it is about becomes q4: a calibration serves the "
-                       "target's q4 alone",
+                       "%s: no matrix that it is about becomes q2 to q6: a calibration serves "
+                       "these types of the target alone",
                        path);
     }
     if (n_without == 0) return SP_OK;
     return sp_warn(&job->warnings, err,
-                   "%s has no statistics for %zu of %zu matrices that become q4; these are "
-                   "quantized without calibration",
+                   "%s has no statistics for %zu of %zu matrices that become q2 to q6; these "
+                   "are quantized without calibration",
                    path, n_without, n_used + n_without);
 }
 

@@ -42,7 +42,7 @@ struct sp_create_options {
     enum sp_dtype target_type; /* SP_DTYPE_NONE: every tensor keeps its stored type */
     enum sp_dtype draft_type;  /* the same for the draft */
     enum sp_dtype output_type; /* the target's embedding and head; NONE: as the policy chooses */
-    const char *calibration;   /* a file for the target's q4 matrices; NULL: none */
+    const char *calibration;   /* a file for the target's q2 to q6 matrices; NULL: none */
     unsigned n_threads;        /* 0: as many as there are */
     bool force;                /* replace an existing output */
     bool dry_run;              /* check and plan, write nothing */
@@ -59,7 +59,7 @@ struct sp_requantize_options {
     unsigned n_threads;
     bool force;
     bool dry_run;
-    bool allow_lossy; /* --requantize: q8 or q4 tensors may be quantized again */
+    bool allow_lossy; /* --requantize: quantized tensors may be quantized again */
     struct sp_create_callbacks callbacks;
 };
 

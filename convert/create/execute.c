@@ -243,8 +243,8 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
         size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
 
         if (c->item->calibration) {
-            st = sp_panel_encode_calibrated(out, encoder, x, m, cols, row, c->item->calibration,
-                                            w->workspace, err);
+            st = sp_panel_encode_calibrated(out, c->item->to, encoder, x, m, cols, row,
+                                            c->item->calibration, w->workspace, err);
         } else {
             st = sp_panel_encode(out, c->item->to, encoder, x, m, cols, row, err);
         }

@@ -22,7 +22,7 @@ struct sp_plan_item {
     bool small_codes;   /* 4-bit codes of a checkpoint, which q8 holds exactly */
     bool merged;        /* an adapter changes some of the rows */
     const uint8_t *bytes;     /* stored bytes to copy unchanged; NULL: the tensor is converted */
-    const float *calibration; /* for q4, numbers of quantize/gptq.h, borrowed; NULL: none */
+    const float *calibration; /* for q2 to q6, numbers of quantize/gptq.h, borrowed; NULL: none */
     uint64_t source_size, size;
 };
 

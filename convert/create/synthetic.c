@@ -1,6 +1,7 @@
 /* Shapes are config.json texts, parsed like any other; their tensors come from the family table and
- * their types from the policy. A panel is filled in place: any byte is a valid q4 code or scale,
- * and every byte but one a valid q8 code, so nothing is quantized. One panel is held at a time. */
+ * their types from the policy. A panel is filled in place: any byte is a valid code or scale of q2
+ * to q6, and every byte but one a valid q8 code, so nothing is quantized. One panel is held at a
+ * time. */
 #include "convert/create/synthetic.h"
 
 #include "convert/create/pairing_record.h"
@@ -232,14 +233,16 @@ static void put_float(uint8_t *out, float x)
     sp_put32(out, bits);
 }
 
-/* The root mean squares of a uniform scale byte and of a codebook entry are about 148 and 66. */
-static void fill_q4(uint8_t *panel, size_t cols, uint64_t key)
+/* Fills a panel of q2 to q6. The root mean square of a uniform scale byte is about 148, that of a
+ * codebook entry 19 to 30, so the weights have 0.3 to 0.5 of the variance's root 1 / sqrt(cols). */
+static void fill_microscale(uint8_t *panel, unsigned code_bits, size_t cols, uint64_t key)
 {
     float scale = 1 / (148 * 66 * sqrtf((float)cols));
 
     for (size_t row = 0; row < SP_PANEL_ROWS; row++)
         put_float(panel + 4 * row, scale);
-    fill_random(panel + SP_Q4_PANEL_HEAD, cols / SP_BLOCK * SP_Q4_BLOCK_SIZE, key);
+    fill_random(panel + SP_MICROSCALE_HEAD, cols / SP_BLOCK * sp_microscale_block_size(code_bits),
+                key);
 }
 
 /* The root mean square of a uniform code is 73. A bf16 is the upper half of a float. */
@@ -277,8 +280,12 @@ static enum sp_status fill_panel(struct job *job, enum sp_dtype dtype, size_t co
                                  struct sp_err *err)
 {
     switch (dtype) {
+    case SP_Q2:
+    case SP_Q3:
     case SP_Q4:
-        fill_q4(job->panel, cols, key);
+    case SP_Q5:
+    case SP_Q6:
+        fill_microscale(job->panel, sp_dtype_info(dtype)->code_bits, cols, key);
         return SP_OK;
     case SP_Q8:
         fill_q8(job->panel, cols, key);

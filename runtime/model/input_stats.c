@@ -28,7 +28,7 @@ struct sp_input_stats {
     size_t n_slots;
 };
 
-/* Only matrices that q4 can store need statistics. */
+/* Only matrices that q2 to q6 can store need statistics. */
 static bool needs_stats(const struct sp_pack_tensor *t)
 {
     return t->part == SP_PART_TARGET && t->layout == SP_PANEL &&

@@ -164,16 +164,18 @@ static void test_pairing_is_recorded(void **state)
 
 static void test_threads_change_no_byte(void **state)
 {
-    static const enum sp_dtype types[] = {SP_DTYPE_NONE, SP_F32, SP_Q8, SP_Q4};
+    static const enum sp_dtype types[] = {SP_DTYPE_NONE, SP_F32, SP_Q8, SP_Q4,
+                                          SP_Q2,         SP_Q3,  SP_Q5, SP_Q6};
+    const size_t n = sizeof types / sizeof *types;
     const char *path = create_modelfile("FROM @/target\nDRAFT @/dflash");
     const char *one = create_path("1.bin"), *many = create_path("n.bin");
     (void)state;
 
-    for (size_t i = 0; i < 4; i++) {
-        create_pack(path, one, types[i], types[3 - i], 1);
-        create_pack(path, many, types[i], types[3 - i], 2);
+    for (size_t i = 0; i < n; i++) {
+        create_pack(path, one, types[i], types[n - 1 - i], 1);
+        create_pack(path, many, types[i], types[n - 1 - i], 2);
         create_assert_same_file(one, many);
-        create_pack(path, many, types[i], types[3 - i], 7);
+        create_pack(path, many, types[i], types[n - 1 - i], 7);
         create_assert_same_file(one, many);
     }
 }

@@ -9,6 +9,7 @@
 #include "tests/support/handmade_models.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
+#include "tests/support/microscale_bytes.h"
 #include "tests/support/scratch.h"
 
 #include <setjmp.h>
@@ -323,27 +324,20 @@ static float q8_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
     return (float)code * f32_of_bits(get(block + 512 + 2 * r, 2) << 16);
 }
 
-/* Decodes a q4 weight by the formula of spectool-pack(5). */
-static float q4_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
+/* Decodes a weight of q2 to q6 by the formula of spectool-pack(5). */
+static float microscale_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
 {
-    static const int books[4][16] = {
-        {-64, -46, -37, -29, -22, -16, -10, -4, 1, 6, 12, 18, 24, 31, 39, 48},
-        {-48, -39, -31, -24, -18, -12, -6, -1, 4, 10, 16, 22, 29, 37, 46, 64},
-        {-57, -48, -38, -29, -22, -16, -11, -6, -1, 3, 7, 12, 17, 23, 30, 42},
-        {-42, -30, -23, -17, -12, -7, -3, 1, 6, 11, 16, 22, 29, 38, 48, 57},
-    };
-    size_t size = (64 + (size_t)t->shape[1] / 32 * 288 + 63) / 64 * 64, r = row % 16;
-    const uint8_t *panel = t->data + row / 16 * size, *block = panel + 64 + col / 32 * 288;
-    size_t h = col % 32 / 16, i = col % 16;
-    unsigned byte = block[128 * h + 64 * (i % 8 / 4) + 4 * r + i % 4];
-    unsigned index = i < 8 ? byte & 15 : byte >> 4, s = block[256 + 16 * h + r];
+    unsigned bits = sp_dtype_info(t->dtype)->code_bits;
+    size_t size = (64 + (size_t)t->shape[1] / 32 * (64 * bits + 32) + 63) / 64 * 64, r = row % 16;
+    const uint8_t *panel = t->data + row / 16 * size;
+    int scale, entry = microscale_code(&scale, bits, panel, r, col);
 
-    return f32_of_bits(get(panel + 4 * r, 4)) * (float)((int)s * books[s % 4][index]);
+    return f32_of_bits(get(panel + 4 * r, 4)) * (float)(scale * entry);
 }
 
 static float stored_weight(const struct sp_pack_tensor *t, size_t row, size_t col)
 {
-    return t->dtype == SP_Q8 ? q8_weight(t, row, col) : q4_weight(t, row, col);
+    return t->dtype == SP_Q8 ? q8_weight(t, row, col) : microscale_weight(t, row, col);
 }
 
 /* Rounds to bfloat16, ties to even. */
@@ -394,7 +388,7 @@ static void check_quantized(const char *packed, const char *export, enum sp_dtyp
     made = open_weights(join(export, "target"));
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-        if (t->dtype != SP_Q8 && t->dtype != SP_Q4) continue;
+        if (!sp_dtype_is_block(t->dtype)) continue;
         n_quantized++;
         assert_same_matrix(t, made, type == SP_DTYPE_NONE ? SP_BF16 : type);
     }
@@ -408,11 +402,12 @@ static void check_quantized(const char *packed, const char *export, enum sp_dtyp
 
 static void quantized_tensors_are_decoded(void **state)
 {
+    static const enum sp_dtype types[] = {SP_Q8, SP_Q4, SP_Q2, SP_Q3, SP_Q5, SP_Q6};
     const char *packed = create_path("packed.bin"), *export = create_path("export");
     (void)state;
 
-    for (size_t i = 0; i < 2; i++) {
-        create_pack(create_modelfile("FROM @/ar"), packed, i ? SP_Q4 : SP_Q8, SP_DTYPE_NONE, 2);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        create_pack(create_modelfile("FROM @/ar"), packed, types[i], SP_DTYPE_NONE, 2);
         check_quantized(packed, export, SP_F32, "float32");
         check_quantized(packed, export, SP_DTYPE_NONE, "bfloat16");
         /* A tensor that was not quantized is exported unchanged. */

@@ -211,6 +211,9 @@ static const struct expected_plan expected_plan[] = {
     {SP_Q4, 0, "layers.0.self_attn.q_norm.weight", SP_BF16, SP_PLAIN},
     {SP_Q4, 0, "embed_tokens.weight", SP_Q8, SP_PANEL},
     {SP_Q4, SP_Q4, "embed_tokens.weight", SP_Q4, SP_PANEL},
+    {SP_Q2, 0, "layers.0.mlp.up_proj.weight", SP_Q2, SP_PANEL},
+    {SP_Q3, 0, "embed_tokens.weight", SP_Q6, SP_PANEL},
+    {SP_Q5, SP_Q3, "embed_tokens.weight", SP_Q3, SP_PANEL},
     {SP_Q8, SP_BF16, "embed_tokens.weight", SP_BF16, SP_PANEL},
     {SP_F32, 0, "layers.0.mlp.up_proj.weight", SP_F32, SP_PANEL},
 };

@@ -37,13 +37,17 @@ static void table(void **state)
         n_packed += sp_dtype_is_packed(d);
         n_source += info->safetensors != NULL;
     }
-    assert_int_equal(n_packed, 5);
+    assert_int_equal(n_packed, 9);
     assert_int_equal(n_source, sizeof safetensors / sizeof *safetensors);
     assert_int_equal(SP_F32, 1);
     assert_int_equal(SP_F16, 2);
     assert_int_equal(SP_BF16, 3);
     assert_int_equal(SP_Q8, 4);
     assert_int_equal(SP_Q4, 6);
+    assert_int_equal(SP_Q2, 7);
+    assert_int_equal(SP_Q3, 8);
+    assert_int_equal(SP_Q5, 9);
+    assert_int_equal(SP_Q6, 10);
 }
 
 static void names(void **state)
@@ -66,7 +70,7 @@ static void names(void **state)
     assert_true(sp_dtype_is_float(SP_BF16) && sp_dtype_is_float(SP_F16) &&
                 sp_dtype_is_float(SP_F32));
     assert_false(sp_dtype_is_float(SP_F64) || sp_dtype_is_float(SP_Q8));
-    assert_false(sp_dtype_is_packed(0) || sp_dtype_is_packed(5) || sp_dtype_is_packed(7));
+    assert_false(sp_dtype_is_packed(0) || sp_dtype_is_packed(5) || sp_dtype_is_packed(11));
     assert_false(sp_dtype_is_packed(UINT32_MAX));
 }
 
@@ -78,14 +82,13 @@ static void panels(void **state)
         bool possible;
         size_t size;
     } cases[] = {
-        {SP_F32, 0, true, 0},   {SP_F32, 1, true, 64},
-        {SP_F32, 3, true, 192}, {SP_F16, 1, true, 64},
-        {SP_F16, 2, true, 64},  {SP_BF16, 3, true, 128},
-        {SP_Q8, 32, true, 576}, {SP_Q8, 64, true, 1088},
-        {SP_Q8, 16, false, 0},  {SP_Q4, 32, true, 384},
-        {SP_Q4, 64, true, 640}, {SP_Q4, 1024, true, 9280},
-        {SP_Q4, 33, false, 0},  {SP_F64, 32, false, 0},
-        {SP_I8, 32, false, 0},  {SP_F32, SIZE_MAX / 64 + 1, false, 0},
+        {SP_F32, 0, true, 0},   {SP_F32, 1, true, 64},   {SP_F32, 3, true, 192},
+        {SP_F16, 1, true, 64},  {SP_F16, 2, true, 64},   {SP_BF16, 3, true, 128},
+        {SP_Q8, 32, true, 576}, {SP_Q8, 64, true, 1088}, {SP_Q8, 16, false, 0},
+        {SP_Q4, 32, true, 384}, {SP_Q4, 64, true, 640},  {SP_Q4, 1024, true, 9280},
+        {SP_Q2, 32, true, 256}, {SP_Q3, 32, true, 320},  {SP_Q5, 32, true, 448},
+        {SP_Q6, 64, true, 896}, {SP_Q6, 48, false, 0},   {SP_Q4, 33, false, 0},
+        {SP_F64, 32, false, 0}, {SP_I8, 32, false, 0},   {SP_F32, SIZE_MAX / 64 + 1, false, 0},
     };
 
     (void)state;
@@ -125,6 +128,8 @@ static void tensors(void **state)
         {SP_Q8, SP_PANEL, 2, {1, 32}, true, 576},
         {SP_Q4, SP_PANEL, 3, {3, 17, 64}, true, 3840},
         {SP_Q4, SP_PANEL, 2, {17, 48}, false, 0},
+        {SP_Q2, SP_PANEL, 2, {17, 64}, true, 768},
+        {SP_Q5, SP_PLAIN, 1, {32}, false, 0},
         {SP_F64, SP_PANEL, 2, {16, 32}, false, 0},
         {SP_F32, SP_PANEL, 2, {UINT64_MAX, 1}, false, 0},
         {SP_F32, SP_PANEL, 2, {1, UINT64_MAX}, false, 0},

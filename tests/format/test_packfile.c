@@ -189,7 +189,7 @@ struct inconsistency {
 
 static const struct inconsistency inconsistencies[] = {
     {0, 1, 0x88, SP_E_INPUT, "not a packed file"},
-    {8, 2, 2, SP_E_UNSUPPORTED, "format version 2.0 is newer than 1.0"},
+    {8, 2, 2, SP_E_UNSUPPORTED, "format version 2.0 is newer than 1.1"},
     {8, 2, 0, SP_E_INPUT, "format version 0.0 does not exist"},
     {12, 4, 64, SP_E_INPUT, "reserved bytes of the header"},
     {16, 8, 12812, SP_E_INPUT, "12811 bytes, but the header says 12812"},
@@ -209,7 +209,7 @@ static const struct inconsistency inconsistencies[] = {
     {MINIMAL_DIRECTORY + 2, 1, 2, SP_E_INPUT, "not after"},
     {MINIMAL_DIRECTORY + 2, 1, 0, SP_E_INPUT, "part 0, expected 1"},
     {MINIMAL_DIRECTORY + 3, 1, 5, SP_E_UNSUPPORTED, "type number 5 is not known"},
-    {MINIMAL_DIRECTORY + 3, 1, 7, SP_E_UNSUPPORTED, "type number 7 is not known"},
+    {MINIMAL_DIRECTORY + 3, 1, 11, SP_E_UNSUPPORTED, "type number 11 is not known"},
     {MINIMAL_DIRECTORY + 3, 1, 0, SP_E_UNSUPPORTED, "type number 0 is not known"},
     {MINIMAL_DIRECTORY + 3, 1, 32, SP_E_UNSUPPORTED, "type number 32 is not known"},
     {MINIMAL_DIRECTORY + 3, 1, 1, SP_E_INPUT, "128 bytes, but its type and shape need 192"},
@@ -259,15 +259,19 @@ static const struct inconsistency inconsistencies[] = {
     {12420, 1, 1, SP_E_INPUT, "byte 12420 is not zero"},
 };
 
+/* Sets the digests of header and directory to those of their bytes. */
+static void correct_digests(uint8_t *bytes, uint64_t directory, size_t size)
+{
+    sp_put64(bytes + 40, sp_hash64(bytes + directory, size - directory));
+    sp_put64(bytes + 120, sp_hash64(bytes, SP_PACK_HEADER_DIGESTED));
+}
+
 static void apply(uint8_t *bytes, const struct inconsistency *inconsistency)
 {
-    uint64_t at = MINIMAL_DIRECTORY;
-
     for (unsigned i = 0; i < inconsistency->width; i++) {
         bytes[inconsistency->offset + i] = (uint8_t)(inconsistency->value >> 8 * i);
     }
-    sp_put64(bytes + 40, sp_hash64(bytes + at, MINIMAL_SIZE - at));
-    sp_put64(bytes + 120, sp_hash64(bytes, SP_PACK_HEADER_DIGESTED));
+    correct_digests(bytes, MINIMAL_DIRECTORY, MINIMAL_SIZE);
 }
 
 static void test_inconsistent_fields_are_named(void **state)
@@ -560,6 +564,64 @@ static void test_writer_refuses(void **state)
     free(bytes);
 }
 
+/* Writes a file of one matrix of zero bytes and returns its bytes. */
+static uint8_t *write_matrix(const char *path, enum sp_dtype dtype, size_t *size)
+{
+    static const uint8_t zeros[1024];
+    struct sp_pack_tensor t = three[2];
+    struct sp_pack_writer *w = NULL;
+    struct sp_mapping mapping = {0};
+    size_t panel_size = 0;
+    uint8_t *bytes;
+
+    t.dtype = dtype;
+    t.shape[1] = 32;
+    assert_true(sp_panel_size(&panel_size, dtype, 32) && panel_size <= sizeof zeros);
+    assert_int_equal(sp_pack_writer_open(&w, path, true, &t, 1, NULL), SP_OK);
+    assert_int_equal(sp_pack_writer_put(w, 0, zeros, panel_size, NULL), SP_OK);
+    assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
+    sp_pack_writer_close(w);
+    assert_int_equal(sp_file_map(&mapping, path, NULL), SP_OK);
+    *size = mapping.size;
+    bytes = malloc(*size);
+    assert_non_null(bytes);
+    memcpy(bytes, mapping.data, *size);
+    sp_file_unmap(&mapping);
+    return bytes;
+}
+
+/* A file has minor version 1 if it holds q2, q3, q5 or q6. The reader refuses these types in a file
+ * of minor version 0, and names the version if a newer one has a type that it does not know. */
+static void test_minor_version(void **state)
+{
+    static const enum sp_dtype types[] = {SP_Q8, SP_Q4, SP_Q2, SP_Q3, SP_Q5, SP_Q6};
+    struct folder *f = *state;
+
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        struct sp_err err = {0};
+        size_t size;
+        uint8_t *bytes = write_matrix(f->file, types[i], &size);
+        uint64_t directory = sp_get64(bytes + 24);
+
+        assert_int_equal(sp_get16(bytes + 10), i < 2 ? 0 : 1);
+        assert_int_equal(verify(bytes, size, &err), SP_OK);
+        sp_put16(bytes + 10, 0);
+        correct_digests(bytes, directory, size);
+        assert_int_equal(verify(bytes, size, &err), i < 2 ? SP_OK : SP_E_INPUT);
+        if (i >= 2) assert_non_null(strstr(err.text, "in a file of format version 1.0"));
+        sp_put16(bytes + 10, 2);
+        correct_digests(bytes, directory, size);
+        assert_int_equal(verify(bytes, size, &err), SP_OK);
+        bytes[directory + 3] = 11;
+        correct_digests(bytes, directory, size);
+        err = (struct sp_err){0};
+        assert_int_equal(verify(bytes, size, &err), SP_E_UNSUPPORTED);
+        assert_non_null(strstr(err.text, "format version 1.2 is newer than 1.1: "));
+        assert_non_null(strstr(err.text, "type number 11 is not known"));
+        free(bytes);
+    }
+}
+
 static void test_extreme_sections_are_stored(void **state)
 {
     struct folder *f = *state;
@@ -609,6 +671,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_writer_leaves_nothing_unfinished, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(test_writer_refuses, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_minor_version, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_extreme_sections_are_stored, make_folder,
                                         remove_folder),
     };

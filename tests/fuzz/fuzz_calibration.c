@@ -3,6 +3,7 @@
 #include "convert/create/calibration.h"
 #include "format/pack_contents.h"
 #include "quantize/gptq.h"
+#include "quantize/microscale.h"
 #include "tests/support/repair_digests.h"
 
 #include <stdlib.h>
@@ -17,14 +18,17 @@ static void encode(const float *numbers, size_t cols)
 {
     static float rows[ROWS * WIDE], room[WIDE * ROWS], scales[ROWS];
     static uint8_t blocks[WIDE * ROWS];
-    struct sp_q4_tables tables;
+    static const enum sp_dtype types[] = {SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6};
+    struct sp_microscale_books books;
 
     for (size_t i = 0; i < ROWS * cols; i++)
         rows[i] = (float)((int)(i * 7919 % 2001) - 1000) / 1000.0f;
     for (size_t row = 0; row < ROWS; row++)
         scales[row] = row ? 1e-4f : 0;
-    sp_q4_tables_init(&tables);
-    sp_gptq_ref.encode(blocks, rows, ROWS, cols, scales, numbers, room, &tables);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        sp_microscale_books_init(&books, sp_microscale_of(types[i]));
+        sp_gptq_ref.encode(blocks, rows, ROWS, cols, scales, numbers, room, &books);
+    }
 }
 
 /* Applies the calibration to a model of two matrices. */

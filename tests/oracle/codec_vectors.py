@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Write the expected values of test_codec and test_microscale: python3 codec_vectors.py FOLDER
 
-Everything is computed independently, from the formulas in format/dtype.h, quantize/affine.h and
+Everything is computed independently, from the formulas in spectool-pack(5), quantize/affine.h and
 quantize/microscale_fit.h, in numpy's float32 and Python's integers. One case per line, numbers in hex:
 
   casts.txt      f32 bits, f16 bits, bf16 bits
   f64.txt        f64 bits, f32 bits
   q8.txt         32 weights (f32 bits), scale (bf16 bits), 32 codes + 128
-  q4_decode.txt  row scale (f32 bits), scale byte, 16 nibbles, 16 weights (f32 bits)
+  microscale_decode.txt
+                 bits of a code, row, row scale (f32 bits), 104 words of a block (zeros behind it), the row's 32 weights
   q4_fit.txt     16 whole weights v (16-bit two's complement), scale byte, 16 nibbles
 
 Fixed seed; needs numpy."""
@@ -26,6 +27,11 @@ CODEBOOKS = [
     [-57, -48, -38, -29, -22, -16, -11, -6, -1, 3, 7, 12, 17, 23, 30, 42],
     [-42, -30, -23, -17, -12, -7, -3, 1, 6, 11, 16, 22, 29, 38, 48, 57],
 ]
+Q2 = [[-50, -23, -2, 24], [-39, -6, 12, 36], [-48, -11, 8, 31], [-53, -18, 4, 27], [-44, -19, 3, 33], [-56, -26, -4, 15],
+      [-60, -15, 1, 17], [-40, -15, 10, 33]]
+Q3 = [[-51, -35, -22, -9, 2, 14, 26, 40], [-48, -33, -18, -7, 3, 13, 25, 48], [-59, -28, -15, -5, 4, 13, 25, 38],
+      [-59, -37, -21, -10, -1, 9, 20, 33]]
+Q5 = [1, 3, 4, 6, 8, 10, 12, 14, 16, 18, 21, 24, 26, 29, 33, 42]
 SHARES = [F(r) for r in (1.015, 0.835, 1.068, 0.964)]
 
 
@@ -105,12 +111,44 @@ def q8(rng):
         yield f"{floats(x)} {half:04x} " + " ".join(f"{c + 128:02x}" for c in codes)
 
 
-def q4_decode(rng):
-    for byte in list(range(8)) + [int(b) for b in rng.integers(0, 256, 40)] + [255]:
-        nibbles = rng.permutation(16)
-        scale = F(rng.standard_normal() ** 2 * 10.0 ** rng.integers(-6, 1))
-        weights = [scale * F(byte * CODEBOOKS[byte & 3][n]) for n in nibbles]
-        yield f"{bits(scale):08x} {byte:02x} " + " ".join(f"{n:x}" for n in nibbles) + " " + floats(weights)
+def mirrored(books):
+    return [book for b in books for book in (b, [-e for e in reversed(b)])]
+
+
+def codebooks(n_bits):
+    """The codebooks of a type, by the scale byte modulo their number."""
+    if n_bits == 5:
+        return [[e + o for e in [-e for e in reversed(Q5)] + Q5] for o in (1, -1, 3, -3, 5, -5, 7, -7)]
+    if n_bits == 6:
+        return [[e + o for e in range(-32, 32)] for o in (2, -1, 4, -3, 6, -5, 9, -8)]
+    return CODEBOOKS if n_bits == 4 else mirrored(Q3 if n_bits == 3 else Q2)
+
+
+def code_at(block, n_bits, r, k):
+    """The code of row r, column k, from the planes of a block."""
+    code, start, low = 0, 0, 0
+    for width in {2: [2], 3: [2, 1], 4: [4], 5: [4, 1], 6: [4, 2]}[n_bits]:
+        g = k // 4
+        vector, shift = {4: (g // 4 * 2 + g % 2, g // 2 % 2 * 4), 2: (g // 4, g % 4 * 2), 1: (0, g)}[width]
+        code |= (block[start + 64 * vector + 4 * r + k % 4] >> shift & (1 << width) - 1) << low
+        start, low = start + 64 * width, low + width
+    return code
+
+
+def microscale_decode(rng):
+    for n_bits in range(2, 7):
+        books = codebooks(n_bits)
+        for case in range(10):
+            block, r = [int(b) for b in rng.integers(0, 256, 64 * n_bits + 32)], int(rng.integers(0, 16))
+            scales = [64 * n_bits + 16 * h + r for h in (0, 1)]
+            for h in (0, 1):                        # each codebook occurs; 0 and 255 as well
+                block[scales[h]] = 255 * h if case == 8 else block[scales[h]] & 0xf0 | (2 * case + h) % 16
+            scale, weights = F(rng.standard_normal() ** 2 * 10.0 ** rng.integers(-6, 1)), []
+            for k in range(32):
+                byte = block[scales[k // 16]]
+                weights.append(scale * F(byte * books[byte % len(books)][code_at(block, n_bits, r, k)]))
+            words = struct.unpack("<104I", bytes(block).ljust(416, b"\0"))
+            yield f"{n_bits:x} {r:x} {bits(scale):08x} " + " ".join(f"{w:x}" for w in words) + " " + floats(weights)
 
 
 def nearest(codebook, x):                           # to x / 2
@@ -147,7 +185,8 @@ def q4_fit(rng):
 def main():
     warnings.simplefilter("ignore")                                     # overflow to infinity is intended
     folder = sys.argv[1]
-    for name, cases in (("casts", casts), ("f64", doubles), ("q8", q8), ("q4_decode", q4_decode), ("q4_fit", q4_fit)):
+    for name, cases in (("casts", casts), ("f64", doubles), ("q8", q8), ("microscale_decode", microscale_decode),
+                        ("q4_fit", q4_fit)):
         with open(os.path.join(folder, name + ".txt"), "w", encoding="ascii") as out:
             for line in cases(np.random.default_rng(7)):
                 out.write(line + "\n")

@@ -227,7 +227,7 @@ static double *rounding_slack(const struct product *p)
         double row_scale = (double)sp_float_of_bits(sp_get32(panel + 4 * lane));
         for (size_t b = 0; b < n_blocks; b++) {
             const uint8_t *bytes =
-                panel + SP_Q4_PANEL_HEAD + (b + 1) * SP_Q4_BLOCK_SIZE - 2 * SP_PANEL_ROWS;
+                panel + SP_MICROSCALE_HEAD + (b + 1) * SP_Q4_BLOCK_SIZE - 2 * SP_PANEL_ROWS;
             units[r * n_blocks + b] = 2 * row_scale * (bytes[lane] + bytes[SP_PANEL_ROWS + lane]);
         }
     }

@@ -7,6 +7,7 @@
 #include "quantize/float_cast.h"
 #include "quantize/kernels.h"
 #include "quantize/microscale.h"
+#include "tests/support/microscale_bytes.h"
 #include "tests/support/vector_file.h"
 
 #include <float.h>
@@ -18,7 +19,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-static const enum sp_dtype types[] = {SP_F32, SP_F16, SP_BF16, SP_Q8, SP_Q4};
+static const enum sp_dtype types[] = {SP_F32, SP_F16, SP_BF16, SP_Q8, SP_Q4,
+                                      SP_Q2,  SP_Q3,  SP_Q5,   SP_Q6};
 
 enum { N_TYPES = sizeof types / sizeof *types };
 
@@ -136,7 +138,8 @@ static void test_q8(void **context)
 static float weight_at(enum sp_dtype dtype, const uint8_t *panel, size_t row, size_t k)
 {
     const uint8_t *block;
-    size_t i = k % 32, h = i / 16, v = i % 8 / 4, j = i % 4;
+    size_t i = k % 32;
+    int byte, entry;
 
     switch (dtype) {
     case SP_F32:
@@ -150,15 +153,8 @@ static float weight_at(enum sp_dtype dtype, const uint8_t *panel, size_t row, si
         return (float)(block[64 * (i / 4) + 4 * row + i % 4] - 128) *
                sp_f32_of_bf16(sp_get16(block + 512 + 2 * row));
     default:
-        block = panel + 64 + k / 32 * 288;
-        {
-            unsigned pair = block[128 * h + 64 * v + 4 * row + j];
-            unsigned byte = block[256 + 16 * h + row];
-            unsigned code = i % 16 < 8 ? pair & 15 : pair >> 4;
-
-            return sp_float_of_bits(sp_get32(panel + 4 * row)) *
-                   (float)((int)byte * sp_q4_codebooks[16 * (byte % 4) + code]);
-        }
+        entry = microscale_code(&byte, sp_dtype_info(dtype)->code_bits, panel, row, k);
+        return sp_float_of_bits(sp_get32(panel + 4 * row)) * (float)(byte * entry);
     }
 }
 
@@ -166,11 +162,10 @@ static void check_panel(enum sp_dtype dtype, const struct sp_encoder *encoder, s
                         size_t cols)
 {
     /* The largest error of one weight, relative to the largest weight in a row of noise. */
-    static const float tolerance[] = {[SP_F32] = 0,
-                                      [SP_F16] = 0x1p-11f,
-                                      [SP_BF16] = 0x1p-8f,
-                                      [SP_Q8] = 0.5f / 126,
-                                      [SP_Q4] = 0.2f};
+    static const float tolerance[] = {
+        [SP_F32] = 0,         [SP_F16] = 0x1p-11f, [SP_BF16] = 0x1p-8f,
+        [SP_Q8] = 0.5f / 126, [SP_Q4] = 0.2f,      [SP_Q2] = 0.8f,
+        [SP_Q3] = 0.4f,       [SP_Q5] = 0.1f,      [SP_Q6] = 0.05f};
     float rows[16 * 96], back[16 * 96], one[96];
     uint8_t panel[16 * 96 * 4 + 64];
     size_t size = 0;

@@ -186,10 +186,10 @@ static void test_encode(void **context)
     enum { N = 768, PER_LINE = N + 1 + 32 + 2 + 32, ROW = 3 };
     size_t n_lines;
     uint64_t *lines = vector_file_read("gptq_encode.txt", PER_LINE, &n_lines);
-    struct sp_q4_tables tables;
+    struct sp_microscale_books books;
 
     (void)context;
-    sp_q4_tables_init(&tables);
+    sp_microscale_books_init(&books, sp_microscale_of(SP_Q4));
     for (size_t i = 0; i < n_lines; i++) {
         const uint64_t *line = lines + PER_LINE * i;
         float *numbers = floats_of(line, N), *w = floats_of(line + N + 1, 32);
@@ -198,7 +198,7 @@ static void test_encode(void **context)
 
         memcpy(rows + ROW * 32, w, 32 * sizeof *w);
         scales[ROW] = sp_float_of_bits((uint32_t)line[N]);
-        sp_gptq_ref.encode(block, rows, ROW + 1, 32, scales, numbers, room, &tables);
+        sp_gptq_ref.encode(block, rows, ROW + 1, 32, scales, numbers, room, &books);
         for (size_t half = 0; half < 2; half++) {
             assert_int_equal(block[256 + 16 * half + ROW], line[N + 33 + half]);
             for (size_t k = 0; k < 16; k++) {
@@ -241,26 +241,27 @@ static float *solve_all(float *sums)
     return sums;
 }
 
-static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, const float *rows, size_t n_rows,
-                            const float *numbers, size_t *size)
+static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, enum sp_dtype dtype,
+                            const float *rows, size_t n_rows, const float *numbers, size_t *size)
 {
     static float room[COLS * ROWS];
-    const size_t used = SP_Q4_PANEL_HEAD + COLS / SP_BLOCK * SP_Q4_BLOCK_SIZE;
+    const size_t block_size = sp_microscale_block_size(sp_dtype_info(dtype)->code_bits);
+    const size_t used = SP_MICROSCALE_HEAD + COLS / SP_BLOCK * block_size;
     struct sp_encoder encoder;
     uint8_t *panel;
 
-    assert_true(sp_panel_size(size, SP_Q4, COLS));
+    assert_true(sp_panel_size(size, dtype, COLS));
     panel = malloc(*size);
     assert_non_null(panel);
     memset(panel, 0xaa, *size);
     sp_encoder_init(&encoder);
     encoder.kernels = kernels;
     if (numbers) {
-        assert_int_equal(
-            sp_panel_encode_calibrated(panel, &encoder, rows, n_rows, COLS, 0, numbers, room, NULL),
-            SP_OK);
+        assert_int_equal(sp_panel_encode_calibrated(panel, dtype, &encoder, rows, n_rows, COLS, 0,
+                                                    numbers, room, NULL),
+                         SP_OK);
     } else {
-        assert_int_equal(sp_panel_encode(panel, SP_Q4, &encoder, rows, n_rows, COLS, 0, NULL),
+        assert_int_equal(sp_panel_encode(panel, dtype, &encoder, rows, n_rows, COLS, 0, NULL),
                          SP_OK);
     }
     assert_true(used < *size);
@@ -269,9 +270,32 @@ static uint8_t *encode_rows(const struct sp_tile_kernels *kernels, const float *
     return panel;
 }
 
+static const enum sp_dtype types[] = {SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+/* Every set encodes the rows to the same panel, with and without factors. */
+static void check_encoders(const float *w, size_t n_rows, const float *numbers)
+{
+    for (size_t i = 0; i < 2 * N_TYPES; i++) {
+        const float *factors = i % 2 ? numbers : NULL;
+        size_t size;
+        uint8_t *panel = encode_rows(&sp_tile_ref, types[i / 2], w, n_rows, factors, &size);
+
+        for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+            uint8_t *other;
+
+            if (!sp_kernels_supported(*k)) continue;
+            other = encode_rows((*k)->tile, types[i / 2], w, n_rows, factors, &size);
+            assert_memory_equal(other, panel, size);
+            free(other);
+        }
+        free(panel);
+    }
+}
+
 static void test_instruction_sets_agree(void **context)
 {
-    size_t n = 0, size;
+    size_t n = 0;
 
     (void)context;
     assert_true(sp_gptq_size(&n, COLS));
@@ -280,21 +304,16 @@ static void test_instruction_sets_agree(void **context)
         size_t n_rows = seed % 2 ? ROWS : 11, n_inputs = seed % 3 ? N_INPUTS : 1;
         float *sums = collect_all(&sp_gptq_ref, x, n_inputs);
         float *numbers = solve_all(collect_all(&sp_gptq_ref, x, n_inputs));
-        uint8_t *panel = encode_rows(&sp_tile_ref, w, n_rows, numbers, &size);
 
+        check_encoders(w, n_rows, numbers);
         for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
             float *others;
-            uint8_t *other;
 
             if (!sp_kernels_supported(*k)) continue;
             others = collect_all((*k)->tile->gptq, x, n_inputs);
-            other = encode_rows((*k)->tile, w, n_rows, numbers, &size);
             assert_memory_equal(others, sums, n * sizeof *sums);
-            assert_memory_equal(other, panel, size);
             free(others);
-            free(other);
         }
-        free(panel);
         free(numbers);
         free(sums);
         free(w);
@@ -303,12 +322,12 @@ static void test_instruction_sets_agree(void **context)
 }
 
 /* Returns the squared error of the matrix's outputs over all inputs. */
-static double error_of(const float *x, const float *w, const uint8_t *panel)
+static double error_of(enum sp_dtype dtype, const float *x, const float *w, const uint8_t *panel)
 {
     static float back[ROWS * COLS];
     double error = 0;
 
-    sp_panel_decode(back, SP_Q4, panel, ROWS, COLS, &sp_tile_ref);
+    sp_panel_decode(back, dtype, panel, ROWS, COLS, &sp_tile_ref);
     for (size_t t = 0; t < N_INPUTS; t++) {
         for (size_t row = 0; row < ROWS; row++) {
             double sum = 0;
@@ -334,14 +353,17 @@ static void test_quality(void **context)
     for (size_t i = 0; i < (size_t)ROWS * COLS;
          i++) /* all rows have the same magnitude, so that all count equally */
         w[i] = i / COLS == 5 ? 0 : w[i] / (fabsf(w[i / COLS * COLS]) + 1e-9f);
-    plain = encode_rows(&sp_tile_ref, w, ROWS, NULL, &size);
-    calibrated = encode_rows(&sp_tile_ref, w, ROWS, numbers, &size);
-    before = error_of(x, w, plain);
-    after = error_of(x, w, calibrated);
-    print_message("q4: error of the outputs with GPTQ %.3f of that without\n", after / before);
-    assert_true(after < 0.3 * before);
-    free(plain);
-    free(calibrated);
+    for (size_t i = 0; i < N_TYPES; i++) {
+        plain = encode_rows(&sp_tile_ref, types[i], w, ROWS, NULL, &size);
+        calibrated = encode_rows(&sp_tile_ref, types[i], w, ROWS, numbers, &size);
+        before = error_of(types[i], x, w, plain);
+        after = error_of(types[i], x, w, calibrated);
+        print_message("%s: error of the outputs with GPTQ %.3f of that without\n",
+                      sp_dtype_info(types[i])->name, after / before);
+        assert_true(after < 0.3 * before);
+        free(plain);
+        free(calibrated);
+    }
     free(numbers);
     free(w);
     free(x);

@@ -6,7 +6,7 @@
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "quantize/codec.h"
-#include "quantize/microscale.h"
+#include "tests/support/microscale_bytes.h"
 #include "tests/support/random.h"
 
 #include <math.h>
@@ -18,7 +18,8 @@
 
 enum { N_PANELS = 5, ROWS = N_PANELS * SP_PANEL_ROWS, MAX_COLS = 1088 };
 
-static const enum sp_dtype dtypes[] = {SP_F32, SP_F16, SP_BF16, SP_Q8, SP_Q4};
+static const enum sp_dtype dtypes[] = {SP_F32, SP_F16, SP_BF16, SP_Q8, SP_Q4,
+                                       SP_Q2,  SP_Q3,  SP_Q5,   SP_Q6};
 enum { N_DTYPES = sizeof dtypes / sizeof *dtypes };
 
 /* PLAIN: numbers as in a model. WILD: zeros of both signs, subnormal, huge and tiny numbers. */
@@ -85,7 +86,9 @@ static uint8_t *random_panels(enum sp_dtype dtype, size_t cols, enum mode mode, 
             }
             for (size_t b = 0; mode == WILD && b < n_blocks;
                  b++) { /* zero blocks, largest scales */
-                uint8_t *bytes = panel + SP_Q4_PANEL_HEAD + b * SP_Q4_BLOCK_SIZE + 256;
+                unsigned bits = sp_dtype_info(dtype)->code_bits;
+                uint8_t *bytes =
+                    panel + SP_MICROSCALE_HEAD + b * sp_microscale_block_size(bits) + 64 * bits;
                 for (size_t i = 0; i < 32; i++) {
                     if (next(seed) % 4 == 0) bytes[i] = next(seed) & 1 ? 0 : 255;
                 }
@@ -247,16 +250,10 @@ static void test_quantize_by_hand(void **state)
     }
 }
 
-/* Decodes code and scale byte of a q4 weight as format/dtype.h and quantize/microscale.h define
- * them. */
-static int q4_code(int *scale, const uint8_t *panel, size_t r, size_t k)
+/* Bits of a code of q2 to q6, 0 for other types. */
+static unsigned bits_of(enum sp_dtype dtype)
 {
-    const uint8_t *block = panel + 64 + k / 32 * 288;
-    size_t h = k % 32 / 16, i = k % 16;
-    uint8_t pair = block[128 * h + 64 * (i % 8 / 4) + 4 * r + i % 4];
-
-    *scale = block[256 + 16 * h + r];
-    return sp_q4_codebooks[16 * (*scale & 3) + (i < 8 ? pair & 15 : pair >> 4)];
+    return sp_dtype_info(dtype)->code_bits;
 }
 
 static double row_scale(const uint8_t *panel, size_t r)
@@ -273,8 +270,8 @@ static double q8_weight(const uint8_t *panel, size_t r, size_t k)
 }
 
 /* A row that is 127 at column k and otherwise 0 selects column k of the matrix exactly, because all
- * factors are small integers times powers of two: 127 * w, for q4 after its rounding to quarters.
- */
+ * factors are small integers times powers of two: 127 * w, for q2 to q6 after their rounding to
+ * quarters. */
 static void test_one_column_is_selected(void **state)
 {
     enum { COLS = 96 };
@@ -287,7 +284,7 @@ static void test_one_column_is_selected(void **state)
         uint8_t *panels = random_panels(dtypes[d], COLS, PLAIN, &seed);
         assert_true(sp_panel_size(&size, dtypes[d], COLS));
         for (size_t p = 0; p < N_PANELS; p++) {
-            for (size_t r = 0; r < 16 && dtypes[d] == SP_Q4; r++) {
+            for (size_t r = 0; r < 16 && bits_of(dtypes[d]); r++) {
                 sp_put32(panels + p * size + 4 * r, sp_bits_of_float(r % 2 ? 0.25f : -2.0f));
             }
             for (size_t r = 0; r < 48 && dtypes[d] == SP_Q8;
@@ -309,8 +306,8 @@ static void test_one_column_is_selected(void **state)
             for (size_t r = 0; r < ROWS; r++) {
                 const uint8_t *panel = panels + r / 16 * size;
                 int scale, code;
-                if (dtypes[d] == SP_Q4) {
-                    code = q4_code(&scale, panel, r % 16, k);
+                if (bits_of(dtypes[d])) {
+                    code = microscale_code(&scale, bits_of(dtypes[d]), panel, r % 16, k);
                     double quarter = floor(127.0 * code / 4 + 0.5);
                     assert_true((double)y[r] == quarter * scale * 4 * row_scale(panel, r % 16));
                 } else {
@@ -324,9 +321,9 @@ static void test_one_column_is_selected(void **state)
     }
 }
 
-/* Returns a weight times an activation in double precision. *lost: bound on the error of q4's
- * rounding of a half-block sum to quarters, a sixteenth of 2 * scales for each of its 16 columns.
- */
+/* Returns a weight times an activation in double precision. *rounding_error: bound on the error of
+ * rounding a half-block sum of q2 to q6 to quarters, a sixteenth of 2 * scales for each of its 16
+ * columns. */
 static double term(double *rounding_error, enum sp_dtype dtype, const uint8_t *panel, size_t r,
                    size_t k, const float *row, const struct sp_acts *a, size_t t)
 {
@@ -335,15 +332,15 @@ static double term(double *rounding_error, enum sp_dtype dtype, const uint8_t *p
 
     *rounding_error = 0;
     if (dtype == SP_Q8) return q8_weight(panel, r, k) * x * s;
-    if (dtype != SP_Q4) return (double)row[k] * (double)a->x[t * a->ld + k];
-    code = q4_code(&scale, panel, r, k);
+    if (!bits_of(dtype)) return (double)row[k] * (double)a->x[t * a->ld + k];
+    code = microscale_code(&scale, bits_of(dtype), panel, r, k);
     *rounding_error = 0.125 * scale * s * fabs(row_scale(panel, r));
     return row_scale(panel, r) * scale * code * x * s;
 }
 
 /* Bound: every rounding of the sum (one per column for float weights, otherwise at most two per
  * block and two per result) is at most 2^-24 of the sum of magnitudes to first order; a factor of
- * two covers the higher orders. q4's rounding to quarters is added. */
+ * two covers the higher orders. The rounding of q2 to q6 to quarters is added. */
 static void test_scalar_is_close_to_double_precision(void **state)
 {
     enum { COLS = 1056, N_ROWS = 3 };
@@ -404,7 +401,7 @@ static void test_any_number_of_rows(void **state)
 
 static void test_non_finite_activations_show(void **state)
 {
-    static const enum sp_dtype types[] = {SP_BF16, SP_Q8, SP_Q4};
+    static const enum sp_dtype types[] = {SP_BF16, SP_Q8, SP_Q4, SP_Q2, SP_Q3, SP_Q5, SP_Q6};
     float y[ROWS];
     struct sp_acts a;
     uint64_t seed = 6;
@@ -413,7 +410,7 @@ static void test_non_finite_activations_show(void **state)
     for (size_t i = 0; sp_kernels_all()[i] != NULL; i++) {
         const struct sp_kernels *kernels = sp_kernels_all()[i];
         if (!sp_kernels_supported(kernels)) continue;
-        for (size_t d = 0; d < 6; d++) {
+        for (size_t d = 0; d < 2 * sizeof types / sizeof *types; d++) {
             uint8_t *panels = random_panels(types[d / 2], 64, PLAIN, &seed);
             random_acts(&a, 1, 64, PLAIN, &seed);
             a.x[40] = d % 2 ? NAN : -INFINITY;

@@ -44,6 +44,42 @@ static const struct policy_case cases[] = {
      SP_Q8,
      SP_PANEL,
      "output matrix keeps 8 bits"},
+    {SP_ROLE_EMBEDDING,
+     2,
+     {64, 64},
+     SP_BF16,
+     SP_Q3,
+     AUTO,
+     SP_Q6,
+     SP_PANEL,
+     "output matrix keeps 6 bits"},
+    {SP_ROLE_HEAD,
+     2,
+     {64, 64},
+     SP_BF16,
+     SP_Q2,
+     AUTO,
+     SP_Q6,
+     SP_PANEL,
+     "output matrix keeps 6 bits"},
+    {SP_ROLE_HEAD,
+     2,
+     {64, 64},
+     SP_BF16,
+     SP_Q5,
+     AUTO,
+     SP_Q8,
+     SP_PANEL,
+     "output matrix keeps 8 bits"},
+    {SP_ROLE_HEAD,
+     2,
+     {64, 64},
+     SP_BF16,
+     SP_Q6,
+     AUTO,
+     SP_Q8,
+     SP_PANEL,
+     "output matrix keeps 8 bits"},
     {SP_ROLE_HEAD, 2, {64, 64}, SP_BF16, SP_Q4, SP_Q4, SP_Q4, SP_PANEL, "output type requested"},
     {SP_ROLE_HEAD,
      2,
@@ -75,6 +111,25 @@ static const struct policy_case cases[] = {
      SP_Q8,
      SP_PANEL,
      "keys and values keep 8 bits"},
+    {SP_ROLE_KEY_VALUE,
+     2,
+     {32, 64},
+     SP_BF16,
+     SP_Q2,
+     AUTO,
+     SP_Q8,
+     SP_PANEL,
+     "keys and values keep 8 bits"},
+    {SP_ROLE_KEY_VALUE,
+     2,
+     {32, 64},
+     SP_BF16,
+     SP_Q6,
+     AUTO,
+     SP_Q8,
+     SP_PANEL,
+     "keys and values keep 8 bits"},
+    {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_BF16, SP_Q5, SP_Q5, SP_Q5, SP_PANEL, "requested"},
     {SP_ROLE_KEY_VALUE, 2, {33, 64}, SP_BF16, SP_Q4, AUTO, SP_Q4, SP_PANEL, "requested"},
     {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_BF16, SP_Q4, SP_Q4, SP_Q4, SP_PANEL, "requested"},
     {SP_ROLE_KEY_VALUE, 2, {32, 64}, SP_Q4, SP_Q4, AUTO, SP_Q4, SP_PANEL, "requested"},
@@ -135,6 +190,15 @@ static const struct policy_case cases[] = {
      {64, 192},
      SP_BF16,
      SP_Q4,
+     AUTO,
+     SP_Q8,
+     SP_PANEL,
+     "feature projection keeps 8 bits"},
+    {SP_ROLE_FEATURE,
+     2,
+     {64, 192},
+     SP_BF16,
+     SP_Q3,
      AUTO,
      SP_Q8,
      SP_PANEL,
@@ -219,7 +283,7 @@ static void test_refusals(void **context)
                   "tensor a.b: a norm cannot be stored as q8");
     check_refusal(
         SP_ROLE_MLP, SP_BF16, SP_F64, SP_E_UNSUPPORTED,
-        "tensor a.b: the requested type cannot be written, expected f32, f16, bf16, q8 or q4");
+        "tensor a.b: the requested type cannot be written, expected f32, f16, bf16 or q2 to q8");
 }
 
 static void test_requantizing(void **context)
@@ -228,6 +292,8 @@ static void test_requantizing(void **context)
     assert_true(sp_policy_rounds_twice(SP_Q8, SP_Q4));
     assert_true(sp_policy_rounds_twice(SP_Q4, SP_Q8));
     assert_true(sp_policy_rounds_twice(SP_Q8, SP_BF16));
+    assert_true(sp_policy_rounds_twice(SP_Q5, SP_Q3));
+    assert_false(sp_policy_rounds_twice(SP_Q2, SP_F32));
     assert_false(sp_policy_rounds_twice(SP_Q8, SP_F32));
     assert_false(sp_policy_rounds_twice(SP_Q4, SP_Q4));
     assert_false(sp_policy_rounds_twice(SP_BF16, SP_Q4));

@@ -149,6 +149,15 @@ static void autoregressive_q4(void **state)
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), 0);
 }
 
+static void few_bits(void **state)
+{
+    (void)state;
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q6, SP_Q3), 0);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile", SP_Q3, SP_Q5), 1);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q5, SP_Q2), 2);
+    check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q2, SP_Q6), 0);
+}
+
 static void autoregressive_bf16(void **state)
 {
     (void)state;
@@ -656,23 +665,15 @@ static void special_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dflash_q4),
-        cmocka_unit_test(dflash_q8),
-        cmocka_unit_test(dflash_bf16),
-        cmocka_unit_test(autoregressive_q4),
-        cmocka_unit_test(autoregressive_bf16),
-        cmocka_unit_test(self_draft),
-        cmocka_unit_test(ngram),
-        cmocka_unit_test(draft_by),
-        cmocka_unit_test(budgets_and_contexts_at_their_limits),
-        cmocka_unit_test(rows_per_pass),
-        cmocka_unit_test(invalid_requests_are_refused),
-        cmocka_unit_test(chunks_and_reuse),
-        cmocka_unit_test(q8_caches),
-        cmocka_unit_test(f32_caches),
-        cmocka_unit_test(golden_rounds),
-        cmocka_unit_test(sampled),
-        cmocka_unit_test(special_tokens),
+        cmocka_unit_test(dflash_q4),        cmocka_unit_test(dflash_q8),
+        cmocka_unit_test(dflash_bf16),      cmocka_unit_test(autoregressive_q4),
+        cmocka_unit_test(few_bits),         cmocka_unit_test(autoregressive_bf16),
+        cmocka_unit_test(self_draft),       cmocka_unit_test(ngram),
+        cmocka_unit_test(draft_by),         cmocka_unit_test(budgets_and_contexts_at_their_limits),
+        cmocka_unit_test(rows_per_pass),    cmocka_unit_test(invalid_requests_are_refused),
+        cmocka_unit_test(chunks_and_reuse), cmocka_unit_test(q8_caches),
+        cmocka_unit_test(f32_caches),       cmocka_unit_test(golden_rounds),
+        cmocka_unit_test(sampled),          cmocka_unit_test(special_tokens),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);

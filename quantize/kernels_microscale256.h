@@ -1,0 +1,249 @@
+/* Matrix products of q2 to q6 on 256-bit registers: the body of the AVX2 set and of the two sets
+ * with VPDPBUSD. A set defines DOT4(i, w, q) before it includes this file, which is empty
+ * otherwise: i + w . q for four columns of each lane's row, w unsigned and at most 128, q the
+ * address of four activation codes.
+ *
+ * The eight vectors of weights of a block, for half of a panel's lanes, fill half of the registers;
+ * they are decoded once and multiplied by all rows of the tile, whose accumulators are in the
+ * nearest cache. The next rows are independent and hide the latency of the dot products, so no tile
+ * needs code of its own.
+ *
+ * Entries are looked up in two tables of 16 bytes. In q2, q3 and q4 codebook t + 1 is t reversed
+ * and negated if t is even, so the tables hold the even codebooks alone. If the codebook is odd,
+ * codes are inverted, and the sum s over the half block is the negative of the true one. Its
+ * quarter, (-s + 2) >> 2, is -((s + 1) >> 2): such a lane starts at 1, not at 2, and its scale is
+ * negated.
+ *
+ *   lane        0              1        ...       7
+ *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
+#ifndef SP_QUANTIZE_KERNELS_MICROSCALE256_H
+#define SP_QUANTIZE_KERNELS_MICROSCALE256_H
+
+#include "quantize/activation_block.h"
+#include "quantize/kernels_avx2.h"
+#include "quantize/microscale.h"
+
+#include <assert.h>
+#include <string.h>
+
+#ifdef DOT4
+
+/* Entries + 64 of q2, q3, q4; entries of q5. */
+struct tables {
+    __m256i first, second; /* in both 128-bit halves */
+    __m256i offsets;       /* q5, q6: offsets + 64 by the low bits of a scale byte */
+};
+
+INLINE __m256i twice(const int8_t *bytes)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)bytes));
+}
+
+/* 16 entries of the even codebooks from `first` on. */
+INLINE __m256i even_codebooks(const int8_t *codebooks, unsigned code_bits, size_t first)
+{
+    int8_t entries[16];
+
+    for (size_t i = 0; i < 16; i++)
+        entries[i] = (int8_t)(codebooks[((first + i) >> code_bits << (code_bits + 1)) +
+                                        (i & ((1u << code_bits) - 1))] +
+                              64);
+    return twice(entries);
+}
+
+INLINE struct tables microscale_tables(enum sp_dtype dtype)
+{
+    const struct sp_microscale *type = sp_microscale_of(dtype);
+    struct tables tables = {0};
+    int8_t offsets[16];
+
+    if (type->offsets == NULL) {
+        tables.first = even_codebooks(type->entries, type->code_bits, 0);
+        tables.second = even_codebooks(type->entries, type->code_bits, 16);
+        return tables;
+    }
+    for (size_t i = 0; i < 16; i++)
+        offsets[i] = (int8_t)(type->offsets[i % 8] + 64 + (dtype == SP_Q6 ? type->entries[0] : 0));
+    tables.offsets = twice(offsets);
+    tables.first = twice(type->entries);
+    tables.second = twice(type->entries + 16);
+    return tables;
+}
+
+typedef uint16_t words __attribute__((vector_size(32)));
+
+/* Moves bits of bytes to the right, to the left if n < 0; bits of other bytes arrive as well. */
+INLINE __m256i move_right(__m256i bytes, int n)
+{
+    return n < 0 ? (__m256i)((words)bytes << -n) : (__m256i)((words)bytes >> n);
+}
+
+/* The vector of group g of half h in a plane, xor'ed, with the group's bits moved to bit `to`. */
+INLINE __m256i plane_bits(const uint8_t *plane, int n_bits, int h, int g, int to, __m256i inverted)
+{
+    const int vector = n_bits == 1 ? 0 : n_bits == 2 ? h : 2 * h + g % 2;
+    const int bit = n_bits == 1 ? 4 * h + g : n_bits == 2 ? 2 * g : 4 * (g / 2);
+    __m256i bytes = _mm256_loadu_si256((const void *)(plane + 64 * vector));
+
+    return move_right(_mm256_xor_si256(bytes, inverted), bit - to);
+}
+
+/* Half a block for 8 rows of a panel. */
+struct half_weights {
+    __m256i factor; /* the scale bytes, negated if the codebook is odd */
+    __m256i odd;    /* all ones if the codebook is odd */
+};
+
+/* Decodes half h of a block to entries + 64, of the even codebook if there is an odd one.
+ * block, scale_bytes: of these 8 rows. */
+INLINE struct half_weights microscale_decode(__m256i w[4], enum sp_dtype dtype,
+                                             const uint8_t *block, const uint8_t *scale_bytes,
+                                             int h, const struct tables *tables)
+{
+    const __m256i low = _mm256_set1_epi8(dtype == SP_Q2 || dtype == SP_Q3 ? 3 : 15);
+    const __m256i four_times = _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12,
+                                                0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i byte = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)scale_bytes));
+    __m256i spread = _mm256_shuffle_epi8(byte, four_times), odd, offsets, second, codebook;
+
+    if (dtype == SP_Q5 || dtype == SP_Q6) {
+        offsets =
+            _mm256_shuffle_epi8(tables->offsets, _mm256_and_si256(spread, _mm256_set1_epi8(7)));
+        UNROLL
+        for (int g = 0; g < 4; g++) {
+            __m256i code = _mm256_and_si256(plane_bits(block, 4, h, g, 0, zero), low), entries;
+
+            if (dtype == SP_Q6) {
+                __m256i high = plane_bits(block + 256, 2, h, g, 4, zero);
+                entries = _mm256_or_si256(code, _mm256_and_si256(high, _mm256_set1_epi8(0x30)));
+            } else {
+                __m256i high = plane_bits(block + 256, 1, h, g, 7, zero);
+                entries = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables->first, code),
+                                             _mm256_shuffle_epi8(tables->second, code), high);
+            }
+            w[g] = _mm256_add_epi8(entries, offsets);
+        }
+        return (struct half_weights){byte, zero};
+    }
+    odd = _mm256_srai_epi32(_mm256_slli_epi32(byte, 31), 31);
+    /* The sign bit of each byte of `second` is set for the codebooks of the second table. */
+    second = move_right(spread, dtype == SP_Q2 ? -4 : dtype == SP_Q3 ? -5 : -6);
+    codebook = _mm256_and_si256(move_right(spread, dtype == SP_Q2 ? -1 : -2),
+                                _mm256_set1_epi8(dtype == SP_Q2 ? 0x0c : 0x08));
+    UNROLL
+    for (int g = 0; g < 4; g++) {
+        __m256i code;
+
+        if (dtype == SP_Q4) {
+            code = _mm256_and_si256(plane_bits(block, 4, h, g, 0, odd), low);
+        } else {
+            code = _mm256_and_si256(plane_bits(block, 2, h, g, 0, odd), low);
+            code = _mm256_or_si256(code, codebook);
+        }
+        if (dtype == SP_Q3) {
+            __m256i high = plane_bits(block + 128, 1, h, g, 2, odd);
+            code = _mm256_or_si256(code, _mm256_and_si256(high, _mm256_set1_epi8(4)));
+        }
+        w[g] = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables->first, code),
+                                  _mm256_shuffle_epi8(tables->second, code), second);
+    }
+    return (struct half_weights){_mm256_sub_epi32(_mm256_xor_si256(byte, odd), odd), odd};
+}
+
+/* Multiplies one block, for half of the lanes, by all rows. */
+INLINE void microscale_half_block(__m256 acc[][2], enum sp_dtype dtype, size_t size, size_t half,
+                                  const uint8_t *block, const struct sp_act_block *at,
+                                  size_t n_rows, const struct tables *tables)
+{
+    const uint8_t *scale_bytes = block + size - 2 * SP_PANEL_ROWS + 8 * half;
+    __m256i w[8], factors;
+    struct half_weights first, second;
+
+    block += 32 * half;
+    first = microscale_decode(w, dtype, block, scale_bytes, 0, tables);
+    second = microscale_decode(w + 4, dtype, block, scale_bytes + SP_PANEL_ROWS, 1, tables);
+    factors = _mm256_blend_epi16(first.factor, _mm256_slli_epi32(second.factor, 16), 0xaa);
+    for (size_t t = 0; t < n_rows; t++) {
+        const int32_t *start = at->start_q4 + t * at->ld_block * 2;
+        const int8_t *q = at->q + t * at->ld;
+        __m256i i0 = _mm256_add_epi32(_mm256_set1_epi32(start[0]), first.odd);
+        __m256i i1 = _mm256_add_epi32(_mm256_set1_epi32(start[1]), second.odd);
+
+        UNROLL
+        for (size_t g = 0; g < 4; g++) {
+            i0 = DOT4(i0, w[g], q + 4 * g);
+            i1 = DOT4(i1, w[g + 4], q + SP_MICROSCALE_HALF + 4 * g);
+        }
+        /* Interleaves the quarters of both halves, multiplies them by their scales and adds
+         * pairs. */
+        __m256i quarters =
+            _mm256_blend_epi16(_mm256_srai_epi32(i0, 2), _mm256_slli_epi32(i1, 14), 0xaa);
+        __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(quarters, factors));
+        acc[t][half] =
+            _mm256_fmadd_ps(u, _mm256_set1_ps(at->scale[t * at->ld_block]), acc[t][half]);
+    }
+}
+
+INLINE void microscale_panels(enum sp_dtype dtype, unsigned code_bits,
+                              const struct sp_matmul *product)
+{
+    const struct sp_matmul m = *product;
+    const size_t n_blocks = m.acts->cols / SP_BLOCK, size = sp_microscale_block_size(code_bits);
+    const struct tables tables = microscale_tables(dtype);
+    size_t panel_size = 0;
+    bool fits = sp_panel_size(&panel_size, dtype, m.acts->cols);
+
+    assert(fits && m.n_rows <= SP_TILE_ROWS);
+    for (size_t p = 0; p < m.n_panels; p++) {
+        const uint8_t *panel = m.panels + p * panel_size, *block = panel + SP_MICROSCALE_HEAD;
+        struct sp_act_block at = sp_act_block_first(m.acts, m.first);
+        __m256 acc[SP_TILE_ROWS][2], row_scale[2];
+
+        for (size_t t = 0; t < m.n_rows; t++)
+            acc[t][0] = acc[t][1] = _mm256_setzero_ps();
+        for (size_t b = 0; b < n_blocks; b++, block += size) {
+            prefetch(block, size);
+            microscale_half_block(acc, dtype, size, 0, block, &at, m.n_rows, &tables);
+            microscale_half_block(acc, dtype, size, 1, block, &at, m.n_rows, &tables);
+            sp_act_block_next(&at);
+        }
+        for (size_t half = 0; half < 2; half++) {
+            row_scale[half] = _mm256_mul_ps(_mm256_set1_ps(4),
+                                            _mm256_loadu_ps((const void *)(panel + 32 * half)));
+        }
+        for (size_t t = 0; t < m.n_rows; t++) {
+            float *out = m.y + t * m.ldy + p * SP_PANEL_ROWS;
+            _mm256_storeu_ps(out, _mm256_mul_ps(acc[t][0], row_scale[0]));
+            _mm256_storeu_ps(out + 8, _mm256_mul_ps(acc[t][1], row_scale[1]));
+        }
+    }
+}
+
+static void matmul_q2(const struct sp_matmul *m)
+{
+    microscale_panels(SP_Q2, 2, m);
+}
+
+static void matmul_q3(const struct sp_matmul *m)
+{
+    microscale_panels(SP_Q3, 3, m);
+}
+
+static void matmul_q4(const struct sp_matmul *m)
+{
+    microscale_panels(SP_Q4, 4, m);
+}
+
+static void matmul_q5(const struct sp_matmul *m)
+{
+    microscale_panels(SP_Q5, 5, m);
+}
+
+static void matmul_q6(const struct sp_matmul *m)
+{
+    microscale_panels(SP_Q6, 6, m);
+}
+
+#endif
+#endif
