@@ -122,7 +122,7 @@ static const struct options defaults = {.backend = SP_BACKEND_DEFAULTS};
 
 const struct sp_command sp_cmd_calibrate = {
     .name = "calibrate",
-    .summary = "Collect activation statistics from texts, to improve q4 quality",
+    .summary = "Collect activation statistics from texts, to improve q2 to q6 quality",
     .operands = "FILE TEXTFILE...",
     .min_operands = 2,
     .max_operands = 10000,

@@ -17,7 +17,7 @@ static const struct sp_opt opts[] = {
     SP_OPT_OUTPUT_TYPE(struct options, "--target"),
     SP_OPT_CALIBRATION(struct options),
     {SP_OPT_FLAG, 0, "requantize", NULL, NULL, AT(requantize),
-     .help = "Allow converting a q8 or q4 tensor to another lossy type"},
+     .help = "Allow converting a quantized tensor to another lossy type"},
     SP_OPT_DRY_RUN(struct options),
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
      .help = "Overwrite OUT if it is a packed file"},

@@ -43,3 +43,13 @@ echo '# a template that nothing can be made of is told'
 printf '{%% for' >untied/chat_template.jinja
 sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' untied/config.json
 spectool create -f Untied -o template.bin
+# Types of 2 to 6 bits, their rules, and the format version that has them.
+for type in q2 q3 q5 q6; do
+    spectool create -f "$m" -q $type --quantize-draft $type --dry-run | grep 'embed\|layers.0.self_attn.[kq]_proj.weight\|fc\|total'
+    spectool create -f "$m" -q $type --quantize-draft $type --quantize-output $type -o $type.bin
+    spectool show $type.bin | sed -n '/ types /,/size/p'
+    od -An -tu2 -j8 -N4 $type.bin
+    spectool verify $type.bin
+    spectool quantize --target q4 $type.bin again.bin
+    echo "exit $?"
+done

@@ -8,7 +8,7 @@ try creat
 try create --quantise q4
 try create --nonsense
 try create -x
-try create --quantize q5
+try create --quantize q7
 try create --threads 0
 try create --threads 257
 try create --threads 1.5
@@ -17,6 +17,12 @@ try create --force=yes
 try create extra more
 try create extra --file Modelfile
 try create -q Q4_K_M
+try create -q q5_k_m
+try create -q q6_k
+try create -q Q3_K_S
+try create -q q2_k
+try create -q iq4_xs
+try create -q Q8_0
 try create -q iq2_xxs
 try create -q bfloat16
 try create -q fp16
