@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 1 << 20, MAX_MODULES = 3 + SP_MAX_DENSE };
+enum { MAX_FILE = 128 << 20, MAX_MODULES = 3 + SP_MAX_DENSE };
 
 /* Parses a JSON file of the folder; *root = NULL if it does not exist. */
 static enum sp_status read_json(struct sp_json **root, const char *folder, const char *name,
@@ -297,20 +297,41 @@ static enum sp_status read_activation(struct sp_rank_config *rank, const struct 
     return sp_fail(err, SP_E_UNSUPPORTED, "activation_fn \"%.80s\" is not supported", name);
 }
 
-/* Embedding models whose texts are written by a chat template are refused. */
-static enum sp_status check_modality(const struct sp_pooling_config *p, const char *folder,
-                                     struct sp_err *err)
+/* Does the tokenizer of this folder make letters small, as BERT's does? */
+static enum sp_status read_lowercase(bool *lowercase, const char *folder, struct sp_err *err)
 {
     struct sp_json *root = NULL;
-    enum sp_status st = read_json(&root, folder, "sentence_bert_config.json", err);
+    enum sp_status st = read_json(&root, folder, "tokenizer.json", err);
 
-    if (!st && p->mode != SP_POOL_RANK &&
-        sp_json_get(sp_json_get(root, "modality_config"), "message")) {
+    if (!st) st = sp_json_get_bool(sp_json_get(root, "normalizer"), "lowercase", lowercase, err);
+    sp_json_free(root);
+    return st;
+}
+
+/* Refuses texts that are not read as they are: embedding models whose texts pass through a chat
+ * template, and do_lower_case, unless the tokenizer makes letters small anyway. */
+static enum sp_status check_texts(const struct sp_pooling_config *p, const char *folder,
+                                  struct sp_err *err)
+{
+    struct sp_json *root = NULL;
+    bool lower = false, done = false;
+    enum sp_status st;
+
+    if ((st = read_json(&root, folder, "sentence_bert_config.json", err)) ||
+        (st = sp_json_get_bool(root, "do_lower_case", &lower, err)) ||
+        (lower && (st = read_lowercase(&done, folder, err)))) {
+        goto done;
+    }
+    if (p->mode != SP_POOL_RANK && sp_json_get(sp_json_get(root, "modality_config"), "message")) {
         st = sp_fail(err, SP_E_UNSUPPORTED,
                      "%s/sentence_bert_config.json: modality_config has message: texts that pass "
                      "through a chat template are not supported",
                      folder);
+    } else if (lower && !done) {
+        st = sp_fail(err, SP_E_UNSUPPORTED,
+                     "%s/sentence_bert_config.json: do_lower_case true is not supported", folder);
     }
+done:
     sp_json_free(root);
     return st;
 }
@@ -370,7 +391,7 @@ enum sp_status sp_pooling_files_read(char **record, size_t *size, struct sp_pool
                      folder);
         goto done;
     }
-    if ((st = check_modality(&p, folder, err)) ||
+    if ((st = check_texts(&p, folder, err)) ||
         (st = read_max_tokens(&p.max_tokens, folder, max_positions, err)) ||
         (st = print_record(record, size, &p, folder, err))) {
         goto done;

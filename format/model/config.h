@@ -61,6 +61,7 @@ enum sp_norms {
     SP_NORM_SANDWICH, /* on their inputs, and on their outputs before the residual add (Gemma) */
     SP_NORM_POST,     /* on their outputs before the residual add (OLMo 2) */
     SP_NORM_PARALLEL, /* attention and MLP run in parallel on one normed input (Cohere) */
+    SP_NORM_RESIDUAL, /* on the residual stream after each of their outputs is added (BERT) */
 };
 
 /* The norms of queries and keys. */
@@ -253,6 +254,10 @@ struct sp_config {
     bool norm_centered;    /* norms of the residual stream subtract the mean first (LayerNorm) */
     bool norm_weightless;  /* no norm has weights (OLMo 1, nanochat) */
     bool embedding_normed; /* the embedding passes a norm without weights (nanochat) */
+    unsigned n_positions_table; /* rows of a table of learned positions; 0: none (BERT) */
+    unsigned first_position;    /* row of the first token in it */
+    unsigned n_token_types; /* rows of a table of token types, of which every token has the first
+                             * (BERT); 0: none */
     bool normed_input; /* the embedding passes a norm with weights, and the attention of layer 0 has
                         * none (ModernBERT) */
     bool head_bias;    /* logits have a bias (Phi) */

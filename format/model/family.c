@@ -163,6 +163,10 @@ static uint64_t dim_of(enum sp_dim dim, const struct sp_config *c, const struct 
         return c->draft.target_hidden;
     case SP_DIM_CLUSTERS:
         return c->draft.n_clusters;
+    case SP_DIM_POSITIONS:
+        return c->n_positions_table;
+    case SP_DIM_TOKEN_TYPES:
+        return c->n_token_types;
     case SP_DIM_END:
         break;
     }

@@ -85,11 +85,12 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
     char prefix[SP_SOURCE_NAME], name[SP_SOURCE_NAME];
     struct sp_alias_source source = {.name = name, .layer = &m->config->layers[layer]};
     const struct sp_alias *alias;
+    const char *layers = sp_family_by_type(m->config->family)->layers;
 
     if (m->only_layer) {
         snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer);
     } else {
-        snprintf(prefix, sizeof prefix, "%slayers.%u.", m->prefix, layer);
+        snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, layers ? layers : "layers.", layer);
     }
     alias = find_alias(name, m, prefix, canonical);
     if (alias == NULL || alias->layout == NULL) return sp_layout_whole(m, spec, &source);

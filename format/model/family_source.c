@@ -174,6 +174,7 @@ bool sp_source_is_skipped(const char *name)
     };
     static const char *const buffers[] = {
         ".rotary_emb.inv_freq",
+        ".position_ids",
         ".attn.bias",
         ".masked_bias",
         ".activation_scale",

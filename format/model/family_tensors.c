@@ -138,13 +138,19 @@ static bool has_sinks(const struct sp_config *c, const struct sp_layer_config *l
 static bool has_input_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
     if (c->normed_input && l == c->layers) return false;
-    return l->mixers != 0 && c->norms != SP_NORM_POST && !c->norm_weightless;
+    if (c->norms == SP_NORM_POST || c->norms == SP_NORM_RESIDUAL) return false;
+    return l->mixers != 0 && !c->norm_weightless;
 }
 
 static bool has_post_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return c->norms == SP_NORM_SANDWICH || c->norms == SP_NORM_POST;
+    return c->norms == SP_NORM_SANDWICH || c->norms == SP_NORM_POST || c->norms == SP_NORM_RESIDUAL;
+}
+
+static bool has_post_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_post_norm(c, l) && c->norm_bias;
 }
 
 static bool has_four_norms(const struct sp_config *c, const struct sp_layer_config *l)
@@ -218,7 +224,7 @@ static bool has_second_norm_bias(const struct sp_config *c, const struct sp_laye
 static bool has_norm(const struct sp_config *c, const struct sp_layer_config *l)
 {
     (void)l;
-    return !c->norm_weightless;
+    return !c->norm_weightless && c->norms != SP_NORM_RESIDUAL;
 }
 
 static bool has_embedding_norm(const struct sp_config *c, const struct sp_layer_config *l)
@@ -231,6 +237,18 @@ static bool has_embedding_norm_bias(const struct sp_config *c, const struct sp_l
 {
     (void)l;
     return c->normed_input && c->norm_bias;
+}
+
+static bool has_positions(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->n_positions_table != 0;
+}
+
+static bool has_token_types(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    (void)l;
+    return c->n_token_types != 0;
 }
 
 static bool has_head_bias(const struct sp_config *c, const struct sp_layer_config *l)
@@ -246,8 +264,7 @@ static bool has_xielu(const struct sp_config *c, const struct sp_layer_config *l
 
 static bool has_norm_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
-    (void)l;
-    return c->norm_bias;
+    return has_norm(c, l) && c->norm_bias;
 }
 
 static bool has_experts(const struct sp_config *c, const struct sp_layer_config *l)
@@ -475,6 +492,7 @@ const struct sp_tensor_row sp_layer_tensors[] = {
     {"post_attention_layernorm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_second_norm_bias},
     {"pre_feedforward_layernorm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_four_norms},
     {"post_feedforward_layernorm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_post_norm},
+    {"post_feedforward_layernorm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_post_norm_bias},
     {"mlp.gate_proj.weight", SP_ROLE_MLP, {SP_DIM_FFN, SP_DIM_HIDDEN}, has_gate},
     {"mlp.up_proj.weight", SP_ROLE_MLP, {SP_DIM_FFN, SP_DIM_HIDDEN}, is_dense},
     {"mlp.down_proj.weight", SP_ROLE_MLP, {SP_DIM_HIDDEN, SP_DIM_FFN}, is_dense},
@@ -540,6 +558,11 @@ const struct sp_tensor_row sp_layer_tensors[] = {
 
 const struct sp_tensor_row sp_model_tensors[] = {
     {"embed_tokens.weight", SP_ROLE_EMBEDDING, {SP_DIM_VOCAB, SP_DIM_HIDDEN}, has_embedding},
+    {"embed_positions.weight", SP_ROLE_SMALL, {SP_DIM_POSITIONS, SP_DIM_HIDDEN}, has_positions},
+    {"embed_token_types.weight",
+     SP_ROLE_SMALL,
+     {SP_DIM_TOKEN_TYPES, SP_DIM_HIDDEN},
+     has_token_types},
     {"embed_norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_embedding_norm},
     {"embed_norm.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_embedding_norm_bias},
     {"norm.weight", SP_ROLE_NORM, {SP_DIM_HIDDEN}, has_norm},

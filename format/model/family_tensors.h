@@ -54,6 +54,8 @@ enum sp_dim {
     SP_DIM_TARGET,       /* width of the target's hidden states */
     SP_DIM_CLUSTERS,     /* assistants: clusters of tokens */
     SP_DIM_HEAD_ROWS,    /* rows of the output matrix */
+    SP_DIM_POSITIONS,    /* rows of the table of learned positions */
+    SP_DIM_TOKEN_TYPES,  /* rows of the table of token types */
 };
 
 typedef bool sp_wanted_fn(const struct sp_config *c, const struct sp_layer_config *l);

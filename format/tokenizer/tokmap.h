@@ -58,6 +58,10 @@ enum sp_tokmap_number {
     SP_N_TOKMAP_NUMBERS,
 };
 
+/* What WordPiece puts before a token inside a word, and the most characters of a word. */
+#define SP_WORDPIECE_PREFIX "##"
+enum { SP_WORDPIECE_MAX = 100 };
+
 enum sp_tokmap_flags {
     SP_TOKMAP_BYTE_FALLBACK = 1,
     SP_TOKMAP_FUSE_UNK = 2,
@@ -68,7 +72,10 @@ enum sp_tokmap_flags {
     /* Every character of any text has tokens, so a text may be divided wherever `pairs` shows that
      * no merge crosses. */
     SP_TOKMAP_CUT = 16,
-    SP_TOKMAP_ALL_FLAGS = 31,
+    /* The model is WordPiece: a piece is cut into the longest tokens from its start, of which those
+     * after the first begin with SP_WORDPIECE_PREFIX; it is the unknown token if that fails. */
+    SP_TOKMAP_WORDPIECE = 32,
+    SP_TOKMAP_ALL_FLAGS = 63,
 };
 
 enum sp_tokmap_area {

@@ -348,7 +348,8 @@ static enum sp_status make_all(struct compiler *c, struct sp_err *err)
     flags = (vocab->byte_fallback ? SP_TOKMAP_BYTE_FALLBACK : 0U) |
             (vocab->fuse_unk ? SP_TOKMAP_FUSE_UNK : 0U) |
             (vocab->ignore_merges ? SP_TOKMAP_IGNORE_MERGES : 0U) |
-            (c->bytes ? SP_TOKMAP_BYTES : 0U) | (cut && all_bytes ? SP_TOKMAP_CUT : 0U);
+            (vocab->wordpiece ? SP_TOKMAP_WORDPIECE : 0U) | (c->bytes ? SP_TOKMAP_BYTES : 0U) |
+            (cut && all_bytes ? SP_TOKMAP_CUT : 0U);
     return make_rest(c, flags, err);
 }
 

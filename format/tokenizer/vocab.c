@@ -1,6 +1,7 @@
 #include "format/tokenizer/vocab.h"
 
 #include "format/base/mem.h"
+#include "format/tokenizer/tokmap.h"
 #include "format/tokenizer/vocab_steps.h"
 #include "format/tokenizer/word_hash.h"
 
@@ -279,6 +280,30 @@ static enum sp_status refuse_affix(const struct sp_json *model, const char *key,
     return sp_fail(err, SP_E_UNSUPPORTED, "model.%s \"%s\" is not supported", key, affix);
 }
 
+/* WordPiece with the settings that BERT has. */
+static enum sp_status read_wordpiece(struct sp_vocab *vocab, const struct sp_json *model,
+                                     struct sp_err *err)
+{
+    const char *prefix = SP_WORDPIECE_PREFIX;
+    int64_t max = SP_WORDPIECE_MAX;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(model, "continuing_subword_prefix", &prefix, err)) ||
+        (st = sp_json_get_i64(model, "max_input_chars_per_word", 1, INT32_MAX, &max, err))) {
+        return st;
+    }
+    if (strcmp(prefix, SP_WORDPIECE_PREFIX) != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "model.continuing_subword_prefix \"%s\" is not supported", prefix);
+    }
+    if (max != SP_WORDPIECE_MAX) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "model.max_input_chars_per_word %lld is not supported", (long long)max);
+    }
+    vocab->wordpiece = true;
+    return SP_OK;
+}
+
 static enum sp_status read_model_settings(struct sp_vocab *vocab, const struct sp_json *model,
                                           struct sp_err *err)
 {
@@ -291,8 +316,10 @@ static enum sp_status read_model_settings(struct sp_vocab *vocab, const struct s
                        sp_json_kind_name(sp_json_kind(model)));
     }
     if ((st = sp_json_get_string(model, "type", &type, err))) return st;
+    if (strcmp(type, "WordPiece") == 0) return read_wordpiece(vocab, model, err);
     if (strcmp(type, "BPE") != 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "model type %s is not supported, only BPE is", type);
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "model type %s is not supported, only BPE and WordPiece are", type);
     }
     if ((st = sp_json_get_double(model, "dropout", 0, 1, &dropout, err))) return st;
     if (dropout > 0) {
@@ -324,7 +351,9 @@ static enum sp_status read_model(struct sp_vocab *vocab, const struct sp_json *m
     unk = sp_json_to_string(sp_json_get(model, "unk_token"), &len);
     vocab->unk = unk ? sp_vocab_find(vocab, unk, len) : SP_ID_NONE;
     if (unk && vocab->unk == SP_ID_NONE) vocab->missing_unk = unk;
-    return read_merges(vocab, sp_json_get(model, "merges"), err);
+    if (vocab->wordpiece && unk == NULL)
+        return sp_fail(err, SP_E_INPUT, "model.unk_token is missing, which WordPiece needs");
+    return vocab->wordpiece ? SP_OK : read_merges(vocab, sp_json_get(model, "merges"), err);
 }
 
 /* ---- tokenizer_config.json --------------------------------------------------------------------
@@ -391,6 +420,8 @@ static enum sp_status read_chains(struct sp_vocab *vocab, struct sp_err *err)
     enum sp_status st;
 
     st = sp_steps_read_normalizer(&vocab->normalizer, sp_json_get(root, "normalizer"), err);
+    if (st) return st;
+    st = sp_steps_add_han(&vocab->splitter, sp_json_get(root, "normalizer"), err);
     if (st) return st;
     st = sp_steps_read_splitter(&vocab->splitter, sp_json_get(root, "pre_tokenizer"), err);
     if (st) return st;

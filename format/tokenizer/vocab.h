@@ -119,6 +119,7 @@ struct sp_vocab {
     uint32_t unk, bos, eos;  /* or SP_ID_NONE */
     const char *missing_unk; /* text of the unknown token if the vocabulary has none */
     bool byte_fallback, fuse_unk, ignore_merges;
+    bool wordpiece;    /* the model is WordPiece, which has no merges */
     bool has_template; /* the post-processor has one */
     char *warning;     /* owned; NULL, or what a user should know about a file that was accepted */
 };

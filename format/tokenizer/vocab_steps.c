@@ -232,6 +232,53 @@ static enum sp_status read_prepend(void *into, const struct sp_json *v, struct s
                err);
 }
 
+static enum sp_status add_replace(struct sp_steps *out, const char *pattern, bool is_regex,
+                                  const char *text, struct sp_err *err)
+{
+    return add(out,
+               (struct sp_step){.kind = SP_STEP_REPLACE,
+                                .flags = is_regex ? SP_STEP_REGEX : 0,
+                                .pattern = pattern,
+                                .pattern_len = strlen(pattern),
+                                .text = text,
+                                .text_len = strlen(text)},
+               err);
+}
+
+/* The characters that BertNormalizer removes, and those that it makes spaces. */
+static const char bert_removed[] =
+    "[\\x{0}-\\x{8}\\x{B}\\x{C}\\x{E}-\\x{1F}\\x{7F}-\\x{9F}\\x{FFFD}\\p{Cf}\\p{Co}]";
+static const char bert_spaces[] = "\\s";
+/* Chinese characters as the tokenizers library lists them. */
+static const char han_pattern[] =
+    "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{20000}-\\x{2A6DF}\\x{2A700}-\\x{2B73F}"
+    "\\x{2B740}-\\x{2B81F}\\x{2B920}-\\x{2CEAF}\\x{F900}-\\x{FAFF}\\x{2F800}-\\x{2FA1F}]";
+
+/* Accents are stripped where the letters become small, unless the file states otherwise. */
+static enum sp_status read_bert_normalizer(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    bool clean = true, han = true, lowercase = true, accents;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(v, "clean_text", &clean, err)) ||
+        (st = sp_json_get_bool(v, "handle_chinese_chars", &han, err)) ||
+        (st = sp_json_get_bool(v, "lowercase", &lowercase, err))) {
+        return st;
+    }
+    accents = lowercase;
+    if ((st = sp_json_get_bool(v, "strip_accents", &accents, err))) return st;
+    if (!han) return sp_fail(err, SP_E_UNSUPPORTED, "handle_chinese_chars false is not supported");
+    if (clean && ((st = add_replace(into, bert_removed, true, "", err)) ||
+                  (st = add_replace(into, bert_spaces, true, " ", err)))) {
+        return st;
+    }
+    if (accents && ((st = add(into, (struct sp_step){.kind = SP_STEP_NFD}, err)) ||
+                    (st = add_replace(into, "\\p{Mn}", true, "", err)))) {
+        return st;
+    }
+    return lowercase ? add(into, (struct sp_step){.kind = SP_STEP_LOWERCASE}, err) : SP_OK;
+}
+
 /* Reads the steps of a normalizer or a decoder. */
 static enum sp_status read_replace(void *into, const struct sp_json *v, struct sp_err *err)
 {
@@ -412,6 +459,32 @@ static enum sp_status read_metaspace_decoder(void *into, const struct sp_json *v
     return add(into, step, err);
 }
 
+/* Tokens inside a word follow without a space; with `cleanup` so do some punctuation and the
+ * endings that English contracts. */
+static enum sp_status read_wordpiece_decoder(void *into, const struct sp_json *v,
+                                             struct sp_err *err)
+{
+    static const char *const endings[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},
+                                             {" ,", ","},   {" n't", "n't"}, {" 'm", "'m"},
+                                             {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+    const char *prefix = "##";
+    bool cleanup = true;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(v, "prefix", &prefix, err)) ||
+        (st = sp_json_get_bool(v, "cleanup", &cleanup, err))) {
+        return st;
+    }
+    if (strcmp(prefix, "##") != 0)
+        return sp_fail(err, SP_E_UNSUPPORTED, "prefix \"%s\" is not supported", prefix);
+    st = add(into, (struct sp_step){.kind = SP_STEP_JOIN, .text = " ", .text_len = 1}, err);
+    if (!st) st = add(into, (struct sp_step){.kind = SP_STEP_FUSE}, err);
+    if (!st) st = add_replace(into, " ##", false, "", err);
+    for (size_t i = 0; cleanup && i < sizeof endings / sizeof *endings && !st; i++)
+        st = add_replace(into, endings[i][0], false, endings[i][1], err);
+    return st;
+}
+
 /* ---- post-processors --------------------------------------------------------------------------
  */
 
@@ -483,6 +556,29 @@ static enum sp_status read_template(void *into, const struct sp_json *v, struct 
     return sp_fail(err, SP_E_UNSUPPORTED, "single: a template without the text is not supported");
 }
 
+/* "cls" before the text and "sep" after it, each a pair of a token and its id. */
+static enum sp_status read_bert_processing(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct sp_vocab *vocab = into;
+    uint64_t cls, sep;
+    enum sp_status st;
+
+    if (!sp_json_to_u64(sp_json_at(sp_json_get(v, "cls"), 1), &cls) || cls >= SP_ID_NONE ||
+        !sp_json_to_u64(sp_json_at(sp_json_get(v, "sep"), 1), &sep) || sep >= SP_ID_NONE) {
+        return sp_fail(err, SP_E_INPUT, "cls and sep: a token and its id expected");
+    }
+    if (vocab->has_template)
+        return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");
+    vocab->has_template = true;
+    if ((st = sp_new(&vocab->prefix, 1, sizeof *vocab->prefix, err)) ||
+        (st = sp_new(&vocab->suffix, 1, sizeof *vocab->suffix, err))) {
+        return st;
+    }
+    vocab->prefix[vocab->n_prefix++] = (uint32_t)cls;
+    vocab->suffix[vocab->n_suffix++] = (uint32_t)sep;
+    return SP_OK;
+}
+
 /* ---- tables -----------------------------------------------------------------------------------
  */
 
@@ -496,6 +592,7 @@ static const struct component normalizers[] = {
     {.type = "Prepend", .read = read_prepend},
     {.type = "Replace", .read = read_replace},
     {.type = "ByteLevel", .plain = SP_STEP_BYTE_LEVEL},
+    {.type = "BertNormalizer", .read = read_bert_normalizer},
 };
 
 static const struct component splitters[] = {
@@ -518,10 +615,13 @@ static const struct component decoders[] = {
     {.type = "Fuse", .plain = SP_STEP_FUSE},
     {.type = "Strip", .read = read_strip},
     {.type = "Metaspace", .read = read_metaspace_decoder},
+    {.type = "WordPiece", .read = read_wordpiece_decoder},
 };
 
 static const struct component processors[] = {
     {.type = "TemplateProcessing", .read = read_template},
+    {.type = "BertProcessing", .read = read_bert_processing},
+    {.type = "RobertaProcessing", .read = read_bert_processing},
     {.type = "ByteLevel"}, /* moves offsets only */
 };
 
@@ -536,6 +636,26 @@ enum sp_status sp_steps_read_normalizer(struct sp_steps *out, const struct sp_js
     static const struct kind kind = KIND("normalizer", "normalizers", normalizers);
 
     return read_all(&kind, out, root, err);
+}
+
+static bool has_bert_normalizer(const struct sp_json *v)
+{
+    const struct sp_json *parts = sp_json_get(v, "normalizers");
+    const char *type = sp_json_to_string(sp_json_get(v, "type"), &(size_t){0});
+
+    if (type && strcmp(type, "BertNormalizer") == 0) return true;
+    for (size_t i = 0; i < sp_json_len(parts); i++) {
+        type = sp_json_to_string(sp_json_get(sp_json_at(parts, i), "type"), &(size_t){0});
+        if (type && strcmp(type, "BertNormalizer") == 0) return true;
+    }
+    return false;
+}
+
+enum sp_status sp_steps_add_han(struct sp_steps *splitter, const struct sp_json *normalizer,
+                                struct sp_err *err)
+{
+    if (!has_bert_normalizer(normalizer)) return SP_OK;
+    return add_split(splitter, han_pattern, SP_SPLIT_ISOLATED, 0, err);
 }
 
 enum sp_status sp_steps_read_splitter(struct sp_steps *out, const struct sp_json *root,

@@ -44,6 +44,11 @@ static void embed_row(void *context, size_t t, unsigned worker)
 
     (void)worker;
     sp_embed_row(job->ws, job->source, job->ids[t], x);
+    if (own->positions) {
+        size_t row = own->config.first_position + job->ws->positions[t];
+        job->ws->backend->vector->add(x, own->positions + row * own->config.n_hidden,
+                                      own->config.n_hidden);
+    }
     if (own->config.embedding_normed || own->config.normed_input)
         norm(job->ws, x, x, own->embedding_norm, own->embedding_norm_bias);
 }
@@ -74,7 +79,7 @@ struct layer_job {
     const float *norm_in, *norm_in_bias;
     /* Scale of the row that is added to the residual stream, and weight of its norm, or NULL. */
     double scale;
-    const float *norm_out;
+    const float *norm_out, *norm_out_bias;
 };
 
 /* hidden = (norm of) x. */
@@ -93,17 +98,18 @@ static void norm_row(void *context, size_t t, unsigned worker)
     }
 }
 
-/* x += (norm of) y, scaled. */
+/* x += (norm of) y, scaled; or x = norm of (x + y), scaled. */
 static void add_row(void *context, size_t t, unsigned worker)
 {
     const struct layer_job *job = context;
     struct sp_workspace *ws = job->ws;
-    float *y = ws->y + t * ws->ld_x;
+    float *x = ws->x + t * ws->ld_x, *y = ws->y + t * ws->ld_x;
+    bool residual = ws->model->config.norms == SP_NORM_RESIDUAL;
 
     (void)worker;
-    if (job->norm_out) norm(ws, y, y, job->norm_out, NULL);
-    ws->backend->vector->fma(ws->x + t * ws->ld_x, y, (float)job->scale,
-                             ws->model->config.n_hidden);
+    if (job->norm_out && !residual) norm(ws, y, y, job->norm_out, NULL);
+    ws->backend->vector->fma(x, y, (float)job->scale, ws->model->config.n_hidden);
+    if (job->norm_out && residual) norm(ws, x, x, job->norm_out, job->norm_out_bias);
 }
 
 /* x += (norm of) y, scaled; then hidden = (norm of) x. */
@@ -174,7 +180,7 @@ static void keep_seq_taps(const struct sp_workspace *ws, const struct sp_batch_s
         if (options->taps[i] != layer) continue;
         for (size_t t = 0; t < seq->n; t++) {
             float *feature = seq->decoder->features + (t * options->n_taps + i) * h;
-            if (layer == SP_TAP_FINAL) {
+            if (layer == SP_TAP_FINAL && ws->model->config.norms != SP_NORM_RESIDUAL) {
                 final_norm(ws, feature, first + t);
             } else {
                 memcpy(feature, ws->x + (first + t) * ws->ld_x, h * sizeof *feature);
@@ -294,6 +300,7 @@ static void run_mixer_sublayer(struct layer_job *job, unsigned layer)
     run_mixers(job, layer);
     sp_block_conv_after(ws, &l->attention_conv);
     job->norm_out = l->attention_post;
+    job->norm_out_bias = l->attention_post_bias;
     job->scale = ws->model->config.residual_scale;
 }
 
@@ -310,6 +317,7 @@ static void run_mlp_sublayer(struct layer_job *job)
     run_ffn(job);
     sp_block_conv_after(ws, &l->ffn_conv);
     job->norm_out = l->ffn_post;
+    job->norm_out_bias = l->ffn_post_bias;
     job->scale = ws->model->config.residual_scale * ws->model->config.ffn_out_scale;
 }
 

@@ -353,6 +353,8 @@ static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
         l->attention_post = bind_norm(b, "@post_attention_layernorm.weight", i);
         l->ffn_norm = bind_norm(b, "@pre_feedforward_layernorm.weight", i);
         l->ffn_post = bind_norm(b, "@post_feedforward_layernorm.weight", i);
+        l->attention_post_bias = bind_bias(b, "@post_attention_layernorm.bias", i);
+        l->ffn_post_bias = bind_bias(b, "@post_feedforward_layernorm.bias", i);
     }
     bind_ffn(b, l, i);
     bind_per_layer(b, l, i);
@@ -377,6 +379,22 @@ static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
     w->confidence_bias = bind_bias(b, "confidence_head.proj.bias", 0);
 }
 
+/* Binds the table of learned positions, and adds the type that all tokens have to each row. */
+static const float *bind_positions(struct binder *b)
+{
+    const float *positions = bind_bias(b, "embed_positions.weight", 0);
+    const float *types = bind_bias(b, "embed_token_types.weight", 0);
+    size_t n_hidden = b->model->config.n_hidden;
+    size_t n = (size_t)b->model->config.n_positions_table * n_hidden;
+    float *sum = NULL;
+
+    if (positions == NULL || types == NULL || (b->status = keep_vector(b, &sum, n)))
+        return positions;
+    for (size_t i = 0; i < n; i++)
+        sum[i] = positions[i] + types[i % n_hidden];
+    return sum;
+}
+
 static void bind_pooling(struct binder *b, struct sp_model *m)
 {
     char name[64];
@@ -399,6 +417,7 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->norm_bias = bind_bias(&b, "norm.bias", 0);
     m->embedding_norm = bind_norm(&b, "embed_norm.weight", 0);
     m->embedding_norm_bias = bind_bias(&b, "embed_norm.bias", 0);
+    m->positions = bind_positions(&b);
     m->embedding = bind_matrix(&b, "embed_tokens.weight", 0);
     m->head = bind_matrix(&b, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;

@@ -83,9 +83,11 @@ struct sp_layer {
     const struct sp_layer_config *config;
     const float *input_norm;                      /* [H] before attention */
     const float *input_norm_bias, *ffn_norm_bias; /* [H] of LayerNorms */
-    const float *attention_post;                  /* [H] after attention, before the residual add */
-    const float *ffn_norm;                        /* [H] before the MLP */
-    const float *ffn_post;                        /* [H] after the MLP, before the residual add */
+    const float *attention_post; /* [H] after attention, before the residual add, or after it
+                                  * (SP_NORM_RESIDUAL) */
+    const float *ffn_norm;       /* [H] before the MLP */
+    const float *ffn_post;       /* [H] after the MLP, likewise */
+    const float *attention_post_bias, *ffn_post_bias; /* [H] of LayerNorms */
     const float *hidden_norm;     /* [H] of the hidden state in a pair (config.reads_pair) */
     const float *q_norm, *k_norm; /* [head_dim], or of all heads one after another */
     const float *q_bias, *k_bias, *v_bias, *o_bias; /* [rows of the matrix] */
@@ -126,6 +128,8 @@ struct sp_model {
     const float *head_bias;        /* [V] */
     const float *norm, *norm_bias; /* [H] final */
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
+    const float
+        *positions; /* [n_positions_table][H] learned positions, with the token type added */
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
     const float *per_layer_norm;           /* [n_per_layer] */

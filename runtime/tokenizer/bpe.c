@@ -1,6 +1,7 @@
-/* Three algorithms by the length of a piece. The ids of short pieces are cached. A short piece
- * keeps its symbols in an array and searches it linearly for the best pair. A long piece keeps its
- * symbols in a linked list and its pairs in a heap, so that a word of n bytes takes n log n steps.
+/* Three algorithms of byte pair encoding, by the length of a piece, and WordPiece. The ids of short
+ * pieces are cached. A short piece keeps its symbols in an array and searches it linearly for the
+ * best pair. A long piece keeps its symbols in a linked list and its pairs in a heap, so that a
+ * word of n bytes takes n log n steps.
  *
  * In vocabularies of characters a piece is often a whole document. Where no merge can join the two
  * characters at a place, the text can be cut there without changing the result, so the document
@@ -321,6 +322,47 @@ static enum sp_status merge_word(struct sp_bpe *bpe, const char *word, size_t le
     return SP_OK;
 }
 
+/* ---- WordPiece ------------------------------------------------------------------------------- */
+
+/* The end of the longest token of the word that begins at `begin`; *id is that token. Returns
+ * `begin` if there is none. */
+static size_t find_longest(const struct sp_tokmap *map, const char *word, size_t len, size_t begin,
+                           uint32_t *id)
+{
+    char text[sizeof SP_WORDPIECE_PREFIX + 4 * SP_WORDPIECE_MAX] = SP_WORDPIECE_PREFIX;
+    size_t n_prefix = begin ? strlen(SP_WORDPIECE_PREFIX) : 0;
+
+    memcpy(text + n_prefix, word + begin, len - begin);
+    for (size_t end = len; end > begin; end--) {
+        if (end < len && ((uint8_t)word[end] & 0xC0) == 0x80) continue; /* inside a character */
+        *id = find(map, text, n_prefix + end - begin);
+        if (*id != SP_ID_NONE) return end;
+    }
+    return begin;
+}
+
+/* Cuts a word into the longest tokens; it is unknown as a whole if it is too long, or if a part of
+ * it is not in the vocabulary. */
+static enum sp_status cut_word(struct sp_bpe *bpe, const char *word, size_t len,
+                               struct sp_id_list *ids, struct sp_err *err)
+{
+    size_t n_chars = 0, before = ids->n, end;
+    uint32_t id, unk = bpe->map->numbers[SP_TOKMAP_UNK];
+    enum sp_status st;
+
+    for (size_t i = 0; i < len; i++)
+        n_chars += ((uint8_t)word[i] & 0xC0) != 0x80;
+    for (size_t begin = 0; begin < len; begin = end) {
+        end = n_chars > SP_WORDPIECE_MAX ? begin : find_longest(bpe->map, word, len, begin, &id);
+        if (end == begin) {
+            ids->n = before;
+            return unk == SP_ID_NONE ? SP_OK : sp_id_list_append(ids, unk, err);
+        }
+        if ((st = sp_id_list_append(ids, id, err))) return st;
+    }
+    return SP_OK;
+}
+
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
 static void remember(struct cached *cached, uint32_t hash, const char *word, size_t len,
@@ -354,7 +396,9 @@ static enum sp_status encode_word(struct sp_bpe *bpe, const char *word, size_t l
     if (whole && bpe->map->flags & SP_TOKMAP_IGNORE_MERGES) {
         id = sp_tokmap_find(bpe->map, word, len, hash);
     }
-    st = id != SP_ID_NONE ? sp_id_list_append(ids, id, err) : merge_word(bpe, word, len, ids, err);
+    st = id != SP_ID_NONE                        ? sp_id_list_append(ids, id, err)
+         : bpe->map->flags & SP_TOKMAP_WORDPIECE ? cut_word(bpe, word, len, ids, err)
+                                                 : merge_word(bpe, word, len, ids, err);
     if (st == SP_OK && cached != NULL) {
         remember(cached, (uint32_t)(hash >> 32), word, len, ids->at + before, ids->n - before);
     }

@@ -151,6 +151,18 @@ static void files(void **state)
     assert_int_equal(mkdir(path, 0777), 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_case(folder, &cases[i]);
+    write_file(folder, "sentence_bert_config.json", "{\"modality_config\": {\"message\": {}}}");
+    check_case(folder, &(struct case_){cases[0].modules, MEAN, "{}", "{}", SP_E_UNSUPPORTED,
+                                       "modality_config has message"});
+    write_file(folder, "sentence_bert_config.json",
+               "{\"do_lower_case\": true, \"max_seq_length\": 64}");
+    check_case(folder, &(struct case_){cases[0].modules, MEAN, "{}", "{}", SP_E_UNSUPPORTED,
+                                       "do_lower_case true is not supported"});
+    write_file(folder, "tokenizer.json",
+               "{\"normalizer\": {\"type\": \"BertNormalizer\", \"lowercase\": true}}");
+    check_case(folder,
+               &(struct case_){cases[0].modules, MEAN, "{}", "{}", SP_OK,
+                               "{\"pooling\":\"mean\",\"normalize\":false,\"max_tokens\":64}"});
 }
 
 /* Records that no `create` writes. */

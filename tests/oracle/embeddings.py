@@ -20,7 +20,8 @@ import torch
 import transformers
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import (Tokenizer, decoders, models, normalizers, pre_tokenizers, processors,
+                        trainers)
 
 N_VOCAB = 300
 TEXTS = ["the cat", " The dog ran over the hill, and then the cat ran.", "caf\u00e9 \u4e16\u754c \U0001f600",
@@ -29,12 +30,12 @@ COMMON = {"vocab_size": N_VOCAB, "num_hidden_layers": 3, "num_attention_heads": 
           "num_key_value_heads": 2, "max_position_embeddings": 256, "initializer_range": 0.2}
 
 
-def tokenizer(lead, tail, limit):
+def tokenizer(lead, tail, limit, pad="<|end|>"):
     """A byte-level tokenizer that puts <|begin|> and <|end|> around a text."""
     tok = Tokenizer(models.BPE())
     tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tok.decoder = decoders.ByteLevel()
-    special = ["<|begin|>", "<|end|>", "<|sep|>"]
+    special = ["<|begin|>", "<|end|>", "<|sep|>"] + ([pad] if pad == "<|pad|>" else [])
     tok.train_from_iterator(TEXTS * 4, trainers.BpeTrainer(
         vocab_size=N_VOCAB, special_tokens=special, show_progress=False,
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
@@ -42,8 +43,21 @@ def tokenizer(lead, tail, limit):
     tok.post_processor = processors.TemplateProcessing(
         single=" ".join(form), special_tokens=[("<|begin|>", 0), ("<|end|>", 1)])
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tok, eos_token="<|end|>", pad_token="<|end|>", model_max_length=limit,
+        tokenizer_object=tok, eos_token="<|end|>", pad_token=pad, model_max_length=limit,
         additional_special_tokens=["<|sep|>"])
+
+
+def wordpiece(limit):
+    tok = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tok.normalizer = normalizers.BertNormalizer()
+    tok.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tok.decoder = decoders.WordPiece()
+    tok.train_from_iterator(TEXTS[:2] * 4, trainers.WordPieceTrainer(
+        vocab_size=80, show_progress=False, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"]))
+    tok.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tok, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]",
+        sep_token="[SEP]", model_max_length=limit)
 
 
 def round_weights(module):
@@ -103,6 +117,15 @@ MODELS = {
         sliding_window=6, max_window_layers=1, tie_word_embeddings=True)),
         tokenizer(False, True, 64), lambda: [modules.Pooling(32, "lasttoken"), modules.Normalize()],
         {}),
+    "bert": (lambda: transformers.BertModel(transformers.BertConfig(
+        vocab_size=80, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+        num_attention_heads=4, max_position_embeddings=64, initializer_range=0.2)),
+        wordpiece(64), lambda: [modules.Pooling(32, "mean"), modules.Normalize()], {}),
+    "roberta": (lambda: transformers.RobertaModel(transformers.RobertaConfig(
+        vocab_size=N_VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+        num_attention_heads=4, max_position_embeddings=68, initializer_range=0.2,
+        type_vocab_size=1, pad_token_id=3, bos_token_id=0, eos_token_id=1)),
+        tokenizer(True, True, 64, "<|pad|>"), lambda: [modules.Pooling(32, "cls")], {}),
 }
 
 

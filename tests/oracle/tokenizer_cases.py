@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Print small tokenizers, one feature each, with the results of the `tokenizers` library on difficult texts.
 
-    pip install tokenizers==0.22.2
+    pip install tokenizers==0.22.2    (0.23.3 gives the same for wordpiece)
     tests/oracle/tokenizer_cases.py > testdata/tokenizer/cases.jsonl
 
 One JSON object per line: name, tokenizer (a tokenizer.json), cases: [text, ids, ids with special
@@ -72,6 +72,24 @@ def spm(all_bytes=True):
             "pre_tokenizer": None, "post_processor": template, "decoder": SPM_DECODER,
             "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": True, "vocab": vocab,
                       "merges": merges}}
+
+
+def wordpiece(cleanup=True, **normalizer):
+    vocab = {t: i for i, t in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]"])}
+    words = "the hell hello word don his then".split()
+    for c in "abdehilnorstwxzABCHXZLu0123456789'!?.,-_$+^`|~()[]{}\\\"/<>#\u00e9\u0301\u4e2d\u6587\u65e5\u672c\u8a9e\u30ab\u0e44\u1100":
+        vocab.setdefault(c, len(vocab))
+        vocab.setdefault("##" + c, len(vocab))
+    for t in words + ["##ll", "##lo", "##rd", "##ab", "##xx", "##\u00e9b", "Hello", "##\ud55c"]:
+        vocab.setdefault(t, len(vocab))
+    settings = {"clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+    return {"version": "1.0", "added_tokens": [added_token(i, t, special=True) for t, i in vocab.items() if i < 4],
+            "normalizer": {"type": "BertNormalizer", **settings, **normalizer},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+            "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": cleanup},
+            "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                      "max_input_chars_per_word": 100, "vocab": vocab}}
 
 
 def added_token(i, content, **flags):
@@ -151,6 +169,11 @@ def tokenizers():
                  {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}]}]
     for i, d in enumerate(decoders):
         yield "decoder_%d" % i, change(spm(), decoder=d)
+    yield "wordpiece", wordpiece()
+    yield "wordpiece_cased", wordpiece(lowercase=False)
+    yield "wordpiece_accents", wordpiece(strip_accents=False)
+    yield "wordpiece_stripped", wordpiece(cleanup=False, lowercase=False, strip_accents=True, clean_text=False)
+    yield "wordpiece_added", with_added(wordpiece(), FLAGS[:5])
 
 
 # Around characters with a combining class or a decomposition that came after Unicode 9, and the

@@ -305,6 +305,9 @@ int main(void)
         CASE(equals_sentence_transformers, "modernbert"),
         CASE(equals_sentence_transformers, "eurobert"),
         CASE(equals_sentence_transformers, "qwen2_bidirectional"),
+        CASE(equals_sentence_transformers, "bert"),
+        CASE(equals_sentence_transformers, "roberta"),
+        CASE(same_bits, "bert"),
         CASE(same_bits, "modernbert"),
         CASE(same_bits, "qwen2_bidirectional"),
         cmocka_unit_test(more_texts_than_decoders),
@@ -314,6 +317,7 @@ int main(void)
         cmocka_unit_test(language_model),
         CASE(no_generation, "gemma3"),
         CASE(no_generation, "llama"),
+        CASE(no_generation, "bert"),
         CASE(no_generation, "modernbert"),
         CASE(no_generation, "qwen2_bidirectional"),
     };

@@ -1,7 +1,10 @@
-/* Encoders, whose tokens see all tokens of a text: ModernBERT and EuroBERT. They have no output
- * matrix that text generation could use; sentence-transformers makes embeddings of them. */
+/* Encoders, whose tokens see all tokens of a text: BERT, RoBERTa, ModernBERT and EuroBERT. They
+ * have no output matrix that text generation could use; sentence-transformers makes embeddings of
+ * them. */
 #include "format/model/config_parts.h"
 #include "format/model/families/families.h"
+
+#include <string.h>
 
 static void see_all_tokens(struct sp_config *c)
 {
@@ -49,6 +52,78 @@ static enum sp_status read_modernbert(struct sp_config *c, const struct sp_confi
     return SP_OK;
 }
 
+/* Learned positions, of which RoBERTa's begin after the id of the padding. All tokens are of the
+ * first type. */
+static enum sp_status read_table_sizes(struct sp_config *c, const struct sp_config_text *t,
+                                       unsigned first_position, struct sp_err *err)
+{
+    const char *kind = "absolute";
+    bool decoder = false;
+    enum sp_status st;
+
+    c->n_token_types = 2;
+    if ((st = sp_text_string(t, "position_embedding_type", &kind, err)) ||
+        (st = sp_text_bool(t, "is_decoder", &decoder, err)) ||
+        (st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types, err))) {
+        return st;
+    }
+    if (strcmp(kind, "absolute") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "position_embedding_type \"%s\" is not supported",
+                       kind);
+    }
+    if (decoder) return sp_fail(err, SP_E_UNSUPPORTED, "is_decoder true is not supported");
+    if (first_position >= c->max_positions) {
+        return sp_fail(err, SP_E_INPUT,
+                       "max_position_embeddings %u, of which the first %u are unused",
+                       c->max_positions, first_position);
+    }
+    c->n_positions_table = c->max_positions;
+    c->first_position = first_position;
+    c->max_positions -= first_position;
+    c->normed_input = true;
+    see_all_tokens(c);
+    return SP_OK;
+}
+
+static enum sp_status read_bert(struct sp_config *c, const struct sp_config_text *t,
+                                const struct sp_sizes *sizes, struct sp_err *err)
+{
+    (void)sizes;
+    return read_table_sizes(c, t, 0, err);
+}
+
+static enum sp_status read_roberta(struct sp_config *c, const struct sp_config_text *t,
+                                   const struct sp_sizes *sizes, struct sp_err *err)
+{
+    unsigned padding = 1;
+    enum sp_status st = sp_text_unsigned(t, "pad_token_id", 0, SP_CAP_VOCAB, &padding, err);
+
+    (void)sizes;
+    return st ? st : read_table_sizes(c, t, padding + 1, err);
+}
+
+static const struct sp_alias bert_aliases[] = {
+    {"embed_tokens.weight", "embeddings.word_embeddings.weight", NULL, 0},
+    {"embed_positions.weight", "embeddings.position_embeddings.weight", NULL, 0},
+    {"embed_token_types.weight", "embeddings.token_type_embeddings.weight", NULL, 0},
+    {"embed_norm.*", "embeddings.LayerNorm.*", NULL, 0},
+    {"embed_norm.weight", "embeddings.LayerNorm.gamma", NULL, 0},
+    {"embed_norm.bias", "embeddings.LayerNorm.beta", NULL, 0},
+    {"self_attn.q_proj.*", "attention.self.query.*", NULL, 0},
+    {"self_attn.k_proj.*", "attention.self.key.*", NULL, 0},
+    {"self_attn.v_proj.*", "attention.self.value.*", NULL, 0},
+    {"self_attn.o_proj.*", "attention.output.dense.*", NULL, 0},
+    {"post_attention_layernorm.*", "attention.output.LayerNorm.*", NULL, 0},
+    {"post_attention_layernorm.weight", "attention.output.LayerNorm.gamma", NULL, 0},
+    {"post_attention_layernorm.bias", "attention.output.LayerNorm.beta", NULL, 0},
+    {"mlp.up_proj.*", "intermediate.dense.*", NULL, 0},
+    {"mlp.down_proj.*", "output.dense.*", NULL, 0},
+    {"post_feedforward_layernorm.*", "output.LayerNorm.*", NULL, 0},
+    {"post_feedforward_layernorm.weight", "output.LayerNorm.gamma", NULL, 0},
+    {"post_feedforward_layernorm.bias", "output.LayerNorm.beta", NULL, 0},
+    {0},
+};
+
 static const struct sp_alias modernbert_aliases[] = {
     {"embed_tokens.weight", "embeddings.tok_embeddings.weight", NULL, 0},
     {"embed_norm.*", "embeddings.norm.*", NULL, 0},
@@ -66,6 +141,60 @@ static const struct sp_alias modernbert_aliases[] = {
 };
 
 const struct sp_family sp_families_encoders[] = {
+    {
+        .name = "bert",
+        .architecture = "BertModel",
+        .sizes = {.n_vocab = 30522,
+                  .n_hidden = 768,
+                  .n_ffn = 3072,
+                  .n_layers = 12,
+                  .n_heads = 12,
+                  .max_positions = 512},
+        .norm_eps = 1e-12,
+        .norm_eps_key = "layer_norm_eps",
+        .norms = SP_NORM_RESIDUAL,
+        .norm_centered = true,
+        .norm_bias = true,
+        .unrotated = true,
+        .qkv_bias = SP_BIAS_ALWAYS,
+        .o_bias = SP_BIAS_ALWAYS,
+        .mlp_bias = SP_BIAS_ALWAYS,
+        .activation = "gelu",
+        .plain_mlp = true,
+        .tied = true,
+        .read_own = read_bert,
+        .aliases = {bert_aliases},
+        .layers = "encoder.layer.",
+        .prefix = "",
+        .unread = "pooler.",
+    },
+    {
+        .name = "roberta",
+        .architecture = "RobertaModel",
+        .sizes = {.n_vocab = 50265,
+                  .n_hidden = 768,
+                  .n_ffn = 3072,
+                  .n_layers = 12,
+                  .n_heads = 12,
+                  .max_positions = 512},
+        .norm_eps = 1e-12,
+        .norm_eps_key = "layer_norm_eps",
+        .norms = SP_NORM_RESIDUAL,
+        .norm_centered = true,
+        .norm_bias = true,
+        .unrotated = true,
+        .qkv_bias = SP_BIAS_ALWAYS,
+        .o_bias = SP_BIAS_ALWAYS,
+        .mlp_bias = SP_BIAS_ALWAYS,
+        .activation = "gelu",
+        .plain_mlp = true,
+        .tied = true,
+        .read_own = read_roberta,
+        .aliases = {bert_aliases},
+        .layers = "encoder.layer.",
+        .prefix = "",
+        .unread = "pooler.",
+    },
     {
         .name = "modernbert",
         .architecture = "ModernBertModel",
