@@ -49,12 +49,14 @@ static const struct sp_opt opts[] = {
 
 /* ---- texts ---- */
 
-static enum sp_status read_line(void *context, const char *text, size_t size, struct sp_err *err)
+static enum sp_status read_line(void *context, size_t number, const char *text, size_t size,
+                                struct sp_err *err)
 {
     struct sp_embed_inputs *inputs = context;
     struct sp_json *value = NULL;
     enum sp_status st = sp_json_parse(&value, text, size, SP_JSON_STRICT, err);
 
+    (void)number;
     if (st == SP_OK) st = sp_embed_inputs_add_json(inputs, value, err);
     sp_json_free(value);
     return st;

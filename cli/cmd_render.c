@@ -124,7 +124,8 @@ static enum sp_status render_object(const struct job *job, const struct sp_json 
 
 /* Renders a line. If that fails, its line of output is the error and the next line is rendered all
  * the same. */
-static enum sp_status render_line(void *context, const char *text, size_t size, struct sp_err *err)
+static enum sp_status render_line(void *context, size_t number, const char *text, size_t size,
+                                  struct sp_err *err)
 {
     enum sp_status st;
     struct sp_err own = {0};
@@ -132,6 +133,7 @@ static enum sp_status render_line(void *context, const char *text, size_t size, 
     char *rendered = NULL;
     size_t n = 0;
 
+    (void)number;
     st = sp_json_parse(&line, text, size, SP_JSON_LENIENT, &own);
     if (!st) st = render_object(context, line, &rendered, &n, &own);
     if (st == SP_E_NOMEM || st == SP_E_BUG) {

@@ -7,6 +7,7 @@
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
 #include "cli/chat/prompt_cache.h"
+#include "cli/serve/serve_batch.h"
 #include "cli/base/settings_opts.h"
 #include "cli/packed_folder.h"
 #include "format/base/clock.h"
@@ -19,7 +20,7 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *ids, *system, *prompt_cache, *format, *think, *context_full;
+    const char *ids, *system, *prompt_cache, *format, *think, *context_full, *output;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     bool batch, quiet, no_cache;
     int64_t n_top, sessions;
@@ -41,7 +42,12 @@ static const struct sp_opt opts[] = {
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
      .help =
          "Read one prompt per line from standard input as JSON: a string, an array of token IDs, "
-         "or an object with prompt or messages, and settings; write one JSON object per answer"},
+         "an object with prompt or messages, and settings, or a request of OpenAI's or Anthropic's "
+         "batches; write one JSON object per answer"},
+    {SP_OPT_STRING, 'o', "output", NULL, "FILE", AT(output), .path = true,
+     .shown = "standard output",
+     .help = "With --batch: file for the answers; the answers that it has are kept, so that an "
+             "interrupted batch continues"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "8",
      .help =
          "With --batch: number of answers generated at the same time; does not affect the text"},
@@ -229,10 +235,42 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     if (!o->batch && sp_args_given(args, "sessions")) {
         return sp_fail(err, SP_E_USAGE, "--sessions requires --batch");
     }
+    if (!o->batch && o->output) return sp_fail(err, SP_E_USAGE, "--output requires --batch");
     if (o->json && o->show_draft) {
         return sp_fail(err, SP_E_USAGE, "--show-draft cannot be combined with --json");
     }
     return SP_OK;
+}
+
+/* Returns an option that the requests of an API in a batch would ignore; NULL: none. */
+static const char *option_of_prompts(const struct options *o)
+{
+    return o->raw          ? "--raw"
+           : o->format     ? "--format"
+           : o->think      ? "--think"
+           : o->ignore_eos ? "--ignore-eos"
+           : o->digest     ? "--logits-digest"
+                           : NULL;
+}
+
+static enum sp_status run_batch(struct sp_generation *g, const struct options *o,
+                                struct sp_err *err)
+{
+    struct sp_batch_options batch = {.n_sessions = (size_t)o->sessions,
+                                     .api = {.answer = sp_serve_batch_answer},
+                                     .output = o->output,
+                                     .quiet = o->quiet};
+    struct sp_serve_batch *requests = NULL;
+    enum sp_status st;
+
+    if ((st = sp_session_pool_new(&batch.sessions, g->session, batch.n_sessions, err))) return st;
+    st = sp_serve_batch_open(&requests, g, batch.sessions, batch.n_sessions, option_of_prompts(o),
+                             err);
+    batch.api.context = requests;
+    if (!st) st = sp_batch(g, &batch, err);
+    sp_serve_batch_close(requests);
+    sp_session_pool_free(batch.sessions);
+    return st;
 }
 
 /* True if reasoning is hidden: with --format and output to a file or pipe only the formatted
@@ -300,7 +338,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;
     sp_signals_catch();
     st = session    ? sp_repl_run(&g, err)
-         : o->batch ? sp_batch(&g, (size_t)o->sessions, err)
+         : o->batch ? run_batch(&g, o, err)
                     : run_once(&g, o, args, err);
 done:
     sp_generation_close(&g);

@@ -249,20 +249,6 @@ static void announce(const struct sp_serve *s, const char *url)
     fflush(stderr);
 }
 
-/* Generates answers, one after the other, until the server stops. */
-static void *answer_jobs(void *context)
-{
-    const struct sp_serve *s = context;
-    struct sp_serve_job *job;
-    size_t answer;
-
-    while ((job = sp_serve_queue_take(s->queue, &answer)) != NULL) {
-        sp_serve_job_run(s, job, answer);
-        sp_serve_queue_end(s->queue, job);
-    }
-    return NULL;
-}
-
 /* Opens the sockets to listen on: those that systemd has passed, or the one that the options name.
  */
 static enum sp_status open_listeners(struct sp_listeners *out, const struct sp_args *args,
@@ -304,9 +290,10 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
     warn_without_key(s, &http_options.listeners);
     for (size_t i = 0; i < http_options.listeners.n; i++)
         announce(s, http_options.listeners.at[i].url);
-    while (n + 1 < (size_t)o->sessions && pthread_create(&threads[n], NULL, answer_jobs, s) == 0)
+    while (n + 1 < (size_t)o->sessions &&
+           pthread_create(&threads[n], NULL, sp_serve_job_run_all, s) == 0)
         n++;
-    answer_jobs(s);
+    sp_serve_job_run_all(s);
     while (n > 0)
         pthread_join(threads[--n], NULL);
     sp_http_close(http);

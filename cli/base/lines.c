@@ -91,8 +91,8 @@ static bool is_whitespace(char c)
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *text, size_t size,
-                                                   struct sp_err *err),
+enum sp_status sp_each_line(enum sp_status (*line)(void *context, size_t number, const char *text,
+                                                   size_t size, struct sp_err *err),
                             bool (*stop)(void *context), void *context, struct sp_err *err)
 {
     struct lines l = {.stop = stop, .context = context};
@@ -104,7 +104,7 @@ enum sp_status sp_each_line(enum sp_status (*line)(void *context, const char *te
         number++;
         for (len = size; len > 0 && is_whitespace(text[len - 1]);)
             len--;
-        if (len > 0 && (st = line(context, text, len, err))) {
+        if (len > 0 && (st = line(context, number, text, len, err))) {
             sp_context(err, "line %zu", number);
             break;
         }

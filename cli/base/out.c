@@ -83,9 +83,12 @@ static void append_rate(char *line, size_t cap, const struct sp_progress *p, uin
     size_t len = strlen(line);
 
     if (left >= most) return;
-    snprintf(line + len, cap - len, "  %s/s  %d:%02d left",
-             p->unit ? sp_out_count(rate, (uint64_t)speed) : sp_out_size(rate, (uint64_t)speed),
-             (int)left / 60, (int)left % 60);
+    if (p->unit && speed < 10) {
+        snprintf(rate, sizeof rate, "%.1f", speed);
+    } else {
+        (p->unit ? sp_out_count : sp_out_size)(rate, (uint64_t)speed);
+    }
+    snprintf(line + len, cap - len, "  %s/s  %d:%02d left", rate, (int)left / 60, (int)left % 60);
 }
 
 /* Draws the bar in one line, cut at the terminal's width: a wrapped line could not be erased. */
@@ -102,9 +105,15 @@ static void draw(const struct sp_progress *p, uint64_t done, uint64_t total, dou
     memset(bar, '.', sizeof bar);
     memset(bar, '#', (size_t)filled);
     bar[width] = '\0';
-    snprintf(line, sizeof line, "%s [%s] %3d%%  %s of %s%s%s", p->label, bar, (int)(part * 100),
-             amount(have, done), amount(all, total), p->unit ? " " : "", p->unit ? p->unit : "");
-    append_rate(line, sizeof line, p, done, total, elapsed);
+    if (total > 0) {
+        snprintf(line, sizeof line, "%s [%s] %3d%%  %s of %s%s%s", p->label, bar, (int)(part * 100),
+                 amount(have, done), amount(all, total), p->unit ? " " : "",
+                 p->unit ? p->unit : "");
+        append_rate(line, sizeof line, p, done, total, elapsed);
+    } else {
+        snprintf(line, sizeof line, "%s: %s%s%s", p->label, amount(have, done), p->unit ? " " : "",
+                 p->unit ? p->unit : "");
+    }
     fprintf(stderr, "\r%.*s\x1b[K", columns - 1, line);
     fflush(stderr);
 }
@@ -115,7 +124,7 @@ void sp_progress_show(struct sp_progress *p, uint64_t done, uint64_t total)
 
     if (!p->on) return;
     now = seconds();
-    if (done > total) done = total;
+    if (total > 0 && done > total) done = total;
     if (p->drawn && now - p->last < 0.1) return;
     draw(p, done, total, now - p->start);
     p->drawn = true;

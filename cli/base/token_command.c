@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum sp_status token_line(void *context, const char *text, size_t size, struct sp_err *err)
+static enum sp_status token_line(void *context, size_t number, const char *text, size_t size,
+                                 struct sp_err *err)
 {
     const struct sp_token_job *job = context;
     struct sp_json *value = NULL;
     enum sp_status st = sp_json_parse(&value, text, size, SP_JSON_STRICT, err);
 
+    (void)number;
     if (st == SP_OK) st = job->value(job, value, err);
     sp_json_free(value);
     return st;

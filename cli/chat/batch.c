@@ -2,9 +2,9 @@
  * the oldest pending line writes its answer and all completed ones that follow it. */
 #include "cli/chat/batch.h"
 #include "cli/chat/batch_line.h"
+#include "cli/chat/batch_output.h"
 #include "cli/base/lines.h"
 #include "cli/base/out.h"
-#include "cli/chat/session_pool.h"
 #include "format/base/mem.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ static const char no_memory[] = "out of memory for an answer";
 
 struct line {
     char *text; /* [size] text of the line; owned */
-    size_t size;
+    size_t size, number;
     char *out; /* [out_size] its answer; owned; NULL in a line that is done: memory ran out */
     size_t out_size;
     bool done;
@@ -30,7 +30,7 @@ struct line {
 };
 
 struct batch {
-    struct sp_session_pool *sessions;
+    const struct sp_batch_options *options;
     pthread_mutex_t prompt_lock; /* held while a prompt is read by `generation` */
     struct sp_generation *generation;
     /* The following fields are protected by the lock. */
@@ -39,13 +39,16 @@ struct batch {
     struct line *first, *last; /* lines whose answers were not written yet */
     struct line *waiting;      /* the first of those lines that no thread has taken */
     size_t n_lines, most;
+    struct sp_batch_output output;
     struct sp_progress progress;
-    /* bytes of the written lines; size of standard input, 0 if it is no file */
-    uint64_t n_bytes, n_input;
+    /* lines so far; answers in the output; lines of standard input, 0 if it is no file */
+    size_t n_read, n_written, n_input;
     bool ended; /* no more lines are read */
     struct sp_err err;
-    size_t n_out_of_memory;      /* lines that were not answered for lack of memory */
-    struct sp_err first_failure; /* the error of the first of those lines */
+    size_t n_failed;             /* lines with an error as their answer */
+    size_t n_out_of_memory;      /* those of them that failed for lack of memory */
+    size_t first_failed;         /* number of the first line that failed, or ran out of memory */
+    struct sp_err first_failure; /* the error of that line */
 };
 
 /* ---- a line -----------------------------------------------------------------------------------
@@ -64,9 +67,9 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     pthread_mutex_unlock(&b->prompt_lock);
     if (st) return st;
     g.style.last_object_file = out;
-    g.session = sp_session_pool_take(b->sessions, line->ids.at, line->ids.n);
+    g.session = sp_session_pool_take(b->options->sessions, line->ids.at, line->ids.n);
     st = sp_generation_answer(&result, &reader, &g, &line->ids, line->rendered, err);
-    sp_session_pool_give(b->sessions, g.session);
+    sp_session_pool_give(b->options->sessions, g.session);
     if (st == SP_OK && result.stop == SP_STOP_CANCELLED) {
         st = sp_fail(err, SP_E_CHECK, "interrupted");
     }
@@ -92,29 +95,58 @@ static bool is_line_error(enum sp_status st)
     return st == SP_E_USAGE || st == SP_E_INPUT || st == SP_E_UNSUPPORTED || st == SP_E_NOMEM;
 }
 
-static void count_out_of_memory(struct batch *b, const struct sp_err *err)
+/* Counts a line that failed. An error for lack of memory is reported before any other. */
+static void count_failure(struct batch *b, size_t number, const struct sp_err *err)
 {
+    bool memory = err->status == SP_E_NOMEM;
+
     pthread_mutex_lock(&b->lock);
-    if (b->n_out_of_memory++ == 0) b->first_failure = *err;
+    if (b->n_failed == 0 || (memory && b->n_out_of_memory == 0) ||
+        (number < b->first_failed && memory == (b->n_out_of_memory > 0))) {
+        b->first_failure = *err;
+        b->first_failed = number;
+    }
+    b->n_failed++;
+    b->n_out_of_memory += memory;
     pthread_mutex_unlock(&b->lock);
+}
+
+/* Writes the answer of spectool's own format, or the error. */
+static enum sp_status answer_prompt(FILE *out, struct batch *b, const struct line *line,
+                                    struct sp_batch_line *request, enum sp_status parsed,
+                                    struct sp_err *err)
+{
+    enum sp_status st = parsed;
+
+    if (!st) st = sp_batch_line_read(request, b->generation, err);
+    if (!st) st = generate(out, b, request, err);
+    if (!is_line_error(st)) return st;
+    sp_context(err, "line %zu", line->number);
+    write_error(out, request->custom_id, err->text);
+    return st;
 }
 
 static enum sp_status answer(struct batch *b, struct line *line, struct sp_err *err)
 {
+    const struct sp_batch_api *api = &b->options->api;
     FILE *out = open_memstream(&line->out, &line->out_size);
     struct sp_batch_line request;
     struct sp_err line_err = {0};
     enum sp_status st;
 
     if (out == NULL) {
-        (void)sp_fail(&line_err, SP_E_NOMEM, "%s", no_memory);
-        count_out_of_memory(b, &line_err);
+        (void)sp_fail(&line_err, SP_E_NOMEM, "line %zu: %s", line->number, no_memory);
+        count_failure(b, line->number, &line_err);
         return SP_OK;
     }
-    st = sp_batch_line_read(&request, line->text, line->size, b->generation, &line_err);
-    if (st == SP_OK) st = generate(out, b, &request, &line_err);
-    if (is_line_error(st)) write_error(out, request.custom_id, line_err.text);
-    if (st == SP_E_NOMEM) count_out_of_memory(b, &line_err);
+    st = sp_batch_line_parse(&request, line->text, line->size, &line_err);
+    if (request.json != NULL && sp_batch_line_is_request(&request)) {
+        line_err = (struct sp_err){0};
+        st = api->answer(api->context, out, line->number, request.json, &line_err);
+    } else {
+        st = answer_prompt(out, b, line, &request, st, &line_err);
+    }
+    if (is_line_error(st)) count_failure(b, line->number, &line_err);
     sp_batch_line_release(&request);
     if (sp_close_text(out, &line->out, NULL)) return sp_fail(err, SP_E_NOMEM, "%s", no_memory);
     if (st == SP_OK || is_line_error(st)) return SP_OK;
@@ -139,18 +171,15 @@ static void write_out(struct batch *b)
     struct line *line;
 
     while ((line = b->first) != NULL && line->done) {
-        if (line->out) fwrite(line->out, 1, line->out_size, stdout);
-        if (line->out == NULL) write_error(stdout, NULL, no_memory);
-        b->n_bytes += line->size + 1;
+        if (line->out) fwrite(line->out, 1, line->out_size, b->output.file);
+        if (line->out == NULL) write_error(b->output.file, NULL, no_memory);
+        b->n_written++;
         b->first = line->next;
         b->n_lines--;
         line_free(line);
     }
-    if (fflush(stdout) || ferror(stdout)) {
-        b->ended = sp_fail(&b->err, SP_E_IO, "standard output: %s", strerror(errno)) != SP_OK;
-    }
-    if (b->n_input && b->n_bytes <= b->n_input)
-        sp_progress_show(&b->progress, b->n_bytes, b->n_input);
+    if (sp_batch_output_flush(&b->output, &b->err)) b->ended = true;
+    sp_progress_show(&b->progress, b->n_written, b->n_input);
 }
 
 static struct line *take(struct batch *b)
@@ -203,18 +232,34 @@ static bool has_ended(void *context)
     return ended;
 }
 
-static enum sp_status add_line(void *context, const char *text, size_t size, struct sp_err *err)
+/* Checks that the output has the answer to this line. */
+static enum sp_status skip_line(struct batch *b, const char *text, size_t size, struct sp_err *err)
+{
+    struct sp_batch_line line;
+    enum sp_status st;
+
+    (void)!sp_batch_line_parse(&line, text, size, NULL); /* the answer may be the error of this */
+    st = sp_batch_output_match(&b->output, b->n_read++, line.custom_id, err);
+    sp_batch_line_release(&line);
+    return st;
+}
+
+static enum sp_status add_line(void *context, size_t number, const char *text, size_t size,
+                               struct sp_err *err)
 {
     struct batch *b = context;
     struct line *line = NULL;
     enum sp_status st;
 
+    if (b->n_read < b->output.n_kept) return skip_line(b, text, size, err);
+    b->n_read++;
     if ((st = sp_new(&line, 1, sizeof *line, err)) ||
         (st = sp_copy_text(&line->text, text, size, err))) {
         free(line);
         return st;
     }
     line->size = size;
+    line->number = number;
     pthread_mutex_lock(&b->lock);
     while (b->n_lines >= b->most && !b->ended)
         pthread_cond_wait(&b->changed, &b->lock);
@@ -245,6 +290,10 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
     st = n > 0 ? sp_each_line(add_line, has_ended, b, &line_err)
                : sp_fail(&line_err, SP_E_NOMEM, "cannot create a thread to generate in");
     if (st == SP_OK && sp_signals_caught()) st = sp_fail(&line_err, SP_E_CHECK, "interrupted");
+    if (st == SP_OK && b->n_read < b->output.n_kept) {
+        st = sp_fail(&line_err, SP_E_INPUT, "%s has %zu answers, but the input %zu lines",
+                     b->output.path, b->output.n_kept, b->n_read);
+    }
     pthread_mutex_lock(&b->lock);
     if (st) end_with(b, &line_err);
     b->ended = true;
@@ -253,40 +302,86 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
     while (n > 0)
         pthread_join(threads[--n], NULL);
     free(threads);
-    if (b->err.status == SP_OK && b->n_out_of_memory > 0) {
-        sp_fail(&b->err, SP_E_NOMEM, "%zu prompt%s not answered: %s", b->n_out_of_memory,
-                b->n_out_of_memory == 1 ? "" : "s", b->first_failure.text);
+    return SP_OK;
+}
+
+/* Reports the lines that failed, or what is left of an interrupted batch. */
+static enum sp_status finish(const struct batch *b, struct sp_err *err)
+{
+    size_t n = b->n_failed + b->output.n_kept_failures;
+
+    if (b->err.status == SP_E_CHECK && b->output.path != NULL) {
+        return sp_fail(err, SP_E_CHECK,
+                       "interrupted; %s has %zu answer%s, and the same command continues after %s",
+                       b->output.path, b->n_written, b->n_written == 1 ? "" : "s",
+                       b->n_written == 1 ? "it" : "them");
     }
-    if (b->err.status && err) *err = b->err;
-    return b->err.status;
+    if (b->err.status) return sp_fail(err, b->err.status, "%s", b->err.text);
+    if (n == 0) return SP_OK;
+    return sp_fail(err, b->n_out_of_memory ? SP_E_NOMEM : SP_E_CHECK, "%zu of %zu lines failed%s%s",
+                   n, b->n_written, b->n_failed ? ": " : "",
+                   b->n_failed ? b->first_failure.text : "");
 }
 
-static uint64_t size_of_input(void)
+/* The number of lines of standard input that are not blank, if it is a file, else 0. */
+static size_t count_input(void)
 {
+    char text[1 << 16];
     struct stat s;
+    off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+    bool blank = true;
+    size_t lines = 0;
+    ssize_t n;
 
-    return fstat(STDIN_FILENO, &s) == 0 && S_ISREG(s.st_mode) ? (uint64_t)s.st_size : 0;
+    if (fstat(STDIN_FILENO, &s) || !S_ISREG(s.st_mode)) return 0;
+    for (; at >= 0 && (n = pread(STDIN_FILENO, text, sizeof text, at)) > 0; at += n) {
+        for (ssize_t i = 0; i < n; i++) {
+            lines += blank && strchr(" \t\r\n", text[i]) == NULL;
+            blank = text[i] == '\n' || (blank && strchr(" \t\r", text[i]) != NULL);
+        }
+    }
+    return lines;
 }
 
-enum sp_status sp_batch(struct sp_generation *generation, size_t n_sessions, struct sp_err *err)
+static void note_kept(const struct batch *b)
 {
-    struct batch b = {.generation = generation,
+    char sentence[SP_ERR_TEXT];
+
+    if (b->output.n_kept == 0 || b->options->quiet) return;
+    snprintf(sentence, sizeof sentence,
+             "%.300s has %zu answer%s already; the batch continues after %s", b->output.path,
+             b->output.n_kept, b->output.n_kept == 1 ? "" : "s",
+             b->output.n_kept == 1 ? "it" : "them");
+    sp_out_note("run", sentence);
+}
+
+enum sp_status sp_batch(struct sp_generation *generation, const struct sp_batch_options *options,
+                        struct sp_err *err)
+{
+    struct batch b = {.options = options,
+                      .generation = generation,
                       .prompt_lock = PTHREAD_MUTEX_INITIALIZER,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .changed = PTHREAD_COND_INITIALIZER,
-                      .most = LINES_PER_SESSION * n_sessions};
+                      .most = LINES_PER_SESSION * options->n_sessions};
     enum sp_status st;
 
-    if ((st = sp_session_pool_new(&b.sessions, generation->session, n_sessions, err))) return st;
-    sp_progress_begin(&b.progress, "prompts");
-    if (!sp_out_is_terminal(stdout)) b.n_input = size_of_input();
-    st = read_lines(&b, n_sessions, err);
+    if ((st = sp_batch_output_open(&b.output, options->output, err))) goto done;
+    note_kept(&b);
+    b.n_written = b.output.n_kept;
+    sp_progress_begin(&b.progress, "batch");
+    b.progress.unit = "lines";
+    b.progress.on = b.progress.on && (options->output || !sp_out_is_terminal(stdout));
+    b.n_input = b.progress.on ? count_input() : 0;
+    st = read_lines(&b, options->n_sessions, err);
     sp_progress_end(&b.progress);
+    if (!st) st = finish(&b, err);
     while (b.first != NULL) {
         struct line *next = b.first->next;
         line_free(b.first);
         b.first = next;
     }
-    sp_session_pool_free(b.sessions);
+done:
+    sp_batch_output_close(&b.output);
     return st;
 }

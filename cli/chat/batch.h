@@ -1,15 +1,35 @@
-/* run --batch: reads a prompt per line from standard input and writes an answer per line to
- * standard output, in the same order. Several answers are generated at a time, in batched passes.
+/* run --batch: reads a prompt or a request per line from standard input and writes an answer per
+ * line, in the same order. Several answers are generated at a time, in batched passes.
  */
 #ifndef SP_CLI_CHAT_BATCH_H
 #define SP_CLI_CHAT_BATCH_H
 
 #include "cli/chat/generation.h"
+#include "cli/chat/session_pool.h"
 
-/* Runs the batch in n sessions, one of which is that of `generation`, which is open. A line that
- * cannot be answered gets an error in its place. SP_E_NOMEM: at least one line failed for lack of
- * memory. SP_E_CHECK: a signal was caught; the completed answers were written. */
-SP_MUST_CHECK enum sp_status sp_batch(struct sp_generation *generation, size_t n_sessions,
-                                      struct sp_err *err);
+/* Answers the lines that are requests of an API. */
+struct sp_batch_api {
+    /* Writes the answer to a line of this number, with its line end. A failure that concerns only
+     * the line is written too, and returned with its sentence; SP_E_CHECK: a signal interrupted the
+     * answer, and nothing was written. [any thread] */
+    enum sp_status (*answer)(void *context, FILE *out, size_t number, const struct sp_json *line,
+                             struct sp_err *err);
+    void *context;
+};
+
+struct sp_batch_options {
+    struct sp_session_pool *sessions; /* [n_sessions] borrowed */
+    size_t n_sessions;
+    struct sp_batch_api api;
+    /* file for the answers, of which those that it has are kept; borrowed; NULL: standard output */
+    const char *output;
+    bool quiet; /* no note about kept answers */
+};
+
+/* Runs the batch. A line that cannot be answered gets an error in its place. SP_E_NOMEM: at least
+ * one line failed for lack of memory; SP_E_CHECK: some lines failed, or a signal was caught, and
+ * the completed answers were written. */
+SP_MUST_CHECK enum sp_status sp_batch(struct sp_generation *generation,
+                                      const struct sp_batch_options *options, struct sp_err *err);
 
 #endif

@@ -54,15 +54,28 @@ static enum sp_status read_format(struct sp_batch_line *line, const struct sp_ge
     return sp_response_format_of_json(&line->grammar, format, err);
 }
 
-enum sp_status sp_batch_line_read(struct sp_batch_line *out, const char *text, size_t size,
-                                  const struct sp_generation *g, struct sp_err *err)
+enum sp_status sp_batch_line_parse(struct sp_batch_line *out, const char *text, size_t size,
+                                   struct sp_err *err)
 {
     enum sp_status st;
 
     *out = (struct sp_batch_line){0};
-    if ((st = sp_json_parse(&out->json, text, size, SP_JSON_STRICT, err)) ||
-        (st = sp_json_get_string(out->json, "custom_id", &out->custom_id, err)) ||
-        (st = check_members(out->json, err)) ||
+    if ((st = sp_json_parse(&out->json, text, size, SP_JSON_STRICT, err))) return st;
+    return sp_json_get_string(out->json, "custom_id", &out->custom_id, err);
+}
+
+bool sp_batch_line_is_request(const struct sp_batch_line *line)
+{
+    return sp_json_has(line->json, "body") || sp_json_has(line->json, "url") ||
+           sp_json_has(line->json, "method") || sp_json_has(line->json, "params");
+}
+
+enum sp_status sp_batch_line_read(struct sp_batch_line *out, const struct sp_generation *g,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = check_members(out->json, err)) ||
         (st = sp_settings_copy(&out->settings, g->settings, err)) ||
         (st = sp_request_settings_read(&out->settings, out->json, sp_request_sampling_settings,
                                        err)) ||

@@ -15,10 +15,15 @@ struct sp_batch_line {
 };
 void sp_batch_line_release(struct sp_batch_line *line);
 
-/* Reads everything except the prompt. The caller releases *out also on failure; then it has its
- * custom_id if that could be read. */
-SP_MUST_CHECK enum sp_status sp_batch_line_read(struct sp_batch_line *out, const char *text,
-                                                size_t size, const struct sp_generation *generation,
+/* Parses a line. The caller releases *out also on failure; then it has its custom_id if that could
+ * be read. */
+SP_MUST_CHECK enum sp_status sp_batch_line_parse(struct sp_batch_line *out, const char *text,
+                                                 size_t size, struct sp_err *err);
+/* True if the parsed line is a request of OpenAI's or Anthropic's API. */
+bool sp_batch_line_is_request(const struct sp_batch_line *line);
+/* Reads everything of a parsed line except the prompt. */
+SP_MUST_CHECK enum sp_status sp_batch_line_read(struct sp_batch_line *line,
+                                                const struct sp_generation *generation,
                                                 struct sp_err *err);
 
 /* Renders the line's prompt with the conversation of `generation`, which stays unchanged; only one

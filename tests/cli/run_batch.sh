@@ -80,3 +80,55 @@ wait $!; echo $?
 exec 4>&- 5>&-
 spectool run packed.bin --batch 'What?' </dev/null
 spectool run packed.bin --sessions 2 'What?' </dev/null
+# Requests of OpenAI's and Anthropic's batches. Errors name the line, and the status counts them.
+cat >requests <<'END'
+{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": [582,580,258,421], "max_tokens": 6}}
+
+{"custom_id": "b", "params": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 4}}
+[582,580,258,421]
+{"custom_id": "c", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "x", "messages": []}}
+{"custom_id": "d", "method": "GET", "url": "/v1/completions", "body": {}}
+{"custom_id": "e", "method": "POST", "url": "/v1/audio/speech", "body": {}}
+{"custom_id": "f", "method": "POST", "url": "/v1/responses"}
+{"method": "POST", "url": "/v1/responses", "body": {}}
+{"custom_id": "h", "params": [1]}
+{"custom_id": "i", "params": {"stream": true}}
+{"custom_id": 9, "params": {}}
+END
+mask() { sed 's/req_[0-9a-f]*/req_N/g; s/"id": "\(cmpl-\|msg_\)[^"]*"/"id": "\1N"/; s/"created": [0-9]*/"created": T/; s/"system_fing[^,]*, //; s/, "usage.*}\(}, "error\)/\1/; s/, "usage.*/, .../; s/"ids".*/.../'; }
+batch() { spectool run packed.bin --batch --num-predict 4 "$@"; }
+batch <requests >answers; echo $?
+mask <answers
+sed -n 1p requests | batch --format json | mask
+# A batch goes on after the answers that a file has; a line without an end is dropped.
+batch --quiet -o all <requests; echo $?
+for kept in 0 1 4 10; do
+    head -n $kept all >before
+    { cat before; tail -n 1 all | head -c 20; } >part
+    batch --quiet -o part <requests 2>/dev/null
+    echo "$?: $(head -n $kept part | cmp - before && wc -l <part) lines, $kept of them kept"
+    sed 's/.*"custom_id": \("*.\).*/\1/; s/^{.*/-/' part | tr -d '\n'
+    echo
+done
+sed 2q all >part
+batch -o part <requests; echo $?
+batch -o part <requests 2>&1 >/dev/null | sed 's/ failed.*//'
+sed 's/"a"/"other"/' requests | batch -o all --quiet
+sed 4q requests | batch -o all --quiet; echo $?
+printf 'precious\n' >notes
+batch -o notes <requests
+cat notes
+batch -o missing/x <requests
+batch -o /dev/full <requests; echo $?
+spectool run packed.bin -o x 'What?'
+# A signal: the completed answers are in the file.
+mkfifo slow
+spectool run packed.bin --batch --ignore-eos -o third <slow 2>message &
+exec 6>slow
+echo '{"prompt": "Why?", "num_predict": 2}' >&6
+echo '{"prompt": "Why?", "num_predict": 100000}' >&6
+while [ ! -s third ]; do sleep 0.05; done
+kill $!
+wait $! 2>/dev/null; echo $?
+exec 6>&-
+cat message; wc -l <third

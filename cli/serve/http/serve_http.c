@@ -2,6 +2,7 @@
  * unread. */
 #define _GNU_SOURCE
 #include "cli/serve/http/serve_http.h"
+#include "cli/base/out.h"
 #include "cli/serve/http/serve_connections.h"
 
 #include <errno.h>
@@ -66,18 +67,20 @@ static void set_timeout(struct sp_http_connection *c, unsigned seconds)
 
 const char *sp_http_header(const struct sp_http_connection *c, const char *name)
 {
-    return MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name);
+    return c ? MHD_lookup_connection_value(c->mhd, MHD_HEADER_KIND, name) : NULL;
 }
 
 const char *sp_http_argument(const struct sp_http_connection *c, const char *name)
 {
-    return MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND, name);
+    return c ? MHD_lookup_connection_value(c->mhd, MHD_GET_ARGUMENT_KIND, name) : NULL;
 }
 
 bool sp_http_is_gone(const struct sp_http_connection *c)
 {
-    struct pollfd socket = {.fd = c->socket, .events = POLLRDHUP};
+    struct pollfd socket = {.events = POLLRDHUP};
 
+    if (c == NULL) return sp_signals_caught();
+    socket.fd = c->socket;
     return poll(&socket, 1, 0) > 0;
 }
 
@@ -110,6 +113,7 @@ static struct sp_http_connection *connection_new(struct sp_http *http, struct MH
 
 void sp_http_drop_body(struct sp_http_connection *c)
 {
+    if (c == NULL) return;
     sp_strbuf_release(&c->body);
     sp_serve_budget_give(c->http->options.budget, c->n_charged);
     c->n_charged = 0;

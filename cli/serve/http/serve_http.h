@@ -28,7 +28,7 @@ struct sp_http_request {
     bool no_memory;        /* the budget did not suffice for the body, which was dropped */
     bool loopback;         /* the request came to a socket of the loopback interface */
     const char *malformed; /* why the headers are no valid HTTP; static; NULL: they are valid */
-    struct sp_http_connection *connection;
+    struct sp_http_connection *connection; /* NULL: the request comes from a file */
 };
 
 /* The response, which the handler fills; zeroed before the call. It has either a `body` or a
@@ -76,6 +76,8 @@ sp_http_open(struct sp_http **out, const struct sp_http_options *options, struct
  * server. */
 void sp_http_close(struct sp_http *http); /* accepts NULL */
 
+/* The following functions accept NULL for a request that comes from a file. */
+
 /* Returns a header of the request; NULL: absent. Borrowed until the request ends. */
 const char *sp_http_header(const struct sp_http_connection *connection, const char *name);
 
@@ -85,7 +87,8 @@ const char *sp_http_argument(const struct sp_http_connection *connection, const 
 /* Releases the body of the request, which the handler does not need any more. */
 void sp_http_drop_body(struct sp_http_connection *connection);
 
-/* True if the client has closed its end of the connection. */
+/* True if the client has closed its end of the connection; of a request from a file: if a signal
+ * has interrupted the program. */
 bool sp_http_is_gone(const struct sp_http_connection *connection);
 
 /* Writes the name and the version of the library that is used, for `spectool --version --verbose`.

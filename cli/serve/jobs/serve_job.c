@@ -388,7 +388,8 @@ static void report_failure(struct answer_run *a, const struct sp_err *err)
     }
 }
 
-void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer)
+/* Generates one answer of a job. */
+static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer)
 {
     struct answer_run a = {.serve = serve,
                            .job = job,
@@ -435,4 +436,17 @@ done:
     sp_chat_reader_close(a.reader);
     sp_result_release(&a.result);
     sp_serve_prompt_release(&prompt);
+}
+
+void *sp_serve_job_run_all(void *context)
+{
+    const struct sp_serve *serve = context;
+    struct sp_serve_job *job;
+    size_t answer;
+
+    while ((job = sp_serve_queue_take(serve->queue, &answer)) != NULL) {
+        run(serve, job, answer);
+        sp_serve_queue_end(serve->queue, job);
+    }
+    return NULL;
 }

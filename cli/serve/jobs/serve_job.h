@@ -4,8 +4,9 @@
 
 #include "cli/serve/jobs/serve.h"
 
-/* Generates one answer of a job. Several threads may call it at the same time. */
-void sp_serve_job_run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer);
+/* Generates answers to the jobs of the queue, one after the other, until the queue is stopped.
+ * `serve` is the struct sp_serve; returns NULL. Several threads may call it at the same time. */
+void *sp_serve_job_run_all(void *serve);
 
 /* True if a length limit or the end of the context cut off the answer. */
 bool sp_serve_is_truncated(const struct sp_result *result);

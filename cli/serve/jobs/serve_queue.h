@@ -20,7 +20,7 @@ struct sp_http_connection;
 struct sp_serve_job {
     struct sp_serve_request request;
     const struct sp_serve_api *api;
-    const struct sp_http_connection *connection; /* the client's connection; borrowed */
+    const struct sp_http_connection *connection; /* the client's; borrowed; NULL: none */
     double arrived_at; /* when the request arrived, seconds of sp_seconds */
     double polled_at;  /* when the connection was last polled, same clock */
     size_t n_answers;

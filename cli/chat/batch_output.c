@@ -1,0 +1,112 @@
+#include "cli/chat/batch_output.h"
+#include "format/base/json.h"
+#include "format/base/mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_answer(const struct sp_json *line)
+{
+    return sp_json_has(line, "ids") || sp_json_has(line, "error") || sp_json_has(line, "result");
+}
+
+/* True if the answer is an error: one of spectool's own format, of OpenAI's or of Anthropic's. */
+static bool is_failure(const struct sp_json *line)
+{
+    const char *type = sp_json_get_text(sp_json_get(line, "result"), "type");
+    int64_t status = 200;
+
+    (void)sp_json_to_i64(sp_json_get(sp_json_get(line, "response"), "status_code"), &status);
+    return sp_json_get(line, "error") != NULL || status != 200 ||
+           (type && strcmp(type, "succeeded") != 0);
+}
+
+static enum sp_status keep(struct sp_batch_output *o, const char *text, size_t size,
+                           struct sp_err *err)
+{
+    struct sp_json *line = NULL;
+    const char *id = NULL;
+    enum sp_status st;
+
+    if (sp_json_parse(&line, text, size, SP_JSON_STRICT, NULL) || !is_answer(line)) {
+        st = sp_fail(err, SP_E_INPUT, "%s: line %zu is not an answer of a batch", o->path,
+                     o->n_kept + 1);
+        goto done;
+    }
+    if ((st = sp_grow(&o->kept, &o->cap_kept, o->n_kept + 1, sizeof *o->kept, err))) goto done;
+    o->kept[o->n_kept] = NULL;
+    id = sp_json_get_text(line, "custom_id");
+    if (id && (st = sp_copy_text(&o->kept[o->n_kept], id, strlen(id), err))) goto done;
+    o->n_kept++;
+    o->n_kept_failures += is_failure(line);
+done:
+    sp_json_free(line);
+    return st;
+}
+
+/* Reads the whole lines; *size = their length. */
+static enum sp_status read_lines(struct sp_batch_output *o, off_t *size, struct sp_err *err)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    enum sp_status st = SP_OK;
+
+    *size = 0;
+    while (!st && (n = getline(&line, &cap, o->file)) > 0 && line[n - 1] == '\n') {
+        st = keep(o, line, (size_t)n, err);
+        *size += n;
+    }
+    if (!st && ferror(o->file)) st = sp_fail(err, SP_E_IO, "%s: %s", o->path, strerror(errno));
+    free(line);
+    return st;
+}
+
+enum sp_status sp_batch_output_open(struct sp_batch_output *out, const char *path,
+                                    struct sp_err *err)
+{
+    struct stat info;
+    off_t size = 0;
+    bool is_file = path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    enum sp_status st;
+
+    *out = (struct sp_batch_output){.file = stdout, .path = path};
+    if (path == NULL) return SP_OK;
+    if ((out->file = fopen(path, is_file ? "r+" : "w")) == NULL)
+        return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
+    if (!is_file) return SP_OK;
+    if ((st = read_lines(out, &size, err))) return st;
+    if (fseeko(out->file, size, SEEK_SET) || ftruncate(fileno(out->file), size))
+        return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
+    return SP_OK;
+}
+
+enum sp_status sp_batch_output_match(const struct sp_batch_output *o, size_t index, const char *id,
+                                     struct sp_err *err)
+{
+    const char *kept = o->kept[index];
+
+    if (kept == NULL ? id == NULL : id && strcmp(kept, id) == 0) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "custom_id is %s, but line %zu of %s answers %s; it was made "
+                   "from other input",
+                   id ? id : "missing", index + 1, o->path, kept ? kept : "a line without one");
+}
+
+enum sp_status sp_batch_output_flush(struct sp_batch_output *o, struct sp_err *err)
+{
+    if (fflush(o->file) == 0 && !ferror(o->file)) return SP_OK;
+    return sp_fail(err, SP_E_IO, "%s: %s", o->path ? o->path : "standard output", strerror(errno));
+}
+
+void sp_batch_output_close(struct sp_batch_output *o)
+{
+    if (o->file && o->file != stdout) fclose(o->file);
+    while (o->n_kept > 0)
+        free(o->kept[--o->n_kept]);
+    free(o->kept);
+    *o = (struct sp_batch_output){0};
+}
