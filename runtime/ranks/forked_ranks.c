@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,7 +22,10 @@
 
 /* The mapping begins with this page; an area of address space for messages and one for the answers
  * of each rank follow. Memory backs an area as far as it was ever used. */
-enum { SPIN_NS = 50000, POLLS_PER_CLOCK = 16, NAP_MS = 50, ANSWER_SECONDS = 120 };
+enum { POLLS_PER_CLOCK = 16, NAP_MS = 50, ANSWER_SECONDS = 120 };
+/* Ranks of one product finish within a part of its time, and attention may take that long. A rank
+ * that waits longer than a wake-up takes lets other processes run in between. */
+static const double spin_seconds = 50e-6, yield_seconds = 2e-3;
 static const size_t page = 1 << 16, area = (size_t)1 << 34;
 
 /* A number that one process increases and others wait for. A waiting process spins a bounded time,
@@ -84,19 +88,17 @@ static void raise_to(struct signal *s, uint64_t number)
 
 static bool spin(struct signal *s, uint64_t number)
 {
-    double end = 0;
+    double start = sp_seconds(), waited = 0;
 
-    for (;;) {
+    while (waited < yield_seconds) {
         for (int i = 0; i < POLLS_PER_CLOCK; i++) {
             if (atomic_load_explicit(&s->number, memory_order_acquire) >= number) return true;
             relax();
         }
-        if (end == 0) {
-            end = sp_seconds() + SPIN_NS * 1e-9;
-        } else if (sp_seconds() > end) {
-            return false;
-        }
+        waited = sp_seconds() - start;
+        if (waited > spin_seconds) sched_yield();
     }
+    return false;
 }
 
 /* Sleeps until the number is reached or a short time is over. */
