@@ -196,6 +196,13 @@ static bool has_part(const struct sp_pack *pack, enum sp_part part)
     return sp_pack_find_section(pack, part, SP_SECTION_CONFIG) != NULL;
 }
 
+static void open_drafting(struct sp_package *p)
+{
+    const struct sp_drafter_ops *ops = sp_drafter_find(p->draft->config.draft.kind);
+
+    sp_draft_batch_init(&p->drafting, ops->max_draft_len(p->draft), ops->stepwise);
+}
+
 enum sp_status sp_package_open(struct sp_package **out, const char *path,
                                const struct sp_package_options *options, struct sp_err *err)
 {
@@ -219,6 +226,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
         if ((st = sp_model_open(&p->draft, p->pack, SP_PART_DRAFT, err))) goto in_file;
         st = sp_config_fit_target(&p->draft->config, &p->target->config, err);
         if (st || (st = sp_drafter_check(p->target, p->draft, err))) goto in_file;
+        open_drafting(p);
         snprintf(p->both, sizeof p->both, SP_LOOKUP_NAME " and %s",
                  sp_draft_kind_name(p->draft->config.draft.kind));
     }

@@ -79,7 +79,7 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
                                  &package->backend, &inner, err))) {
         goto done;
     }
-    sp_draft_mix_init(&s->mix, s->speculator);
+    sp_draft_mix_init(&s->mix, &package->drafting);
     if ((st = sp_new_aligned(&s->scratch, config->n_vocab + 16, sizeof *s->scratch, err))) {
         goto done;
     }

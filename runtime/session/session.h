@@ -21,6 +21,7 @@ struct sp_package {
     struct sp_cache_budget caches; /* of all sessions */
     struct sp_model *target;
     struct sp_model *draft;         /* NULL: none */
+    struct sp_draft_batch drafting; /* what its sessions learn of the draft */
     char both[32];                  /* name of "lookup and" the draft's kind */
     struct sp_tokenizer *tokenizer; /* NULL: none */
     char *tokenizer_map;            /* the tokenizer's bytes if they are not mapped */
@@ -44,7 +45,7 @@ struct sp_session {
     struct sp_package *package; /* borrowed */
     struct sp_session_options options;
     struct sp_speculator *speculator;
-    struct sp_draft_mix mix; /* costs and acceptances learned from earlier answers */
+    struct sp_draft_mix mix; /* draft lengths */
     float *scratch;          /* [n_vocab rounded up], for probabilities; owned */
     bool is_running;         /* true while its thread generates or is in a callback */
 };

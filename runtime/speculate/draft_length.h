@@ -5,83 +5,39 @@
  * those before it are. Rounds renew each other, so the best policy is a threshold (SpecDec++, Huang
  * et al. 2024; optimal stopping of a renewal process): one more draft token is worth its time while
  * the probability that all draft tokens so far and this one are accepted exceeds the tokens that
- * its time would bring at the mean rate. Three estimates feed that rule:
- *
- *   cost         runtime/speculate/cost_model.h: a curve for verifying and one for drafting
- *   acceptance   the draft's confidence in a token, calibrated by Platt scaling (Platt 1999),
- *                p = sigmoid(a + b logit(confidence)), learned online; for a token not
- *                drafted yet the mean acceptance at its position
- *   rate         tokens and seconds of recent drafted rounds, shrunk towards the rate that the
- *                costs and the mean acceptance predict.
+ * its time would bring at the mean rate. The estimates of cost, acceptance and rate, and pauses of
+ * drafting, are those of all sequences that draft with one model
+ * (runtime/speculate/draft_batch.h).
  *
  * A draft that makes its tokens one by one starts slowly, as TCP does (RFC 5681): a round may draft
  * for two plain steps at most, a third longer after each round whose tokens were all accepted, and
- * after a rejection no longer than was accepted. A CUSUM of the plain steps that drafting lost
- * (Page 1954) detects that it does not pay: drafting pauses when the sum exceeds three and the
- * estimated rate is below that of plain steps. A pause ends by probes of one draft token (or a
- * block): the first after 8 plain steps, then after twice as many steps each time that a probe
- * fails, 64 at most.
- *
- * Several sequences in one pass: each controller assumes that the other sequences which draft do
- * what it does. One more draft token adds a row for each of them to the pass of the target; a pass
- * of the draft is divided by the number of them that get so far, since proposals end at different
- * lengths.
+ * after a rejection no longer than was accepted. A block comes at once: all its tokens are
+ * considered, and as many are verified as are worth most.
  *
  * No choice made here changes the text. A controller belongs to one session and its thread. */
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
 #define SP_RUNTIME_SPECULATE_DRAFT_LENGTH_H
 
-#include "runtime/speculate/cost_model.h"
-#include "runtime/spectool.h"
-
-#include <stdbool.h>
-
-enum { SP_DRAFT_LENGTH_MAX = 63 };
-
-/* Platt scaling, fitted by Newton steps: b and the curvature [[h_aa, h_ab], [h_ab, h_bb]] start
- * at a prior that trusts the confidence. */
-struct sp_calibrated_confidence {
-    double a, b;
-    double h_aa, h_ab, h_bb;
-};
+#include "runtime/speculate/draft_batch.h"
 
 struct sp_draft_length {
-    size_t max;    /* longest proposal, <= SP_DRAFT_LENGTH_MAX */
-    bool stepwise; /* each draft token costs a pass of the draft; else a block comes at once */
+    struct sp_draft_batch *batch; /* of all sequences that draft with the same model; borrowed */
+    size_t cap;                   /* slow start: maximum of draft tokens in the next round */
+    size_t pass;                  /* number of the last recorded pass */
 
-    /* Statistics of earlier rounds; counts decay from round to round. */
-    struct sp_cost_model verify;           /* by rows of the pass beyond the first */
-    struct sp_cost_model draft;            /* by draft tokens */
-    bool has_drafted;                      /* the first pass of the draft is over, timed or not */
-    double made[SP_DRAFT_LENGTH_MAX + 1];  /* [i]: rounds that made draft token i */
-    double tried[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i >= 1 was reached */
-    double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i was accepted */
-    struct sp_calibrated_confidence confidence;
-    double tokens, seconds; /* sums over drafted rounds */
-    size_t n_rounds;        /* rounds whose length was chosen here */
-    size_t cap;             /* slow start: maximum of draft tokens in the next round */
-    double loss; /* CUSUM: plain steps that drafting lost minus those that it saved, >= 0 */
-    bool paused;
-    size_t wait; /* paused: rounds until the next probe */
-    size_t gap;  /* paused: rounds between two probes */
-
-    /* The other sequences in the last pass. */
-    size_t n_others;
-    double n_drafting; /* sequences that draft, this one included; smoothed */
-
-    /* State of the current round; n_asked is 0 unless its length was chosen here. */
+    /* State of the current round. */
+    bool has_chosen; /* its length was chosen here */
     size_t n_asked, n_made, n_verify;
     enum sp_round_reason reason;
-    double confidences[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: the draft's confidence in draft token i */
-    double acceptance[SP_DRAFT_LENGTH_MAX + 2];  /* [i]: mean acceptance of draft token i */
-    double verify_seconds[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: expected time to verify i */
-    double draft_seconds[SP_DRAFT_LENGTH_MAX + 1];  /* [i]: expected time to draft i tokens */
-    double rate;         /* tokens per second that a draft token must reach to be worth its time */
+    double confidences[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: the draft's confidence in token i */
     double all_accepted; /* probability that all draft tokens so far are accepted */
+    double sum_accepted; /* how many of them are accepted on average */
     double gain;         /* expected number of accepted tokens among the first n_verify */
+    double worth; /* gain minus the tokens that the time of verifying would bring elsewhere */
 };
 
-void sp_draft_length_init(struct sp_draft_length *d, size_t max, bool stepwise);
+/* `batch` must outlive the controller. */
+void sp_draft_length_init(struct sp_draft_length *d, struct sp_draft_batch *batch);
 
 /* Starts a round: returns the number of draft tokens to request, <= limit; 0: a plain step. */
 size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit);
@@ -93,37 +49,14 @@ bool sp_draft_length_consider(struct sp_draft_length *d, double confidence);
 /* Returns how many of the draft tokens considered are worth verifying. */
 size_t sp_draft_length_n_verify(const struct sp_draft_length *d);
 
-/* The outcome of one round. Numbers of draft tokens: requested (`asked`), proposed (`made`),
- * verified
- * (`drafted`) and accepted; each counts some of those before it. */
-struct sp_round {
-    size_t asked, made, drafted, accepted;
-    size_t emitted; /* tokens added to the text */
-    double draft_seconds, verify_seconds;
-    double draft_cost;       /* draft_seconds with shared passes divided among their rows */
-    double catch_up_seconds; /* the draft's processing of committed tokens before it proposes */
-    size_t other_rows;       /* rows of other sequences in the target's pass */
-    size_t n_others;         /* other sequences in the target's pass */
-    size_t other_drafts;     /* other_rows that are draft tokens */
-    bool stopped;            /* no more tokens are wanted */
-    enum sp_round_reason reason;
-};
-
 /* Learns from a round of this drafter, whether its length was chosen here or given. */
 void sp_draft_length_record(struct sp_draft_length *d, const struct sp_round *round);
 
 /* Learns what a pass costs from a round in which this drafter's tokens were not verified. */
 void sp_draft_length_observe(struct sp_draft_length *d, const struct sp_round *round);
 
-/* Counts a round in which this drafter's tokens were not verified towards the measured rate, so
- * that it can be compared with the rates of other drafters. */
-void sp_draft_length_add_round(struct sp_draft_length *d, const struct sp_round *round);
-
 /* Returns the expected tokens per second of verifying the draft tokens that are worth it; the time
  * of drafting them is not counted. */
 double sp_draft_length_expected_rate(const struct sp_draft_length *d);
-
-/* Returns the tokens per second with this drafter, or of plain steps while it is paused. */
-double sp_draft_length_rate(const struct sp_draft_length *d);
 
 #endif

@@ -2,11 +2,13 @@
 
 #include <string.h>
 
-void sp_draft_mix_init(struct sp_draft_mix *mix, const struct sp_speculator *s)
+void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_draft_batch *drafting)
 {
-    sp_draft_length_init(&mix->draft, s->max_draft_len, s->drafter && s->drafter->ops->stepwise);
-    sp_draft_length_init(&mix->ngram, SP_DRAFT_NGRAM_MAX, true);
-    sp_draft_length_init(&mix->grammar_draft, SP_DRAFT_GRAMMAR_MAX, true);
+    sp_draft_batch_init(&mix->ngram_batch, SP_DRAFT_NGRAM_MAX, true);
+    sp_draft_batch_init(&mix->grammar_batch, SP_DRAFT_GRAMMAR_MAX, true);
+    sp_draft_length_init(&mix->draft, drafting);
+    sp_draft_length_init(&mix->ngram, &mix->ngram_batch);
+    sp_draft_length_init(&mix->grammar_draft, &mix->grammar_batch);
 }
 
 /* Lets one drafter propose; round->drafted is 0 if no draft token is worth verifying. */
@@ -32,7 +34,7 @@ static enum sp_status propose_by(struct sp_speculator *s, struct sp_drafter *dra
 
 static bool promises_more(const struct sp_draft_mix *d, const struct sp_draft_length *length)
 {
-    return sp_draft_length_expected_rate(length) > sp_draft_length_rate(&d->draft);
+    return sp_draft_length_expected_rate(length) > sp_draft_batch_rate(d->draft.batch);
 }
 
 static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, size_t most,
@@ -71,7 +73,7 @@ static void learn(struct sp_draft_length *length, bool its_own, const struct sp_
         sp_draft_length_record(length, round);
     } else {
         sp_draft_length_observe(length, round);
-        sp_draft_length_add_round(length, round);
+        sp_draft_batch_add_round(length->batch, round);
     }
 }
 

@@ -11,15 +11,18 @@
 #include "runtime/speculate/draft_grammar.h"
 #include "runtime/speculate/speculate.h"
 
-/* What earlier rounds taught about the costs and acceptances of each drafter. */
+/* The controllers of a session. Looking up costs and accepts otherwise in every text, so what is
+ * learned of it stays with the session; all sessions of a package draft with one model. */
 struct sp_draft_mix {
+    struct sp_draft_batch ngram_batch, grammar_batch;
     struct sp_draft_length draft, ngram, grammar_draft;
 };
 
 /* The drafter whose tokens were verified. */
 enum sp_proposed_by { SP_PROPOSED_BY_DRAFT, SP_PROPOSED_BY_NGRAM, SP_PROPOSED_BY_GRAMMAR };
 
-void sp_draft_mix_init(struct sp_draft_mix *mix, const struct sp_speculator *speculator);
+/* `drafting`: of the draft model; must outlive *mix, which must stay where it is. */
+void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_draft_batch *drafting);
 
 /* Runs one round. most: the greatest number of draft tokens, 0 for a plain step; automatic: the
  * controllers choose how many of these to draft and to verify. *by: the drafter whose tokens were

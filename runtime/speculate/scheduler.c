@@ -33,6 +33,7 @@ struct sp_scheduler {
     size_t n_in;                        /* active threads, including those that wait in acquire */
     struct waiter *ready, **last_ready; /* waiting to hold the scheduler, the oldest first */
     size_t n_requests;                  /* entries that have not run */
+    size_t n_passes;                    /* that have run */
     struct request *first, **last;      /* the entries that have not run, the oldest first */
 };
 
@@ -178,7 +179,7 @@ static void run_pass(struct sp_scheduler *t)
 {
     struct request *chosen[MAX_SEQS];
     struct sp_batch_seq seqs[MAX_SEQS];
-    struct sp_pass pass = {.n_seqs = choose(t, chosen, seqs)};
+    struct sp_pass pass = {.n_seqs = choose(t, chosen, seqs), .number = ++t->n_passes};
 
     t->taken = true;
     pthread_mutex_unlock(&t->lock);

@@ -44,6 +44,7 @@ enum sp_priority {
 
 /* The batch that an entry ran in. */
 struct sp_pass {
+    size_t number;         /* 1 for the first pass of the scheduler, then 2 ... */
     size_t n_rows, n_seqs; /* of the whole batch */
     size_t n_draft_rows;   /* rows that are draft tokens */
     double seconds;        /* time of the pass, waiting excluded */

@@ -311,8 +311,9 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     done = pass(s, n + 1, 1, n + 1, SP_PRIORITY_FIFO);
     t0 = sp_seconds();
     round->other_rows = done.n_rows - (n + 1);
-    round->other_drafts = done.n_draft_rows - n;
     round->n_others = done.n_seqs - 1;
+    round->beside_prompt = done.n_rows - done.n_draft_rows > done.n_seqs;
+    round->pass = done.number;
     for (size_t i = 0; i <= n; i++) {
         struct sp_logits logits = sp_decoder_row(s->decoder, i);
         uint32_t draft_token = i < n ? s->ids[pos + i] : SP_NO_DRAFT_TOKEN, id;

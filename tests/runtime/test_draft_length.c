@@ -31,6 +31,13 @@ static uint64_t seed = 42;
 static size_t
     n_others; /* other sequences in the passes; each has one row and gets one token per pass */
 
+/* Records the next pass of one sequence. */
+static void record(struct sp_draft_length *d, struct sp_round *round)
+{
+    round->pass = d->pass + 1;
+    sp_draft_length_record(d, round);
+}
+
 static double uniform(uint64_t *state)
 {
     return sp_rng_uniform(seed, (*state)++);
@@ -80,18 +87,20 @@ static struct sp_round play(struct sp_draft_length *d, const struct regime *r, d
         round.draft_cost = round.draft_seconds =
             (r->draft + r->per_draft_token * (double)round.made) * noise;
     round.verify_seconds = (1 + r->per_row * (double)(round.drafted + n_others)) * noise;
-    sp_draft_length_record(d, &round);
+    record(d, &round);
     return round;
 }
 
 /* Returns the tokens per second of the simulated run, including those of other sequences. */
 static double simulate(const struct regime *r, int draft_len, int n_rounds)
 {
+    struct sp_draft_batch batch;
     struct sp_draft_length d;
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
-    sp_draft_length_init(&d, MAX, r->draft <= 0);
+    sp_draft_batch_init(&batch, MAX, r->draft <= 0);
+    sp_draft_length_init(&d, &batch);
     for (int i = 0; i < n_rounds; i++) {
         double p = i > n_rounds / 2 && r->change >= 0 ? r->change : r->accept;
         struct sp_round round = play(&d, r, p, draft_len, &random);
@@ -210,13 +219,15 @@ static void share_costs(const struct regime *r, struct sp_round *rounds)
  * choice. */
 static double simulate_batch(const struct regime *r, int draft_len)
 {
+    struct sp_draft_batch batch;
     struct sp_draft_length d[N_SEQUENCES];
     struct sp_round rounds[N_SEQUENCES];
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
+    sp_draft_batch_init(&batch, MAX, r->draft <= 0);
     for (size_t i = 0; i < N_SEQUENCES; i++)
-        sp_draft_length_init(&d[i], MAX, r->draft <= 0);
+        sp_draft_length_init(&d[i], &batch);
     for (int n = 0; n < BATCH_ROUNDS; n++) {
         double noise = .9 + .2 * uniform(&random), verify;
         size_t rows = 0;
@@ -233,16 +244,14 @@ static double simulate_batch(const struct regime *r, int draft_len)
             tokens += (double)round->accepted + 1;
             round->verify_seconds = verify;
             round->other_rows = rows - 1 - round->drafted;
-            round->other_drafts = round->other_rows - (N_SEQUENCES - 1);
             round->n_others = N_SEQUENCES - 1;
-            sp_draft_length_record(&d[i], round);
+            record(&d[i], round);
         }
     }
     return tokens / seconds;
 }
 
-/* A controller sees only the costs of the passes, not the choices of other sequences. The length
- * that all reach is near the best common length. */
+/* The length that all sequences reach is near the best common length. */
 static void near_best_when_all_sessions_draft(void **state)
 {
     static const struct regime all[] = {
@@ -348,18 +357,20 @@ static struct sp_round play_ollama_case(struct sp_draft_length *d, const struct 
     }
     round.accepted = n_right < round.drafted ? n_right : round.drafted;
     round.verify_seconds = c->base + c->per_row * (double)(round.drafted + 1);
-    sp_draft_length_record(d, &round);
+    record(d, &round);
     return round;
 }
 
 /* Returns the mean draft length of the last 200 of 600 rounds. */
 static double settled_length(const struct ollama_case *c)
 {
+    struct sp_draft_batch batch;
     struct sp_draft_length d;
     uint64_t random = 0;
     size_t sum = 0;
 
-    sp_draft_length_init(&d, MAX, false);
+    sp_draft_batch_init(&batch, MAX, false);
+    sp_draft_length_init(&d, &batch);
     for (int i = 0; i < 600; i++) {
         struct sp_round round = play_ollama_case(&d, c, &random);
         if (i >= 400) sum += round.drafted;
@@ -386,17 +397,19 @@ static void pauses_a_costly_draft(void **state)
 {
     static const struct ollama_case dear = {1, 15, 2, {.6, .6, .6, .6, .6, .6}},
                                     cheap = {15.5, .5, 2, {.95, .95, .95, .95, .95, .95}};
+    struct sp_draft_batch batch;
     struct sp_draft_length d;
     uint64_t random = 0;
     size_t n_drafted = 0, n_rounds = 0;
 
     (void)state;
-    sp_draft_length_init(&d, MAX, false);
+    sp_draft_batch_init(&batch, MAX, false);
+    sp_draft_length_init(&d, &batch);
     for (int i = 0; i < 2000; i++)
         play_ollama_case(&d, &dear, &random);
-    assert_true(d.paused);
-    sp_draft_length_record(&d, &(struct sp_round){.verify_seconds = 49, .emitted = 1});
-    assert_true(d.paused);
+    assert_true(batch.paused);
+    record(&d, &(struct sp_round){.verify_seconds = 49, .emitted = 1});
+    assert_true(batch.paused);
     for (int i = 0; i < 4096; i++)
         n_drafted += play_ollama_case(&d, &dear, &random).asked > 0;
     if (n_drafted > 82) fail_msg("%zu of 4096 rounds drafted", n_drafted);
@@ -448,12 +461,14 @@ static void cost_steps(void **state)
 static void expected_tokens_match_confidences(void **state)
 {
     static const double confidence[] = {.9, .8, .85, .1};
+    struct sp_draft_batch batch;
     struct sp_draft_length d;
     double chain = 1, tokens = 1;
     size_t n;
 
     (void)state;
-    sp_draft_length_init(&d, MAX, true);
+    sp_draft_batch_init(&batch, MAX, true);
+    sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, MAX), 4);
     for (size_t i = 0; i < 4; i++)
         sp_draft_length_consider(&d, confidence[i]);
@@ -468,11 +483,13 @@ static void expected_tokens_match_confidences(void **state)
  * and the other rounds are plain steps. */
 static double simulate_rare_proposals(double chance, double accept)
 {
+    struct sp_draft_batch batch;
     struct sp_draft_length d;
     uint64_t random = 0;
     double tokens = 0, seconds = 0;
 
-    sp_draft_length_init(&d, MAX, true);
+    sp_draft_batch_init(&batch, MAX, true);
+    sp_draft_length_init(&d, &batch);
     for (int i = 0; i < ROUNDS; i++) {
         struct sp_round round = {0};
         bool more = true, right = true;
@@ -491,11 +508,12 @@ static double simulate_rare_proposals(double chance, double accept)
         round.verify_seconds = 1 + .1 * (double)round.drafted;
         tokens += (double)round.emitted;
         seconds += round.verify_seconds;
+        round.pass = d.pass + 1;
         if (round.drafted) {
             sp_draft_length_record(&d, &round);
         } else {
             sp_draft_length_observe(&d, &round);
-            sp_draft_length_add_round(&d, &round);
+            sp_draft_batch_add_round(&batch, &round);
         }
     }
     return tokens / seconds;
@@ -513,21 +531,24 @@ static void rare_proposals_still_pay(void **state)
 
 static void limits(void **state)
 {
+    struct sp_draft_batch batch;
     struct sp_draft_length d;
     struct sp_round round = {.asked = 4, .made = 4, .drafted = 4, .accepted = 4};
 
     (void)state;
-    sp_draft_length_init(&d, 7, false);
+    sp_draft_batch_init(&batch, 7, false);
+    sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, 0), 0);
     assert_int_equal(sp_draft_length_choose(&d, 3), 3); /* no timing is known yet */
     assert_int_equal(sp_draft_length_choose(&d, 30), 7);
     round.draft_cost = round.draft_seconds = .1;
     round.verify_seconds = 2;
-    sp_draft_length_record(&d, &round);
+    record(&d, &round);
     assert_true(sp_draft_length_choose(&d, 2) <= 2);
     sp_draft_length_consider(&d, 1);
     assert_true(sp_draft_length_n_verify(&d) <= 1);
-    sp_draft_length_init(&d, 0, false); /* no draft */
+    sp_draft_batch_init(&batch, 0, false); /* no draft */
+    sp_draft_length_init(&d, &batch);
     assert_int_equal(sp_draft_length_choose(&d, 9), 0);
 }
 

@@ -92,23 +92,21 @@ static float *draft_rows(struct sp_session *session, const uint32_t *ids, size_t
     return rows;
 }
 
-/* Returns the confidences of a whole block as the draft length controller receives them. Drafting
- * costs nothing here, so the controller requests every draft token. The session has just computed
- * the rows of these ids. */
+/* Returns the confidences of a whole block as the draft length controller receives them. The
+ * session has just computed the rows of these ids. */
 static void observed_confidences(struct sp_session *session, double *out, size_t n_rows)
 {
     struct sp_speculator *s = session->speculator;
     struct sp_chooser greedy = sp_greedy_chooser(session->package->backend.vector);
+    struct sp_draft_batch batch;
     struct sp_draft_length draft_len;
     struct sp_proposal proposal = {.chooser = &greedy, .draft_len = &draft_len};
     struct sp_err err = {0};
     size_t n = n_rows;
 
-    sp_draft_length_init(&draft_len, n_rows, false);
+    sp_draft_batch_init(&batch, n_rows, false);
+    sp_draft_length_init(&draft_len, &batch);
     draft_len.n_asked = n_rows;
-    draft_len.all_accepted = 1;
-    for (size_t i = 1; i <= n_rows; i++)
-        draft_len.acceptance[i] = 1;
     sp_scheduler_acquire(s->scheduler);
     if (s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &n, &proposal, &err)) {
         fail_msg("%s", err.text);

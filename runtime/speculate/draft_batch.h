@@ -1,0 +1,131 @@
+/* What the sequences that draft with one model learn and decide together: costs, acceptances, the
+ * rate of drafting, and pauses.
+ *
+ * Three estimates:
+ *
+ *   cost         runtime/speculate/cost_model.h: a curve for verifying and one for drafting
+ *   acceptance   by the draft's confidence (runtime/speculate/calibrated_confidence.h); for a token
+ *                not drafted yet the mean acceptance at its position
+ *   rate         tokens and seconds of recent drafted rounds, shrunk towards the rate that the
+ *                costs and the mean acceptance predict
+ *
+ * A CUSUM of the plain steps that drafting lost (Page 1954) detects that it does not pay: drafting
+ * pauses when the sum exceeds three and the estimated rate is below that of plain steps. A pause
+ * ends by probes of one draft token (or a block): the first after 8 plain steps, then after twice
+ * as many steps each time that a probe fails, 64 at most.
+ *
+ * The sequences of a pass wait for each other, so one plan holds for all of them: whether the next
+ * round drafts, probes or is a plain step. The first that chooses a length after a pass makes the
+ * plan. A pass is counted once all its sequences have recorded it, or a later pass is planned.
+ *
+ * [held by one thread at a time: sequences that share a batch share a scheduler] */
+#ifndef SP_RUNTIME_SPECULATE_DRAFT_BATCH_H
+#define SP_RUNTIME_SPECULATE_DRAFT_BATCH_H
+
+#include "runtime/speculate/calibrated_confidence.h"
+#include "runtime/speculate/cost_model.h"
+#include "runtime/spectool.h"
+
+#include <stdbool.h>
+
+enum { SP_DRAFT_LENGTH_MAX = 63 };
+
+/* The outcome of one round of a sequence. Numbers of draft tokens: requested (`asked`), proposed
+ * (`made`), verified (`drafted`) and accepted; each is a part of the one before it. */
+struct sp_round {
+    size_t asked, made, drafted, accepted;
+    size_t emitted; /* tokens added to the text */
+    double draft_seconds, verify_seconds;
+    double draft_cost;       /* draft_seconds with shared passes divided among their rows */
+    double catch_up_seconds; /* the draft's processing of committed tokens before it proposes */
+    size_t pass;             /* number of the target's pass, which grows from round to round */
+    size_t n_others;         /* other sequences in it */
+    size_t other_rows;       /* their rows */
+    bool beside_prompt;      /* one of them processed a prompt */
+    bool stopped;            /* no more tokens are wanted */
+    enum sp_round_reason reason;
+};
+
+/* A target pass whose rounds are being recorded. */
+struct sp_recorded_pass {
+    size_t pass, n_seqs, n_recorded;
+    size_t n_choosing;        /* sequences whose length was chosen here */
+    size_t rows;              /* beyond the first */
+    size_t longest, accepted; /* draft tokens of sequences that chose: most made, all accepted */
+    bool is_probe, beside_prompt;
+};
+
+struct sp_draft_batch {
+    size_t max;    /* longest proposal, <= SP_DRAFT_LENGTH_MAX */
+    bool stepwise; /* each draft token costs a pass of the draft; else a block comes at once */
+
+    /* Statistics of earlier rounds; counts decay from round to round. */
+    struct sp_cost_model verify;           /* by rows of the pass beyond the first */
+    struct sp_cost_model draft;            /* by draft tokens */
+    bool has_drafted;                      /* the first pass of the draft is over, timed or not */
+    double made[SP_DRAFT_LENGTH_MAX + 1];  /* [i]: proposals that made draft token i */
+    double tried[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i >= 1 was reached */
+    double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i was accepted */
+    struct sp_calibrated_confidence confidence;
+    double tokens, seconds; /* sums over drafted rounds, tokens per sequence */
+    double loss; /* CUSUM: plain steps that drafting lost minus those that it saved, >= 0 */
+    bool paused;
+    size_t wait;                 /* paused: rounds until the next probe */
+    size_t gap;                  /* paused: rounds between two probes */
+    size_t n_others, n_drafting; /* in the last pass: sequences but one; sequences that chose */
+    struct sp_recorded_pass last;
+
+    /* The plan of the round under way. */
+    size_t n_rounds;
+    size_t planned; /* the pass before it */
+    enum sp_round_reason plan;
+    double acceptance[SP_DRAFT_LENGTH_MAX + 2];     /* [i]: mean acceptance of draft token i */
+    double verify_seconds[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: expected of i draft tokens each */
+    double draft_seconds[SP_DRAFT_LENGTH_MAX + 1];
+    double rate; /* tokens per second and drafting sequence that a draft token must reach to be
+                  worth its time */
+};
+
+void sp_draft_batch_init(struct sp_draft_batch *batch, size_t max, bool stepwise);
+
+/* Plans the round that follows pass number `pass`, unless that is planned. Sets the members above.
+ */
+void sp_draft_batch_plan(struct sp_draft_batch *batch, size_t pass);
+
+/* Whether the planned round is a plain step of all sequences. */
+bool sp_draft_batch_is_plain(const struct sp_draft_batch *batch);
+
+/* Seconds that draft token n of each drafting sequence adds to the target's pass. */
+double sp_draft_batch_verify_step(const struct sp_draft_batch *batch, size_t n);
+
+/* Seconds that drafting token n adds for one sequence: its part of a pass that all sequences which
+ * draft that token share. */
+double sp_draft_batch_draft_step(const struct sp_draft_batch *batch, size_t n);
+
+/* Draft tokens of a proposal that take two plain steps. */
+size_t sp_draft_batch_first_steps(const struct sp_draft_batch *batch);
+
+/* Mean number of tokens per sequence in a round in which each drafting sequence gets n. */
+double sp_draft_batch_tokens_each(const struct sp_draft_batch *batch, double n);
+
+/* Returns the tokens per second and sequence with this drafter, or of plain steps while it is
+ * paused.
+ */
+double sp_draft_batch_rate(const struct sp_draft_batch *batch);
+
+/* Learns from a verified draft token i. `confidence`: of the draft in it; < 0: unknown. */
+void sp_draft_batch_count(struct sp_draft_batch *batch, size_t i, double confidence, bool accepted);
+
+/* Counts draft token i, which was not worth verifying, by its expected outcome. */
+void sp_draft_batch_count_unverified(struct sp_draft_batch *batch, size_t i, double confidence);
+
+/* Learns from a round of one sequence. `chose`: its length was chosen by the plan, which was a
+ * probe or not. */
+void sp_draft_batch_record(struct sp_draft_batch *batch, const struct sp_round *round, bool chose,
+                           bool is_probe);
+
+/* Counts a round in which the tokens of another drafter were verified towards the measured rate, so
+ * that it can be compared with the rates of other drafters. */
+void sp_draft_batch_add_round(struct sp_draft_batch *batch, const struct sp_round *round);
+
+#endif
