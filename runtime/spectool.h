@@ -814,6 +814,18 @@ SP_API SP_MUST_CHECK enum sp_status sp_session_logits(struct sp_session *session
                                                       sp_logits_fn *fn, void *context,
                                                       struct sp_err *err);
 
+/* Receives ids[index] with its log-probability after the ids before it; nonzero: stop, SP_E_CHECK
+ * "interrupted". */
+typedef int sp_logprob_fn(void *context, size_t index, const struct sp_token *token);
+
+/* Computes the log-probabilities of ids[1..n-1], each with the n_top most likely tokens of its
+ * position, as a request's `logprobs` gives those of an answer. The caches stay as they are.
+ * [session] */
+SP_API SP_MUST_CHECK enum sp_status sp_session_logprobs(struct sp_session *session,
+                                                        const uint32_t *ids, size_t n,
+                                                        unsigned n_top, sp_logprob_fn *fn,
+                                                        void *context, struct sp_err *err);
+
 /* Computes the logits of the draft model after ids[0..n-1], the last of which the target has not
  * read yet. A block draft has block_size - 1 rows, for the positions after it; an autoregressive
  * draft has one row for each id; heads have `steps` rows, each after the most likely token of the

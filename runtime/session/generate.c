@@ -5,6 +5,7 @@
  * sequence, stop texts (stop_filter.h) and the budget. */
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/sampling_chooser.h"
+#include "runtime/session/logprobs.h"
 #include "runtime/session/session.h"
 
 #include "format/base/hash.h"
@@ -13,7 +14,6 @@
 #include "format/base/clock.h"
 #include "runtime/grammar/constraint.h"
 #include "runtime/tokenizer/detokenize.h"
-#include "runtime/vector/fmath.h"
 #include "runtime/session/stop_filter.h"
 #include "runtime/sampling/distribution.h"
 #include "runtime/sampling/simulated_chooser.h"
@@ -108,45 +108,6 @@ static bool ends(const struct run *run, uint32_t id)
     return !q->ignore_eos && is_among(package->eos, package->n_eos, id);
 }
 
-/* ---- logprobs ---------------------------------------------------------------------------------
- */
-
-/* Finds the n_top largest logits, best first, ties by lower id, by insertion into a short sorted
- * list. */
-static size_t find_top(struct sp_logprob *top, size_t n_top, const float *logits, size_t n)
-{
-    size_t len = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        size_t at = len;
-        if (len == n_top && !(logits[i] > top[len - 1].logprob)) continue;
-        while (at > 0 && logits[i] > top[at - 1].logprob)
-            at--;
-        if (len < n_top) len++;
-        memmove(top + at + 1, top + at, (len - at - 1) * sizeof *top);
-        top[at] = (struct sp_logprob){(uint32_t)i, logits[i]};
-    }
-    return len;
-}
-
-/* Adds the raw log-softmax: logit - max - log(sum of exp(logit - max)). */
-static void add_logprobs(struct run *run, struct sp_token *token, const float *logits, size_t n)
-{
-    struct sp_session *s = run->session;
-    float max, sum, log_sum;
-
-    memcpy(s->scratch, logits, n * sizeof *logits);
-    s->package->backend.vector->softmax(s->scratch, 0, n, &max, &sum);
-    log_sum = sp_logf(sum);
-    token->logprob = logits[token->id] - max - log_sum;
-    if (run->request->n_top == 0) return;
-    token->n_top = find_top(run->top, run->request->n_top, logits, n);
-    token->top = run->top;
-    for (size_t i = 0; i < token->n_top; i++) {
-        run->top[i].logprob = run->top[i].logprob - max - log_sum;
-    }
-}
-
 /* ---- tokens -----------------------------------------------------------------------------------
  */
 
@@ -161,8 +122,10 @@ static int record(struct run *run, uint32_t id, const struct sp_logits *logits, 
     r->ids[r->n_ids++] = id;
     if (run->hash) sp_hash_update(run->hash, logits->row, logits->n * sizeof *logits->row);
     if (run->request->token == NULL) return 0;
-    if (run->request->logprobs || run->request->n_top)
-        add_logprobs(run, &token, logits->row, logits->n);
+    if (run->request->logprobs || run->request->n_top) {
+        sp_logprobs_fill(&token, run->top, run->request->n_top, run->session->scratch,
+                         run->session->package->backend.vector, logits->row, logits->n);
+    }
     if (run->request->token(run->request->context, &token)) return end(run, SP_STOP_CANCELLED);
     return 0;
 }

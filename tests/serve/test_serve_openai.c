@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,6 +263,100 @@ static void test_logprobs(void **state)
     free(logits);
 }
 
+static double log_softmax(const float *row, size_t n, size_t id)
+{
+    double sum = 0, max = -1e30;
+
+    for (size_t i = 0; i < n; i++)
+        max = (double)row[i] > max ? (double)row[i] : max;
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)row[i] - max);
+    return (double)row[id] - max - log(sum);
+}
+
+/* With echo all tokens of the prompt but the first have the log-probabilities of the golden logits,
+ * whether more tokens follow or not. */
+static void test_echo_logprobs(void **state)
+{
+    static const size_t ids[] = {582, 580, 258, 421};
+    struct sp_json *alone = served_post(
+        "/v1/completions", "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 0, \"echo\": true, "
+                           "\"logprobs\": 2}");
+    struct sp_json *both = served_post(
+        "/v1/completions", "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 3, \"echo\": true, "
+                           "\"logprobs\": 2}");
+    struct sp_json *plain =
+        served_post("/v1/completions",
+                    "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": 3, \"logprobs\": 2}");
+    const struct sp_json *all = json_at(both, "choices.0.logprobs.token_logprobs");
+    size_t rows, cols, n_echo = strlen(json_text(alone, "choices.0.text"));
+    float *logits = golden_npy(TESTDATA "/tiny/target_logits_0.npy", &rows, &cols);
+    char path[64];
+    double a, b;
+
+    (void)state;
+    assert_int_equal(sp_json_len(json_at(alone, "choices.0.logprobs.tokens")), 4);
+    assert_int_equal(sp_json_kind(json_at(alone, "choices.0.logprobs.token_logprobs.0")),
+                     SP_JSON_NULL);
+    assert_int_equal(sp_json_kind(json_at(alone, "choices.0.logprobs.top_logprobs.0")),
+                     SP_JSON_NULL);
+    for (size_t i = 1; i < 4; i++) {
+        snprintf(path, sizeof path, "choices.0.logprobs.token_logprobs.%zu", i);
+        assert_true(sp_json_to_double(json_at(alone, path), &a));
+        assert_true(fabs(a - log_softmax(logits + (i - 1) * cols, cols, ids[i])) < 1e-3);
+        assert_true(sp_json_to_double(sp_json_at(all, i), &b));
+        assert_true(a == b);
+    }
+    assert_string_equal(json_text(alone, "choices.0.finish_reason"), "length");
+    assert_int_equal(json_number(alone, "usage.prompt_tokens"), 4);
+    assert_int_equal(json_number(alone, "usage.completion_tokens"), 0);
+
+    assert_int_equal(sp_json_len(all), 7);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "choices.0.logprobs.token_logprobs.%zu", i);
+        assert_true(sp_json_to_double(json_at(plain, path), &a));
+        assert_true(sp_json_to_double(sp_json_at(all, 4 + i), &b));
+        assert_true(a == b);
+    }
+    assert_memory_equal(json_text(both, "choices.0.text"), json_text(alone, "choices.0.text"),
+                        n_echo);
+    assert_string_equal(json_text(both, "choices.0.text") + n_echo,
+                        json_text(plain, "choices.0.text"));
+    assert_int_equal(json_number(both, "choices.0.logprobs.text_offset.4"), n_echo);
+    free(logits);
+    sp_json_free(alone);
+    sp_json_free(both);
+    sp_json_free(plain);
+}
+
+/* A stream begins with the text of the prompt. */
+static void test_echo_stream(void **state)
+{
+    static const char prompt[] = "Tell me a story";
+    struct sp_json *plain =
+        served_post("/v1/completions",
+                    "{\"prompt\": \"Tell me a story\", \"max_tokens\": 8, \"stop\": [\"zz\"]}");
+    char body[256], *text;
+    struct http_reply r;
+    size_t n;
+
+    (void)state;
+    for (int logprobs = 0; logprobs < 2; logprobs++) {
+        snprintf(body, sizeof body,
+                 "{\"prompt\": \"%s\", \"max_tokens\": 8, \"stop\": [\"zz\"], \"echo\": true, "
+                 "\"stream\": true%s}",
+                 prompt, logprobs ? ", \"logprobs\": 1" : "");
+        r = server_request(&tiny_server, "POST", "/v1/completions", body);
+        text = stream_text(&r, "choices.0.text", &n);
+        assert_memory_equal(text, prompt, strlen(prompt));
+        assert_string_equal(text + strlen(prompt), json_text(plain, "choices.0.text"));
+        assert_int_equal(strstr(r.body, "\"token_logprobs\": [null, ") != NULL, logprobs);
+        http_reply_release(&r);
+        free(text);
+    }
+    sp_json_free(plain);
+}
+
 /* The tokens together are as long as their text, in a chat's stream too, and `bytes` are those of
  * each token. */
 static void test_chat_logprobs(void **state)
@@ -302,7 +397,8 @@ int main(void)
         cmocka_unit_test(test_golden),        cmocka_unit_test(test_stream_bytes),
         cmocka_unit_test(test_stop),          cmocka_unit_test(test_logprobs),
         cmocka_unit_test(test_chat_logprobs), cmocka_unit_test(test_drafted_tokens),
-        cmocka_unit_test(test_samplers),
+        cmocka_unit_test(test_samplers),      cmocka_unit_test(test_echo_logprobs),
+        cmocka_unit_test(test_echo_stream),
     };
 
     signal(SIGPIPE, SIG_IGN);

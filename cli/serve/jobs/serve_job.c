@@ -6,6 +6,7 @@
 #include "format/base/clock.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ struct answer_run {
     size_t n_tokens, cap_tokens;
     size_t n_sent;           /* tokens sent */
     size_t n_bytes, n_shown; /* bytes of the kept tokens; bytes of the text received */
+    struct sp_strbuf echo;   /* text of the prompt; empty unless the request echoes it */
     char *text;              /* buffer of response.out */
     size_t size;
     double token_at; /* when the last token came; 0: none has */
@@ -180,7 +182,12 @@ static int on_token(void *context, const struct sp_token *token)
     count_token(a);
     if (!is_end(a, token->id)) {
         sp_chat_reader_count_token(a->reader);
-        if (a->request.logprobs && keep_token(a, token)) return 1;
+    }
+    /* With the prompt's tokens come all of the answer, as clients expect that split them by number.
+     */
+    if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo) &&
+        keep_token(a, token)) {
+        return 1;
     }
     return is_abandoned(a);
 }
@@ -340,6 +347,59 @@ static enum sp_status open_reader(struct answer_run *a, const struct sp_chat_pro
     return st;
 }
 
+/* ---- the prompt as part of the answer ---- */
+
+static int on_prompt_token(void *context, size_t index, const struct sp_token *token)
+{
+    struct answer_run *a = context;
+
+    (void)index;
+    if ((a->status = keep_token(a, token))) return 1;
+    return is_abandoned(a);
+}
+
+/* Finds the text of the prompt: that of the request, or of its token ids. */
+static enum sp_status read_echo(struct answer_run *a, const struct sp_serve_prompt *prompt,
+                                struct sp_err *err)
+{
+    const struct sp_serve_request *request = &a->job->request;
+    const struct sp_serve_raw_prompt *from =
+        &request->prompts[a->response.answer / sp_serve_request_n_each(request)];
+    char *text = NULL;
+    size_t size = 0;
+    enum sp_status st;
+
+    if (from->text) return sp_strbuf_append(&a->echo, from->text, from->size, err);
+    st = sp_package_decode(request->model->generation->package, prompt->ids, prompt->n_ids, false,
+                           &text, &size, err);
+    if (!st) st = sp_strbuf_append(&a->echo, text, size, err);
+    free(text);
+    return st;
+}
+
+/* Sends the prompt as the first part of the answer, with the log-probabilities of its tokens. */
+static enum sp_status echo_prompt(struct answer_run *a, struct sp_session *session,
+                                  const struct sp_serve_prompt *prompt, struct sp_err *err)
+{
+    const struct sp_token first = {.id = prompt->ids[0], .logprob = NAN};
+    enum sp_status st = read_echo(a, prompt, err);
+
+    if (!st && a->request.logprobs && !(st = keep_token(a, &first))) {
+        st = sp_session_logprobs(session, prompt->ids, prompt->n_ids, a->request.n_top,
+                                 on_prompt_token, a, err);
+    }
+    if (a->status) st = sp_fail(err, a->status, "out of memory for the prompt");
+    if (st) return st;
+    a->n_shown = a->n_bytes;
+    a->response.echo = &a->echo;
+    if (a->job->request.stream) {
+        const struct sp_chat_part part = {SP_CHAT_CONTENT, a->echo.len ? a->echo.at : "",
+                                          a->echo.len, NULL};
+        on_part(a, &part);
+    }
+    return SP_OK;
+}
+
 static enum sp_status generate(struct answer_run *a, const struct sp_generation *g,
                                const struct sp_serve_prompt *prompt, struct sp_err *err)
 {
@@ -369,6 +429,12 @@ static enum sp_status generate(struct answer_run *a, const struct sp_generation 
     a->response.n_prompt = prompt->n_ids;
     a->response.n_reused = sp_session_match_prefix(g->session, prompt->ids, prompt->n_ids);
     if (request->stream) begin_stream(a);
+    if (request->echo && (st = echo_prompt(a, g->session, prompt, err))) return st;
+    if (request->echo && request->prompt_only) {
+        a->result.stop = SP_STOP_LENGTH;
+        a->result.n_prompt = prompt->n_ids;
+        return SP_OK;
+    }
     st = sp_session_generate(g->session, &a->request, &a->result, err);
     if (!st && a->result.stop != SP_STOP_CANCELLED) st = sp_chat_reader_finish(a->reader, err);
     if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
@@ -432,6 +498,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
 done:
     if (!a.sent) report_failure(&a, &err);
     drop_tokens(&a);
+    sp_strbuf_release(&a.echo);
     free(a.tokens);
     sp_chat_reader_close(a.reader);
     sp_result_release(&a.result);

@@ -4,7 +4,7 @@
 
 #include "runtime/spectool.h"
 
-/* A token and its log-probability. */
+/* A token and its log-probability; NAN: it has none, as the first token of a prompt. */
 struct sp_serve_alternative {
     uint32_t id;
     float logprob;

@@ -48,7 +48,6 @@ static const struct sp_serve_refusal chat_refusals[] = {
 
 static const struct sp_serve_refusal text_refusals[] = {
     {"best_of", "1", "not supported, all n answers are returned"},
-    {"echo", "false", "not supported"},
     {NULL, NULL, NULL},
 };
 
@@ -77,7 +76,7 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
         (st = sp_request_settings_read(&request->settings, request->body, limit, err))) {
         return st;
     }
-    for (; limit->key != NULL; limit++) {
+    for (; limit->key != NULL && !request->prompt_only; limit++) {
         if (sp_json_to_i64(sp_json_get(request->body, limit->key), &n) && n == 0) {
             return sp_fail(err, SP_E_INPUT, "%s is 0, expected 1 or more", limit->key);
         }
@@ -217,6 +216,7 @@ static enum sp_status read_suffix(struct sp_serve_request *request, struct sp_er
                        sp_json_kind_name(sp_json_kind(suffix)));
     }
     if (len == 0) return SP_OK;
+    if (request->echo) return sp_fail(err, SP_E_INPUT, "echo and suffix cannot be combined");
     if ((st = sp_serve_model_check_infill(request->model, "suffix", err))) return st;
     for (size_t i = 0; i < request->n_prompts; i++) {
         if (request->prompts[i].text) continue;
@@ -228,9 +228,12 @@ static enum sp_status read_suffix(struct sp_serve_request *request, struct sp_er
 
 enum sp_status sp_serve_openai_read_text(struct sp_serve_request *request, struct sp_err *err)
 {
-    int64_t n_top = -1;
+    int64_t n_top = -1, n_tokens = -1;
     enum sp_status st;
 
+    if ((st = sp_json_get_bool(request->body, "echo", &request->echo, err))) return st;
+    (void)sp_json_to_i64(sp_json_get(request->body, "max_tokens"), &n_tokens);
+    request->prompt_only = request->echo && n_tokens == 0;
     if ((st = read_common(request, text_refusals, err)) ||
         (st = sp_json_get_i64(request->body, "logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
         return st;

@@ -3,6 +3,7 @@
 #include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/openai/serve_openai.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,12 +122,22 @@ static void write_text_logprobs(struct sp_serve_response *r)
         sp_json_out_string(out, NULL, r->tokens[i].bytes, r->tokens[i].size);
     sp_json_out_end(out, ']');
     sp_json_out_begin(out, "token_logprobs", '[');
-    for (size_t i = 0; i < r->n_tokens; i++)
-        sp_json_out_double(out, NULL, (double)r->tokens[i].chosen.logprob);
+    for (size_t i = 0; i < r->n_tokens; i++) {
+        if (isnan(r->tokens[i].chosen.logprob)) {
+            sp_json_out_text(out, NULL, NULL);
+        } else {
+            sp_json_out_double(out, NULL, (double)r->tokens[i].chosen.logprob);
+        }
+    }
     sp_json_out_end(out, ']');
     sp_json_out_begin(out, "top_logprobs", '[');
-    for (size_t i = 0; i < r->n_tokens; i++)
-        write_alternatives(r, &r->tokens[i]);
+    for (size_t i = 0; i < r->n_tokens; i++) {
+        if (isnan(r->tokens[i].chosen.logprob)) {
+            sp_json_out_text(out, NULL, NULL);
+        } else {
+            write_alternatives(r, &r->tokens[i]);
+        }
+    }
     sp_json_out_end(out, ']');
     sp_json_out_begin(out, "text_offset", '[');
     for (size_t i = 0; i < r->n_tokens; i++) {
@@ -365,6 +376,20 @@ static void write_message(struct sp_serve_response *r)
     sp_json_out_end(out, '}');
 }
 
+/* Writes the text of a completion, after that of its prompt if the request echoes it. */
+static void write_completion(struct sp_serve_response *r, const struct sp_result *result)
+{
+    struct sp_strbuf text = {0};
+
+    if (r->echo == NULL) {
+        sp_json_out_string(&r->out, "text", result->text, result->text_size);
+    } else if (sp_strbuf_append(&text, r->echo->at, r->echo->len, NULL) == SP_OK &&
+               sp_strbuf_append(&text, result->text, result->text_size, NULL) == SP_OK) {
+        sp_json_out_string(&r->out, "text", text.len ? text.at : "", text.len);
+    }
+    sp_strbuf_release(&text);
+}
+
 /* Writes the response to a request for one answer, or one choice of several. */
 static void whole(struct sp_serve_response *r, enum endpoint endpoint,
                   const struct sp_result *result)
@@ -376,7 +401,7 @@ static void whole(struct sp_serve_response *r, enum endpoint endpoint,
     if (endpoint == CHAT) {
         write_message(r);
     } else {
-        sp_json_out_string(out, "text", result->text, result->text_size);
+        write_completion(r, result);
     }
     write_logprobs(r, endpoint);
     sp_json_out_text(out, "finish_reason", reason(r, result));

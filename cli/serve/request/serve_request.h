@@ -39,6 +39,7 @@ struct sp_serve_request {
     const struct sp_json *extra; /* [{"filename", "text"}] for the gap; NULL: none */
     bool cut_prompt;             /* what does not fit into the context is left out of the prompt */
     bool prompt_only;            /* the prompt is read, and the answer is empty */
+    bool echo;                   /* the answer begins with the prompt */
     const struct sp_json *tools, *kwargs; /* arguments of the template; NULL: none */
     struct sp_json *own_tools;    /* converted tools, where the API's format differs; owned */
     struct sp_template *template; /* the request's own template; owned; NULL: the file's */
