@@ -20,7 +20,7 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *ids, *system, *prompt_cache, *format, *think, *context_full, *output;
+    const char *ids, *system, *prompt_cache, *format, *think, *context_full, *output, *part;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     bool batch, quiet, no_cache;
     int64_t n_top, sessions;
@@ -48,6 +48,8 @@ static const struct sp_opt opts[] = {
      .shown = "standard output",
      .help = "With --batch: file for the answers; the answers that it has are kept, so that an "
              "interrupted batch continues"},
+    {SP_OPT_STRING, 0, "part", NULL, "I/N", AT(part),
+     .help = "With --batch: answer only part I of N, 1 to N, of the lines of a file"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "8",
      .help =
          "With --batch: number of answers generated at the same time; does not affect the text"},
@@ -235,10 +237,31 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     if (!o->batch && sp_args_given(args, "sessions")) {
         return sp_fail(err, SP_E_USAGE, "--sessions requires --batch");
     }
+    if (!o->batch && o->part) return sp_fail(err, SP_E_USAGE, "--part requires --batch");
     if (!o->batch && o->output) return sp_fail(err, SP_E_USAGE, "--output requires --batch");
     if (o->json && o->show_draft) {
         return sp_fail(err, SP_E_USAGE, "--show-draft cannot be combined with --json");
     }
+    return SP_OK;
+}
+
+/* Reads "2/8". */
+static enum sp_status read_part(struct sp_batch_options *batch, const char *text,
+                                struct sp_err *err)
+{
+    enum { MOST = 1 << 20 };
+    char *end = NULL;
+    unsigned long part, n_parts = 0;
+
+    part = strtoul(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && *end == '/' && end[1] >= '0' && end[1] <= '9') {
+        n_parts = strtoul(end + 1, &end, 10);
+    }
+    if (*end != '\0' || part < 1 || part > n_parts || n_parts > MOST) {
+        return sp_fail(err, SP_E_USAGE, "--part: \"%s\", expected I/N with I from 1 to N", text);
+    }
+    batch->part = part;
+    batch->n_parts = n_parts;
     return SP_OK;
 }
 
@@ -263,6 +286,7 @@ static enum sp_status run_batch(struct sp_generation *g, const struct options *o
     struct sp_serve_batch *requests = NULL;
     enum sp_status st;
 
+    if (o->part && (st = read_part(&batch, o->part, err))) return st;
     if ((st = sp_session_pool_new(&batch.sessions, g->session, batch.n_sessions, err))) return st;
     st = sp_serve_batch_open(&requests, g, batch.sessions, batch.n_sessions, option_of_prompts(o),
                              err);

@@ -83,6 +83,12 @@ for ranks in 1 3; do
 done
 cmp "$dir/1.npy" "$dir/3.npy" && cmp "$dir/draft1.npy" "$dir/draft3.npy" && cmp "$dir/eval1" "$dir/eval3" || bad=1
 "$spectool" verify --lossless --sessions 3 --ids 1,2,3 --ranks 2 "$dir/p.bin" >"$dir/log" 2>&1 || say "$(cat "$dir/log")"
+for i in 1 2 3 4 5; do echo "\"What is $i plus 2?\""; done >"$dir/prompts"
+for ranks in 1 2; do
+    "$spectool" run --ranks $ranks --batch --num-predict 9 --logits-digest "$dir/p.bin" <"$dir/prompts" |
+        grep -o '"logits_xxh3": "[0-9a-f]*"' >"$dir/batch$ranks"
+done
+[ "$(wc -l <"$dir/batch1")" -eq 5 ] && cmp "$dir/batch1" "$dir/batch2" || say 'a batch differs'
 "$spectool" run --ranks 2 --huge-pages "$dir/p.bin" x >"$dir/log" 2>&1
 [ $? -eq 4 ] || say "huge pages: $(cat "$dir/log")"
 

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -43,7 +44,9 @@ struct batch {
     struct sp_progress progress;
     /* lines so far; answers in the output; lines of standard input, 0 if it is no file */
     size_t n_read, n_written, n_input;
-    bool ended; /* no more lines are read */
+    size_t n_seen, part_begin,
+        part_end; /* lines of the input; part_end: after the last to answer */
+    bool ended;   /* no more lines are read */
     struct sp_err err;
     size_t n_failed;             /* lines with an error as their answer */
     size_t n_out_of_memory;      /* those of them that failed for lack of memory */
@@ -249,8 +252,10 @@ static enum sp_status add_line(void *context, size_t number, const char *text, s
 {
     struct batch *b = context;
     struct line *line = NULL;
+    size_t at = b->n_seen++;
     enum sp_status st;
 
+    if (at < b->part_begin || at >= b->part_end) return SP_OK;
     if (b->n_read < b->output.n_kept) return skip_line(b, text, size, err);
     b->n_read++;
     if ((st = sp_new(&line, 1, sizeof *line, err)) ||
@@ -343,6 +348,27 @@ static size_t count_input(void)
     return lines;
 }
 
+/* Determines the lines to read. The parts of a file, in order, are the whole file. */
+static enum sp_status choose_lines(struct batch *b, struct sp_err *err)
+{
+    size_t part = b->options->part, n_parts = b->options->n_parts, n;
+    struct stat s;
+
+    b->part_end = SIZE_MAX;
+    if (n_parts == 0) {
+        b->n_input = b->progress.on ? count_input() : 0;
+        return SP_OK;
+    }
+    if (fstat(STDIN_FILENO, &s) || !S_ISREG(s.st_mode)) {
+        return sp_fail(err, SP_E_USAGE, "--part requires a file as standard input");
+    }
+    n = count_input();
+    b->part_begin = n / n_parts * (part - 1) + n % n_parts * (part - 1) / n_parts;
+    b->part_end = n / n_parts * part + n % n_parts * part / n_parts;
+    b->n_input = b->part_end - b->part_begin;
+    return SP_OK;
+}
+
 static void note_kept(const struct batch *b)
 {
     char sentence[SP_ERR_TEXT];
@@ -372,8 +398,8 @@ enum sp_status sp_batch(struct sp_generation *generation, const struct sp_batch_
     sp_progress_begin(&b.progress, "batch");
     b.progress.unit = "lines";
     b.progress.on = b.progress.on && (options->output || !sp_out_is_terminal(stdout));
-    b.n_input = b.progress.on ? count_input() : 0;
-    st = read_lines(&b, options->n_sessions, err);
+    st = choose_lines(&b, err);
+    if (!st) st = read_lines(&b, options->n_sessions, err);
     sp_progress_end(&b.progress);
     if (!st) st = finish(&b, err);
     while (b.first != NULL) {

@@ -24,6 +24,8 @@ struct sp_batch_options {
     /* file for the answers, of which those that it has are kept; borrowed; NULL: standard output */
     const char *output;
     bool quiet; /* no note about kept answers */
+    /* Which lines of a file are answered: part 1..n_parts of equal numbers of lines; 0: all. */
+    size_t part, n_parts;
 };
 
 /* Runs the batch. A line that cannot be answered gets an error in its place. SP_E_NOMEM: at least

@@ -132,3 +132,17 @@ kill $!
 wait $! 2>/dev/null; echo $?
 exec 6>&-
 cat message; wc -l <third
+echo '# parts: their answers in order are those of the whole'
+for i in 1 2 3 4 5 6 7 8 9 10 11; do
+    echo "{\"prompt\": \"What is $i plus 2?\", \"custom_id\": \"$i\"}"
+    [ $((i % 4)) -ne 0 ] || echo
+done >prompts
+spectool run packed.bin --batch --num-predict 6 <prompts | grep -o '"custom_id": "[0-9]*"\|"text": "[^"]*"' >whole
+for n in 1 2 3 11 20; do
+    for i in $(seq $n); do spectool run packed.bin --batch --num-predict 6 --part $i/$n <prompts; done |
+        grep -o '"custom_id": "[0-9]*"\|"text": "[^"]*"' | cmp - whole && echo "$n parts"
+done
+spectool run packed.bin --batch --part 2/3 <prompts | wc -l
+for wrong in 0/3 4/3 1 1/ /2 -1/2 1/2x 1/99999999999999999999; do spectool run packed.bin --batch --part=$wrong <prompts; done
+cat prompts | spectool run packed.bin --batch --part 1/2; echo $?
+spectool run packed.bin --part 1/2 x
