@@ -65,6 +65,38 @@ static inline lanes select_above(lanes a, lanes b, lanes yes, lanes no)
 }
 #endif
 
+/* The entry nearest to x among 16 ascending ones, the lower one halfway, and its index; middles[i]
+ * is halfway between entries i and i + 1. A binary search where a register holds the tables. */
+#if defined(__AVX512F__)
+static inline lanes nearest_of_16(masks *index, lanes x, const float *entries, const float *middles)
+{
+    const __m512 table = _mm512_maskz_loadu_ps(0x7fff, middles);
+    __m512i at = _mm512_setzero_si512();
+
+    for (int step = 8; step > 0; step /= 2) {
+        __m512i next = _mm512_add_epi32(at, _mm512_set1_epi32(step - 1));
+        __mmask16 above =
+            _mm512_cmp_ps_mask((__m512)x, _mm512_permutexvar_ps(next, table), _CMP_GT_OQ);
+
+        at = _mm512_mask_add_epi32(at, above, at, _mm512_set1_epi32(step));
+    }
+    *index = (masks)at;
+    return (lanes)_mm512_permutexvar_ps(at, _mm512_loadu_ps(entries));
+}
+#else
+static inline lanes nearest_of_16(masks *index, lanes x, const float *entries, const float *middles)
+{
+    lanes entry = broadcast(entries[0]);
+
+    *index = (masks){0};
+    for (int i = 0; i < 15; i++) {
+        entry = select(x > middles[i], broadcast(entries[i + 1]), entry);
+        *index -= x > middles[i];
+    }
+    return entry;
+}
+#endif
+
 static inline lanes larger(lanes a, lanes b)
 {
     return select(a > b, a, b);
@@ -142,10 +174,10 @@ INLINE masks to_integers(lanes x)
 
 /* A codebook at a size per lane, prepared for the search of nearest entries. */
 struct sized {
-    const float *entries; /* of the codebook, without its offset */
+    const float *entries, *middles; /* of the codebook, without its offset */
     float offset;
-    lanes size, inverse, shift;
-    lanes middle[63];
+    lanes inverse;    /* of shifted codebooks: 1 / size, 0 for size 0 */
+    lanes middle[15]; /* of others */
 };
 
 /* Prepares codebook t; `size` is positive, or 0 for a codebook of zeros. */
@@ -156,17 +188,14 @@ INLINE void prepare(struct sized *s, struct variant is, lanes size, int t,
     const size_t first = is.shifted ? 0 : (size_t)(t * n);
 
     s->entries = books->entries + first;
-    s->offset = is.shifted ? books->offsets[t] : 0;
-    s->size = size;
-    s->shift = size * s->offset;
-    if (is.uniform) {
+    s->middles = books->middles + first;
+    if (is.shifted) {
+        s->offset = books->offsets[t];
         s->inverse = select(size > 0, 1.0f / size, broadcast(0));
-        s->shift = select(size > 0, broadcast((float)(n / 2) - s->offset), broadcast(0));
         return;
     }
-    /* An only codebook is its own mirror image: half of the midpoints are enough. */
-    for (int i = is.shifted ? n / 2 : 0; i < n - 1; i++)
-        s->middle[i] = size * books->middles[first + (size_t)i];
+    for (int i = 0; i < n - 1; i++)
+        s->middle[i] = size * s->middles[i];
 }
 
 /* Returns the entries nearest to v / size; the lower one halfway, but of a shifted codebook the one
@@ -176,27 +205,23 @@ INLINE lanes nearest(masks *code, const struct sized *s, struct variant is, lane
     const int n = 1 << is.code_bits;
     lanes q;
 
-    *code = (masks){0};
     if (is.uniform) {
-        lanes x =
-            larger(smaller(v * s->inverse + s->shift, broadcast((float)(n - 1))), broadcast(0));
+        lanes x = v * s->inverse + ((float)(n / 2) - s->offset);
 
+        x = larger(smaller(x, broadcast((float)(n - 1))), broadcast(0));
         *code = to_integers(x);
         return whole(x) + (s->offset - (float)(n / 2));
     }
-    if (is.shifted) {
-        lanes x = v - s->shift;
+    if (is.shifted) { /* the lower half of the entries mirrors the upper one */
+        lanes x = v * s->inverse - s->offset;
         masks negative = ~(x > 0);
-        lanes size = select(negative, -x, x);
 
-        q = broadcast(s->entries[n / 2]);
-        for (int i = n / 2; i < n - 1; i++) {
-            q = select_above(size, s->middle[i], broadcast(s->entries[i + 1]), q);
-            *code -= size > s->middle[i];
-        }
+        x = select(negative, -x, x);
+        q = nearest_of_16(code, x, s->entries + n / 2, s->middles + n / 2);
         *code = (*code + n / 2) ^ (negative & (n - 1));
         return select(negative, -q, q) + s->offset;
     }
+    *code = (masks){0};
     q = broadcast(s->entries[0]);
     for (int i = 0; i < n - 1; i++) {
         q = select_above(v, s->middle[i], broadcast(s->entries[i + 1]), q);

@@ -180,40 +180,57 @@ static void test_blocks(void **context)
     free(x);
 }
 
-/* Encodes the weights of the case as row 3 of a panel whose other rows are zero. */
-static void test_encode(void **context)
+/* Encodes 32 weights as row 3 of a panel whose other rows are zero. expected: 2 scale bytes, 32
+ * codes. */
+static void check_encoder(unsigned bits, const float *numbers, float scale, const float *w,
+                          const uint64_t *expected)
 {
-    enum { N = 768, PER_LINE = N + 1 + 32 + 2 + 32, ROW = 3 };
-    size_t n_lines;
-    uint64_t *lines = vector_file_read("gptq_encode.txt", PER_LINE, &n_lines);
+    enum { ROW = 3 };
+    static const enum sp_dtype of_bits[] = {[2] = SP_Q2, SP_Q3, SP_Q4, SP_Q5, SP_Q6};
+    float rows[ROWS * 32] = {0}, scales[ROWS] = {0}, workspace[32 * ROWS];
+    uint8_t block[64 * 6 + 32], *scale_bytes = block + 64 * bits;
     struct sp_microscale_books books;
 
-    (void)context;
-    sp_microscale_books_init(&books, sp_microscale_of(SP_Q4));
-    for (size_t i = 0; i < n_lines; i++) {
-        const uint64_t *line = lines + PER_LINE * i;
-        float *numbers = floats_of(line, N), *w = floats_of(line + N + 1, 32);
-        float rows[ROWS * 32] = {0}, scales[ROWS] = {0}, room[32 * ROWS];
-        uint8_t block[SP_Q4_BLOCK_SIZE];
-
-        memcpy(rows + ROW * 32, w, 32 * sizeof *w);
-        scales[ROW] = sp_float_of_bits((uint32_t)line[N]);
-        sp_gptq_ref.encode(block, rows, ROW + 1, 32, scales, numbers, room, &books);
-        for (size_t half = 0; half < 2; half++) {
-            assert_int_equal(block[256 + 16 * half + ROW], line[N + 33 + half]);
-            for (size_t k = 0; k < 16; k++) {
-                uint8_t pair = block[128 * half + 64 * (k % 8 / 4) + 4 * ROW + k % 4];
-
-                assert_int_equal(k < 8 ? pair & 15 : pair >> 4, line[N + 35 + 16 * half + k]);
-            }
-            for (size_t row = 0; row < ROWS; row++) {
-                if (row != ROW) assert_int_equal(block[256 + 16 * half + row], 0);
-            }
+    sp_microscale_books_init(&books, sp_microscale_of(of_bits[bits]));
+    memcpy(rows + ROW * 32, w, 32 * sizeof *w);
+    scales[ROW] = scale;
+    sp_gptq_ref.encode(block, rows, ROW + 1, 32, scales, numbers, workspace, &books);
+    for (size_t half = 0; half < 2; half++) {
+        assert_int_equal(scale_bytes[16 * half + ROW], expected[half]);
+        for (size_t row = 0; row < ROWS; row++) {
+            if (row != ROW) assert_int_equal(scale_bytes[16 * half + row], 0);
         }
+    }
+    for (size_t k = 0; k < 32; k++)
+        assert_int_equal(sp_microscale_code(block, bits, ROW, k), expected[2 + k]);
+}
+
+/* A case: bits of a code, the factors if the file has any, row scale, 32 weights, 2 scale bytes, 32
+ * codes. */
+static void check_encoded(const char *file, size_t n_factors)
+{
+    const size_t per_line = 1 + n_factors + 1 + 32 + 2 + 32;
+    size_t n_lines;
+    uint64_t *lines = vector_file_read(file, per_line, &n_lines);
+
+    for (size_t i = 0; i < n_lines; i++) {
+        const uint64_t *line = lines + per_line * i, *rest = line + 1 + n_factors;
+        float *numbers = n_factors ? floats_of(line + 1, n_factors) : NULL;
+        float *w = floats_of(rest + 1, 32);
+
+        check_encoder((unsigned)line[0], numbers, sp_float_of_bits((uint32_t)rest[0]), w,
+                      rest + 33);
         free(w);
         free(numbers);
     }
     free(lines);
+}
+
+static void test_encode(void **context)
+{
+    (void)context;
+    check_encoded("gptq_encode.txt", 768);
+    check_encoded("microscale_encode.txt", 0);
 }
 
 static float *random_rows(uint64_t seed)
