@@ -178,7 +178,7 @@ static void test_tools(void **state)
                  "tools[0]: has no name", false);
     assert_tools("{\"tools\": [" FUNCTION("f") "], \"tool_choice\": {\"type\": \"mcp\"}}",
                  "tool_choice: expected \"auto\", \"none\", \"required\", or an object of type "
-                 "\"function\" that names one",
+                 "\"function\" that names one, or of type \"allowed_tools\"",
                  false);
 }
 

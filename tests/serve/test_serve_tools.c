@@ -26,6 +26,9 @@ static const char template_with_calls[] =
     "\"coats\": {\"type\": \"integer\", \"minimum\": 1, \"maximum\": 3}}, \"required\": "          \
     "[\"colour\", \"coats\"], \"additionalProperties\": false}}}"
 #define WAIT "{\"type\": \"function\", \"function\": {\"name\": \"wait\"}}"
+#define ALLOWED(mode, name)                                                                        \
+    ", \"tool_choice\": {\"type\": \"allowed_tools\", \"allowed_tools\": {\"mode\": \"" mode       \
+    "\", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"" name "\"}}]}}"
 #define TOOLS ", \"tools\": [" PAINT("") ", " WAIT "]"
 
 /* Checks that the arguments match the schema of paint. */
@@ -119,6 +122,36 @@ static void test_choice(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
+/* Of the tools those are called that are allowed, whichever they are. */
+static void test_allowed_tools(void **state)
+{
+    static const char *const bodies[] = {
+        REQUEST TOOLS
+        ", \"max_tokens\": 200, \"temperature\": 1.5, \"seed\": 4" ALLOWED("required", "paint") "}",
+        REQUEST TOOLS
+        ", \"max_tokens\": 200, \"temperature\": 1.5, \"seed\": 4" ALLOWED("required", "wait") "}",
+    };
+    struct server s = server_start(served_pack(template_with_calls), NULL);
+    struct sp_json *json;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const struct sp_json *calls;
+        json = request(&s, bodies[i]);
+        assert_true(check_calls(json, 1) >= 1);
+        calls = json_at(json, "choices.0.message.tool_calls");
+        for (size_t k = 0; k < sp_json_len(calls); k++) {
+            assert_string_equal(json_text(sp_json_at(calls, k), "function.name"),
+                                i == 0 ? "paint" : "wait");
+        }
+        sp_json_free(json);
+    }
+    json = request(&s, REQUEST TOOLS ", \"max_tokens\": 8" ALLOWED("auto", "wait") "}");
+    assert_int_equal(check_calls(json, 0), 0);
+    sp_json_free(json);
+    assert_int_equal(server_stop(&s), 0);
+}
+
 /* A stream has the same call as the whole response. */
 static void test_stream(void **state)
 {
@@ -191,7 +224,10 @@ static void test_refusals(void **state)
          ", \"tool_choice\": {\"type\": \"function\", \"function\": {\"name\": \"f\"}}}",
          "tool_choice: there is no tool named f"},
         {REQUEST TOOLS ", \"tool_choice\": {\"type\": \"allowed_tools\"}}",
-         "tool_choice: expected"},
+         "tool_choice: allowed_tools has no array tools"},
+        {REQUEST TOOLS ALLOWED("auto", "f") "}", "tool_choice: there is no tool named f"},
+        {REQUEST TOOLS ALLOWED("none", "wait") "}",
+         "tool_choice: the mode of allowed_tools is none, expected auto or required"},
         {REQUEST TOOLS ", \"parallel_tool_calls\": 1}", "parallel_tool_calls is 1"},
         {REQUEST ", \"tools\": [{\"function\": {\"name\": \"f\", \"strict\": \"yes\"}}]}",
          "tools[0]: strict is \"yes\""},
@@ -281,9 +317,9 @@ static void test_reasoning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choice),           cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_responses_stream), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_choice),   cmocka_unit_test(test_allowed_tools),
+        cmocka_unit_test(test_stream),   cmocka_unit_test(test_responses_stream),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_reasoning),
     };
 
     return cmocka_run_group_tests(tests, served_setup, served_teardown);

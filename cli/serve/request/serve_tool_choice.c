@@ -1,6 +1,7 @@
 /* Reads which tools a client wants called. OpenAI's members are tool_choice, parallel_tool_calls
  * and strict: https://platform.openai.com/docs/api-reference/chat/create */
 #include "cli/serve/request/serve_tool_choice.h"
+#include "cli/base/json_out.h"
 #include "cli/serve/request/serve_request.h"
 
 #include <string.h>
@@ -77,9 +78,71 @@ static enum sp_status read_choice(struct sp_serve_tool_choice *choice, const str
     } else {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "tool_choice: expected \"auto\", \"none\", \"required\", or an object of "
-                       "type \"function\" that names one");
+                       "type \"function\" that names one, or of type \"allowed_tools\"");
     }
     return SP_OK;
+}
+
+/* True if one of the tools has the name of this one. */
+static bool is_among(const struct sp_json *tools, const struct sp_json *tool)
+{
+    const char *name = sp_json_get_text(function_of(tool), "name");
+
+    for (size_t i = 0; i < sp_json_len(tools); i++) {
+        const char *other = sp_json_get_text(function_of(sp_json_at(tools, i)), "name");
+        if (name && other && strcmp(name, other) == 0) return true;
+    }
+    return false;
+}
+
+/* Leaves the request those of its tools that are allowed. */
+static enum sp_status keep_allowed(struct sp_serve_request *request, const struct sp_json *allowed,
+                                   struct sp_err *err)
+{
+    struct sp_json_draft draft;
+    enum sp_status st;
+
+    for (size_t i = 0; i < sp_json_len(allowed); i++) {
+        const struct sp_json *tool = sp_json_at(allowed, i);
+        const char *name = sp_json_get_text(function_of(tool), "name");
+        if (is_among(request->tools, tool)) continue;
+        return sp_fail(err, SP_E_INPUT, "tool_choice: there is no tool named %.200s",
+                       name ? name : "(missing)");
+    }
+    if ((st = sp_json_draft_begin(&draft, err))) return st;
+    sp_json_out_begin(&draft.out, NULL, '[');
+    for (size_t i = 0; i < sp_json_len(request->tools) && !st; i++) {
+        const struct sp_json *tool = sp_json_at(request->tools, i);
+        if (is_among(allowed, tool)) st = sp_json_out_value(&draft.out, NULL, tool, err);
+    }
+    sp_json_out_end(&draft.out, ']');
+    if ((st = sp_json_draft_end(&request->own_tools, &draft, st, err))) return st;
+    request->tools = sp_json_len(request->own_tools) > 0 ? request->own_tools : NULL;
+    return SP_OK;
+}
+
+/* Reads {"type": "allowed_tools", "allowed_tools": {"mode": ..., "tools": [...]}}; *json becomes
+ * the mode. Other choices stay as they are. */
+static enum sp_status read_allowed(struct sp_serve_request *request, const struct sp_json **json,
+                                   struct sp_err *err)
+{
+    const char *type = sp_json_get_text(*json, "type"), *mode;
+    const struct sp_json *choice, *tools;
+
+    if (type == NULL || strcmp(type, "allowed_tools") != 0) return SP_OK;
+    choice = sp_json_get(*json, "allowed_tools");
+    tools = sp_json_get(choice, "tools");
+    mode = sp_json_get_text(choice, "mode");
+    if (sp_json_kind(tools) != SP_JSON_ARRAY) {
+        return sp_fail(err, SP_E_INPUT, "tool_choice: allowed_tools has no array tools");
+    }
+    if (mode == NULL || (strcmp(mode, "auto") != 0 && strcmp(mode, "required") != 0)) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tool_choice: the mode of allowed_tools is %.40s, expected auto or required",
+                       mode ? mode : "missing");
+    }
+    *json = sp_json_get(choice, "mode");
+    return keep_allowed(request, tools, err);
 }
 
 enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request,
@@ -90,7 +153,7 @@ enum sp_status sp_serve_openai_read_tool_choice(struct sp_serve_request *request
     enum sp_status st;
 
     if ((st = sp_json_get_bool(request->body, "parallel_tool_calls", &parallel, err)) ||
-        (st = read_choice(&choice, json, err))) {
+        (st = read_allowed(request, &json, err)) || (st = read_choice(&choice, json, err))) {
         return st;
     }
     choice.one = !parallel;
