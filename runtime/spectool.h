@@ -898,7 +898,7 @@ SP_API SP_MUST_CHECK enum sp_status sp_package_embed(struct sp_package *package,
 /* ---- reranking --------------------------------------------------------------------------------
  */
 
-struct sp_rank_document {
+struct sp_rerank_document {
     const char *text; /* [size], valid UTF-8 without NULs, NUL-terminated */
     size_t size;
 };
@@ -906,26 +906,26 @@ struct sp_rank_document {
 /* Documents to score by how well they answer a query. The model reads each of them in a prompt of
  * its own: that of the file's chat template if it has the roles "query" and "document", otherwise
  * that of Qwen3-Reranker. */
-struct sp_rank_request {
+struct sp_rerank_request {
     size_t size;
     const char *query;       /* NUL-terminated */
     const char *instruction; /* NULL: the file's default prompt, or Qwen3-Reranker's */
-    const struct sp_rank_document *documents; /* [n_documents] */
+    const struct sp_rerank_document *documents; /* [n_documents] */
     size_t n_documents;
     bool truncate;  /* shorten documents that are too long; only in Qwen3-Reranker's prompt */
     bool any_model; /* score with the tokens "yes" and "no" if the file is not a reranker's */
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
 };
-#define SP_RANK_REQUEST_INIT SP_SIZED(struct sp_rank_request)
+#define SP_RERANK_REQUEST_INIT SP_SIZED(struct sp_rerank_request)
 
 /* Computes scores [n_documents], which the caller owns (free); *n_tokens: of all prompts. Errors as
  * of sp_package_embed. SP_E_UNSUPPORTED: the file is not a reranker's, or lacks the tokens of the
  * prompt. [any thread] */
-SP_API SP_MUST_CHECK enum sp_status sp_package_rank(struct sp_package *package,
-                                                    const struct sp_rank_request *request,
-                                                    float **scores, size_t *n_tokens,
-                                                    struct sp_err *err);
+SP_API SP_MUST_CHECK enum sp_status sp_package_rerank(struct sp_package *package,
+                                                      const struct sp_rerank_request *request,
+                                                      float **scores, size_t *n_tokens,
+                                                      struct sp_err *err);
 
 /* ---- evaluation -------------------------------------------------------------------------------
  */

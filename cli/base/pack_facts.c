@@ -252,8 +252,8 @@ static void add_pooling_rows(struct rows *r, const struct sp_config *c)
 
     if (p->mode == SP_POOL_NONE) return;
     if (p->mode == SP_POOL_RANK) {
-        add_row(r, "reranker", "score by the logit of token %u%s", (unsigned)p->rank.true_token,
-                p->rank.sigmoid ? ", 0 to 1" : "");
+        add_row(r, "reranker", "score by the logit of token %u%s", (unsigned)p->score.true_token,
+                p->score.sigmoid ? ", 0 to 1" : "");
         return;
     }
     if (p->n_dense)

@@ -13,7 +13,7 @@ struct result {
 };
 
 struct job {
-    struct sp_rank_document *documents; /* [n]; owned, their texts borrowed from the body */
+    struct sp_rerank_document *documents; /* [n]; owned, their texts borrowed from the body */
     size_t n;
     float *scores;          /* [n]; owned */
     struct result *results; /* [n], best first; owned */
@@ -41,7 +41,7 @@ static enum sp_status read_documents(struct job *job, const struct sp_json *list
     if ((st = sp_new(&job->documents, n, sizeof *job->documents, err))) return st;
     for (; job->n < n; job->n++) {
         const struct sp_json *v = sp_json_at(list, job->n);
-        struct sp_rank_document *d = &job->documents[job->n];
+        struct sp_rerank_document *d = &job->documents[job->n];
         if (sp_json_kind(v) == SP_JSON_OBJECT) v = sp_json_get(v, "text");
         if ((d->text = sp_json_to_string(v, &d->size)) == NULL)
             return sp_fail(err, SP_E_INPUT, "documents[%zu] is not a text", job->n);
@@ -72,7 +72,7 @@ static enum sp_status sort_results(struct job *job, struct sp_err *err)
 static enum sp_status rank(struct job *job, struct sp_serve_embed *embed, struct sp_err *err)
 {
     const struct sp_json *body = embed->request->body;
-    struct sp_rank_request request = {
+    struct sp_rerank_request request = {
         .size = sizeof request,
         .documents = job->documents,
         .n_documents = job->n,
@@ -88,8 +88,8 @@ static enum sp_status rank(struct job *job, struct sp_serve_embed *embed, struct
         return st;
     }
     if (request.query == NULL) return sp_fail(err, SP_E_INPUT, "query is missing");
-    st = sp_package_rank(embed->request->model->generation->package, &request, &job->scores,
-                         &job->n_tokens, err);
+    st = sp_package_rerank(embed->request->model->generation->package, &request, &job->scores,
+                           &job->n_tokens, err);
     if (st == SP_E_USAGE) embed->code = "context_length_exceeded";
     if (!st) sp_serve_metrics_embeddings(embed->serve->metrics, job->n, job->n_tokens);
     return st ? st : sort_results(job, err);
@@ -99,7 +99,7 @@ static void write_results(struct sp_json_out *out, const struct job *job, size_t
 {
     sp_json_out_begin(out, "results", '[');
     for (size_t i = 0; i < n; i++) {
-        const struct sp_rank_document *d = &job->documents[job->results[i].index];
+        const struct sp_rerank_document *d = &job->documents[job->results[i].index];
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_u64(out, "index", job->results[i].index);
         sp_json_out_double(out, "relevance_score", (double)job->results[i].score);

@@ -202,10 +202,10 @@ static enum sp_status read_logit_score(struct sp_pooling_config *p, const struct
                        input);
     }
     p->mode = SP_POOL_RANK;
-    p->rank = (struct sp_rank_config){.true_token = (uint32_t)yes,
-                                      .false_token = no < 0 ? 0 : (uint32_t)no,
-                                      .two_tokens = no >= 0,
-                                      .sigmoid = true};
+    p->score = (struct sp_score_config){.true_token = (uint32_t)yes,
+                                        .false_token = no < 0 ? 0 : (uint32_t)no,
+                                        .two_tokens = no >= 0,
+                                        .sigmoid = true};
     return SP_OK;
 }
 
@@ -284,7 +284,7 @@ static enum sp_status read_max_tokens(unsigned *out, const char *folder, unsigne
 }
 
 /* A score passes through the activation that the file of a cross-encoder names. */
-static enum sp_status read_activation(struct sp_rank_config *rank, const struct sp_json *root,
+static enum sp_status read_activation(struct sp_score_config *score, const struct sp_json *root,
                                       struct sp_err *err)
 {
     const char *name = "torch.nn.modules.activation.Sigmoid", *dot;
@@ -292,8 +292,8 @@ static enum sp_status read_activation(struct sp_rank_config *rank, const struct 
 
     if (st) return st;
     dot = strrchr(name, '.');
-    rank->sigmoid = dot && strcmp(dot, ".Sigmoid") == 0;
-    if (rank->sigmoid || (dot && strcmp(dot, ".Identity") == 0)) return SP_OK;
+    score->sigmoid = dot && strcmp(dot, ".Sigmoid") == 0;
+    if (score->sigmoid || (dot && strcmp(dot, ".Identity") == 0)) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "activation_fn \"%.80s\" is not supported", name);
 }
 
@@ -345,7 +345,7 @@ static enum sp_status print_record(char **record, size_t *size, struct sp_poolin
     enum sp_status st = read_json(&root, folder, "config_sentence_transformers.json", err);
 
     if (st) return st;
-    if (p->mode == SP_POOL_RANK) st = read_activation(&p->rank, root, err);
+    if (p->mode == SP_POOL_RANK) st = read_activation(&p->score, root, err);
     prompts = sp_json_get(root, "prompts");
     for (struct sp_json_iter it = {0}; !st && sp_json_next(prompts, &it);) {
         if (sp_json_to_string(it.value, NULL)) continue;

@@ -39,18 +39,18 @@ static enum sp_status put_dense(struct sp_strbuf *out, const struct sp_pooling_c
     return st;
 }
 
-static enum sp_status put_rank(struct sp_strbuf *out, const struct sp_pooling_config *p,
-                               struct sp_err *err)
+static enum sp_status put_score(struct sp_strbuf *out, const struct sp_pooling_config *p,
+                                struct sp_err *err)
 {
     enum sp_status st;
 
     if (p->mode != SP_POOL_RANK) return SP_OK;
-    st = sp_json_put(out, err, ",\"true_token\":%u", (unsigned)p->rank.true_token);
-    if (!st && p->rank.two_tokens)
-        st = sp_json_put(out, err, ",\"false_token\":%u", (unsigned)p->rank.false_token);
+    st = sp_json_put(out, err, ",\"true_token\":%u", (unsigned)p->score.true_token);
+    if (!st && p->score.two_tokens)
+        st = sp_json_put(out, err, ",\"false_token\":%u", (unsigned)p->score.false_token);
     if (st) return st;
     return sp_json_put(out, err, ",\"activation\":\"%s\"",
-                       p->rank.sigmoid ? "sigmoid" : "identity");
+                       p->score.sigmoid ? "sigmoid" : "identity");
 }
 
 static enum sp_status put_prompts(struct sp_strbuf *out, const struct sp_json *prompts,
@@ -84,7 +84,7 @@ enum sp_status sp_pooling_print(char **text, size_t *size, const struct sp_pooli
     if ((st = sp_json_put(&out, err, "{\"pooling\":\"%s\",\"normalize\":%s,\"max_tokens\":%u",
                           sp_pooling_name(pooling->mode), pooling->normalize ? "true" : "false",
                           pooling->max_tokens)) ||
-        (st = put_rank(&out, pooling, err)) || (st = put_dense(&out, pooling, err)) ||
+        (st = put_score(&out, pooling, err)) || (st = put_dense(&out, pooling, err)) ||
         (st = put_prompts(&out, prompts, err))) {
         goto done;
     }
@@ -133,8 +133,8 @@ static enum sp_status read_activation(bool *is_other, const struct sp_json *v, c
                    other);
 }
 
-static enum sp_status read_rank(struct sp_pooling_config *p, const struct sp_json *root,
-                                struct sp_err *err)
+static enum sp_status read_score(struct sp_pooling_config *p, const struct sp_json *root,
+                                 struct sp_err *err)
 {
     int64_t yes = -1, no = -1;
     enum sp_status st;
@@ -142,13 +142,13 @@ static enum sp_status read_rank(struct sp_pooling_config *p, const struct sp_jso
     if (p->mode != SP_POOL_RANK) return SP_OK;
     if ((st = sp_json_get_i64(root, "true_token", 0, UINT32_MAX, &yes, err)) ||
         (st = sp_json_get_i64(root, "false_token", 0, UINT32_MAX, &no, err)) ||
-        (st = read_activation(&p->rank.sigmoid, root, "sigmoid", err))) {
+        (st = read_activation(&p->score.sigmoid, root, "sigmoid", err))) {
         return st;
     }
     if (yes < 0) return sp_fail(err, SP_E_INPUT, "true_token is missing");
-    p->rank.true_token = (uint32_t)yes;
-    p->rank.two_tokens = no >= 0;
-    p->rank.false_token = no >= 0 ? (uint32_t)no : 0;
+    p->score.true_token = (uint32_t)yes;
+    p->score.two_tokens = no >= 0;
+    p->score.false_token = no >= 0 ? (uint32_t)no : 0;
     return SP_OK;
 }
 
@@ -217,7 +217,7 @@ enum sp_status sp_pooling_read(struct sp_pooling_config *out, struct sp_json **r
         (st = read_mode(&p, own, err)) ||
         (st = sp_json_get_bool(own, "normalize", &p.normalize, err)) ||
         (st = sp_object_unsigned(own, "max_tokens", 1, SP_CAP_POSITIONS, &p.max_tokens, err)) ||
-        (st = read_rank(&p, own, err)) || (st = read_dense(&p, own, n_hidden, err)) ||
+        (st = read_score(&p, own, err)) || (st = read_dense(&p, own, n_hidden, err)) ||
         (st = check_prompts(own, err))) {
         goto done;
     }

@@ -35,7 +35,7 @@ struct sp_dense_config {
 };
 
 /* The score of a reranker: the logit of one token, minus that of another, or its sigmoid. */
-struct sp_rank_config {
+struct sp_score_config {
     uint32_t true_token, false_token;
     bool two_tokens; /* there is a false_token */
     bool sigmoid;
@@ -47,8 +47,8 @@ struct sp_pooling_config {
     bool normalize;
     unsigned n_dense;
     struct sp_dense_config dense[SP_MAX_DENSE];
-    unsigned max_tokens;        /* the longest text, its special tokens included */
-    struct sp_rank_config rank; /* of SP_POOL_RANK */
+    unsigned max_tokens;          /* the longest text, its special tokens included */
+    struct sp_score_config score; /* of SP_POOL_RANK */
 };
 
 /* "last", "mean", "cls" or "rank"; "none". Static. */

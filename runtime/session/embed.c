@@ -171,7 +171,7 @@ static enum sp_status take_text(struct embedder *e, struct slot *slot)
 static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, struct slot **of,
                                 size_t *n_seqs)
 {
-    bool ranks = e->pooling.mode == SP_POOL_RANK;
+    bool scores = e->pooling.mode == SP_POOL_RANK;
     size_t left = e->max_rows;
     enum sp_status st;
 
@@ -195,7 +195,7 @@ static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, s
             .pos = slot->n_read,
             .n_committed = n,
             .first_logits = n - 1,
-            .n_logits = ranks && slot->n_read + n == text->n,
+            .n_logits = scores && slot->n_read + n == text->n,
         };
         of[(*n_seqs)++] = slot;
         left -= n;
@@ -205,8 +205,7 @@ static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, s
 
 /* ---- from hidden states to an embedding ---- */
 
-/* Adds the hidden states of a pass to the state of the slot; *row is the vector that is pooled, if
- * the text ends with this pass. */
+/* Adds the hidden states of a pass to those that the slot keeps of its text. */
 static void pool(const struct embedder *e, struct slot *slot, size_t n)
 {
     size_t n_hidden = e->package->target->config.n_hidden;
@@ -269,15 +268,15 @@ static enum sp_status normalize(float *out, const float *x, size_t n, bool wante
 }
 
 /* Writes the score of a text whose last token has logits. */
-static enum sp_status score(struct embedder *e, const struct slot *slot)
+static enum sp_status finish_score(struct embedder *e, const struct slot *slot)
 {
-    const struct sp_rank_config *rank = &e->pooling.rank;
+    const struct sp_score_config *score = &e->pooling.score;
     const float *logits = sp_decoder_row(slot->decoder, 0).row;
-    double x = (double)logits[rank->true_token];
+    double x = (double)logits[score->true_token];
 
-    if (rank->two_tokens) x -= (double)logits[rank->false_token];
+    if (score->two_tokens) x -= (double)logits[score->false_token];
     if (!isfinite(x)) return sp_fail(e->err, SP_E_INPUT, "a score is not finite");
-    e->out[slot->text] = (float)(rank->sigmoid ? 1 / (1 + sp_exp(-x)) : x);
+    e->out[slot->text] = (float)(score->sigmoid ? 1 / (1 + sp_exp(-x)) : x);
     return SP_OK;
 }
 
@@ -313,7 +312,7 @@ static enum sp_status run_pass(struct embedder *e)
         e->n_done += seqs[i].n;
         if (of[i]->n_read < e->request->texts[of[i]->text].n) continue;
         of[i]->taken = false;
-        st = e->pooling.mode == SP_POOL_RANK ? score(e, of[i]) : finish(e, of[i]);
+        st = e->pooling.mode == SP_POOL_RANK ? finish_score(e, of[i]) : finish(e, of[i]);
     }
     return st;
 }
@@ -345,24 +344,24 @@ static enum sp_status check_texts(struct embedder *e)
 /* A reranker without a record answers "yes" or "no". */
 static enum sp_status choose_words(struct embedder *e)
 {
-    struct sp_rank_config *rank = &e->pooling.rank;
+    struct sp_score_config *score = &e->pooling.score;
     const struct sp_tokenizer *tok = e->package->tokenizer;
 
-    *rank = (struct sp_rank_config){.two_tokens = true, .sigmoid = true};
-    rank->true_token = tok ? sp_tokenizer_find(tok, "yes", 3) : SP_TOKEN_NONE;
-    rank->false_token = tok ? sp_tokenizer_find(tok, "no", 2) : SP_TOKEN_NONE;
-    if (rank->true_token != SP_TOKEN_NONE && rank->false_token != SP_TOKEN_NONE) return SP_OK;
+    *score = (struct sp_score_config){.two_tokens = true, .sigmoid = true};
+    score->true_token = tok ? sp_tokenizer_find(tok, "yes", 3) : SP_TOKEN_NONE;
+    score->false_token = tok ? sp_tokenizer_find(tok, "no", 2) : SP_TOKEN_NONE;
+    if (score->true_token != SP_TOKEN_NONE && score->false_token != SP_TOKEN_NONE) return SP_OK;
     return sp_fail(e->err, SP_E_UNSUPPORTED,
                    "not a reranker: its tokenizer has no tokens \"yes\" and \"no\"");
 }
 
 /* A score needs logits, of tokens that there are. */
-static enum sp_status check_rank(struct embedder *e)
+static enum sp_status check_score(struct embedder *e)
 {
-    const struct sp_rank_config *rank = &e->pooling.rank;
+    const struct sp_score_config *score = &e->pooling.score;
     size_t n_vocab = e->package->target->config.n_vocab;
 
-    if (rank->true_token >= n_vocab || (rank->two_tokens && rank->false_token >= n_vocab)) {
+    if (score->true_token >= n_vocab || (score->two_tokens && score->false_token >= n_vocab)) {
         return sp_fail(e->err, SP_E_INPUT, "the tokens of the score are not in the vocabulary");
     }
     return sp_package_check_generates(e->package, e->err);
@@ -396,7 +395,7 @@ static enum sp_status choose_pooling(struct embedder *e)
                      "not an embedding model: its checkpoint had no modules.json, which states "
                      "the pooling; --pooling last or mean chooses one");
     }
-    if (!st && e->pooling.mode == SP_POOL_RANK) st = check_rank(e);
+    if (!st && e->pooling.mode == SP_POOL_RANK) st = check_score(e);
     return st;
 }
 
@@ -432,6 +431,8 @@ static enum sp_status open_slots(struct embedder *e)
     e->whole = e->package->target->config.bidirectional;
     e->max_rows = e->n_total < PASS_ROWS ? e->n_total : PASS_ROWS;
     if (e->whole && e->longest > e->max_rows) e->max_rows = e->longest;
+    /* Each decoder keeps the hidden states of as many rows as a pass may have. */
+    if (e->max_rows > PASS_ROWS) most = most * PASS_ROWS / e->max_rows + 1;
     while (e->n_slots < most && !st)
         st = open_slot(e, &e->slots[e->n_slots++]);
     return st;

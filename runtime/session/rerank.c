@@ -29,7 +29,7 @@ struct ids {
 
 struct ranking {
     struct sp_package *package;
-    const struct sp_rank_request *request;
+    const struct sp_rerank_request *request;
     const char *instruction;      /* NULL: none */
     struct sp_template *template; /* with roles query and document; NULL: none; owned */
     struct ids prefix, suffix;    /* of Qwen3-Reranker's prompt */
@@ -105,7 +105,7 @@ static enum sp_status open_prompt(struct ranking *r)
 }
 
 static enum sp_status render(struct ids *out, const struct ranking *r,
-                             const struct sp_rank_document *document)
+                             const struct sp_rerank_document *document)
 {
     struct sp_chat_message turns[] = {{.role = "system", .content = r->instruction},
                                       {.role = "query", .content = r->request->query},
@@ -141,7 +141,7 @@ static enum sp_status wrap(struct ids *ids, const struct ranking *r)
 }
 
 static enum sp_status write_qwen3(struct ids *out, const struct ranking *r,
-                                  const struct sp_rank_document *document)
+                                  const struct sp_rerank_document *document)
 {
     const char *const parts[] = {"<Instruct>: ", r->instruction, "\n<Query>: ", r->request->query,
                                  "\n<Document>: "};
@@ -164,7 +164,7 @@ static enum sp_status encode_documents(struct ranking *r, size_t *n_tokens)
 
     *n_tokens = 0;
     for (size_t i = 0; i < n && !st; i++) {
-        const struct sp_rank_document *document = &r->request->documents[i];
+        const struct sp_rerank_document *document = &r->request->documents[i];
         struct ids ids = {0};
         if (strlen(document->text) != document->size) {
             st = sp_fail(r->err, SP_E_INPUT, "document %zu has a NUL character", i);
@@ -183,16 +183,17 @@ static enum sp_status encode_documents(struct ranking *r, size_t *n_tokens)
     return st;
 }
 
-enum sp_status sp_package_rank(struct sp_package *package, const struct sp_rank_request *request,
-                               float **scores, size_t *n_tokens, struct sp_err *err)
+enum sp_status sp_package_rerank(struct sp_package *package,
+                                 const struct sp_rerank_request *request, float **scores,
+                                 size_t *n_tokens, struct sp_err *err)
 {
-    struct sp_rank_request q = {0};
+    struct sp_rerank_request q = {0};
     struct ranking r = {.package = package, .request = &q, .err = err};
     struct sp_embedding_request scoring = {.size = sizeof scoring, .pooling = SP_POOLING_RANK};
     size_t width;
     enum sp_status st;
 
-    if ((st = sp_copy_in(&q, sizeof q, request, "sp_rank_request", err))) return st;
+    if ((st = sp_copy_in(&q, sizeof q, request, "sp_rerank_request", err))) return st;
     if (sp_package_pooling(package) != SP_POOLING_RANK && !q.any_model) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "not a reranker: its checkpoint had no modules.json with LogitScore; "

@@ -21,7 +21,7 @@ static struct sp_package *open_model(const char *from, const char *lines)
     struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
     struct sp_package *package = NULL;
     struct sp_err err = {0};
-    const char *modelfile = packed_path("Modelfile.rank");
+    const char *modelfile = packed_path("Modelfile.rerank");
     FILE *f = fopen(modelfile, "w");
 
     assert_non_null(f);
@@ -45,11 +45,11 @@ static struct sp_json *golden_read(void)
     return json;
 }
 
-static enum sp_status rank(struct sp_package *package, const struct sp_rank_request *request,
+static enum sp_status rank(struct sp_package *package, const struct sp_rerank_request *request,
                            float **scores, struct sp_err *err)
 {
     size_t n_tokens = 0;
-    enum sp_status st = sp_package_rank(package, request, scores, &n_tokens, err);
+    enum sp_status st = sp_package_rerank(package, request, scores, &n_tokens, err);
 
     if (!st) assert_true(n_tokens >= request->n_documents);
     return st;
@@ -58,8 +58,8 @@ static enum sp_status rank(struct sp_package *package, const struct sp_rank_requ
 /* Every pair by itself, then all documents of a query together: the same bits. */
 static void check_cases(struct sp_package *package, const struct sp_json *cases, bool any_model)
 {
-    struct sp_rank_document documents[16];
-    struct sp_rank_request all = {
+    struct sp_rerank_document documents[16];
+    struct sp_rerank_request all = {
         .size = sizeof all, .documents = documents, .any_model = any_model};
     float alone[16], *scores = NULL;
     struct sp_err err = {0};
@@ -67,7 +67,7 @@ static void check_cases(struct sp_package *package, const struct sp_json *cases,
     assert_in_range(sp_json_len(cases), 1, 16);
     for (size_t i = 0; i < sp_json_len(cases); i++) {
         const struct sp_json *one = sp_json_at(cases, i);
-        struct sp_rank_request q = {
+        struct sp_rerank_request q = {
             .size = sizeof q, .documents = &documents[i], .n_documents = 1, .any_model = any_model};
         double want = NAN;
         q.query = sp_json_get_text(one, "query");
@@ -127,7 +127,7 @@ static void equals_model_card(void **state)
     scratch_remove();
 }
 
-static void check_refusal(struct sp_package *package, const struct sp_rank_request *request,
+static void check_refusal(struct sp_package *package, const struct sp_rerank_request *request,
                           enum sp_status st, const char *message)
 {
     struct sp_err err = {0};
@@ -141,8 +141,8 @@ static void check_refusal(struct sp_package *package, const struct sp_rank_reque
 static void refusals(void **state)
 {
     static char text[3000];
-    struct sp_rank_document document = {"a", 1};
-    struct sp_rank_request q = {
+    struct sp_rerank_document document = {"a", 1};
+    struct sp_rerank_request q = {
         .size = sizeof q, .query = "x", .documents = &document, .n_documents = 1};
     struct sp_package *package = open_model(TESTDATA "/tiny/target", "");
     struct sp_err err = {0};
@@ -155,7 +155,7 @@ static void refusals(void **state)
     sp_package_close(package);
     package = open_model(MODEL, "TEMPLATE \"{{ .Prompt }}\"\n");
     memset(text, 'x', sizeof text - 1);
-    document = (struct sp_rank_document){text, sizeof text - 1};
+    document = (struct sp_rerank_document){text, sizeof text - 1};
     check_refusal(package, &q, SP_E_USAGE,
                   "tokens with its query, but the model reads at most 512");
     q.truncate = true;
