@@ -7,11 +7,14 @@
 #include "cli/base/settings_opts.h"
 #include "cli/commands.h"
 #include "cli/serve/jobs/serve.h"
+#include "cli/serve/jobs/serve_folder.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/serve_routes.h"
 #include "format/pack_contents.h"
+#include "format/base/clock.h"
 #include "runtime/spectool.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,7 +27,8 @@ struct options {
     const char *host, *cors, *system, *prompt_cache, *api_key_file, *log_format;
     const char *pooling;
     struct sp_opt_list names;
-    int64_t port, max_queue, sessions;
+    int64_t port, max_queue, sessions, max_models;
+    double keep_alive;
     bool no_draft, quiet, verbose;
 };
 
@@ -49,6 +53,11 @@ static const struct sp_opt opts[] = {
      .shown = "4",
      .help =
          "Number of answers generated at the same time, and of conversations kept in the cache"},
+    {SP_OPT_INT, 0, "max-models", NULL, "N", AT(max_models), .min = 1, .max = 1 << 20, .shown = "4",
+     .help = "Most models that are open at the same time"},
+    {SP_OPT_SECONDS, 0, "keep-alive", NULL, "TIME", AT(keep_alive), .shown = "-1, no limit",
+     .help = "Close a model that has not been used for this long, such as 5m; 0: after each "
+             "request"},
     {SP_OPT_STRING, 0, "cors", NULL, "ORIGIN", AT(cors), .shown = "none",
      .help = "Allow browser requests from this origin; * for all"},
     {SP_OPT_STRING, 0, "api-key-file", NULL, "FILE", AT(api_key_file), .path = true,
@@ -94,6 +103,7 @@ static const struct sp_opt opts[] = {
 
 struct guard {
     struct sp_serve_queue *queue;
+    struct sp_serve_models *models; /* set before `serving` */
     sigset_t signals;
     atomic_bool serving; /* the server is running; before, a signal ends the program at once */
     atomic_bool ended;   /* the server has ended: a signal only ends the waiting thread */
@@ -124,6 +134,7 @@ static void *wait_for_signal(void *context)
 
     if (sigwait(&g->signals, &number) || atomic_load(&g->ended)) return NULL;
     if (atomic_load(&g->serving)) {
+        sp_serve_models_stop(g->models);
         sp_serve_queue_stop(g->queue);
         if (sigwait(&g->signals, &number) || atomic_load(&g->ended)) return NULL;
     }
@@ -232,19 +243,27 @@ static void print_tags(const struct sp_chat_info *chat)
     fprintf(stderr, "tool calls: %s\n", chat->tool_calls);
 }
 
+/* Prints the address and the model or, if there are several, their names. */
 static void announce(const struct sp_serve *s, const char *url)
 {
-    const struct sp_generation *g = s->model->generation;
+    const struct sp_serve_model *m = s->all;
+    const struct sp_generation *g = m->generation;
 
-    fprintf(stderr, "%s: %s, draft %s, %zu tokens of context, at %s\n", s->model->names[0],
-            s->model->facts.parts[SP_PART_TARGET].config.family,
-            g->no_draft || g->info.draft == NULL ? "none" : g->info.draft, s->model->n_context,
-            url);
+    if (s->n_models == 1) {
+        fprintf(stderr, "%s: %s, draft %s, %zu tokens of context, at %s\n", m->names[0],
+                m->file.facts.parts[SP_PART_TARGET].config.family,
+                g->no_draft || g->info.draft == NULL ? "none" : g->info.draft, m->n_context, url);
+    } else {
+        fprintf(stderr, "%zu models:", s->n_models);
+        for (size_t i = 0; i < s->n_models; i++)
+            fprintf(stderr, "%s %s", i ? "," : "", m[i].names[0]);
+        fprintf(stderr, ", at %s\n", url);
+    }
     if (sp_out_is_terminal(stderr)) {
-        fprintf(stderr,
-                "  curl %s/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", "
-                "\"content\": \"Why is the sky blue?\"}]}'\n",
-                url);
+        fprintf(stderr, "  curl %s/v1/chat/completions -d '{", url);
+        if (s->n_models > 1) fprintf(stderr, "\"model\": \"%s\", ", m->names[0]);
+        fprintf(stderr, "\"messages\": [{\"role\": \"user\", "
+                        "\"content\": \"Why is the sky blue?\"}]}'\n");
     }
     fflush(stderr);
 }
@@ -284,12 +303,15 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
     if ((st = open_listeners(&http_options.listeners, args, err)) ||
         (st = sp_http_open(&http, &http_options, err))) {
         sp_listen_close(&http_options.listeners);
-        return st;
+        goto done;
     }
     atomic_store(&guard->serving, true);
     warn_without_key(s, &http_options.listeners);
     for (size_t i = 0; i < http_options.listeners.n; i++)
         announce(s, http_options.listeners.at[i].url);
+done:
+    if (s->n_models == 1) sp_serve_models_release(s->models, s->all);
+    if (st) return st;
     while (n + 1 < (size_t)o->sessions &&
            pthread_create(&threads[n], NULL, sp_serve_job_run_all, s) == 0)
         n++;
@@ -300,19 +322,175 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
     return SP_OK;
 }
 
+/* ---- models -----------------------------------------------------------------------------------
+ */
+
+/* What opening a model needs. */
+struct opener {
+    struct sp_serve *serve;
+    struct sp_serve_model_options options;
+    struct sp_serve_paths paths;
+    bool verbose;
+};
+
+/* Reads the description of a file that was replaced after it had been read. */
+static enum sp_status update(const struct opener *o, struct sp_serve_model *m, struct sp_err *err)
+{
+    struct sp_serve_file fresh = {0}, old;
+    char digest[17];
+    enum sp_status st;
+
+    snprintf(digest, sizeof digest, "%016" PRIx64, m->generation->info.identity);
+    if (strcmp(digest, m->file.digest) == 0) return SP_OK;
+    if ((st = sp_serve_file_read(&fresh, m->path, m->names[0], &o->options, err))) return st;
+    sp_serve_models_lock(o->serve->models);
+    old = m->file;
+    m->file = fresh;
+    sp_serve_models_unlock(o->serve->models);
+    sp_serve_file_release(&old);
+    return SP_OK;
+}
+
+/* Logs that a model was opened or closed, if there are several. */
+static void log_model(const struct sp_serve *s, const struct sp_serve_model *m, const char *what,
+                      double seconds)
+{
+    struct sp_json_out json = {.file = stderr};
+    struct timespec now;
+    char time[SP_TIME_TEXT];
+
+    if (s->quiet || s->n_models == 1) return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    sp_serve_time(time, &now);
+    flockfile(stderr);
+    if (s->log_json) {
+        sp_json_out_begin(&json, NULL, '{');
+        sp_json_out_text(&json, "time", time);
+        sp_json_out_text(&json, "event", what);
+        sp_json_out_text(&json, "model", m->names[0]);
+        sp_json_out_double(&json, "seconds", seconds);
+        sp_json_out_end(&json, '}');
+        fputc('\n', stderr);
+    } else {
+        fprintf(stderr, "%s %s %s in %.3f s\n", time, what, m->names[0], seconds);
+    }
+    funlockfile(stderr);
+}
+
+static enum sp_status open_model(void *context, struct sp_serve_model *m, struct sp_err *err)
+{
+    const struct opener *o = context;
+    double began = sp_seconds();
+    enum sp_status st = sp_serve_model_open(m, &o->options, err);
+
+    if (st) return st;
+    if ((st = update(o, m, err))) {
+        sp_serve_model_close(m);
+        return st;
+    }
+    if (o->verbose) {
+        sp_settings_print(stderr, m->generation->settings);
+        print_tags(&m->generation->conversation.chat_info);
+    }
+    log_model(o->serve, m, "opened", sp_seconds() - began);
+    return SP_OK;
+}
+
+static void close_model(void *context, struct sp_serve_model *m)
+{
+    const struct opener *o = context;
+    double began = sp_seconds();
+
+    sp_serve_model_close(m);
+    log_model(o->serve, m, "closed", sp_seconds() - began);
+}
+
+/* Refuses options that mean one model. */
+static enum sp_status check_several(const struct sp_args *args, struct sp_err *err)
+{
+    static const char *const single[] = {"name", "prompt-cache", "ranks"};
+    const struct options *o = args->options;
+
+    if (o->backend.group)
+        return sp_fail(err, SP_E_UNSUPPORTED, "mpirun: several processes serve a single model");
+    for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
+        if (sp_args_given(args, single[i]))
+            return sp_fail(err, SP_E_USAGE, "--%s needs a single model", single[i]);
+    }
+    return SP_OK;
+}
+
+static enum sp_status check_names(const struct sp_serve *s, struct sp_err *err)
+{
+    for (size_t i = 0; i < s->n_models; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(s->all[i].names[0], s->all[k].names[0]) != 0) continue;
+            return sp_fail(err, SP_E_USAGE, "%s and %s: two models of the name %s", s->all[k].path,
+                           s->all[i].path, s->all[i].names[0]);
+        }
+    }
+    return SP_OK;
+}
+
+/* Describes the models of all files and folders. */
+static enum sp_status open_models(struct sp_serve *s, struct opener *o, const struct sp_args *args,
+                                  struct sp_err *err)
+{
+    const struct options *options = args->options;
+    struct sp_serve_models_options models = {
+        .max_open = (size_t)options->max_models,
+        .max_waiting = (size_t)options->max_queue,
+        .keep_open = options->backend.n_ranks > 1 || options->backend.group,
+        .open = open_model,
+        .close = close_model,
+        .context = o,
+    };
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < args->n_operands && !st; i++)
+        st = sp_serve_paths_add(&o->paths, args->operands[i], err);
+    if (st || (o->paths.n > 1 && (st = check_several(args, err))) ||
+        (st = sp_new(&s->all, o->paths.n, sizeof *s->all, err))) {
+        return st;
+    }
+    for (; s->n_models < o->paths.n; s->n_models++) {
+        struct sp_serve_model *m = &s->all[s->n_models];
+        st =
+            sp_serve_model_describe(m, o->paths.at[s->n_models], &options->names, &o->options, err);
+        if (st) return st;
+        m->number = s->n_models;
+    }
+    models.models = s->all;
+    models.n_models = s->n_models;
+    if ((st = check_names(s, err))) return st;
+    return sp_serve_models_new(&s->models, &models, err);
+}
+
+/* Opens the only model before the first request. */
+static enum sp_status open_first(struct sp_serve *s, struct sp_err *err)
+{
+    int status = sp_serve_models_acquire(s->models, s->all, s->keep_alive, NULL, err);
+
+    return status ? err->status : SP_OK;
+}
+
+static void close_models(struct sp_serve *s, struct opener *o)
+{
+    sp_serve_models_free(s->models);
+    while (s->n_models > 0)
+        sp_serve_model_release(&s->all[--s->n_models]);
+    free(s->all);
+    sp_serve_paths_release(&o->paths);
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
-    struct sp_settings settings = o->settings;
-    struct sp_generation g = {
-        .path = args->operands[0], .settings = &settings, .no_draft = o->no_draft};
-    struct sp_backend_opts backend = o->backend;
     pthread_mutex_t template_lock = PTHREAD_MUTEX_INITIALIZER,
                     json_lock = PTHREAD_MUTEX_INITIALIZER;
     struct sp_serve_keys keys = {0};
     struct sp_serve_budget budget = SP_SERVE_BUDGET_INIT(MAX_REQUEST_BYTES);
-    struct sp_serve_model model = {.n_names = 0};
-    struct sp_serve s = {.model = &model,
+    struct sp_serve s = {.keep_alive = o->keep_alive,
                          .template_lock = &template_lock,
                          .json_lock = &json_lock,
                          .version = sp_version(),
@@ -324,38 +502,35 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                          .quiet = o->quiet,
                          .pooling = sp_embed_pooling_of(o->pooling),
                          .log_json = o->log_format && strcmp(o->log_format, "json") == 0};
+    struct opener opener = {.serve = &s,
+                            .options = {.args = args,
+                                        .settings = &o->settings,
+                                        .backend = o->backend,
+                                        .system = o->system,
+                                        .prompt_cache = o->prompt_cache,
+                                        .no_draft = o->no_draft,
+                                        .n_sessions = (size_t)o->sessions},
+                            .verbose = o->verbose};
     struct guard guard = {0};
     enum sp_status st;
 
     if ((st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, (size_t)o->sessions, err)))
         return st;
     guard.queue = s.queue;
+    opener.options.backend.max_batch = (size_t)o->sessions;
     if ((st = sp_serve_keys_read(&keys, o->api_key_file, getenv("SPECTOOL_API_KEY"), err)) ||
-        (st = sp_serve_metrics_new(&s.metrics, err))) {
+        (st = watch_signals(&guard, err)) || (st = open_models(&s, &opener, args, err)) ||
+        (st = sp_serve_metrics_new(&s.metrics, s.n_models, err))) {
         goto done;
     }
-    if ((st = watch_signals(&guard, err))) goto done;
-    if ((st = sp_generation_read(&g, args, false, o->system, err))) goto done;
-    if (settings.draft_len == 0) g.no_draft = true;
-    backend.max_batch = (size_t)o->sessions;
-    if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
-    if (!g.info.has_tokenizer) {
-        st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer, which serve requires", g.path);
-        goto done;
-    }
-    if (o->settings.draft_len != 0) sp_generation_note_no_effect(&g, args, o->no_draft, drafting);
-    if (o->prompt_cache && (st = sp_session_load(g.session, o->prompt_cache, err))) goto done;
-    if ((st = sp_serve_model_read(&model, &g, &o->names, err))) goto done;
-    if ((st = sp_session_pool_new(&model.sessions, g.session, (size_t)o->sessions, err))) goto done;
-    if (o->verbose) {
-        sp_settings_print(stderr, &settings);
-        print_tags(&g.conversation.chat_info);
-    }
+    guard.models = s.models;
+    if (s.n_models == 1 && (st = open_first(&s, err))) goto done;
+    if (s.n_models == 1 && o->settings.draft_len != 0)
+        sp_generation_note_no_effect(s.all->generation, args, o->no_draft, drafting);
     st = serve_requests(&s, args, &guard, err);
 done:
     end_watch(&guard);
-    sp_serve_model_release(&model);
-    sp_generation_close(&g);
+    close_models(&s, &opener);
     sp_serve_queue_free(s.queue);
     sp_serve_metrics_free(s.metrics);
     sp_serve_keys_release(&keys);
@@ -366,14 +541,16 @@ static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS,
                                         .host = "127.0.0.1",
                                         .port = 11434,
                                         .max_queue = 64,
-                                        .sessions = 4};
+                                        .sessions = 4,
+                                        .max_models = 4,
+                                        .keep_alive = -1};
 
 const struct sp_command sp_cmd_serve = {
     .name = "serve",
-    .summary = "Serve a packed file over HTTP (OpenAI, Anthropic and ollama APIs)",
-    .operands = "FILE",
+    .summary = "Serve packed files over HTTP (OpenAI, Anthropic and ollama APIs)",
+    .operands = "FILE|DIR...",
     .min_operands = 1,
-    .max_operands = 1,
+    .max_operands = SIZE_MAX,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

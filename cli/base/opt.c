@@ -1,5 +1,6 @@
 /* Parses command lines. */
 #include "cli/base/opt.h"
+#include "cli/base/duration.h"
 #include "format/base/spelling.h"
 #include "format/base/mem.h"
 
@@ -187,6 +188,20 @@ static enum sp_status set_size(struct parser *p, const struct sp_opt *o, const c
     return SP_OK;
 }
 
+static enum sp_status set_seconds(struct parser *p, const struct sp_opt *o, const char *text,
+                                  void *to)
+{
+    double v;
+
+    if (!sp_duration_read(&v, text)) {
+        return sp_fail(p->err, SP_E_USAGE,
+                       "--%s is %s, expected seconds or a duration such as 5m or 1h30m", o->name,
+                       text);
+    }
+    memcpy(to, &v, sizeof v);
+    return SP_OK;
+}
+
 /* Returns the first number in a word, as in q4, iq2_xxs and float16; 0: none, or above 99. */
 static int number_in(const char *word)
 {
@@ -264,6 +279,8 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
         return set_number(p, o, text, to);
     case SP_OPT_SIZE:
         return set_size(p, o, text, to);
+    case SP_OPT_SECONDS:
+        return set_seconds(p, o, text, to);
     case SP_OPT_CHOICE:
         return set_choice(p, o, text, to);
     case SP_OPT_LIST:

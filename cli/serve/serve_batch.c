@@ -23,10 +23,30 @@ struct sp_serve_batch {
     const char *refused; /* option of the command, borrowed; NULL: none */
 };
 
-enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, const struct sp_generation *g,
+/* The model of a batch is open all the time. */
+static enum sp_status open_model(void *context, struct sp_serve_model *model, struct sp_err *err)
+{
+    (void)context;
+    (void)model;
+    (void)err;
+    return SP_OK;
+}
+
+static void close_model(void *context, struct sp_serve_model *model)
+{
+    (void)context;
+    (void)model;
+}
+
+enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_generation *g,
                                    struct sp_session_pool *pool, size_t n_sessions,
                                    const char *refused, struct sp_err *err)
 {
+    struct sp_serve_models_options models = {.n_models = 1,
+                                             .max_open = 1,
+                                             .max_waiting = n_sessions,
+                                             .open = open_model,
+                                             .close = close_model};
     struct sp_serve_batch *b = NULL;
     enum sp_status st;
 
@@ -38,18 +58,21 @@ enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, const struct sp_
         .json_lock = PTHREAD_MUTEX_INITIALIZER,
         .began_at = (uint64_t)time(NULL),
         .refused = refused};
-    b->serve.model = &b->model;
+    b->serve.all = &b->model;
+    b->serve.n_models = 1;
+    b->serve.keep_alive = -1;
+    models.models = &b->model;
     b->serve.budget = &b->budget;
     b->serve.keys = &b->keys;
     b->serve.template_lock = &b->template_lock;
     b->serve.json_lock = &b->json_lock;
-    if ((st = sp_serve_model_read(&b->model, g, &(struct sp_opt_list){0}, err)) ||
-        (st = sp_serve_metrics_new(&b->serve.metrics, err)) ||
+    if ((st = sp_serve_model_attach(&b->model, g, pool, err)) ||
+        (st = sp_serve_models_new(&b->serve.models, &models, err)) ||
+        (st = sp_serve_metrics_new(&b->serve.metrics, 1, err)) ||
         (st = sp_serve_queue_new(&b->serve.queue, n_sessions, n_sessions, err)) ||
         (st = sp_new(&b->threads, n_sessions, sizeof *b->threads, err))) {
         goto done;
     }
-    b->model.sessions = pool;
     while (b->n_threads < n_sessions &&
            pthread_create(&b->threads[b->n_threads], NULL, sp_serve_job_run_all, &b->serve) == 0)
         b->n_threads++;
@@ -71,7 +94,7 @@ void sp_serve_batch_close(struct sp_serve_batch *b)
     while (b->n_threads > 0)
         pthread_join(b->threads[--b->n_threads], NULL);
     free(b->threads);
-    b->model.sessions = NULL;
+    sp_serve_models_free(b->serve.models);
     sp_serve_model_release(&b->model);
     sp_serve_queue_free(b->serve.queue);
     sp_serve_metrics_free(b->serve.metrics);

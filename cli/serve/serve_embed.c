@@ -99,7 +99,8 @@ static enum sp_status compute(struct job *job, struct sp_serve_embed *embed, str
     st = sp_package_embed(embed->request->model->generation->package, &request, &job->rows,
                           &job->width, err);
     if (!st)
-        sp_serve_metrics_embeddings(embed->serve->metrics, job->inputs.n, job->inputs.n_tokens);
+        sp_serve_metrics_embeddings(embed->serve->metrics, embed->request->model->number,
+                                    job->inputs.n, job->inputs.n_tokens);
     return st;
 }
 

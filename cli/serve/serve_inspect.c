@@ -120,17 +120,16 @@ static void write_settings(struct sp_json_out *out, const struct sp_settings *s)
     sp_json_out_end(out, '}');
 }
 
-void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve)
+void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
+                    const struct sp_serve_model *m)
 {
-    const struct sp_serve_model *m = serve->model;
-
     sp_json_out_begin(out, "default_generation_settings", '{');
     sp_json_out_u64(out, "n_ctx", m->n_context);
     write_settings(out, m->generation->settings);
     sp_json_out_end(out, '}');
     sp_json_out_u64(out, "total_slots", serve->n_sessions);
     sp_json_out_text(out, "model_alias", m->names[0]);
-    sp_json_out_text(out, "chat_template", m->template ? m->template : "");
+    sp_json_out_text(out, "chat_template", m->file.template ? m->file.template : "");
     sp_json_out_begin(out, "modalities", '{');
     sp_json_out_bool(out, "vision", false);
     sp_json_out_bool(out, "audio", false);
@@ -138,21 +137,27 @@ void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve)
     sp_json_out_text(out, "build_info", serve->version);
 }
 
-size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve)
+size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve,
+                      struct sp_serve_model *model)
 {
-    size_t n_free = 0;
+    size_t n_free = 0, n_context;
+    bool is_open = sp_serve_models_hold(serve->models, model);
 
+    sp_serve_models_lock(serve->models);
+    n_context = sp_serve_model_context(model);
+    sp_serve_models_unlock(serve->models);
     sp_json_out_begin(out, NULL, '[');
     for (size_t i = 0; i < serve->n_sessions; i++) {
-        bool taken = sp_session_pool_is_taken(serve->model->sessions, i);
+        bool taken = is_open && sp_session_pool_is_taken(model->sessions, i);
 
         n_free += !taken;
         sp_json_out_begin(out, NULL, '{');
         sp_json_out_u64(out, "id", i);
-        sp_json_out_u64(out, "n_ctx", serve->model->n_context);
+        sp_json_out_u64(out, "n_ctx", n_context);
         sp_json_out_bool(out, "is_processing", taken);
         sp_json_out_end(out, '}');
     }
     sp_json_out_end(out, ']');
+    if (is_open) sp_serve_models_let_go(serve->models, model);
     return n_free;
 }

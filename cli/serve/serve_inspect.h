@@ -22,10 +22,12 @@ SP_MUST_CHECK enum sp_status sp_serve_apply_template(struct sp_json_out *out,
                                                      const struct sp_serve *serve,
                                                      struct sp_serve_request *request,
                                                      struct sp_err *err);
-/* GET /props: the settings of requests that set none, and the template. */
-void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve);
+/* GET /props: the settings of requests that set none, and the template of an open model. */
+void sp_serve_props(struct sp_json_out *out, const struct sp_serve *serve,
+                    const struct sp_serve_model *model);
 
 /* GET /slots: writes an array of the sessions. Returns the number of those that are free. */
-size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve);
+size_t sp_serve_slots(struct sp_json_out *out, const struct sp_serve *serve,
+                      struct sp_serve_model *model);
 
 #endif

@@ -91,7 +91,9 @@ static enum sp_status rank(struct job *job, struct sp_serve_embed *embed, struct
     st = sp_package_rerank(embed->request->model->generation->package, &request, &job->scores,
                            &job->n_tokens, err);
     if (st == SP_E_USAGE) embed->code = "context_length_exceeded";
-    if (!st) sp_serve_metrics_embeddings(embed->serve->metrics, job->n, job->n_tokens);
+    if (!st)
+        sp_serve_metrics_embeddings(embed->serve->metrics, embed->request->model->number, job->n,
+                                    job->n_tokens);
     return st ? st : sort_results(job, err);
 }
 

@@ -1,5 +1,6 @@
 /* Maps the paths of the APIs to the functions that handle their requests. */
 #include "cli/serve/serve_routes.h"
+#include "cli/base/duration.h"
 #include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/anthropic/serve_anthropic_out.h"
 #include "cli/serve/jobs/serve_job.h"
@@ -25,8 +26,11 @@ struct exchange {
     const struct sp_serve *serve;
     const struct sp_http_request *request;
     struct sp_http_response *answer;
-    const char *path;          /* path of the request, with its version */
-    struct sp_serve_body body; /* of a request that has been read */
+    const char *path;             /* path of the request, with its version */
+    double arrived_at;            /* seconds of sp_seconds */
+    struct sp_serve_body body;    /* of a request that has been read */
+    struct sp_serve_model *model; /* that the request names; NULL: not known yet */
+    bool is_acquired;             /* the model is kept open for this request */
     char *text;
     size_t size;
     struct sp_json_out out;
@@ -63,22 +67,29 @@ static bool is_anthropic(const struct exchange *x)
            sp_http_header(x->request->connection, "anthropic-version") != NULL;
 }
 
-/* Adds a sentence to the request's line in the log. */
-static void note(struct exchange *x, const char *sentence)
+/* Adds a text to the log line of a request: a member of its object, or the text alone. */
+static void add_to_log(struct sp_strbuf *line, const struct sp_serve *serve, const char *key,
+                       const char *value)
 {
     struct sp_json_out out = {0};
     char *text = NULL;
     size_t size = 0;
 
-    if (!x->serve->log_json) {
-        (void)!sp_strbuf_append(&x->answer->log_line, sentence, strlen(sentence), NULL);
+    if (!serve->log_json) {
+        (void)!sp_strbuf_append(line, value, strlen(value), NULL);
         return;
     }
     if ((out.file = open_memstream(&text, &size)) == NULL) return;
-    sp_json_out_text(&out, "error", sentence);
+    sp_json_out_text(&out, key, value);
     if (sp_close_text(out.file, &text, NULL) == SP_OK)
-        (void)!sp_strbuf_append(&x->answer->log_line, text, size, NULL);
+        (void)!sp_strbuf_append(line, text, size, NULL);
     free(text);
+}
+
+/* Adds a sentence to the request's line in the log. */
+static void note(struct exchange *x, const char *sentence)
+{
+    add_to_log(&x->answer->log_line, x->serve, "error", sentence);
 }
 
 /* Writes an error in the format of the requested API, and to the log. */
@@ -110,15 +121,82 @@ static void refuse_for_now(struct exchange *x, const char *sentence)
     x->answer->retry = true;
 }
 
-/* Reads the JSON of a request for the served model. Returns it, owned by x->body; NULL: an error
- * was written. */
+/* ---- models -----------------------------------------------------------------------------------
+ */
+
+/* Writes the names of the models after `sentence`: "..., this server has 'a', 'b'". */
+static void refuse_model(struct exchange *x, int status, const char *code, char *sentence,
+                         size_t size)
+{
+    size_t len = strlen(sentence);
+
+    len += (size_t)snprintf(sentence + len, size - len, ", this server has");
+    for (size_t i = 0; i < x->serve->n_models; i++) {
+        const char *name = x->serve->all[i].names[0];
+        if (len + strlen(name) + sizeof ", '', ..." > size) {
+            snprintf(sentence + len, size - len, ", ...");
+            break;
+        }
+        len += (size_t)snprintf(sentence + len, size - len, "%s '%s'", i ? "," : "", name);
+    }
+    refuse_as(x, status, code, sentence);
+}
+
+/* Sets x->model to the model of a name. A request without a name means the only model. Returns
+ * false if an error was written. */
+static bool find_model(struct exchange *x, const char *name)
+{
+    char sentence[SP_ERR_TEXT] = "model is missing";
+
+    if (name == NULL && x->serve->n_models > 1) {
+        refuse_model(x, 400, NULL, sentence, sizeof sentence);
+        return false;
+    }
+    x->model = name ? sp_serve_models_find(x->serve->models, name) : x->serve->all;
+    if (x->model != NULL) return true;
+    snprintf(sentence, sizeof sentence, "model '%.200s' not found", name);
+    refuse_model(x, 404, "model_not_found", sentence, sizeof sentence);
+    return false;
+}
+
+/* Opens x->model and keeps it open until the end of the request. Returns false if an error was
+ * written. */
+static bool acquire_model(struct exchange *x, double keep_alive)
+{
+    struct sp_err err = {0};
+    int status = sp_serve_models_acquire(x->serve->models, x->model, keep_alive,
+                                         x->request->connection, &err);
+
+    x->is_acquired = status == 0;
+    if (status > 0) {
+        refuse(x, status, err.text);
+        x->answer->retry = status == 503;
+    }
+    return x->is_acquired;
+}
+
+/* *seconds = how long the model is to stay open after the request: the member keep_alive, a number
+ * of seconds or a duration. Returns false if an error was written. */
+static bool read_keep_alive(struct exchange *x, double *seconds)
+{
+    const struct sp_json *value = sp_json_get(x->body.json, "keep_alive");
+    const char *text = sp_json_to_string(value, NULL);
+
+    *seconds = x->serve->keep_alive;
+    if (sp_json_kind(value) == SP_JSON_NULL || sp_json_to_double(value, seconds)) return true;
+    if (text && sp_duration_read(seconds, text)) return true;
+    refuse(x, 400, "keep_alive: expected seconds or a duration such as \"5m\"");
+    return false;
+}
+
+/* Reads the JSON of a request for a model. Returns it, owned by x->body; NULL: an error was
+ * written. */
 static const struct sp_json *read_body(struct exchange *x)
 {
     const struct sp_http_request *q = x->request;
     const struct sp_json *body;
     struct sp_err err = {0};
     const char *model = NULL;
-    char sentence[SP_ERR_TEXT];
     int status;
 
     if (q->too_large) {
@@ -142,13 +220,15 @@ static const struct sp_json *read_body(struct exchange *x)
     }
     if (model == NULL) /* "name" is the member's earlier name */
         (void)!sp_json_get_string(body, "name", &model, NULL);
-    if (model != NULL && !sp_serve_model_is(x->serve->model, model)) {
-        snprintf(sentence, sizeof sentence, "model '%.200s' not found, this server has '%s'", model,
-                 x->serve->model->names[0]);
-        refuse_as(x, 404, "model_not_found", sentence);
-        return NULL;
-    }
-    return body;
+    return find_model(x, model) ? body : NULL;
+}
+
+/* Opens the model of a body that was read. Returns false if an error was written. */
+static bool open_model(struct exchange *x)
+{
+    double keep_alive;
+
+    return read_keep_alive(x, &keep_alive) && acquire_model(x, keep_alive);
 }
 
 /* ---- text -------------------------------------------------------------------------------------
@@ -169,6 +249,7 @@ static long read_output(void *stream, char *to, size_t size)
 
 static void release_client(struct client *c)
 {
+    if (c->job.model) sp_serve_models_release(c->serve->models, c->job.model);
     sp_serve_request_release(&c->job.request);
     sp_serve_body_release(&c->body);
     for (size_t i = 0; i < c->job.n_answers && c->job.answers; i++)
@@ -179,11 +260,22 @@ static void release_client(struct client *c)
     free(c);
 }
 
+/* Adds the name of the model to the log line of a request, if there are several. */
+static void add_model_to_log(struct sp_strbuf *line, const struct client *c)
+{
+    const char *name = c->job.request.model->names[0];
+
+    if (c->serve->n_models == 1) return;
+    add_to_log(line, c->serve, "model", name);
+    if (c->job.log_line.len > 0) (void)!sp_strbuf_append(line, ", ", 2, NULL);
+}
+
 static void close_job(void *stream, struct sp_strbuf *log_line)
 {
     struct client *c = stream;
 
     sp_serve_queue_leave(c->serve->queue, &c->job);
+    add_model_to_log(log_line, c);
     if (c->job.log_line.len > 0) {
         (void)!sp_strbuf_append(log_line, c->job.log_line.at, c->job.log_line.len, NULL);
     }
@@ -240,9 +332,10 @@ static void generate(struct exchange *x, const struct sp_serve_api *api)
     c->body.json = NULL;
     c->job.api = api;
     c->job.connection = x->request->connection;
-    c->job.arrived_at = c->job.polled_at = sp_seconds();
-    c->job.request.model = x->serve->model;
-    st = sp_settings_copy(&c->job.request.settings, x->serve->model->generation->settings, &err);
+    c->job.arrived_at = c->job.polled_at = x->arrived_at;
+    c->job.request.model = c->job.model = x->model;
+    x->is_acquired = false;
+    st = sp_settings_copy(&c->job.request.settings, x->model->generation->settings, &err);
     if (!st) st = api->read(&c->job.request, &err);
     if (!st) st = allocate_answers(&c->job, &err);
     if (st) {
@@ -263,8 +356,8 @@ refused:
     release_client(c);
 }
 
-/* Reads the body of a request for text. A request that would find the queue full is refused before
- * its body is parsed. */
+/* Reads the body of a request for text, without opening its model. A request that would find the
+ * queue full is refused before its body is parsed. */
 static const struct sp_json *read_job(struct exchange *x)
 {
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
@@ -281,7 +374,7 @@ static void anthropic(struct exchange *x)
 
     if (body == NULL) return;
     if (sp_json_get(body, "thread") == NULL) {
-        generate(x, &sp_serve_anthropic);
+        if (open_model(x)) generate(x, &sp_serve_anthropic);
         return;
     }
     if (!open_body(x)) return;
@@ -292,36 +385,50 @@ static void anthropic(struct exchange *x)
 
 static void openai_chat(struct exchange *x)
 {
-    if (read_job(x)) generate(x, &sp_serve_openai_chat);
+    if (read_job(x) && open_model(x)) generate(x, &sp_serve_openai_chat);
 }
 
 static void openai_text(struct exchange *x)
 {
-    if (read_job(x)) generate(x, &sp_serve_openai_text);
+    if (read_job(x) && open_model(x)) generate(x, &sp_serve_openai_text);
 }
 
 static void infill(struct exchange *x)
 {
-    if (read_job(x)) generate(x, &sp_serve_infill);
+    if (read_job(x) && open_model(x)) generate(x, &sp_serve_infill);
 }
 
 static void openai_responses(struct exchange *x)
 {
-    if (read_job(x)) generate(x, &sp_serve_responses);
+    if (read_job(x) && open_model(x)) generate(x, &sp_serve_responses);
+}
+
+/* Loads or unloads the model of a request without a prompt. */
+static void load(struct exchange *x, double keep_alive, bool chat)
+{
+    const char *name = sp_json_get_text(x->body.json, "model");
+
+    if (keep_alive == 0) {
+        sp_serve_models_unload(x->serve->models, x->model);
+    } else if (!acquire_model(x, keep_alive)) {
+        return;
+    }
+    if (!open_body(x)) return;
+    sp_serve_ollama_write_load(&x->out, name ? name : x->model->names[0], chat, keep_alive != 0);
+    close_body(x, 200);
 }
 
 static void ollama(struct exchange *x, bool chat)
 {
     const struct sp_json *body = read_job(x);
+    double keep_alive;
 
-    if (body == NULL || !open_body(x)) return;
-    if (sp_serve_ollama_loads(&x->out, x->serve, body, chat)) {
-        close_body(x, 200);
-        return;
+    if (body == NULL || !read_keep_alive(x, &keep_alive)) return;
+    if (!sp_serve_ollama_has_prompt(body, chat)) {
+        load(x, keep_alive, chat);
+    } else if (acquire_model(x, keep_alive)) {
+        generate(x, chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text);
     }
-    fclose(x->out.file);
-    free(x->text);
-    generate(x, chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text);
 }
 
 static void ollama_chat(struct exchange *x)
@@ -398,7 +505,7 @@ static void metrics(struct exchange *x)
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
     const struct sp_serve_state state = {
         .version = x->serve->version,
-        .model = x->serve->model->names[0],
+        .models = x->serve->all,
         .n_running = load.n_running,
         .n_waiting = load.n_waiting,
         .n_sessions = x->serve->n_sessions,
@@ -406,15 +513,24 @@ static void metrics(struct exchange *x)
     };
 
     if (!open_body(x)) return;
+    sp_serve_models_lock(x->serve->models);
     sp_serve_metrics_write(x->serve->metrics, &state, x->out.file);
+    sp_serve_models_unlock(x->serve->models);
     close_body(x, 200);
     x->answer->type = "text/plain; version=0.0.4; charset=utf-8";
 }
 
+/* Finds the model that the argument `model` of the URL names. */
+static bool find_model_argument(struct exchange *x)
+{
+    return find_model(x, sp_http_argument(x->request->connection, "model"));
+}
+
 static void props(struct exchange *x)
 {
-    if (!open_object(x)) return;
-    sp_serve_props(&x->out, x->serve);
+    if (!find_model_argument(x) || !acquire_model(x, x->serve->keep_alive) || !open_object(x))
+        return;
+    sp_serve_props(&x->out, x->serve, x->model);
     close_object(x);
 }
 
@@ -424,15 +540,15 @@ static void slots(struct exchange *x)
     const char *fail = sp_http_argument(x->request->connection, "fail_on_no_slot");
     size_t n_free;
 
-    if (!open_body(x)) return;
-    n_free = sp_serve_slots(&x->out, x->serve);
+    if (!find_model_argument(x) || !open_body(x)) return;
+    n_free = sp_serve_slots(&x->out, x->serve, x->model);
     close_body(x, n_free == 0 && fail && strcmp(fail, "0") != 0 ? 503 : 200);
 }
 
 /* Moves the body that was read into a request for the model. */
 static void take_body(struct sp_serve_request *request, struct exchange *x)
 {
-    request->model = x->serve->model;
+    request->model = x->model;
     request->body = x->body.json;
     x->body.json = NULL;
 }
@@ -447,7 +563,7 @@ write_members(struct exchange *x,
     struct sp_err err = {0};
     enum sp_status st;
 
-    if (read_body(x) == NULL || !open_object(x)) return;
+    if (read_body(x) == NULL || !open_model(x) || !open_object(x)) return;
     take_body(&request, x);
     st = write(&x->out, x->serve, &request, &err);
     if (st == SP_OK) {
@@ -469,7 +585,7 @@ static void embed_with(struct exchange *x, sp_serve_embed_fn *fn)
     struct sp_err err = {0};
     enum sp_status st;
 
-    if (read_body(x) == NULL || !open_object(x)) return;
+    if (read_body(x) == NULL || !open_model(x) || !open_object(x)) return;
     take_body(&request, x);
     st = fn(&x->out, &embed, &err);
     if (st == SP_OK) {
@@ -533,54 +649,54 @@ static void version(struct exchange *x)
     close_object(x);
 }
 
-static void tags(struct exchange *x)
+/* Answers with an object that a function writes about all models. */
+static void write_list(struct exchange *x,
+                       void (*write)(struct sp_json_out *out, const struct sp_serve_model *models,
+                                     size_t n))
 {
     if (!open_object(x)) return;
-    sp_serve_model_tags(&x->out, x->serve->model, false);
+    sp_serve_models_lock(x->serve->models);
+    write(&x->out, x->serve->all, x->serve->n_models);
+    sp_serve_models_unlock(x->serve->models);
     close_object(x);
 }
 
-static void loaded(struct exchange *x)
+/* Answers with an object that a function writes about the request's model. */
+static void write_entry(struct exchange *x,
+                        void (*write)(struct sp_json_out *out, const struct sp_serve_model *model))
 {
     if (!open_object(x)) return;
-    sp_serve_model_tags(&x->out, x->serve->model, true);
+    sp_serve_models_lock(x->serve->models);
+    write(&x->out, x->model);
+    sp_serve_models_unlock(x->serve->models);
     close_object(x);
+}
+
+static void tags(struct exchange *x)
+{
+    write_list(x, sp_serve_model_tags);
+}
+
+static void open_models(struct exchange *x)
+{
+    write_list(x, sp_serve_model_open_list);
 }
 
 static void show(struct exchange *x)
 {
-    if (read_body(x) == NULL || !open_object(x)) return;
-    sp_serve_model_show(&x->out, x->serve->model);
-    close_object(x);
+    if (read_body(x)) write_entry(x, sp_serve_model_show);
 }
 
 static void models(struct exchange *x)
 {
-    if (!open_object(x)) return;
-    if (is_anthropic(x)) {
-        sp_serve_model_anthropic_list(&x->out, x->serve->model);
-    } else {
-        sp_serve_model_list(&x->out, x->serve->model);
-    }
-    close_object(x);
+    write_list(x, is_anthropic(x) ? sp_serve_model_anthropic_list : sp_serve_model_list);
 }
 
 /* Handles GET /v1/models/NAME. */
 static void model(struct exchange *x)
 {
-    const char *name = x->path + strlen("/v1/models/");
-
-    if (!sp_serve_model_is(x->serve->model, name)) {
-        refuse_as(x, 404, "model_not_found", "model not found, GET /v1/models lists the models");
-        return;
-    }
-    if (!open_object(x)) return;
-    if (is_anthropic(x)) {
-        sp_serve_model_anthropic_entry(&x->out, x->serve->model);
-    } else {
-        sp_serve_model_entry(&x->out, x->serve->model);
-    }
-    close_object(x);
+    if (!find_model(x, x->path + strlen("/v1/models/"))) return;
+    write_entry(x, is_anthropic(x) ? sp_serve_model_anthropic_entry : sp_serve_model_entry);
 }
 
 /* Handles the request for the number of tokens of a conversation's prompt. */
@@ -591,7 +707,7 @@ static void count_tokens(struct exchange *x)
     size_t n = 0;
     enum sp_status st;
 
-    if (read_body(x) == NULL) return;
+    if (read_body(x) == NULL || !open_model(x)) return;
     take_body(&request, x);
     st = sp_serve_anthropic_read_prompt(&request, &err);
     if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);
@@ -652,7 +768,7 @@ static const struct route {
     {NULL, "/v1/files", missing},
     {"GET", "/api/version", version},
     {"GET", "/api/tags", tags},
-    {"GET", "/api/ps", loaded},
+    {"GET", "/api/ps", open_models},
     {"POST", "/api/show", show},
     {"POST", "/api/chat", ollama_chat},
     {"POST", "/api/generate", ollama_text},
@@ -733,8 +849,11 @@ bool sp_serve_admits(void *context, const char *path, const struct sp_http_conne
 void sp_serve_handle(void *context, const struct sp_http_request *request,
                      struct sp_http_response *answer)
 {
-    struct exchange x = {
-        .serve = context, .request = request, .answer = answer, .path = request->path};
+    struct exchange x = {.serve = context,
+                         .request = request,
+                         .answer = answer,
+                         .path = request->path,
+                         .arrived_at = sp_seconds()};
 
     answer->cors = x.serve->cors;
     if (request->malformed) {
@@ -750,5 +869,6 @@ void sp_serve_handle(void *context, const struct sp_http_request *request,
     } else {
         dispatch(&x);
     }
+    if (x.is_acquired) sp_serve_models_release(x.serve->models, x.model);
     sp_serve_body_release(&x.body);
 }

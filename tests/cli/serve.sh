@@ -7,10 +7,17 @@ try() {
 try
 try packed.bin more
 try packed.bin --port 65536
+try packed.bin --keep-alive 5x
 try packed.bin --max-queue 0
 try packed.bin --name ''
 try packed.bin --host 192.0.2.1 --port 11434
 try missing.bin
+mkdir empty other
+try empty
+ln packed.bin other/packed.bin
+try packed.bin other
+ln packed.bin other/second.bin
+try other --name both
 try packed.bin --num-ctx 4096
 try packed.bin --prompt-cache packed.bin
 try packed.bin --prompt-cache missing.cache

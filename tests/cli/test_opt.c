@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -14,7 +16,7 @@
 struct options {
     bool flag;
     int64_t n;
-    double x;
+    double x, seconds;
     const char *text, *choice;
     uint64_t size;
     struct sp_opt_list list;
@@ -33,6 +35,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "text", NULL, "T", AT(text), .help = "h"},
     {SP_OPT_CHOICE, 0, "choice", NULL, "C", AT(choice), .choices = choices, .help = "h"},
     {SP_OPT_SIZE, 0, "size", NULL, "S", AT(size), .help = "h"},
+    {SP_OPT_SECONDS, 0, "time", NULL, "T", AT(seconds), .help = "h"},
     {SP_OPT_LIST, 0, "list", NULL, "L", AT(list), .help = "h"},
     {.kind = SP_OPT_END},
 };
@@ -105,6 +108,37 @@ static void sizes(void **state)
         assert_int_equal(st, cases[i].want ? SP_OK : SP_E_USAGE);
         if (st) continue;
         assert_int_equal(((const struct options *)args.options)->size, cases[i].want);
+        sp_args_release(&args);
+    }
+}
+
+static void durations(void **state)
+{
+    static const struct {
+        const char *text;
+        double want; /* NAN: refused */
+    } cases[] = {
+        {"0", 0},      {"300", 300},   {"-1", -1},    {"5m", 300},   {"1h30m", 5400},
+        {"1.5s", 1.5}, {"300ms", 0.3}, {"-1m", -60},  {"+2h", 7200}, {"0.5", 0.5},
+        {"", NAN},     {"m", NAN},     {"5x", NAN},   {"1m5", NAN},  {"1..5s", NAN},
+        {"5 m", NAN},  {"--5m", NAN},  {"1e3s", NAN}, {".s", NAN},   {"99999999999999h", NAN},
+        {"1h30", NAN}, {"0s5", NAN},
+    };
+    struct sp_args args;
+    struct sp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char word[64];
+        enum sp_status st;
+        snprintf(word, sizeof word, "--time=%s", cases[i].text);
+        st = parse(&args, &err, WORDS("a", word));
+        if (isnan(cases[i].want)) {
+            assert_int_equal(st, SP_E_USAGE);
+            continue;
+        }
+        assert_int_equal(st, SP_OK);
+        assert_true(fabs(((const struct options *)args.options)->seconds - cases[i].want) < 1e-9);
         sp_args_release(&args);
     }
 }
@@ -224,13 +258,11 @@ static void distances(void **state)
 
 static void check_option(const struct sp_command *c, const struct sp_opt *o)
 {
-    size_t sizes[] = {[SP_OPT_FLAG] = sizeof(bool),
-                      [SP_OPT_INT] = sizeof(int64_t),
-                      [SP_OPT_NUMBER] = sizeof(double),
-                      [SP_OPT_STRING] = sizeof(char *),
-                      [SP_OPT_CHOICE] = sizeof(char *),
-                      [SP_OPT_SIZE] = sizeof(uint64_t),
-                      [SP_OPT_LIST] = sizeof(struct sp_opt_list)};
+    size_t sizes[] = {
+        [SP_OPT_FLAG] = sizeof(bool),      [SP_OPT_INT] = sizeof(int64_t),
+        [SP_OPT_NUMBER] = sizeof(double),  [SP_OPT_STRING] = sizeof(char *),
+        [SP_OPT_CHOICE] = sizeof(char *),  [SP_OPT_SIZE] = sizeof(uint64_t),
+        [SP_OPT_SECONDS] = sizeof(double), [SP_OPT_LIST] = sizeof(struct sp_opt_list)};
 
     assert_non_null(o->help);
     assert_true(o->help[strlen(o->help) - 1] != '.');
@@ -281,6 +313,7 @@ static void kernels_are_those_of_the_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(durations),
         cmocka_unit_test(values_are_stored),
         cmocka_unit_test(sizes),
         cmocka_unit_test(omitted_options_keep_their_defaults),

@@ -123,6 +123,9 @@ static void check_format(const char *text)
     }
 }
 
+/* The label of a model whose name has characters that are escaped. */
+#define NAMED "model=\"a\\\"b\\\\c\""
+
 static void test_metrics(void **state)
 {
     struct server s = server_start(
@@ -140,19 +143,20 @@ static void test_metrics(void **state)
     assert_int_equal(r.status, 200);
     assert_non_null(strstr(r.head, "text/plain; version=0.0.4"));
     check_format(r.body);
-    assert_non_null(strstr(r.body, "model=\"a\\\"b\\\\c\"} 1\n"));
-    assert_true(series(r.body, "spectool_prompt_tokens_total") == 8);
-    assert_true(series(r.body, "spectool_prompt_tokens_cached_total") == 3);
-    assert_true(series(r.body, "spectool_generated_tokens_total") == 48);
-    assert_true(series(r.body, "spectool_answers_total") == 2);
-    assert_true(series(r.body, "spectool_time_to_first_token_seconds_count") == 2);
-    assert_true(series(r.body, "spectool_inter_token_seconds_count") == 46);
-    assert_true(series(r.body, "spectool_answer_seconds_bucket{le=\"+Inf\"}") == 2);
+    assert_true(series(r.body, "spectool_model_open{" NAMED "}") == 1);
+    assert_true(series(r.body, "spectool_prompt_tokens_total{" NAMED "}") == 8);
+    assert_true(series(r.body, "spectool_prompt_tokens_cached_total{" NAMED "}") == 3);
+    assert_true(series(r.body, "spectool_generated_tokens_total{" NAMED "}") == 48);
+    assert_true(series(r.body, "spectool_answers_total{" NAMED "}") == 2);
+    assert_true(series(r.body, "spectool_time_to_first_token_seconds_count{" NAMED "}") == 2);
+    assert_true(series(r.body, "spectool_inter_token_seconds_count{" NAMED "}") == 46);
+    assert_true(series(r.body, "spectool_answer_seconds_bucket{" NAMED ",le=\"+Inf\"}") == 2);
     assert_true(series(r.body, "spectool_responses_total{code=\"200\"}") == 2);
     assert_true(series(r.body, "spectool_responses_total{code=\"404\"}") == 1);
-    assert_true(series(r.body, "spectool_draft_tokens_total") > 0);
-    assert_true(series(r.body, "spectool_draft_tokens_accepted_total") > 0);
-    assert_true(series(r.body, "spectool_draft_position_accepted_total{position=\"0\"}") > 0);
+    assert_true(series(r.body, "spectool_draft_tokens_total{" NAMED "}") > 0);
+    assert_true(series(r.body, "spectool_draft_tokens_accepted_total{" NAMED "}") > 0);
+    assert_true(series(r.body, "spectool_draft_position_accepted_total{" NAMED ",position=\"0\"}") >
+                0);
     assert_true(series(r.body, "spectool_requests_waiting") == 0);
     assert_true(series(r.body, "spectool_request_memory_bytes") == 0);
     http_reply_release(&r);

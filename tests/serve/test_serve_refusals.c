@@ -22,7 +22,7 @@ static const struct refusal {
 } refusals[] = {
     {"GET", "/nothing", NULL, 404, "not found"},
     {"GET", "/api/nothing", NULL, 404, "not found"},
-    {"GET", "/v1/models/other", NULL, 404, "model not found"},
+    {"GET", "/v1/models/other", NULL, 404, "model 'other' not found, this server has 'tiny'"},
     {"GET", "/v1/chat/completions", NULL, 405, "method not allowed"},
     {"POST", "/api/tags", "{}", 405, "method not allowed"},
     {"OPTIONS", "/api/chat", NULL, 405, "method not allowed"},

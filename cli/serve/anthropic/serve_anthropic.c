@@ -21,7 +21,7 @@ static const struct sp_serve_refusal refusals[] = {
     {"mcp_servers", "[]", no_servers},
     {"container", NULL, "code execution is not supported"},
     {"compaction", NULL, "compaction is not supported"},
-    {"fallbacks", "[]", "the server has only one model"},
+    {"fallbacks", "[]", "not supported: another model never answers instead"},
     {NULL, NULL, NULL},
 };
 

@@ -113,7 +113,7 @@ static void write_signature(struct sp_serve_response *r, bool known)
 {
     char text[32] = "";
 
-    if (known) snprintf(text, sizeof text, "sp-%.16s", r->request->model->digest);
+    if (known) snprintf(text, sizeof text, "sp-%.16s", r->request->model->file.digest);
     sp_json_out_text(&r->out, "signature", text);
 }
 

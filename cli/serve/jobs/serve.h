@@ -10,14 +10,18 @@
 #include "cli/serve/http/serve_keys.h"
 #include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/jobs/serve_metrics.h"
-#include "cli/serve/jobs/serve_model.h"
+#include "cli/serve/jobs/serve_model_list.h"
+#include "cli/serve/jobs/serve_models.h"
 #include "cli/serve/jobs/serve_queue.h"
 
 #include <pthread.h>
 #include <time.h>
 
 struct sp_serve {
-    struct sp_serve_model *model;
+    struct sp_serve_model *all; /* [n_models] */
+    size_t n_models;
+    struct sp_serve_models *models; /* opens and closes them */
+    double keep_alive;              /* seconds that a model stays open; negative: no limit */
     struct sp_serve_queue *queue;
     pthread_mutex_t *template_lock; /* held while a request's own template is used */
     pthread_mutex_t *json_lock;     /* held while values that threads share are written as text */

@@ -165,12 +165,13 @@ static enum sp_status keep_token(struct answer_run *a, const struct sp_token *to
 /* Counts the time to the first token, or to the next one. */
 static void count_token(struct answer_run *a)
 {
+    const size_t model = a->job->request.model->number;
     double now = sp_seconds();
 
     if (a->token_at > 0) {
-        sp_serve_metrics_next_token(a->serve->metrics, now - a->token_at);
+        sp_serve_metrics_next_token(a->serve->metrics, model, now - a->token_at);
     } else {
-        sp_serve_metrics_first_token(a->serve->metrics, now - a->job->arrived_at);
+        sp_serve_metrics_first_token(a->serve->metrics, model, now - a->job->arrived_at);
     }
     a->token_at = now;
 }
@@ -487,7 +488,8 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
     st = generate(&a, &g, &prompt, &err);
     sp_session_pool_give(model->sessions, g.session);
     if (st) goto done;
-    sp_serve_metrics_answer(serve->metrics, &a.result, sp_seconds() - job->arrived_at);
+    sp_serve_metrics_answer(serve->metrics, model->number, &a.result,
+                            sp_seconds() - job->arrived_at);
     if (a.result.stop != SP_STOP_CANCELLED) {
         finish(&a);
     } else if (job->n_answers == 1) {
@@ -508,12 +510,14 @@ done:
 void *sp_serve_job_run_all(void *context)
 {
     const struct sp_serve *serve = context;
+    struct sp_serve_model *model;
     struct sp_serve_job *job;
     size_t answer;
 
     while ((job = sp_serve_queue_take(serve->queue, &answer)) != NULL) {
         run(serve, job, answer);
-        sp_serve_queue_end(serve->queue, job);
+        if ((model = sp_serve_queue_end(serve->queue, job)) != NULL)
+            sp_serve_models_release(serve->models, model);
     }
     return NULL;
 }

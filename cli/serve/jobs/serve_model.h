@@ -1,4 +1,4 @@
-/* The served model, and the objects that describe it in each API. */
+/* A model that the server offers: the packed file, and what generates while the model is open. */
 #ifndef SP_CLI_SERVE_JOBS_SERVE_MODEL_H
 #define SP_CLI_SERVE_JOBS_SERVE_MODEL_H
 
@@ -8,53 +8,92 @@
 
 #include <time.h>
 
-struct sp_serve_model {
-    /* [n_names] names, the first one is shown; the strings are borrowed, the array is owned */
-    const char **names;
-    size_t n_names;
-    char *file_name; /* the packed file's name without folder and suffix; owned */
+/* The use of a model, which belongs to sp_serve_models. */
+struct sp_serve_use {
+    size_t n_users;    /* requests that keep the model open */
+    bool is_open;      /* `generation` and `sessions` are set */
+    bool is_changing;  /* a thread opens or closes the model */
+    double keep_alive; /* seconds that it stays open without users; negative: no limit */
+    double expires_at; /* when it is closed if it has no users, seconds of sp_seconds */
+    uint64_t used_at;  /* orders the last uses of all models */
+};
+
+/* What the packed file contains. */
+struct sp_serve_file {
     char digest[17]; /* identity of the file, hexadecimal */
     uint64_t size;   /* size of the file in bytes */
     time_t modified;
-    size_t n_context; /* context length of a session */
+    size_t max_context; /* the longest context that the file and the command line allow */
     struct sp_pack_facts facts;
-    char *modelfile;                        /* the file's records as a Modelfile; owned */
-    char *template;                         /* chat template; owned; NULL: none */
-    const struct sp_generation *generation; /* borrowed */
-    struct sp_session_pool *sessions;       /* owned */
+    char *modelfile; /* the file's records as a Modelfile; owned */
+    char *template;  /* chat template; owned; NULL: none */
+    bool inserts;    /* the template or the tokenizer can fill gaps */
 };
 
-/* Describes the package of `generation`, which is open; `sessions` stay NULL. `names`: the names
- * given by the user; without any the name of the file is used. */
-SP_MUST_CHECK enum sp_status sp_serve_model_read(struct sp_serve_model *out,
-                                                 const struct sp_generation *generation,
-                                                 const struct sp_opt_list *names,
-                                                 struct sp_err *err);
+struct sp_serve_model {
+    const char *path; /* of the packed file; borrowed */
+    size_t number;    /* among the models of the server, from 0 */
+    /* [n_names] names, the first one is shown; the strings are borrowed, the array is owned */
+    const char **names;
+    size_t n_names;
+    char *file_name;           /* the packed file's name without folder and suffix; owned */
+    struct sp_serve_file file; /* as it was when the model was opened last */
+    struct sp_serve_use use;
+    /* The following fields are set while the model is open. */
+    struct sp_generation *generation; /* owned, with its settings */
+    struct sp_session_pool *sessions; /* owned */
+    size_t n_context;                 /* context length of a session */
+};
+
+/* How models are opened: the options of the command line. */
+struct sp_serve_model_options {
+    const struct sp_args *args;
+    const struct sp_settings *settings;
+    struct sp_backend_opts backend;
+    const char *system;       /* system message; NULL: the file's */
+    const char *prompt_cache; /* file of a processed prompt to start with; NULL: none */
+    bool no_draft;
+    size_t n_sessions;
+};
+
+/* Reads what the file at `path` contains. name: of the model. SP_E_UNSUPPORTED: it has no
+ * tokenizer.
+ */
+SP_MUST_CHECK enum sp_status sp_serve_file_read(struct sp_serve_file *out, const char *path,
+                                                const char *name,
+                                                const struct sp_serve_model_options *options,
+                                                struct sp_err *err);
+void sp_serve_file_release(struct sp_serve_file *file);
+
+/* Describes the model of a packed file without opening it. `names`: the names given by the user;
+ * without any the name of the file is used. */
+SP_MUST_CHECK enum sp_status sp_serve_model_describe(struct sp_serve_model *out, const char *path,
+                                                     const struct sp_opt_list *names,
+                                                     const struct sp_serve_model_options *options,
+                                                     struct sp_err *err);
+/* Describes the model of an open package by its name and digest alone; it is not closed by
+ * sp_serve_model_close. generation, sessions: borrowed. */
+SP_MUST_CHECK enum sp_status sp_serve_model_attach(struct sp_serve_model *out,
+                                                   struct sp_generation *generation,
+                                                   struct sp_session_pool *sessions,
+                                                   struct sp_err *err);
+/* Releases a closed model. */
 void sp_serve_model_release(struct sp_serve_model *model);
 
-/* True if `name` is one of the model's names, with or without ollama's ":latest". */
-bool sp_serve_model_is(const struct sp_serve_model *model, const char *name);
-
-/* Write the list of GET /v1/models, and the entry of GET /v1/models/NAME. */
-void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *model);
-void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *model);
-/* Write the list and the entry of models in the format of Anthropic's API. */
-void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serve_model *model);
-void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *model);
-/* Write the responses of ollama's GET /api/tags, GET /api/ps (the loaded models) and POST
- * /api/show. */
-void sp_serve_model_tags(struct sp_json_out *out, const struct sp_serve_model *model, bool loaded);
-void sp_serve_model_show(struct sp_json_out *out, const struct sp_serve_model *model);
+/* Opens the file with a session. `file` stays as it is. */
+SP_MUST_CHECK enum sp_status sp_serve_model_open(struct sp_serve_model *model,
+                                                 const struct sp_serve_model_options *options,
+                                                 struct sp_err *err);
+void sp_serve_model_close(struct sp_serve_model *model);
 
 /* True if the template places the text after a gap, as Go templates can. t may be NULL. */
 bool sp_serve_model_inserts_by(const struct sp_template *t);
-/* SP_E_UNSUPPORTED, which names the member or path, if the model has no tokens for filling a gap.
- */
+/* SP_E_UNSUPPORTED, which names the member or path, if the open model has no tokens for filling a
+ * gap. */
 SP_MUST_CHECK enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *model,
                                                          const char *key, struct sp_err *err);
 
-/* Writes a time as "2026-11-22T11:12:33.123456Z" and returns `text`. */
-enum { SP_TIME_TEXT = 48 };
-const char *sp_serve_time(char text[SP_TIME_TEXT], const struct timespec *at);
+/* True if `name` is one of the model's names, with or without ollama's ":latest". */
+bool sp_serve_model_is(const struct sp_serve_model *model, const char *name);
 
 #endif

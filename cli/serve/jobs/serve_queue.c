@@ -329,11 +329,18 @@ void sp_serve_queue_describe(struct sp_serve_queue *q, struct sp_serve_job *job,
     unlock(q);
 }
 
-void sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
+struct sp_serve_model *sp_serve_queue_end(struct sp_serve_queue *q, struct sp_serve_job *job)
 {
+    struct sp_serve_model *model = NULL;
+
     lock(q);
     job->n_running--;
     q->n_running--;
     if (job->n_answers > 1) q->n_several--;
+    if (has_ended(job)) {
+        model = job->model;
+        job->model = NULL;
+    }
     unlock_and_signal(q);
+    return model;
 }

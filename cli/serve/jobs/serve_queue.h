@@ -24,6 +24,8 @@ struct sp_serve_job {
     double arrived_at; /* when the request arrived, seconds of sp_seconds */
     double polled_at;  /* when the connection was last polled, same clock */
     size_t n_answers;
+    /* kept open until the answers have ended, then NULL */
+    struct sp_serve_model *model;
     /* [n_answers] output of each answer, written by its thread; owned with the texts; NULL where
      * the API does not combine answers */
     struct sp_strbuf *answers;
@@ -108,7 +110,8 @@ bool sp_serve_queue_add(struct sp_serve_queue *queue, struct sp_serve_job *job,
 /* Sets the text that the log shows for the job. */
 void sp_serve_queue_describe(struct sp_serve_queue *queue, struct sp_serve_job *job,
                              const char *text);
-/* Ends the work on an answer that sp_serve_queue_take returned. */
-void sp_serve_queue_end(struct sp_serve_queue *queue, struct sp_serve_job *job);
+/* Ends the work on an answer that sp_serve_queue_take returned. Returns the model of the job after
+ * its last answer, which the caller releases; otherwise NULL. */
+struct sp_serve_model *sp_serve_queue_end(struct sp_serve_queue *queue, struct sp_serve_job *job);
 
 #endif

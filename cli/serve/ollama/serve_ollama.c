@@ -245,8 +245,8 @@ static uint64_t ns(double seconds)
     return seconds > 0 ? (uint64_t)(seconds * 1e9) : 0;
 }
 
-/* Writes the last line. load_duration is the time in the queue, since the model is always loaded.
- */
+/* Writes the last line. load_duration is the time until the answer began: that of opening the
+ * model, and of waiting. */
 static void last_line(struct sp_serve_response *r, enum endpoint endpoint, const struct sent *sent,
                       const struct sp_result *result)
 {
@@ -372,25 +372,23 @@ static void whole_text(struct sp_serve_response *r, const struct sp_result *resu
     whole(r, TEXT, result);
 }
 
-bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve,
-                           const struct sp_json *body, bool chat)
+bool sp_serve_ollama_has_prompt(const struct sp_json *body, bool chat)
 {
     const struct sp_json *prompt = sp_json_get(body, chat ? "messages" : "prompt");
-    bool no_messages = chat && sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) == 0;
-    bool empty = prompt == NULL || no_messages;
-    const char *name = sp_json_get_text(body, "model");
     size_t len = 1;
-    double keep = 1;
 
-    if (sp_json_to_string(prompt, &len) != NULL) empty = len == 0;
-    if (!empty) return false;
-    (void)sp_json_to_double(sp_json_get(body, "keep_alive"), &keep);
-    begin_line(out, name ? name : serve->model->names[0]);
+    if (prompt == NULL) return false;
+    if (chat && sp_json_kind(prompt) == SP_JSON_ARRAY) return sp_json_len(prompt) > 0;
+    return sp_json_to_string(prompt, &len) == NULL || len > 0;
+}
+
+void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool chat, bool loaded)
+{
+    begin_line(out, model);
     write_text(out, chat ? CHAT : TEXT, &none);
     sp_json_out_bool(out, "done", true);
-    sp_json_out_text(out, "done_reason", keep == 0 ? "unload" : "load");
+    sp_json_out_text(out, "done_reason", loaded ? "load" : "unload");
     end_line(out);
-    return true;
 }
 
 const struct sp_serve_api sp_serve_ollama_chat = {

@@ -7,10 +7,10 @@
 /* Writes {"error": "..."}. */
 void sp_serve_ollama_fail(struct sp_json_out *out, const struct sp_serve_failure *failure);
 
-/* Writes the response to a request without a prompt, by which ollama loads a model or, with
- * keep_alive 0, unloads it; it has no effect, since the model is always loaded. `chat`: the
- * request is one of /api/chat. Returns false and writes nothing if the request has a prompt. */
-bool sp_serve_ollama_loads(struct sp_json_out *out, const struct sp_serve *serve,
-                           const struct sp_json *body, bool chat);
+/* True if the request has a prompt. Without one it loads the model or, with keep_alive 0, unloads
+ * it. chat: the request is one of /api/chat. */
+bool sp_serve_ollama_has_prompt(const struct sp_json *body, bool chat);
+/* Writes the response to a request that has loaded or unloaded the model. */
+void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool chat, bool loaded);
 
 #endif

@@ -224,7 +224,7 @@ static void begin_object(struct sp_serve_response *r, enum endpoint endpoint, co
     sp_json_out_text(out, "object", kind);
     sp_json_out_u64(out, "created", (uint64_t)r->began.tv_sec);
     sp_json_out_text(out, "model", sp_serve_model_name(r));
-    snprintf(id, sizeof id, "sp-%.16s", r->request->model->digest);
+    snprintf(id, sizeof id, "sp-%.16s", r->request->model->file.digest);
     sp_json_out_text(out, "system_fingerprint", id);
 }
 

@@ -1,0 +1,92 @@
+#include "cli/serve/jobs/serve_folder.h"
+#include "format/base/file.h"
+#include "format/base/mem.h"
+#include "format/packfile_layout.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum sp_status add(struct sp_serve_paths *paths, char *path, struct sp_err *err)
+{
+    enum sp_status st = sp_grow(&paths->at, &paths->cap, paths->n + 1, sizeof *paths->at, err);
+
+    if (st) {
+        free(path);
+        return st;
+    }
+    paths->at[paths->n++] = path;
+    return SP_OK;
+}
+
+/* *is_packed = whether a file begins as packed files do. */
+static enum sp_status check(bool *is_packed, const char *path, struct sp_err *err)
+{
+    uint8_t bytes[sizeof sp_pack_magic];
+    struct sp_file *file = NULL;
+    enum sp_status st;
+
+    *is_packed = false;
+    if (sp_file_is_folder(path)) return SP_OK;
+    if ((st = sp_file_open(&file, path, err))) return st;
+    if (sp_file_size(file) >= sizeof bytes &&
+        !(st = sp_file_read_at(file, 0, bytes, sizeof bytes, err))) {
+        *is_packed = memcmp(bytes, sp_pack_magic, sizeof bytes) == 0;
+    }
+    sp_file_close(file);
+    return st;
+}
+
+static enum sp_status add_if_packed(struct sp_serve_paths *paths, const char *folder,
+                                    const char *name, struct sp_err *err)
+{
+    char *path = NULL;
+    bool is_packed = false;
+    enum sp_status st;
+
+    if (name[0] == '.') return SP_OK;
+    if ((st = sp_file_join(&path, folder, name, err))) return st;
+    st = check(&is_packed, path, err);
+    if (!st && is_packed) return add(paths, path, err);
+    free(path);
+    return st;
+}
+
+static enum sp_status add_folder(struct sp_serve_paths *paths, const char *folder,
+                                 struct sp_err *err)
+{
+    size_t before = paths->n;
+    struct dirent **entries = NULL;
+    enum sp_status st = SP_OK;
+    int n = scandir(folder, &entries, NULL, alphasort);
+
+    if (n < 0) return sp_fail(err, SP_E_IO, "%s: %s", folder, strerror(errno));
+    for (int i = 0; i < n; i++) {
+        if (!st) st = add_if_packed(paths, folder, entries[i]->d_name, err);
+        free(entries[i]);
+    }
+    free(entries);
+    if (!st && paths->n == before)
+        st = sp_fail(err, SP_E_INPUT, "%s: the folder has no packed file", folder);
+    return st;
+}
+
+enum sp_status sp_serve_paths_add(struct sp_serve_paths *paths, const char *path,
+                                  struct sp_err *err)
+{
+    char *copy = NULL;
+    enum sp_status st;
+
+    if (sp_file_is_folder(path)) return add_folder(paths, path, err);
+    if ((st = sp_copy_text(&copy, path, strlen(path), err))) return st;
+    return add(paths, copy, err);
+}
+
+void sp_serve_paths_release(struct sp_serve_paths *paths)
+{
+    while (paths->n > 0)
+        free(paths->at[--paths->n]);
+    free(paths->at);
+    *paths = (struct sp_serve_paths){0};
+}

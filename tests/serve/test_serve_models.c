@@ -1,0 +1,344 @@
+/* Tests a server of several models: their lists, which answers they give when clients alternate
+ * between them, and when they are closed. */
+#include "tests/support/packed_models.h"
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef SP_SANITIZED
+enum { IS_SANITIZED = 1 };
+#else
+enum { IS_SANITIZED = 0 };
+#endif
+
+enum { N_MODELS = 2, N_SEEDS = 3 };
+
+#define PROMPT "Tell me a story about a lonely owl."
+
+/* Two files of one checkpoint, whose answers differ: the second one is quantized. */
+static const char *names[N_MODELS] = {"exact", "coarse"};
+static char folder[256], files[N_MODELS][320];
+static char *answers[N_MODELS][N_SEEDS]; /* of `run` */
+
+static void add_model(size_t i, const char *packed)
+{
+    char options[256];
+
+    snprintf(files[i], sizeof files[i], "%s/%s.bin", folder, names[i]);
+    assert_int_equal(link(packed, files[i]), 0);
+    for (int seed = 0; seed < N_SEEDS; seed++) {
+        snprintf(options, sizeof options,
+                 "'" PROMPT "' --num-predict 40 --temperature 1.5 --seed %d --kv-type f32", seed);
+        answers[i][seed] = served_run(files[i], options);
+    }
+}
+
+static int setup(void **state)
+{
+    char other[320];
+    FILE *f;
+
+    if (served_setup(state)) return 1;
+    snprintf(folder, sizeof folder, "%s", packed_path("models"));
+    assert_int_equal(mkdir(folder, 0700), 0);
+    add_model(0, served_file);
+    add_model(1, packed_file(packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/dflash"),
+                             SP_Q4, SP_DTYPE_NONE));
+    assert_string_not_equal(answers[0][0], answers[1][0]);
+    /* What is no packed file does not count. */
+    snprintf(other, sizeof other, "%s/README", folder);
+    f = fopen(other, "w");
+    assert_non_null(f);
+    assert_int_equal(fclose(f), 0);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    for (size_t i = 0; i < N_MODELS; i++) {
+        for (size_t seed = 0; seed < N_SEEDS; seed++)
+            free(answers[i][seed]);
+    }
+    return served_teardown(state);
+}
+
+static void nap(double seconds)
+{
+    const struct timespec time = {.tv_nsec = (long)(seconds * 1e9)};
+
+    nanosleep(&time, NULL);
+}
+
+static struct sp_json *get(const struct server *s, const char *path)
+{
+    return http_reply_json(server_request(s, "GET", path, NULL), 200);
+}
+
+static struct sp_json *post(const struct server *s, const char *path, const char *body, int status)
+{
+    return http_reply_json(server_request(s, "POST", path, body), status);
+}
+
+/* Returns the number of open models. */
+static size_t count_open(const struct server *s)
+{
+    struct sp_json *json = get(s, "/api/ps");
+    size_t n = sp_json_len(json_at(json, "models"));
+
+    sp_json_free(json);
+    return n;
+}
+
+static void await_open(const struct server *s, size_t n)
+{
+    for (int i = 0; i < 1000 && count_open(s) != n; i++)
+        nap(0.01);
+    assert_int_equal(count_open(s), n);
+}
+
+/* Sends {"model": NAME, MEMBERS} to /api/generate. */
+static struct sp_json *generate(const struct server *s, const char *name, const char *members)
+{
+    char body[512];
+
+    snprintf(body, sizeof body, "{\"model\": \"%s\", \"stream\": false%s}", name, members);
+    return post(s, "/api/generate", body, 200);
+}
+
+static void check_name(struct sp_json *json, const char *path, const char *name)
+{
+    assert_string_equal(json_text(json, path), name);
+    sp_json_free(json);
+}
+
+/* All lists have all models of the folder, in the order of their names, before any is open. */
+static void test_lists(void **state)
+{
+    struct server s = server_start(folder, NULL);
+    struct sp_json *json;
+
+    (void)state;
+    assert_int_equal(count_open(&s), 0);
+    json = get(&s, "/v1/models");
+    assert_int_equal(sp_json_len(json_at(json, "data")), N_MODELS);
+    check_name(json, "data.1.id", "exact");
+    check_name(get(&s, "/v1/models/exact"), "id", "exact");
+    json = get(&s, "/api/tags");
+    assert_string_equal(json_text(json, "models.0.details.quantization_level"), "q4");
+    assert_string_not_equal(json_text(json, "models.0.digest"), json_text(json, "models.1.digest"));
+    check_name(json, "models.0.name", "coarse");
+    json = http_reply_json(
+        server_request_with(&s, "anthropic-version: 2023-06-01\r\n", "GET", "/v1/models", NULL),
+        200);
+    assert_string_equal(json_text(json, "last_id"), "exact");
+    check_name(json, "data.0.id", "coarse");
+    sp_json_free(post(&s, "/api/show", "{\"model\": \"exact\"}", 200));
+    sp_json_free(get(&s, "/slots?model=exact"));
+    assert_int_equal(count_open(&s), 0);
+    check_name(get(&s, "/props?model=exact"), "model_alias", "exact");
+    assert_int_equal(count_open(&s), 1);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* A request has to name one of the models. */
+static void test_names(void **state)
+{
+    static const char body[] = "{\"model\": \"other\", \"prompt\": \"a\"}";
+    struct server s = server_start(files[0], (const char *const[]){files[1], NULL});
+
+    (void)state;
+    check_name(post(&s, "/v1/completions", "{\"prompt\": \"a\"}", 400), "error.message",
+               "model is missing, this server has 'exact', 'coarse'");
+    check_name(post(&s, "/v1/completions", body, 404), "error.message",
+               "model 'other' not found, this server has 'exact', 'coarse'");
+    check_name(post(&s, "/api/generate", body, 404), "error",
+               "model 'other' not found, this server has 'exact', 'coarse'");
+    check_name(post(&s, "/v1/messages", "{\"model\": \"other\"}", 404), "error.type",
+               "not_found_error");
+    check_name(post(&s, "/api/generate", "{\"model\": \"exact\", \"keep_alive\": \"5x\"}", 400),
+               "error", "keep_alive: expected seconds or a duration such as \"5m\"");
+    assert_int_equal(count_open(&s), 0);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* Begins a request for the answer that `run` gave with a seed. */
+static int begin(const struct server *s, size_t model, size_t seed)
+{
+    char body[512];
+
+    snprintf(body, sizeof body,
+             "{\"model\": \"%s\", \"messages\": [{\"role\": \"user\", \"content\": \"" PROMPT
+             "\"}], \"max_tokens\": 40, \"temperature\": 1.5, \"seed\": %zu}",
+             names[model], seed);
+    return server_begin_request(s, "/v1/chat/completions", body);
+}
+
+static void check_answer(int fd, size_t model, size_t seed)
+{
+    struct sp_json *json = http_reply_json(client_receive(fd), 200);
+
+    assert_string_equal(json_text(json, "model"), names[model]);
+    check_name(json, "choices.0.message.content", answers[model][seed]);
+}
+
+/* Returns the resident memory of the server in kB. */
+static long memory_kb(const struct server *s)
+{
+    char path[64];
+    long pages = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/statm", (long)s->pid);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%*d %ld", &pages), 1);
+    fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* Clients that alternate between the models get the answers of `run`. */
+static void alternate(const struct server *s, size_t n_rounds)
+{
+    enum { N_CLIENTS = 6 };
+    int fds[N_CLIENTS];
+
+    for (size_t round = 0; round < n_rounds; round++) {
+        for (size_t i = 0; i < N_CLIENTS; i++)
+            fds[i] = begin(s, (i + round) % N_MODELS, i % N_SEEDS);
+        for (size_t i = 0; i < N_CLIENTS; i++)
+            check_answer(fds[i], (i + round) % N_MODELS, i % N_SEEDS);
+    }
+}
+
+/* Closes all models. Returns the memory that is left in use, in kB. */
+static long close_all(const struct server *s)
+{
+    for (size_t i = 0; i < N_MODELS; i++)
+        sp_json_free(generate(s, names[i], ", \"keep_alive\": 0"));
+    await_open(s, 0);
+    return memory_kb(s);
+}
+
+static void test_answers(void **state)
+{
+    static const char *const max_models[] = {"1", "2"};
+    struct http_reply r;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const char *const options[] = {"--kv-type",    "f32",         "--threads", "2",
+                                       "--max-models", max_models[i], NULL};
+        struct server s = server_start(folder, options);
+        size_t n_files = server_count_files(&s);
+        long before;
+
+        alternate(&s, IS_SANITIZED ? 1 : 5);
+        assert_int_equal(count_open(&s), i + 1);
+        before = close_all(&s);
+        alternate(&s, IS_SANITIZED ? 2 : 10);
+        if (!IS_SANITIZED) assert_true(close_all(&s) - before < 8192);
+        server_await_files(&s, n_files);
+        if (i == 0) assert_true(server_count_log(&s, "opened exact") > 3);
+        r = server_request(&s, "GET", "/metrics", NULL);
+        assert_non_null(strstr(r.body, "\nspectool_answers_total{model=\"exact\"} "));
+        assert_non_null(strstr(r.body, "\nspectool_answers_total{model=\"coarse\"} "));
+        http_reply_release(&r);
+        assert_int_equal(server_stop(&s), 0);
+    }
+}
+
+/* keep_alive of a request, or --keep-alive, says how long its model stays open. */
+static void test_keep_alive(void **state)
+{
+    struct server s = server_start(folder, (const char *const[]){"--keep-alive", "0.3s", NULL});
+    struct sp_json *json;
+
+    (void)state;
+    check_name(generate(&s, "exact", ""), "done_reason", "load");
+    assert_int_equal(count_open(&s), 1);
+    await_open(&s, 0);
+    check_name(generate(&s, "exact", ", \"keep_alive\": -1"), "done_reason", "load");
+    check_name(generate(&s, "coarse:latest", ", \"keep_alive\": \"1h\""), "done_reason", "load");
+    nap(0.5);
+    json = get(&s, "/api/ps");
+    assert_int_equal(sp_json_len(json_at(json, "models")), 2);
+    assert_string_equal(json_text(json, "models.1.expires_at"), "9999-12-31T23:59:59Z");
+    assert_string_not_equal(json_text(json, "models.0.expires_at"), "9999-12-31T23:59:59Z");
+    sp_json_free(json);
+    check_name(generate(&s, "exact", ", \"keep_alive\": 0"), "done_reason", "unload");
+    assert_int_equal(count_open(&s), 1);
+    sp_json_free(generate(&s, "coarse",
+                          ", \"prompt\": \"a\", \"options\": {\"num_predict\": 1}, "
+                          "\"keep_alive\": \"0s\""));
+    await_open(&s, 0);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* A single model is open from the start, and can be closed, too. */
+static void test_single(void **state)
+{
+    struct server s = server_start(files[0], NULL);
+    struct sp_json *json;
+
+    (void)state;
+    assert_int_equal(count_open(&s), 1);
+    sp_json_free(post(&s, "/api/generate", "{\"keep_alive\": 0}", 200));
+    assert_int_equal(count_open(&s), 0);
+    sp_json_free(get(&s, "/slots"));
+    json = post(&s, "/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 1}", 200);
+    sp_json_free(json);
+    assert_int_equal(count_open(&s), 1);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* A file that is replaced is described as it is after its model was opened again. */
+static void test_replaced_file(void **state)
+{
+    char path[320], digest[32];
+    struct sp_json *json;
+    struct server s;
+
+    (void)state;
+    snprintf(path, sizeof path, "%s", packed_path("replaced.bin"));
+    assert_int_equal(link(files[0], path), 0);
+    s = server_start(path, NULL);
+    json = get(&s, "/api/tags");
+    snprintf(digest, sizeof digest, "%s", json_text(json, "models.0.digest"));
+    sp_json_free(json);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(link(files[1], path), 0);
+    sp_json_free(post(&s, "/api/generate", "{\"keep_alive\": 0}", 200));
+    sp_json_free(post(&s, "/api/generate", "{}", 200));
+    json = get(&s, "/api/tags");
+    assert_string_not_equal(json_text(json, "models.0.digest"), digest);
+    sp_json_free(json);
+    assert_int_equal(unlink(path), 0);
+    sp_json_free(post(&s, "/api/generate", "{\"keep_alive\": 0}", 200));
+    json = post(&s, "/api/generate", "{}", 500);
+    assert_non_null(strstr(json_text(json, "error"), "No such file or directory"));
+    sp_json_free(json);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lists),   cmocka_unit_test(test_names),
+        cmocka_unit_test(test_answers), cmocka_unit_test(test_keep_alive),
+        cmocka_unit_test(test_single),  cmocka_unit_test(test_replaced_file),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
