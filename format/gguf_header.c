@@ -199,8 +199,8 @@ static enum sp_status size_tensor(struct reader *r, struct sp_gguf_tensor *t)
     if (info->name == NULL)
         return sp_fail(r->err, SP_E_INPUT, "its type %" PRIu32 " is unknown", t->type);
     if (info->block == 0) {
-        return sp_fail(r->err, SP_E_UNSUPPORTED, "type %s (%" PRIu32 ") is not read", info->name,
-                       t->type);
+        return sp_fail(r->err, SP_E_UNSUPPORTED, "type %s (%" PRIu32 ") is not supported",
+                       info->name, t->type);
     }
     if (cols % info->block) {
         return sp_fail(r->err, SP_E_INPUT, "rows of %" PRIu64 " elements are no whole %s blocks",

@@ -44,10 +44,10 @@ static enum sp_status fail_without_tensors(const char *folder, struct sp_err *er
                        "adapters.safetensors",
                        folder, others[i]);
     }
-    return sp_fail(err, SP_E_INPUT,
-                   "%s: no adapter_model.safetensors (PEFT) and no adapters.safetensors (mlx-lm) "
-                   "in it",
-                   folder);
+    return sp_fail(
+        err, SP_E_INPUT,
+        "%s: contains neither adapter_model.safetensors (PEFT) nor adapters.safetensors (mlx-lm)",
+        folder);
 }
 
 /* *out = the tensors' file of a folder, owned by the caller. */
@@ -107,7 +107,7 @@ static enum sp_status read_config(struct sp_adapter *a, const char *folder, stru
 
     if ((st = sp_file_join(&path, folder, config_name, err))) return st;
     if (!sp_file_exists(path)) {
-        st = sp_fail(err, SP_E_INPUT, "%s: no %s beside it", a->path, config_name);
+        st = sp_fail(err, SP_E_INPUT, "%s: %s is missing in its folder", a->path, config_name);
         goto done;
     }
     if ((st = sp_file_read_text(&text, &size, path, MAX_CONFIG, err))) goto done;
@@ -210,7 +210,7 @@ static enum sp_status add_whole(struct sp_adapter *a, const struct sp_safetensor
     enum sp_status st;
 
     if (strstr(t->name, ".lora_")) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\": not one of a LoRA adapter's",
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is not a tensor of a LoRA adapter",
                        t->name);
     }
     st = sp_grow(&a->wholes, &a->cap_wholes, a->n_wholes + 1, sizeof *a->wholes, err);
@@ -246,7 +246,7 @@ static enum sp_status take(struct sp_adapter_product *p, const struct entry *e, 
         break;
     }
     if (*slot) {
-        return sp_fail(err, SP_E_INPUT, "tensors \"%s\" and \"%s\" are for the same thing",
+        return sp_fail(err, SP_E_INPUT, "tensors \"%s\" and \"%s\" have the same role",
                        (*slot)->name, e->tensor->name);
     }
     *slot = e->tensor;
@@ -272,7 +272,7 @@ static enum sp_status add_product(struct sp_adapter *a, const struct entry *entr
     }
     p->experts = a->config.format == SP_ADAPTER_MLX && p->a && p->a->rank == 3;
     if (p->a == NULL || p->b == NULL) {
-        return sp_fail(err, SP_E_INPUT, "tensor \"%s\" has no %s for its product",
+        return sp_fail(err, SP_E_INPUT, "tensor \"%s\" has no %s for its low-rank product",
                        entries->tensor->name, p->a ? "second factor" : "first factor");
     }
     if (a->config.has_magnitudes != (p->magnitudes != NULL)) {
@@ -305,7 +305,7 @@ static enum sp_status group(struct sp_adapter *a, struct entry *entries, struct 
             entries[n++] =
                 (struct entry){&all[i], inner, strlen(inner) - strlen(ending->end), ending};
         } else {
-            return sp_fail(err, SP_E_INPUT, "tensor \"%s\" is of no module", all[i].name);
+            return sp_fail(err, SP_E_INPUT, "tensor \"%s\" belongs to no module", all[i].name);
         }
     }
     if (n > 1) qsort(entries, n, sizeof *entries, compare_entries);

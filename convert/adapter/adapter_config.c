@@ -154,8 +154,8 @@ static enum sp_status read_patterns(struct sp_adapter_patterns *out, const struc
 
         if (!sp_json_to_double(it.value, &value) || !(value >= min && value <= max) ||
             (are_ranks && value != floor(value))) {
-            return sp_fail(err, SP_E_INPUT, "%s: \"%s\" is given no %s", name, it.key,
-                           are_ranks ? "rank" : "finite number");
+            return sp_fail(err, SP_E_INPUT, "%s: the value of \"%s\" is not a %s", name, it.key,
+                           are_ranks ? "valid rank" : "finite number");
         }
         if ((st = add_pattern(out, it.key, value, err))) {
             sp_context(err, "%s", name);
@@ -206,8 +206,8 @@ static enum sp_status check_parameters(const struct sp_json *p, struct sp_err *e
             continue;
         }
         return refuse(it.key, it.value,
-                      strcmp(it.key, "alpha") == 0 ? "versions of mlx-lm differ in its effect on "
-                                                     "scale; remove it after correcting scale"
+                      strcmp(it.key, "alpha") == 0 ? "its effect on scale differs between versions "
+                                                     "of mlx-lm; correct scale and remove it"
                                                    : "not supported",
                       err);
     }
@@ -231,7 +231,7 @@ static enum sp_status read_mlx(struct sp_adapter_config *out, const struct sp_js
     out->has_magnitudes = strcmp(type, "dora") == 0;
     if (strcmp(type, "full") == 0) return SP_OK;
     if (p == NULL || sp_json_get(p, "scale") == NULL) {
-        return sp_fail(err, SP_E_INPUT, "lora_parameters.scale is not stated");
+        return sp_fail(err, SP_E_INPUT, "lora_parameters.scale is missing");
     }
     if ((st = check_parameters(p, err))) return st;
     if ((st = sp_json_get_double(p, "scale", -MAX_NUMBER, MAX_NUMBER, &out->scale, err))) return st;
@@ -274,7 +274,7 @@ enum sp_status sp_adapter_config_parse(struct sp_adapter_config *out, const char
         st = read_mlx(&config, root, err);
     } else {
         st = sp_fail(err, SP_E_UNSUPPORTED,
-                     "neither PEFT's (peft_type) nor mlx-lm's (lora_parameters)");
+                     "neither a PEFT config (peft_type) nor an mlx-lm config (lora_parameters)");
     }
     if (st) goto done;
     *out = config;

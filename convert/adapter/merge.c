@@ -160,7 +160,8 @@ static enum sp_status check_shape(const struct placing *p, const struct sp_safet
 
     if ((st = check_float(p, t))) return st;
     if (t->rank == rank && memcmp(t->shape, want, rank * sizeof *want) == 0) return SP_OK;
-    return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" is %s, expected %s, for %s is %s", t->name,
+    return sp_fail(p->err, SP_E_INPUT,
+                   "tensor \"%s\" has shape %s, expected %s, since %s has shape %s", t->name,
                    shape_text(found, t->shape, t->rank), shape_text(wanted, want, rank), of->name,
                    shape_text(model, of->shape, of->rank));
 }
@@ -178,9 +179,9 @@ static enum sp_status check_product(const struct placing *p, const struct sp_ada
                        x->a->name, of->name);
     }
     if (rank == 0 || rank > SP_ADAPTER_MAX_RANK) {
-        return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" is %s, expected a matrix of rank 1 to %d",
-                       f.left->name, shape_text(shape, f.left->shape, f.left->rank),
-                       SP_ADAPTER_MAX_RANK);
+        return sp_fail(
+            p->err, SP_E_INPUT, "tensor \"%s\" has shape %s, expected a matrix of rank 1 to %d",
+            f.left->name, shape_text(shape, f.left->shape, f.left->rank), SP_ADAPTER_MAX_RANK);
     }
     if (x->rank && rank != x->rank) {
         return sp_fail(p->err, SP_E_INPUT,
@@ -202,8 +203,8 @@ static enum sp_status fail_without_place(const struct placing *p, const struct s
                                          const char *name)
 {
     return sp_fail(p->err, SP_E_INPUT,
-                   "tensor \"%s\" finds no tensor %s in the model: the adapter is another model's, "
-                   "or changes a part that is not packed",
+                   "tensor \"%s\" changes %s, which the model does not have: the adapter belongs "
+                   "to another model, or changes a part that is not packed",
                    t->name, name);
 }
 
@@ -263,7 +264,7 @@ static enum sp_status place_weight(struct placing *p, struct sp_adapter_product 
     for (size_t i = 0; i < n; i++) {
         struct sp_merge_change *change = &p->merge->changes[places[i].span];
         if (change->product) {
-            return sp_fail(p->err, SP_E_INPUT, "modules %s and %s are the same one",
+            return sp_fail(p->err, SP_E_INPUT, "modules %s and %s are the same module",
                            change->product->module, x->module);
         }
         change->product = x;
@@ -283,7 +284,7 @@ static enum sp_status place_experts(struct placing *p, struct sp_adapter_product
     size_t n_places;
 
     if (at == NULL || n == 0) {
-        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\": no matrix", x->a->name);
+        return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\": not a matrix", x->a->name);
     }
     for (uint64_t e = 0; e <= n; e++) {
         snprintf(name, sizeof name, "%.*s.experts.%" PRIu64 ".%s.weight", (int)(at - x->module),
@@ -321,16 +322,16 @@ static enum sp_status place_whole(struct placing *p, const struct sp_adapter_who
     of = places->tensor;
     if (x->tensor->rank != of->rank ||
         memcmp(x->tensor->shape, of->shape, of->rank * sizeof *of->shape) != 0) {
-        return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" is %s, but %s is %s", x->tensor->name,
-                       shape_text(found, x->tensor->shape, x->tensor->rank), of->name,
-                       shape_text(model, of->shape, of->rank));
+        return sp_fail(p->err, SP_E_INPUT, "tensor \"%s\" has shape %s, but %s has shape %s",
+                       x->tensor->name, shape_text(found, x->tensor->shape, x->tensor->rank),
+                       of->name, shape_text(model, of->shape, of->rank));
     }
     if ((st = check_float(p, x->tensor))) return st;
     if ((st = check_pieces(p, places, n, x->tensor->name))) return st;
     for (size_t i = 0; i < n; i++) {
         struct sp_merge_change *change = &p->merge->changes[places[i].span];
         if (change->whole) {
-            return sp_fail(p->err, SP_E_INPUT, "tensors \"%s\" and \"%s\" are for the same thing",
+            return sp_fail(p->err, SP_E_INPUT, "tensors \"%s\" and \"%s\" have the same role",
                            change->whole->name, x->tensor->name);
         }
         change->whole = x->tensor;

@@ -36,10 +36,10 @@ static enum sp_status check_record(const struct sp_pack *pack, struct sp_err *er
     st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, err);
     if (st) return st;
     if (text == NULL) {
-        return sp_fail(err, SP_E_INPUT,
-                       "%s: not a calibration; spectool calibrate makes one of a packed file and "
-                       "texts",
-                       sp_pack_path(pack));
+        return sp_fail(
+            err, SP_E_INPUT,
+            "%s: not a calibration file; spectool calibrate makes one from a packed file and texts",
+            sp_pack_path(pack));
     }
     st = sp_json_parse_within(&record, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
     if (!st) st = sp_json_get_i64(record, "block", 1, INT32_MAX, &block, err);
@@ -68,7 +68,8 @@ static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct
     if (sp_gptq_is_sound((const float *)(const void *)t->data, (size_t)t->shape[0])) {
         return SP_OK;
     }
-    return sp_fail(err, SP_E_INPUT, "%s: tensor %s: a number in it is not finite, or too large",
+    return sp_fail(err, SP_E_INPUT,
+                   "%s: tensor %s: it contains a number that is not finite or too large",
                    sp_pack_path(pack), t->name);
 }
 

@@ -169,8 +169,8 @@ static enum sp_status calibrate(struct job *job, struct sp_err *err)
     if (st) return st;
     if (n_used == 0) {
         return sp_fail(err, SP_E_USAGE,
-                       "%s: no matrix that it is about becomes q2 to q6: a calibration serves "
-                       "these types of the target alone",
+                       "%s: has no effect, because none of its matrices becomes q2 to q6; only "
+                       "weights of these types in the target are calibrated",
                        path);
     }
     if (n_without == 0) return SP_OK;
@@ -198,7 +198,7 @@ static enum sp_status note_double_rounding(struct job *job, enum sp_part part, s
     if (n == 0) return SP_OK;
     return sp_warn(&job->warnings, err,
                    "%s: %zu matrices have codes of %u bits already, and %s rounds them a second "
-                   "time; q8 almost keeps their numbers, f32 keeps them",
+                   "time; q8 is nearly exact, f32 is exact",
                    first->source->path, n, first->code_bits, sp_dtype_info(first->to)->name);
 }
 
@@ -425,12 +425,12 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
 
     if (options->modelfile == NULL && !sp_file_exists(path)) {
         return sp_fail(err, SP_E_IO,
-                       "no Modelfile in this folder: write one whose lines are FROM and DRAFT with "
-                       "a checkpoint folder each, or name another file");
+                       "there is no Modelfile in this folder: write one with the lines FROM FOLDER "
+                       "and, for a draft, DRAFT FOLDER, or name another file");
     }
     if (sp_file_is_folder(path)) {
-        return sp_fail(err, SP_E_INPUT, "%s is a folder, expected a Modelfile that says FROM %s",
-                       path, path);
+        return sp_fail(err, SP_E_INPUT,
+                       "%s is a folder, expected a Modelfile that contains FROM %s", path, path);
     }
     if ((st = sp_file_read_text(&text, &size, path, SP_MODELFILE_MAX_SIZE, err))) return st;
     st = sp_modelfile_parse(out, path, text, size, err);
@@ -458,8 +458,9 @@ static enum sp_status note_head(struct job *job, bool has_record, struct sp_err 
     }
     if (!target->has_mtp) return SP_OK;
     return sp_warn(&job->warnings, err,
-                   has_record ? "%s: DRAFT is used, the built-in prediction head is left out"
-                              : "%s: its built-in prediction head is the draft",
+                   has_record ? "%s: the draft of the DRAFT line is used, and the built-in "
+                                "prediction head is left out"
+                              : "%s: the built-in prediction head becomes the draft",
                    target->path);
 }
 
@@ -603,7 +604,7 @@ static enum sp_status open_parts(struct job *job, const struct sp_requantize_opt
         return st;
     }
     if (job->target.pack == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s: not a packed file; create makes one of it",
+        return sp_fail(err, SP_E_INPUT, "%s: not a packed file; spectool create makes one from it",
                        options->input);
     }
     job->has_draft =

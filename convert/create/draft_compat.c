@@ -142,7 +142,7 @@ static enum sp_status check_tokenizers(struct sp_vocab_order *order,
 
     if (target->tokenizer == NULL && draft->tokenizer == NULL) return SP_OK;
     if (target->tokenizer == NULL || draft->tokenizer == NULL) {
-        return sp_warn(warnings, err, "%s has no tokenizer: it is taken to be the other's",
+        return sp_warn(warnings, err, "%s has no tokenizer: that of the other model is assumed",
                        target->tokenizer ? "draft" : "target");
     }
     if (equal_texts(target, draft)) return SP_OK;
@@ -153,14 +153,14 @@ static enum sp_status check_tokenizers(struct sp_vocab_order *order,
     if ((st = compare_ends(a, b, order, err))) goto done;
     if (order->n_matched || order->n_unknown) {
         st = sp_warn(warnings, err,
-                     "draft vocabulary: %zu tokens are moved to the target's ids, and %zu of the "
-                     "target's are unknown to it",
+                     "draft vocabulary: %zu tokens are renumbered to the target's IDs, and %zu "
+                     "tokens of the target are missing in it",
                      order->n_matched, order->n_unknown);
     }
     if (!st && a->n_ids != b->n_ids) {
-        st =
-            sp_warn(warnings, err, "draft tokenizer has %zu ids, target %zu: equal where both have",
-                    b->n_ids, a->n_ids);
+        st = sp_warn(warnings, err,
+                     "draft tokenizer has %zu IDs, target %zu: those that both have are equal",
+                     b->n_ids, a->n_ids);
     }
 done:
     sp_vocab_close(a);
@@ -176,7 +176,8 @@ static enum sp_status check_mtp(const struct sp_config *target, const struct sp_
     unsigned i = sp_config_first_layer(target, SP_MIXER_ATTENTION);
 
     if (strcmp(target->family, draft->family) != 0 || i == target->n_layers) {
-        return sp_fail(err, SP_E_INPUT, "mtp: a head of %s requires such a target, got %s",
+        return sp_fail(err, SP_E_INPUT,
+                       "mtp: a head of family %s requires a target of that family, got %s",
                        draft->family, target->family);
     }
     if (draft->n_hidden != target->n_hidden) {
@@ -192,7 +193,8 @@ static enum sp_status check_mtp(const struct sp_config *target, const struct sp_
         l->head_dim == like->head_dim) {
         return SP_OK;
     }
-    return sp_fail(err, SP_E_INPUT, "mtp: %u heads on %u of %u, target has %u on %u of %u",
+    return sp_fail(err, SP_E_INPUT,
+                   "mtp: %u heads and %u KV heads of size %u, target has %u and %u of size %u",
                    l->n_heads, l->n_kv_heads, l->head_dim, like->n_heads, like->n_kv_heads,
                    like->head_dim);
 }
@@ -247,9 +249,10 @@ static enum sp_status check_language_model(struct sp_vocab_order *order,
         if (st) return st;
     }
     if (d->max_positions >= t->max_positions) return SP_OK;
-    return sp_warn(warnings, err,
-                   "draft context %u shorter than target's %u: no drafting beyond it",
-                   d->max_positions, t->max_positions);
+    return sp_warn(
+        warnings, err,
+        "draft context %u is shorter than the target's %u: there is no drafting beyond it",
+        d->max_positions, t->max_positions);
 }
 
 static enum sp_status count_weights(double *out, const struct sp_config *config, struct sp_err *err)

@@ -17,13 +17,13 @@ static enum sp_status check_loss(const struct sp_plan_item *item, bool allow_los
     if (item->merged && !sp_dtype_is_float(item->from)) {
         return sp_fail(err, SP_E_INPUT,
                        "tensor %s is %s already, and with an adapter it would be rounded twice; "
-                       "merge into the original",
+                       "merge the adapter into the original checkpoint",
                        item->spec->name, sp_dtype_info(item->from)->name);
     }
     if (allow_lossy || !sp_policy_rounds_twice(item->from, item->to)) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
-                   "tensor %s is %s already, and as %s it would lose twice; quantize the original, "
-                   "or insist with spectool quantize --requantize",
+                   "tensor %s is %s already, and as %s it would be rounded twice; quantize the "
+                   "original checkpoint, or use spectool quantize --requantize",
                    item->spec->name, sp_dtype_info(item->from)->name,
                    sp_dtype_info(item->to)->name);
 }
@@ -152,7 +152,7 @@ enum sp_status sp_plan_line(char **line, const struct sp_plan_item *item, struct
              sp_part_name(item->part), item->spec->name, shape,
              item->coding ? item->coding : sp_dtype_info(item->from)->name,
              sp_dtype_info(item->to)->name, item->size,
-             item->bytes ? "copied as it is" : item->rule, item->merged ? ", merged" : "");
+             item->bytes ? "copied unchanged" : item->rule, item->merged ? ", merged" : "");
     *line = out;
     return SP_OK;
 }

@@ -314,7 +314,8 @@ static enum sp_status write_matrix(struct job *job, size_t index, struct sp_err 
 
     if (tensor->shape[tensor->rank - 2] % SP_PANEL_ROWS ||
         !sp_panel_size(&size, tensor->dtype, cols)) {
-        return sp_fail(err, SP_E_BUG, "tensor %s: a shape of broken panels", tensor->name);
+        return sp_fail(err, SP_E_BUG, "tensor %s: its shape does not consist of whole panels",
+                       tensor->name);
     }
     for (uint64_t panel = 0; panel < tensor->size / size; panel++) {
         memset(job->panel + size - 64, 0, 64); /* padding, where there is any */

@@ -310,10 +310,9 @@ static enum sp_status write_folder(const struct job *job, struct sp_err *err)
 static enum sp_status refuse_pooling(const struct job *job, struct sp_err *err)
 {
     if (job->target.config.pooling.mode == SP_POOL_NONE) return SP_OK;
-    return sp_fail(
-        err, SP_E_UNSUPPORTED,
-        "%s is an embedding model, whose files of sentence-transformers are not exported",
-        job->target.path);
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s is an embedding model: its sentence-transformers files are not exported",
+                   job->target.path);
 }
 
 static enum sp_status run_job(struct job *job, struct sp_create_report *report, struct sp_err *err)

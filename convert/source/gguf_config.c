@@ -249,7 +249,7 @@ static enum sp_status write_sizes(struct sp_gguf_writer *w)
     if (!st) st = sp_gguf_put_integer(w, "num_key_value_heads", heads);
     if (st) return st;
     if (embedding == NULL || embedding->rank != 2)
-        return sp_fail(w->err, SP_E_INPUT, "tensor token_embd.weight is missing or no matrix");
+        return sp_fail(w->err, SP_E_INPUT, "tensor token_embd.weight is missing or not a matrix");
     return sp_gguf_put_integer(w, "vocab_size", embedding->shape[0]);
 }
 
@@ -305,7 +305,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         for (size_t k = 0; k < sizeof read / sizeof *read && !known; k++)
             known = strcmp(key + len + 1, read[k]) == 0;
         if (known) continue;
-        st = sp_warn(warnings, err, "%s: %.*s is not read", sp_gguf_path(m->file), SHOWN_KEY, key);
+        st = sp_warn(warnings, err, "%s: %.*s is ignored", sp_gguf_path(m->file), SHOWN_KEY, key);
     }
     return st;
 }

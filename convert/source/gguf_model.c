@@ -99,7 +99,8 @@ static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_m
     if (is_k && (st = sp_gguf_get_u64(m->file, key, UINT32_MAX, &heads, err))) return st;
     if (heads == 0 || rows % heads || rows / heads % 2) {
         return sp_fail(err, SP_E_INPUT,
-                       "tensor %s: %" PRIu64 " rows are no %" PRIu64 " heads of even size",
+                       "tensor %s: %" PRIu64 " rows do not consist of %" PRIu64
+                       " heads of even size",
                        w->tensor->name, rows, heads);
     }
     w->turned = rows / heads;
@@ -114,7 +115,7 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
     char name[NAME_SIZE];
 
     if (!publish_name(name, m->arch, t->name)) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %.*s is not one that %s models have",
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %.*s is not a tensor of %s models",
                        SHOWN_NAME, t->name, m->arch->name);
     }
     if ((st = sp_copy_text(&w->name, name, strlen(name), err))) return st;
@@ -156,7 +157,7 @@ static enum sp_status list_weights(struct sp_gguf_model *m, struct sp_err *err)
     qsort(m->weights, m->n, sizeof *m->weights, compare_weights);
     for (size_t i = 1; i < m->n; i++) {
         if (strcmp(m->weights[i].name, m->weights[i - 1].name) != 0) continue;
-        return sp_fail(err, SP_E_INPUT, "tensors %.*s and %.*s are the same of its model",
+        return sp_fail(err, SP_E_INPUT, "tensors %.*s and %.*s are the same tensor of the model",
                        SHOWN_NAME, m->weights[i - 1].tensor->name, SHOWN_NAME,
                        m->weights[i].tensor->name);
     }
@@ -239,8 +240,8 @@ static enum sp_status tie_head(struct sp_gguf_model *m, char **warnings, struct 
     coarse = head->tensor->size > embedding->tensor->size ? embedding : head;
     kept = coarse == head ? "token_embd.weight" : "output.weight";
     st = sp_warn(warnings, err,
-                 "%s: token_embd.weight and output.weight are one matrix; %s, the finer one, "
-                 "serves as both",
+                 "%s: token_embd.weight and output.weight are the same matrix; %s, the more "
+                 "precise one, is used for both",
                  sp_gguf_path(m->file), kept);
     if (st) return st;
     if (coarse == embedding) { /* its name passes to the head's numbers */
@@ -264,10 +265,10 @@ static enum sp_status find_arch(struct sp_gguf_model *m, struct sp_err *err)
     if (name == NULL) return sp_fail(err, SP_E_INPUT, "general.architecture is missing");
     m->arch = sp_gguf_arch_find(name, len);
     if (m->arch) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "architecture \"%.*s\" is not read from GGUF files; its safetensors checkpoint "
-                   "may be",
-                   (int)(len < SHOWN_NAME ? len : SHOWN_NAME), name);
+    return sp_fail(
+        err, SP_E_UNSUPPORTED,
+        "architecture \"%.*s\" is not supported in GGUF files; its safetensors checkpoint may be",
+        (int)(len < SHOWN_NAME ? len : SHOWN_NAME), name);
 }
 
 enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path, char **warnings,
@@ -371,7 +372,7 @@ enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_model *m,
 
     /* Rows of one element are those of a turned bias, or of one that is taken apart. */
     if (n_cols % sp_ggml_type_info(w->tensor->type)->block) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: %s blocks cannot be taken apart",
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: %s blocks cannot be split",
                        w->tensor->name, sp_ggml_type_info(w->tensor->type)->name);
     }
     if (w->turned == 0 && step == 1)

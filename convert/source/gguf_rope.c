@@ -16,15 +16,17 @@ static enum sp_status put_factors(struct sp_gguf_writer *w, const char *key, con
     uint8_t bytes[4 * MAX_FREQUENCIES];
 
     if (t == NULL || t->type != SP_GGML_F32 || t->rank != 1 || t->shape[0] > MAX_FREQUENCIES) {
-        return sp_fail(w->err, SP_E_INPUT, "tensor %s is missing or no f32 vector of at most %d",
-                       tensor, MAX_FREQUENCIES);
+        return sp_fail(w->err, SP_E_INPUT,
+                       "tensor %s is missing or not an f32 vector of at most %d", tensor,
+                       MAX_FREQUENCIES);
     }
     if ((st = sp_gguf_read(w->model->file, t, 0, (size_t)t->size, bytes, w->err))) return st;
     if ((st = sp_json_put(&w->text, w->err, ", \"%s\": [", key))) return st;
     for (size_t i = 0; i < t->shape[0] && !st; i++) {
         float factor = sp_float_of_bits(sp_get32(bytes + 4 * i));
         if (!(factor > 0 && factor < 1e9f))
-            return sp_fail(w->err, SP_E_INPUT, "tensor %s: element %zu is no divisor", tensor, i);
+            return sp_fail(w->err, SP_E_INPUT, "tensor %s: element %zu is not a valid divisor",
+                           tensor, i);
         if (i) st = sp_json_put(&w->text, w->err, ", ");
         if (!st) st = sp_json_put_f32(&w->text, factor, w->err);
     }
@@ -134,8 +136,8 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     if (sp_gguf_find_tensor(file, "rope_factors_long.weight")) return put_longrope(w);
     if (sp_gguf_find_tensor(file, "rope_freqs.weight")) {
         if (len == 0 || (len == 4 && memcmp(type, "none", len) == 0)) return put_llama3(w);
-        return sp_fail(w->err, SP_E_UNSUPPORTED, "%s beside rope_freqs.weight is not supported",
-                       name);
+        return sp_fail(w->err, SP_E_UNSUPPORTED,
+                       "%s together with rope_freqs.weight is not supported", name);
     }
     if (len == 0 || (len == 4 && memcmp(type, "none", len) == 0)) return SP_OK;
     if (len == 6 && memcmp(type, "linear", len) == 0) return put_scaling(w, "linear");

@@ -344,14 +344,14 @@ static enum sp_status find_pre(struct writer *w)
     if ((st = sp_gguf_get_text(w->file, "tokenizer.ggml.pre", &name, &len, w->err))) return st;
     if (name == NULL)
         return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "tokenizer.ggml.pre is missing: the file does not say how texts are split; "
-                       "newer files of the model do");
+                       "tokenizer.ggml.pre is missing, so the pre-tokenizer is unknown; newer GGUF "
+                       "files of the model have it");
     for (size_t i = 0; i < sizeof pres / sizeof *pres; i++) {
         if (!equal(name, len, pres[i].name)) continue;
         w->pre = &pres[i];
         return SP_OK;
     }
-    return sp_fail(w->err, SP_E_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is not known",
+    return sp_fail(w->err, SP_E_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is unknown",
                    (int)(len < SHOWN ? len : SHOWN), name);
 }
 
@@ -368,7 +368,7 @@ static enum sp_status read_vocabulary(struct writer *w)
     pieces = equal(model, len, "llama");
     if (!pieces && !equal(model, len, "gpt2")) {
         return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "tokenizer.ggml.model \"%.*s\" is not read, only gpt2 and llama",
+                       "tokenizer.ggml.model \"%.*s\" is not supported, only gpt2 and llama are",
                        (int)(len < SHOWN ? len : SHOWN), model);
     }
     if (!pieces && (st = find_pre(w))) return st;
@@ -461,8 +461,8 @@ enum sp_status sp_gguf_template_text(char **text, size_t *size, const struct sp_
             values[i].key[sizeof key - 1] != '.') {
             continue;
         }
-        st = sp_warn(warnings, err, "%s: %.*s is not read, only %s", sp_gguf_path(file), SHOWN,
-                     values[i].key, key);
+        st = sp_warn(warnings, err, "%s: %.*s is ignored, only %s is used", sp_gguf_path(file),
+                     SHOWN, values[i].key, key);
         if (st) return st;
     }
     if ((st = sp_gguf_get_text(file, key, &found, size, err)) || found == NULL) return st;

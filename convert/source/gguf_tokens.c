@@ -28,16 +28,18 @@ static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf 
     if (!st) st = sp_gguf_get_array(file, "tokenizer.ggml.scores", SP_GGUF_F32, &scores, err);
     if (st) return st;
     if (types == NULL || types->n != t->n) {
-        return sp_fail(err, SP_E_INPUT,
-                       "tokenizer.ggml.token_type is missing or has not one number for each of %u "
-                       "tokens",
-                       (unsigned)t->n);
+        return sp_fail(
+            err, SP_E_INPUT,
+            "tokenizer.ggml.token_type is missing or does not have one number for each of %u "
+            "tokens",
+            (unsigned)t->n);
     }
     if (pieces && (scores == NULL || scores->n != t->n)) {
-        return sp_fail(err, SP_E_INPUT,
-                       "tokenizer.ggml.scores is missing or has not one number for each of %u "
-                       "tokens",
-                       (unsigned)t->n);
+        return sp_fail(
+            err, SP_E_INPUT,
+            "tokenizer.ggml.scores is missing or does not have one number for each of %u "
+            "tokens",
+            (unsigned)t->n);
     }
     for (uint32_t i = 0; i < t->n; i++) {
         int64_t type = sp_gguf_integer_at(types, i);
@@ -49,7 +51,8 @@ static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf 
         if (!pieces) continue;
         t->all[i].score = (float)sp_gguf_number_at(scores, i);
         if (isnan(t->all[i].score))
-            return sp_fail(err, SP_E_INPUT, "tokenizer.ggml.scores[%u] is no number", (unsigned)i);
+            return sp_fail(err, SP_E_INPUT, "tokenizer.ggml.scores[%u] is not a number",
+                           (unsigned)i);
     }
     return SP_OK;
 }
@@ -98,7 +101,7 @@ static enum sp_status read_texts(struct sp_gguf_tokens *t, const struct sp_gguf_
         }
         if (len > most) {
             return sp_fail(err, SP_E_UNSUPPORTED,
-                           "tokenizer.ggml.tokens[%u] has %zu bytes, supported are up to %zu",
+                           "tokenizer.ggml.tokens[%u] has %zu bytes, at most %zu are supported",
                            (unsigned)i, len, most);
         }
         t->all[i].text = text;
@@ -119,7 +122,7 @@ enum sp_status sp_gguf_tokens_read(struct sp_gguf_tokens *out, const struct sp_g
     if (st || list == NULL || list->n == 0) return st;
     if (list->n > MAX_TOKENS) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "tokenizer.ggml.tokens has %llu tokens, supported are up to %d",
+                       "tokenizer.ggml.tokens has %llu tokens, at most %d are supported",
                        (unsigned long long)list->n, MAX_TOKENS);
     }
     if ((st = sp_new(&t.all, (size_t)list->n, sizeof *t.all, err))) return st;

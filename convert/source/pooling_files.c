@@ -60,7 +60,7 @@ static enum sp_status read_module(struct module *m, const struct sp_json *v, str
         return st;
     }
     if (type == NULL || !is_inside(m->path)) {
-        return sp_fail(err, SP_E_INPUT, "a module without type, or with a path outside the folder");
+        return sp_fail(err, SP_E_INPUT, "a module has no type, or a path outside the folder");
     }
     dot = strrchr(type, '.');
     m->class = dot ? dot + 1 : type;
@@ -227,7 +227,7 @@ static enum sp_status check_order(const struct sp_pooling_config *p, const struc
     }
     return sp_fail(
         err, SP_E_UNSUPPORTED,
-        "module %s in place %zu is not supported, expected Transformer, Pooling, at most "
+        "module %s at position %zu is not supported, expected Transformer, Pooling, at most "
         "%d Dense, Normalize, or Transformer, LogitScore",
         m->class, i, SP_MAX_DENSE);
 }
@@ -349,7 +349,7 @@ static enum sp_status print_record(char **record, size_t *size, struct sp_poolin
     prompts = sp_json_get(root, "prompts");
     for (struct sp_json_iter it = {0}; !st && sp_json_next(prompts, &it);) {
         if (sp_json_to_string(it.value, NULL)) continue;
-        st = sp_fail(err, SP_E_INPUT, "prompt \"%.40s\" is not a text", it.key);
+        st = sp_fail(err, SP_E_INPUT, "prompt \"%.40s\" is not a string", it.key);
     }
     if (!st) st = sp_json_get_string(root, "default_prompt_name", &name, err);
     if (!st && name && sp_json_get(prompts, name) == NULL) {

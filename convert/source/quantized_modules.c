@@ -238,8 +238,8 @@ static enum sp_status check_mlx(struct sp_weight_match *m, struct sp_weight *w,
 
     if (bits == 0 || bits % (format->bits * format->group) != 0) {
         return sp_fail(m->err, SP_E_INPUT,
-                       "tensor \"%s\": rows of %llu words, which are no groups of %u codes of %u "
-                       "bits",
+                       "tensor \"%s\": rows of %llu words, which do not hold whole groups of %u "
+                       "codes of %u bits",
                        t->name, (unsigned long long)bits / 32, format->group, format->bits);
     }
     memcpy(w->shape, t->shape, sizeof w->shape);
@@ -254,7 +254,7 @@ static enum sp_status check_mlx(struct sp_weight_match *m, struct sp_weight *w,
                        sp_shape_text(want, w->shape, t->rank));
     }
     if (w->codes.rows == 0) {
-        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\": quantized, and empty", t->name);
+        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\": quantized, but empty", t->name);
     }
     w->grid_rows = t->shape[t->rank - 2];
     w->scale_pitch = w->grid_cols;
@@ -436,8 +436,9 @@ static enum sp_status match_8_bits(struct sp_weight_match *m, const struct sp_sa
     if ((st = sp_match_need(&w.scales, m, t, base, "their scales", ".SCB"))) return st;
     if (t->rank != 2 || t->shape[0] == 0 || t->shape[1] == 0 || w.scales->dtype != SP_F32 ||
         !sp_has_shape(w.scales, t->shape, 1)) {
-        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" has no f32 for each row of \"%s\"",
-                       w.scales->name, t->name);
+        return sp_fail(m->err, SP_E_INPUT,
+                       "tensor \"%s\" does not have one f32 for each row of \"%s\"", w.scales->name,
+                       t->name);
     }
     if (format && format->dtype == SP_U8 && format->size == 1) {
         st = sp_safetensors_read(m->checkpoint, format, 0, 1, &row_major, m->err);
@@ -445,7 +446,7 @@ static enum sp_status match_8_bits(struct sp_weight_match *m, const struct sp_sa
     }
     if (format && row_major != 0) {
         return sp_fail(m->err, SP_E_UNSUPPORTED,
-                       "tensor \"%s\" is not 0: only rows one after another are supported",
+                       "tensor \"%s\" is not 0: only row-major weights are supported",
                        format->name);
     }
     sp_match_take(m, format);

@@ -114,13 +114,13 @@ static enum sp_status add_weight(struct sp_weight_match *m, struct sp_weight w, 
     enum sp_status st;
 
     if (w.rank < 2) {
-        return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": quantized, and no matrix",
+        return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": quantized, but not a matrix",
                        w.codes.tensor->name);
     }
     w.codes.rows = 1;
     for (unsigned i = 0; i < w.rank; i++) {
         if (w.shape[i] == 0) {
-            return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\": quantized, and empty",
+            return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\": quantized, but empty",
                            w.codes.tensor->name);
         }
         if (i + 1 < w.rank) w.codes.rows *= w.shape[i];
@@ -222,7 +222,7 @@ static enum sp_status match_blocks(struct sp_weight_match *m, const struct sp_sa
     }
     if (t->rank < 3 || (flat ? t->shape[t->rank - 1] % 16 != 0
                              : t->rank != s->rank + 1 || t->shape[t->rank - 1] != 16)) {
-        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is not made of blocks of 16 bytes",
+        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" does not consist of blocks of 16 bytes",
                        t->name);
     }
     w.scales = s;
@@ -264,7 +264,7 @@ static enum sp_status match_words(struct sp_weight_match *m, const struct sp_saf
     enum sp_status st;
 
     if (t->rank != 2) {
-        return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": packed words, and no matrix",
+        return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": packed words, but not a matrix",
                        t->name);
     }
     if ((st = sp_match_need(&shape, m, t, base, "their shape", "_shape")) ||

@@ -155,8 +155,8 @@ static enum sp_status refuse_left_over(struct sp_weight_match *m, const struct s
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (!sp_name_ends_with(t->name, parts[i], &base)) continue;
         return sp_fail(m->err, SP_E_INPUT,
-                       "tensor \"%s\" is a part of a quantized weight that is not there, or that "
-                       "the method of the config does not have",
+                       "tensor \"%s\" belongs to a quantized weight that is missing, or that the "
+                       "method of the config does not have",
                        t->name);
     }
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
@@ -170,9 +170,10 @@ static enum sp_status refuse_left_over(struct sp_weight_match *m, const struct s
         }
         owner = sp_match_find(m, t->name, base, "");
         if (owner) {
-            return sp_fail(m->err, SP_E_INPUT,
-                           "tensor \"%s\" goes with no weight: \"%s\" has numbers of type %s",
-                           t->name, owner->name, sp_dtype_info(owner->dtype)->name);
+            return sp_fail(
+                m->err, SP_E_INPUT,
+                "tensor \"%s\" belongs to no quantized weight: \"%s\" has numbers of type %s",
+                t->name, owner->name, sp_dtype_info(owner->dtype)->name);
         }
         return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" without its weight \"%s%s\"", t->name,
                        name, strcmp(ends[i], "_scales") == 0 ? "_blocks" : "");

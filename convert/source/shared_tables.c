@@ -33,6 +33,6 @@ enum sp_status sp_source_share_embedding(struct sp_source *draft, const struct s
     st = sp_tensor_equal(&equal, draft, name, target, name, err);
     if (st || !equal) return st;
     sp_specs_share_embedding(&draft->specs, &draft->config);
-    return sp_warn(warnings, err, "%s: its embedding is the target's, which it will read",
+    return sp_warn(warnings, err, "%s: its embedding equals the target's, which is used for both",
                    draft->path);
 }

@@ -227,8 +227,8 @@ static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part wan
     }
     if ((st = read_json_template(source, folder, err))) return st;
     if (source->texts[SP_SECTION_CONFIG] == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s: no config.json %s", source->path,
-                       folder == weights ? "in it" : "beside it");
+        return sp_fail(err, SP_E_INPUT, "%s: config.json is missing %s", source->path,
+                       folder == weights ? "in it" : "in its folder");
     }
     st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
                          source->text_sizes[SP_SECTION_CONFIG], warnings, err);
@@ -356,7 +356,7 @@ static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
         if (t == NULL) return sp_fail(err, SP_E_INPUT, "tensor %s is missing", spec->name);
         if (t->rank != spec->rank ||
             memcmp(t->shape, spec->shape, spec->rank * sizeof *spec->shape) != 0) {
-            return sp_fail(err, SP_E_INPUT, "tensor %s has another shape than its config says",
+            return sp_fail(err, SP_E_INPUT, "tensor %s has a shape other than its config states",
                            spec->name);
         }
     }
@@ -366,7 +366,7 @@ static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
         if (t->part != source->part) continue;
         n++;
         if (sp_specs_find(&source->specs, t->name) == NULL) {
-            return sp_fail(err, SP_E_INPUT, "tensor %s is not one of its model's", t->name);
+            return sp_fail(err, SP_E_INPUT, "tensor %s is not a tensor of its model", t->name);
         }
     }
     return n ? SP_OK : sp_fail(err, SP_E_INPUT, "no tensors");

@@ -34,9 +34,10 @@ static enum sp_status part_tables(struct sp_source *source, const struct sp_adap
                        a->path);
     }
     if ((st = sp_specs_untie_head(&source->specs, &source->config, err))) return st;
-    return sp_warn(
-        warnings, err,
-        "%s: changes the embedding or the output matrix, which were one: both are stored", a->path);
+    return sp_warn(warnings, err,
+                   "%s: changes the embedding or the output matrix, which were the same matrix: "
+                   "both are stored",
+                   a->path);
 }
 
 /* The specs of a packed file have no row spans: those of the checkpoint that it would export are

@@ -133,7 +133,7 @@ static enum sp_status read_commit(char out[MAX_COMMIT], const char *folder, stru
     if (is_part(text, size)) {
         snprintf(out, MAX_COMMIT, "%s", text);
     } else {
-        st = sp_fail(err, SP_E_INPUT, "%s: it names no commit", path);
+        st = sp_fail(err, SP_E_INPUT, "%s: does not name a commit", path);
     }
     free(text);
     return st;
@@ -212,8 +212,8 @@ static enum sp_status find_model_layer(char path[PATH_SIZE], const char *manifes
         const char *kind = layer_kind(layer);
         if (strcmp(kind, "adapter") == 0 || strcmp(kind, "tensor") == 0 ||
             (strcmp(kind, "model") == 0 && model)) {
-            st = sp_fail(err, SP_E_UNSUPPORTED, "%s: ollama's layer \"%s\" is not read", manifest,
-                         model ? "model, a second one" : kind);
+            st = sp_fail(err, SP_E_UNSUPPORTED, "%s: ollama's layer \"%s\" is not supported",
+                         manifest, model ? "model (a second one)" : kind);
         }
         if (strcmp(kind, "model") == 0) model = layer;
     }
@@ -299,7 +299,7 @@ static enum sp_status put_record(struct sp_strbuf *out, enum sp_modelfile_comman
     enum sp_status st;
 
     if (strstr(value, "\"\"\"")) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s of ollama's model holds three quotes",
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s of ollama's model contains three quotes",
                        sp_modelfile_command_name(command));
     }
     if ((st = put(out, sp_modelfile_command_name(command), err)) || (st = put(out, " ", err)) ||

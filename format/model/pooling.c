@@ -164,8 +164,8 @@ static enum sp_status read_one_dense(struct sp_dense_config *d, const struct sp_
         return st;
     }
     if (d->n_in == n_in && d->n_out) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%u inputs and %u outputs, but %u numbers come in", d->n_in,
-                   d->n_out, n_in);
+    return sp_fail(err, SP_E_INPUT, "%u inputs and %u outputs, but the input has %u numbers",
+                   d->n_in, d->n_out, n_in);
 }
 
 static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_json *root,
@@ -199,7 +199,7 @@ static enum sp_status check_prompts(const struct sp_json *root, struct sp_err *e
     }
     for (struct sp_json_iter it = {0}; sp_json_next(prompts, &it);) {
         if (sp_json_to_string(it.value, NULL)) continue;
-        return sp_fail(err, SP_E_INPUT, "prompt \"%.40s\" is not a text", it.key);
+        return sp_fail(err, SP_E_INPUT, "prompt \"%.40s\" is not a string", it.key);
     }
     if ((st = sp_json_get_string(root, "default_prompt", &name, err))) return st;
     if (name == NULL || sp_json_get(prompts, name)) return SP_OK;

@@ -29,7 +29,8 @@ struct refusal {
 
 static const struct refusal refusals[] = {
     /* configs */
-    {"{}", GOOD, SP_E_UNSUPPORTED, "neither PEFT's (peft_type) nor mlx-lm's (lora_parameters)"},
+    {"{}", GOOD, SP_E_UNSUPPORTED,
+     "neither a PEFT config (peft_type) nor an mlx-lm config (lora_parameters)"},
     {"[", GOOD, SP_E_INPUT, "adapter_config.json: "},
     {"{\"peft_type\":\"LOHA\"}", GOOD, SP_E_UNSUPPORTED, "peft_type is LOHA, only LORA"},
     {"{\"peft_type\":\"LORA\",\"r\":0}", GOOD, SP_E_INPUT, "r is 0, expected an integer"},
@@ -45,13 +46,15 @@ static const struct refusal refusals[] = {
     {PEFT(",\"init_lora_weights\":\"pissa\""), GOOD, SP_E_UNSUPPORTED,
      "init_lora_weights is \"pissa\": such an adapter"},
     {PEFT(",\"rank_pattern\":[]"), GOOD, SP_E_INPUT, "rank_pattern is not an object"},
-    {PEFT(",\"rank_pattern\":{\"q\":1.5}"), GOOD, SP_E_INPUT, "\"q\" is given no rank"},
-    {PEFT(",\"alpha_pattern\":{\"q\":\"x\"}"), GOOD, SP_E_INPUT, "\"q\" is given no finite number"},
+    {PEFT(",\"rank_pattern\":{\"q\":1.5}"), GOOD, SP_E_INPUT,
+     "the value of \"q\" is not a valid rank"},
+    {PEFT(",\"alpha_pattern\":{\"q\":\"x\"}"), GOOD, SP_E_INPUT,
+     "the value of \"q\" is not a finite number"},
     {PEFT(",\"alpha_pattern\":{\"(\":1}"), GOOD, SP_E_UNSUPPORTED, "alpha_pattern: "},
     {"{\"fine_tune_type\":\"ia3\"}", GOOD, SP_E_UNSUPPORTED, "fine_tune_type is ia3"},
-    {"{\"fine_tune_type\":\"lora\"}", GOOD, SP_E_INPUT, "lora_parameters.scale is not stated"},
+    {"{\"fine_tune_type\":\"lora\"}", GOOD, SP_E_INPUT, "lora_parameters.scale is missing"},
     {"{\"lora_parameters\":{\"rank\":8,\"alpha\":16,\"scale\":10}}", GOOD, SP_E_UNSUPPORTED,
-     "alpha is 16: versions of mlx-lm differ"},
+     "alpha is 16: its effect on scale differs between versions of mlx-lm"},
     {"{\"lora_parameters\":{\"rank\":8,\"scale\":10,\"new\":1}}", GOOD, SP_E_UNSUPPORTED,
      "new is 1: not supported"},
 
@@ -62,33 +65,33 @@ static const struct refusal refusals[] = {
     {PEFT(""), MODULE ".lora_A.weight F32 3,192\n" MODULE ".lora_B.weight F32 192,3\n", SP_E_INPUT,
      "lora_B.weight\" has rank 3, but its config says 2"},
     {PEFT(""), MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 192\n", SP_E_INPUT,
-     "lora_B.weight\" is [192], expected a matrix of rank 1 to 65536"},
+     "lora_B.weight\" has shape [192], expected a matrix of rank 1 to 65536"},
     {PEFT(""), MODULE ".lora_A.weight F32 2,190\n" MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT,
-     "lora_A.weight\" is [2, 190], expected [2, 192], for model.layers.0.self_attn.q_proj.weight "
-     "is "
-     "[192, 192]"},
+     "lora_A.weight\" has shape [2, 190], expected [2, 192], since "
+     "model.layers.0.self_attn.q_proj.weight has shape [192, 192]"},
     {PEFT(""), MODULE ".lora_A.weight F32 2,192\n" MODULE ".lora_B.weight F32 64,2\n", SP_E_INPUT,
-     "lora_B.weight\" is [64, 2], expected [192, 2]"},
+     "lora_B.weight\" has shape [64, 2], expected [192, 2]"},
     {PEFT(""), MODULE ".lora_A.weight F32 384\n" MODULE ".lora_B.weight F32 192,2\n", SP_E_INPUT,
-     "lora_A.weight\" is [384], expected [2, 192]"},
+     "lora_A.weight\" has shape [384], expected [2, 192]"},
     {PEFT(""), MODULE ".lora_A.weight I32 2,192\n" MODULE ".lora_B.weight F32 192,2\n",
      SP_E_UNSUPPORTED, "is of type i32, expected a float"},
     {PEFT(""),
      GOOD "base_model.model.model.layers.9.mlp.up_proj.lora_A.weight F32 2,192\n"
           "base_model.model.model.layers.9.mlp.up_proj.lora_B.weight F32 512,2\n",
-     SP_E_INPUT, "layers.9.mlp.up_proj.lora_A.weight\" finds no tensor"},
+     SP_E_INPUT, "layers.9.mlp.up_proj.lora_A.weight\" changes "},
     {PEFT(""), GOOD "base_model.model.score.weight F32 2,192\n", SP_E_INPUT,
-     "base_model.model.score.weight\" finds no tensor score.weight in the model"},
+     "base_model.model.score.weight\" changes score.weight, which the model does not have"},
     {PEFT(""), GOOD "base_model.model.model.norm.weight F32 190\n", SP_E_INPUT,
-     "norm.weight\" is [190], but model.norm.weight is [192]"},
-    {PEFT(""), GOOD MODULE ".lora_E F32 2,1\n", SP_E_UNSUPPORTED, "lora_E\": not one of a LoRA"},
+     "norm.weight\" has shape [190], but model.norm.weight has shape [192]"},
+    {PEFT(""), GOOD MODULE ".lora_E F32 2,1\n", SP_E_UNSUPPORTED,
+     "lora_E\" is not a tensor of a LoRA"},
     {PEFT(""), GOOD MODULE ".lora_B.bias F32 192\n", SP_E_UNSUPPORTED,
      "has no bias that it could be added to"},
     {PEFT(""), GOOD MODULE ".lora_magnitude_vector F32 192\n", SP_E_INPUT,
      "has magnitudes (DoRA), but its config does not mention"},
     {PEFT(",\"use_dora\":true"), GOOD, SP_E_INPUT, "has no magnitudes, though its config says"},
     {PEFT(",\"use_dora\":true"), GOOD MODULE ".lora_magnitude_vector F32 64\n", SP_E_INPUT,
-     "lora_magnitude_vector\" is [64], expected [192]"},
+     "lora_magnitude_vector\" has shape [64], expected [192]"},
     {PEFT(",\"use_dora\":true"),
      "base_model.model.model.embed_tokens.lora_embedding_A F32 2,1600\n"
      "base_model.model.model.embed_tokens.lora_embedding_B F32 192,2\n"
@@ -101,15 +104,16 @@ static const struct refusal refusals[] = {
     {PEFT(""),
      GOOD "base_model.model.layers.0.self_attn.q_proj.lora_A.weight F32 2,192\n"
           "base_model.model.layers.0.self_attn.q_proj.lora_B.weight F32 192,2\n",
-     SP_E_INPUT, "are the same one"},
+     SP_E_INPUT, "are the same module"},
     {MLX,
      "model.layers.0.mlp.up_proj.lora_a F32 2,8,192\n"
      "model.layers.0.mlp.up_proj.lora_b F32 2,512,8\n",
-     SP_E_UNSUPPORTED, "up_proj.lora_a\": no matrix"},
+     SP_E_UNSUPPORTED, "up_proj.lora_a\": not a matrix"},
     {MLX,
      "model.layers.0.mlp.switch_mlp.up_proj.lora_a F32 2,8,192\n"
      "model.layers.0.mlp.switch_mlp.up_proj.lora_b F32 2,512,8\n",
-     SP_E_INPUT, "finds no tensor model.layers.0.mlp.experts.0.up_proj.weight"},
+     SP_E_INPUT,
+     "changes model.layers.0.mlp.experts.0.up_proj.weight, which the model does not have"},
 };
 
 static size_t add(char *header, size_t len, size_t *data, const char *line)
@@ -219,10 +223,11 @@ static void test_files_of_other_kinds(void **state)
     assert_outcome("FROM @/target\nADAPTER x.txt", SP_E_INPUT, "expected an adapter's folder");
     write_tensors("a.safetensors", GOOD);
     assert_outcome("FROM @/target\nADAPTER a.safetensors", SP_E_INPUT,
-                   "no adapter_config.json beside it");
+                   "adapter_config.json is missing in its folder");
     snprintf(folder, sizeof folder, "%s", create_path("f"));
     assert_int_equal(mkdir(folder, 0700), 0);
-    assert_outcome("FROM @/target\nADAPTER f", SP_E_INPUT, "no adapter_model.safetensors (PEFT)");
+    assert_outcome("FROM @/target\nADAPTER f", SP_E_INPUT,
+                   "contains neither adapter_model.safetensors (PEFT)");
     snprintf(lines, sizeof lines, "%s/adapter_model.bin", folder);
     assert_int_equal(fclose(fopen(lines, "w")), 0);
     assert_outcome("FROM @/target\nADAPTER f", SP_E_UNSUPPORTED,

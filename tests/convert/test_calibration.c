@@ -419,8 +419,7 @@ static void test_refusals(void **state)
     create_pack(create_modelfile("FROM @/ar\n"), other, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     assert_refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
     assert_refused(file, create_path("missing"), SP_Q4, SP_E_IO, "missing");
-    assert_refused(file, calibration, SP_Q8, SP_E_USAGE,
-                   "no matrix that it is about becomes q2 to q6");
+    assert_refused(file, calibration, SP_Q8, SP_E_USAGE, "none of its matrices becomes q2 to q6");
     assert_refused(other, calibration, SP_Q4, SP_E_INPUT, "made for another model");
     bytes[5000] = (char)(bytes[5000] ^ 1);
     assert_refused(file, scratch_write("damaged.bin", bytes, size), SP_Q4, SP_E_INPUT,
@@ -517,7 +516,8 @@ static void test_malformed_files_are_refused(void **state)
         requantize(file, create_path("out.bin"), create_path("handmade.bin"), SP_Q4, 1, &err),
         SP_OK);
     assert_refused(file, write_calibration(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4,
-                   SP_E_INPUT, "q_proj.weight: a number in it is not finite, or too large");
+                   SP_E_INPUT,
+                   "q_proj.weight: it contains a number that is not finite or too large");
     assert_refused(file, write_calibration(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4,
                    SP_E_INPUT, "expected one row of f32 of the target");
     assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4,

@@ -152,9 +152,10 @@ static void built_in_heads(void **state)
         const char *target, *error;
     } cases[] = {
         {HYBRID("full_attention", "4", "2"), NULL},
-        {HYBRID("full_attention", "4", "4"), "mtp: 2 heads on 1 of 8, target has 4 on 1 of 8"},
+        {HYBRID("full_attention", "4", "4"),
+         "mtp: 2 heads and 1 KV heads of size 8, target has 4 and 1 of size 8"},
         {HYBRID("full_attention", "6", "2"), "mtp: hidden size 4, target has 6"},
-        {TARGET, "mtp: a head of qwen3_5_text requires such a target, got qwen3"},
+        {TARGET, "mtp: a head of family qwen3_5_text requires a target of that family, got qwen3"},
     };
     struct sp_tables found = {.fc_cols = 8, .mtp = true, .mtp_ffn = true};
     struct sp_config t, d;
@@ -337,14 +338,13 @@ static void tokenizers(void **state)
                "[\"a\", \"b\"], [\"b\", \"c\"]", ENDS),
          NULL, NULL, ""},
         {VOCAB(TOKENS, MERGES, ENDS ", " ADDED("7", "<tool>")), ends, NULL,
-         "draft tokenizer has 8 ids, target 7: equal where both have"},
-        {NULL, NULL, NULL, "draft has no tokenizer: it is taken to be the other's"},
+         "draft tokenizer has 8 IDs, target 7: those that both have are equal"},
+        {NULL, NULL, NULL, "draft has no tokenizer: that of the other model is assumed"},
         {VOCAB("\"a\": 0, \"c\": 1, \"b\": 2, \"ab\": 3, \"bc\": 4", MERGES, ENDS), ends,
          "draft tokenizer differs from target at id 1 (\"c\" vs \"b\")", NULL},
         {VOCAB(TOKENS, MERGES, ADDED("5", "<S>") ", " ADDED("6", "</s>")), NULL, NULL,
-         "draft vocabulary: 0 tokens are moved to the target's ids, and 1 of the target's are "
-         "unknown "
-         "to it"},
+         "draft vocabulary: 0 tokens are renumbered to the target's IDs, and 1 tokens of the "
+         "target are missing in it"},
         {VOCAB(TOKENS ", \"abc\": 5", MERGES ", \"ab c\"", ADDED("6", "</s>")), NULL,
          "draft tokenizer differs from target at id 5 (\"abc\" vs \"<s>\")", NULL},
         {VOCAB(TOKENS, "\"b c\", \"a b\"", ENDS), ends,
@@ -453,7 +453,7 @@ static void warnings_of_valid_pairs(void **state)
     b = side(&d, TOKENIZER, NULL);
     check(&a, &b, false, NULL,
           "draft vocabulary has 16 rows, target 8\n"
-          "draft context 32 shorter than target's 64: no drafting beyond it");
+          "draft context 32 is shorter than the target's 64: there is no drafting beyond it");
     sp_config_release(&d);
 
     /* Target: 2 * 8 * 4 + 4 + 6 * (3 * 4 * 6 + 2 * 4 * 4 + 2 * 2 * 4 + 2 * 4 + 2 * 2) = 860.

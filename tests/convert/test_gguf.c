@@ -298,7 +298,7 @@ static void refused_tensors(void **state)
         enum sp_status status;
         const char *message;
     } cases[] = {
-        {"a", 256, 1, 16, 0, SP_E_UNSUPPORTED, "tensor a: type iq2_xxs (16) is not read"},
+        {"a", 256, 1, 16, 0, SP_E_UNSUPPORTED, "tensor a: type iq2_xxs (16) is not supported"},
         {"a", 256, 1, 777, 0, SP_E_INPUT, "tensor a: its type 777 is unknown"},
         {"a", 48, 1, SP_GGML_Q8_0, 0, SP_E_INPUT, "rows of 48 elements are no whole q8_0 blocks"},
         {"a", 0, 1, SP_GGML_F32, 0, SP_E_INPUT, "tensor a: dimension 0 is 0"},
@@ -306,7 +306,7 @@ static void refused_tensors(void **state)
         {"a", 64, 1, SP_GGML_F32, 0, SP_E_INPUT, "reach beyond the file's end"},
         {"a", 8, 1, SP_GGML_F32, 8, SP_E_INPUT, "offset 8 is not a multiple of 32"},
         {"blk.0.wrong.weight", 8, 1, SP_GGML_F32, 0, SP_E_UNSUPPORTED,
-         "tensor blk.0.wrong.weight is not one that llama models have"},
+         "tensor blk.0.wrong.weight is not a tensor of llama models"},
     };
     struct made m;
     (void)state;
@@ -331,7 +331,8 @@ static void refused_models(void **state)
         enum sp_status status;
         const char *message;
     } cases[] = {
-        {"tokenizer.ggml.model", "t5", SP_E_UNSUPPORTED, "tokenizer.ggml.model \"t5\" is not read"},
+        {"tokenizer.ggml.model", "t5", SP_E_UNSUPPORTED,
+         "tokenizer.ggml.model \"t5\" is not supported"},
         {"tokenizer.ggml.model", "gpt2", SP_E_UNSUPPORTED, "tokenizer.ggml.pre is missing"},
         {"llama.rope.scaling.type", "odd", SP_E_UNSUPPORTED,
          "llama.rope.scaling.type \"odd\" is not supported"},
@@ -344,7 +345,7 @@ static void refused_models(void **state)
     begin_file(&m);
     value_string(&m, "general.architecture", "rwkv7");
     assert_refused(write_file(&m, 0), SP_E_UNSUPPORTED,
-                   "made.gguf: architecture \"rwkv7\" is not read from GGUF files");
+                   "made.gguf: architecture \"rwkv7\" is not supported in GGUF files");
     begin_file(&m);
     add_llama(&m);
     assert_refused(write_file(&m, 0), SP_E_INPUT, "token_embd.weight is missing");

@@ -280,7 +280,7 @@ static void test_non_sources_are_refused(void **state)
     assert_int_equal(
         sp_source_open(&source, scratch_write("x.safetensors", "", 0), SP_PART_TARGET, NULL, &err),
         SP_E_INPUT);
-    assert_non_null(strstr(err.text, "no config.json beside it"));
+    assert_non_null(strstr(err.text, "config.json is missing in its folder"));
     assert_null(source.path);
     err = (struct sp_err){0};
     assert_int_equal(sp_source_open(&source, scratch_write("x.bin", "\x89SPK\r\n\x1A\n", 8),

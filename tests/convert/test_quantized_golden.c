@@ -119,8 +119,7 @@ static const struct {
 } spoiled[] = {
     {"gptq_4", ".qzeros", ".rzeros", NULL, 0, "without their zero points"},
     {"gptq_4", ".scales", ".tcales", NULL, 0, "without their scales"},
-    {"gptq_4", ".qweight", ".rweight", NULL, 0,
-     "is a part of a quantized weight that is not there"},
+    {"gptq_4", ".qweight", ".rweight", NULL, 0, "belongs to a quantized weight that is missing"},
     {"gptq_4", "[16,64]", "[64,16]", NULL, 0, "which is not 2, 3, 4 or 8 bits for each"},
     {"gptq_4", "[4,64]", "[64,4]", NULL, 0, "has shape [64, 4], expected [4, 64]"},
     {"gptq_4_desc_act", NULL, NULL, "g_idx", 4, "column 0 is in group 4, and there are 4 groups"},
@@ -131,7 +130,7 @@ static const struct {
     {"awq_gemm", "[1,8]", "[8,1]", NULL, 0, "has shape [8, 1], expected [8, 8]"},
     {"awq_gemv", "[64,16]", "[16,64]", NULL, 0, "has shape [64, 2], expected [16, 2]"},
     {"mlx_affine4", ".biases", ".ciases", NULL, 0, "without their biases"},
-    {"mlx_affine4", ".scales", ".tcales", NULL, 0, "is a part of a quantized weight that is not"},
+    {"mlx_affine4", ".scales", ".tcales", NULL, 0, "belongs to a quantized weight that is"},
     {"mlx_affine4", "U32", "I32", NULL, 0, "has scales, but is not a matrix of type u32"},
     {"mlx_mxfp4", "\"U8\",\"shape\":[64,4]", "\"I8\",\"shape\":[64,4]", NULL, 0,
      "scales of type i8"},

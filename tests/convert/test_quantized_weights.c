@@ -361,7 +361,8 @@ static const struct refusal refused[] = {
     {"a.weight_scale_inv F32 1,1 4", SP_E_INPUT,
      "tensor \"a.weight_scale_inv\" without its weight \"a.weight\""},
     {"a.weight_scale F32 1,1 4;a.weight BF16 2,2 8", SP_E_INPUT,
-     "tensor \"a.weight_scale\" goes with no weight: \"a.weight\" has numbers of type bf16"},
+     "tensor \"a.weight_scale\" belongs to no quantized weight: \"a.weight\" has numbers of type "
+     "bf16"},
     {"e.up_proj_scales U8 1,1,2 2", SP_E_INPUT,
      "tensor \"e.up_proj_scales\" without its weight \"e.up_proj_blocks\""},
     {"e.up_proj_blocks U8 1,1,2,16 32", SP_E_INPUT,
@@ -379,9 +380,9 @@ static const struct refusal refused[] = {
     {"a.weight F8_E4M3 2,2 4;a.weight_scale I32 1 4", SP_E_UNSUPPORTED,
      "tensor \"a.weight_scale\": scales of type i32"},
     {"a.weight F8_E4M3 4 4;a.weight_scale F32 1 4", SP_E_UNSUPPORTED,
-     "tensor \"a.weight\": quantized, and no matrix"},
+     "tensor \"a.weight\": quantized, but not a matrix"},
     {"a.weight F8_E4M3 0,4 0;a.weight_scale F32 1 4", SP_E_INPUT,
-     "tensor \"a.weight\": quantized, and empty"},
+     "tensor \"a.weight\": quantized, but empty"},
     {"a.weight I8 2,2 4;a.weight_scale F32 2,1 8;a.weight_zero_point I8 1 1", SP_E_INPUT,
      "tensor \"a.weight_zero_point\" has shape [1], expected [2, 1]"},
     {"a.weight I8 2,2 4;a.weight_scale F32 1 4;a.weight_zero_point I32 1 4", SP_E_UNSUPPORTED,
@@ -396,8 +397,8 @@ static const struct refusal refused[] = {
     {"a.weight_g_idx I32 1 4", SP_E_INPUT,
      "tensor \"a.weight_g_idx\" without its weight \"a.weight\""},
     {"a.qweight I32 1,1 4", SP_E_INPUT,
-     "tensor \"a.qweight\" is a part of a quantized weight that is not there, or that the method "
-     "of the config does not have"},
+     "tensor \"a.qweight\" belongs to a quantized weight that is missing, or that the method of "
+     "the config does not have"},
     {"a.weight_packed I64 1,1 8", SP_E_UNSUPPORTED,
      "tensor \"a.weight_packed\": packed numbers of type i64"},
     {"a.weight_packed U8 1,16 16;a.weight_scale F8_E4M3 1,2 2", SP_E_INPUT,
@@ -412,7 +413,7 @@ static const struct refusal refused[] = {
      "tensor \"a.weight_scale\" has shape [1, 1], and no stated size of blocks or groups gives "
      "that for a weight of shape [1, 32]"},
     {"e.up_proj_blocks U8 1,1,2,15 30;e.up_proj_scales U8 1,1,2 2", SP_E_INPUT,
-     "tensor \"e.up_proj_blocks\" is not made of blocks of 16 bytes"},
+     "tensor \"e.up_proj_blocks\" does not consist of blocks of 16 bytes"},
     {"e.up_proj_blocks U8 1,1,2,16 32;e.up_proj_scales U8 1,1,1 1", SP_E_INPUT,
      "tensor \"e.up_proj_scales\" has shape [1, 1, 1], and no stated size of blocks or groups "
      "gives that for a weight of shape [1, 1, 64]"},
