@@ -22,7 +22,7 @@ struct options {
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
     const char *ids, *system, *prompt_cache, *format, *think, *context_full, *output, *part;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
-    bool batch, quiet, no_cache;
+    bool batch, quiet, no_cache, no_word_wrap;
     int64_t n_top, sessions;
 };
 
@@ -84,6 +84,8 @@ static const struct sp_opt opts[] = {
      .help = "Do not show the model's reasoning"},
     {SP_OPT_FLAG, 0, "quiet", NULL, NULL, AT(quiet),
      .help = "Print no statistics and no notes, only the answer and errors"},
+    {SP_OPT_FLAG, 0, "nowordwrap", NULL, NULL, AT(no_word_wrap),
+     .help = "In a session: do not break lines between words"},
     {SP_OPT_FLAG, 0, "verbose", NULL, NULL, AT(verbose),
      .help = "Print speed, all drafting statistics, and where each setting came from"},
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json),
@@ -318,6 +320,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                   .show_draft = o->show_draft,
                   .hide_reasoning = o->hide_thinking || hides_reasoning(o),
                   .verbose = o->verbose,
+                  .wrap = session && !o->no_word_wrap,
                   .quiet = o->quiet,
                   .started = sp_seconds(),
                   .digest = o->digest,

@@ -440,3 +440,87 @@ void sp_settings_print(FILE *out, const struct sp_settings *s)
         fputs("\"\n", out);
     }
 }
+
+/* ---- settings of a saved session --------------------------------------------------------------
+ */
+
+static void write_texts(struct sp_json_out *out, const char *key, const char *const *texts,
+                        size_t n)
+{
+    sp_json_out_begin(out, key, '[');
+    for (size_t i = 0; i < n; i++)
+        sp_json_out_text(out, NULL, texts[i]);
+    sp_json_out_end(out, ']');
+}
+
+void sp_settings_to_json(struct sp_json_out *out, const struct sp_settings *s)
+{
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        const struct word *word = word_of(&rows[i]);
+        const void *at = (const char *)s + rows[i].offset;
+        char value[VALUE_SIZE];
+        int64_t integer;
+        double number;
+
+        if (rows[i].offset == AT(n_threads) || s->from[i] == from_random) continue;
+        memcpy(&integer, at, sizeof integer);
+        memcpy(&number, at, sizeof number);
+        show_value(value, s, &rows[i]);
+        if (!rows[i].integer)
+            sp_json_out_double(out, rows[i].parameter, number);
+        else if (word && integer < word->least)
+            sp_json_out_text(out, rows[i].parameter, word->text);
+        else
+            sp_json_out_written(out, rows[i].parameter, value, strlen(value));
+    }
+    write_texts(out, "stop", s->stops, s->n_stops);
+    if (s->breakers.from) write_texts(out, breakers_name, s->breakers.at, s->breakers.n);
+}
+
+/* Takes an array of texts in the place of those of the setting. */
+static enum sp_status take_texts(struct sp_settings *s, const char *name,
+                                 const struct sp_json *array, struct sp_err *err)
+{
+    bool stops = strcmp(name, "stop") == 0;
+    enum sp_status st = SP_OK;
+
+    if (sp_json_kind(array) != SP_JSON_ARRAY)
+        return sp_fail(err, SP_E_INPUT, "%s: expected an array of strings", name);
+    while (stops && s->n_stops > 0) {
+        free(s->texts[--s->n_stops]);
+        s->texts[s->n_stops] = NULL;
+    }
+    if (!stops) {
+        sp_dry_texts_release(&s->breakers);
+        st = sp_dry_texts_add(&s->breakers, from_user, "none", err);
+    }
+    for (size_t i = 0; i < sp_json_len(array) && !st; i++) {
+        const char *text = sp_json_to_string(sp_json_at(array, i), NULL);
+        if (text == NULL || *text == '\0')
+            return sp_fail(err, SP_E_INPUT, "%s[%zu]: expected a text", name, i);
+        st = sp_settings_set(s, name, text, err);
+    }
+    return st;
+}
+
+enum sp_status sp_settings_of_json(struct sp_settings *s, const struct sp_json *object,
+                                   struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (object != NULL && sp_json_kind(object) != SP_JSON_OBJECT)
+        return sp_fail(err, SP_E_INPUT, "settings: expected an object");
+    for (struct sp_json_iter it = {0}; !st && sp_json_next(object, &it);) {
+        const char *text = sp_json_to_string(it.value, NULL);
+        char *number = NULL;
+
+        if (strcmp(it.key, "stop") == 0 || strcmp(it.key, breakers_name) == 0) {
+            st = take_texts(s, it.key, it.value, err);
+            continue;
+        }
+        if (text == NULL) st = sp_json_print(&number, it.value, err);
+        if (!st) st = sp_settings_set(s, it.key, text ? text : number, err);
+        free(number);
+    }
+    return st;
+}

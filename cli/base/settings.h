@@ -5,6 +5,7 @@
 #define SP_CLI_BASE_SETTINGS_H
 
 #include "cli/base/dry_breakers.h"
+#include "cli/base/json_out.h"
 #include "cli/base/opt.h"
 #include "format/packfile.h"
 #include "runtime/spectool.h"
@@ -77,6 +78,14 @@ SP_MUST_CHECK enum sp_status sp_settings_add_bias(struct sp_settings *settings, 
 
 /* Fills the sampling parameters, which borrow from the settings. */
 void sp_settings_sampling(struct sp_sampling *out, const struct sp_settings *settings);
+
+/* Writes the settings that a session can change as members of a JSON object, except a seed that was
+ * drawn. */
+void sp_settings_to_json(struct sp_json_out *out, const struct sp_settings *settings);
+/* Takes what sp_settings_to_json wrote; `object` NULL: nothing. Absent settings stay. On failure
+ * the settings may be changed in part. */
+SP_MUST_CHECK enum sp_status sp_settings_of_json(struct sp_settings *settings,
+                                                 const struct sp_json *object, struct sp_err *err);
 
 /* Prints a line per setting: name, value, origin. */
 void sp_settings_print(FILE *out, const struct sp_settings *settings);

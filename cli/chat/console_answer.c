@@ -3,7 +3,9 @@
 #include "cli/base/out.h"
 #include "cli/chat/repetition.h"
 #include "cli/chat/prompt_cache.h"
+#include "cli/chat/word_wrap.h"
 #include "format/base/clock.h"
+#include "format/base/mem.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@ struct stream {
     bool logprobs;
     bool progress_drawn, colored, dim;
     char last;                     /* the last character shown */
+    struct sp_word_wrap wrap;      /* file NULL: lines are not broken */
     struct sp_chat_reader *reader; /* separates reasoning; borrowed; NULL: all text is content */
     struct sp_repetition repetition;
     double started, first_token; /* sp_seconds(); first_token 0: none yet */
@@ -60,7 +63,10 @@ static void color(struct stream *s, bool on)
 static void write_text(struct stream *s, const char *text, size_t size)
 {
     if (size == 0) return;
-    sp_out_text(stdout, text, size);
+    if (s->wrap.file)
+        sp_word_wrap_text(&s->wrap, text, size);
+    else
+        sp_out_text(stdout, text, size);
     s->last = text[size - 1];
 }
 
@@ -226,6 +232,8 @@ enum sp_status sp_console_answer(struct sp_result *result, struct sp_chat_reader
     struct sp_request r = *request;
     enum sp_status st;
 
+    if (style->wrap && !style->show_draft && sp_out_is_screen(stdout))
+        sp_word_wrap_begin(&stream.wrap, stdout);
     if (prompt != NULL && (st = open_reader(&stream, prompt, err))) return st;
     *reader = stream.reader;
     r.digest = style->digest;
@@ -367,29 +375,45 @@ static const char *name_drafting(char *name, size_t size, const struct sp_packag
 enum { ENOUGH_TO_COMPARE = 32 };
 static const double seconds_to_compare = 0.25;
 
-static void report_short(const struct sp_result *r, const struct sp_package_info *info,
-                         const struct sp_console_style *style)
+static void write_short(FILE *out, const struct sp_result *r, const struct sp_package_info *info,
+                        const struct sp_console_style *style)
 {
     size_t n = r->n_ids ? r->n_ids - 1 : 0;
     char name[64];
 
-    fprintf(stderr, "%zu token%s", r->n_ids, r->n_ids == 1 ? "" : "s");
-    if (n > 0) fprintf(stderr, ", %.1f tokens/s", rate(n, seconds_of_rounds(r)));
-    fprintf(stderr, "; prompt of %zu", r->n_prompt);
-    if (r->n_reused > 0) fprintf(stderr, " (%zu cached)", r->n_reused);
-    fprintf(stderr, " in %.2f s, first token after %.2f s", r->prompt_seconds,
+    fprintf(out, "%zu token%s", r->n_ids, r->n_ids == 1 ? "" : "s");
+    if (n > 0) fprintf(out, ", %.1f tokens/s", rate(n, seconds_of_rounds(r)));
+    fprintf(out, "; prompt of %zu", r->n_prompt);
+    if (r->n_reused > 0) fprintf(out, " (%zu cached)", r->n_reused);
+    fprintf(out, " in %.2f s, first token after %.2f s", r->prompt_seconds,
             style->first_token_seconds);
     if (info->draft != NULL && r->drafted > 0) {
-        fprintf(stderr,
-                "; %s: %zu of %zu draft tokens accepted (%.0f%%), %.2f tokens per target pass",
+        fprintf(out, "; %s: %zu of %zu draft tokens accepted (%.0f%%), %.2f tokens per target pass",
                 name_drafting(name, sizeof name, info), r->accepted, r->drafted,
                 100 * share(r->accepted, r->drafted), tokens_per_pass(r));
     }
     if (r->speed_up > 0 && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE &&
         seconds_of_rounds(r) >= seconds_to_compare) {
-        fprintf(stderr, ", about %.1fx as fast as without drafting", r->speed_up);
+        fprintf(out, ", about %.1fx as fast as without drafting", r->speed_up);
     }
-    fputc('\n', stderr);
+    fputc('\n', out);
+}
+
+/* Prints one line, which is broken between words where it is longer than the terminal is wide. */
+static void report_short(const struct sp_result *r, const struct sp_package_info *info,
+                         const struct sp_console_style *style)
+{
+    struct sp_word_wrap wrap;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = sp_out_is_screen(stderr) ? open_memstream(&text, &size) : NULL;
+
+    write_short(out ? out : stderr, r, info, style);
+    if (out != NULL && sp_close_text(out, &text, NULL) == SP_OK) {
+        sp_word_wrap_begin(&wrap, stderr);
+        sp_word_wrap_text(&wrap, text, size);
+    }
+    free(text);
 }
 
 /* Prints a note if the draft does not help: its first draft tokens are hardly ever accepted, or

@@ -16,6 +16,7 @@ struct sp_console_style {
     bool digest;     /* the last object contains logits_xxh3 */
     bool plain;      /* --no-draft was given: no rounds are listed */
     bool hide_reasoning;
+    bool wrap;                  /* lines of text are broken between words on a screen */
     bool quiet;                 /* no figures and no notes */
     bool reported_useless;      /* the note that the draft does not help was printed */
     bool reported_loop;         /* the note that an answer repeats itself was printed */

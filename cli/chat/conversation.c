@@ -297,6 +297,51 @@ enum sp_status sp_conversation_set_messages(struct sp_conversation *c,
     return st;
 }
 
+static enum sp_status restore_message(struct sp_conversation *c, const struct sp_json *message,
+                                      struct sp_err *err)
+{
+    const char *role = NULL, *content = NULL, *reasoning = NULL;
+    enum sp_status st;
+
+    if ((st = sp_json_get_string(message, "role", &role, err)) ||
+        (st = sp_json_get_string(message, "content", &content, err)) ||
+        (st = sp_json_get_string(message, "reasoning", &reasoning, err))) {
+        return st;
+    }
+    if (role == NULL || content == NULL)
+        return sp_fail(err, SP_E_INPUT, "expected an object with a role and a content");
+    if ((st = add_turn(c, role, content, strlen(content), err)) || reasoning == NULL) return st;
+    return sp_copy_text(&c->turns[c->n_turns - 1].reasoning, reasoning, strlen(reasoning), err);
+}
+
+enum sp_status sp_conversation_restore(struct sp_conversation *c, const char *system,
+                                       const struct sp_json *messages, struct sp_err *err)
+{
+    size_t before = c->n_turns;
+    enum sp_status st = SP_OK;
+
+    if (sp_json_kind(messages) != SP_JSON_ARRAY)
+        return sp_fail(err, SP_E_INPUT, "messages: expected an array");
+    for (size_t i = 0; i < sp_json_len(messages) && !st; i++) {
+        st = restore_message(c, sp_json_at(messages, i), err);
+        if (st) sp_context(err, "messages[%zu]", i);
+    }
+    if (!st) st = sp_conversation_set_system(c, system ? system : "", err);
+    if (st) {
+        drop_turns(c, before);
+        return st;
+    }
+    for (size_t i = c->n_given; i < before; i++) {
+        free(c->turns[i].content);
+        free(c->turns[i].reasoning);
+    }
+    if (c->n_turns > before) {
+        memmove(c->turns + c->n_given, c->turns + before, (c->n_turns - before) * sizeof *c->turns);
+    }
+    c->n_turns -= before - c->n_given;
+    return SP_OK;
+}
+
 enum sp_status sp_conversation_set_ids(struct sp_conversation *c, const struct sp_ids *ids,
                                        struct sp_err *err)
 {

@@ -78,6 +78,12 @@ SP_MUST_CHECK enum sp_status sp_conversation_add_user(struct sp_conversation *c,
 SP_MUST_CHECK enum sp_status sp_conversation_set_messages(struct sp_conversation *c,
                                                           const struct sp_json *messages,
                                                           struct sp_err *err);
+/* Replaces the messages after those of the file by an array of objects with `role`, `content` and
+ * an optional `reasoning`, and the system message (NULL: none). On failure the conversation stays
+ * as it was. */
+SP_MUST_CHECK enum sp_status sp_conversation_restore(struct sp_conversation *c, const char *system,
+                                                     const struct sp_json *messages,
+                                                     struct sp_err *err);
 /* Makes c->prompt of token ids, without a message. */
 SP_MUST_CHECK enum sp_status sp_conversation_set_ids(struct sp_conversation *c,
                                                      const struct sp_ids *ids, struct sp_err *err);

@@ -5,6 +5,7 @@
  * are the oldest messages dropped. */
 #include "cli/chat/repl.h"
 #include "cli/chat/line_edit.h"
+#include "cli/chat/saved_session.h"
 #include "cli/base/out.h"
 #include "cli/base/user_folder.h"
 #include "format/base/clock.h"
@@ -18,9 +19,16 @@
 #include <string.h>
 #include <strings.h>
 
+/* What Tab completes: commands, the words after /set and /show, and names of saved sessions. */
+struct completions {
+    char **list; /* [n] texts; owned */
+    size_t n, cap;
+};
+
 struct chat {
     struct sp_generation *generation;
     struct sp_line_edit *edit;
+    struct completions completions;
     bool ended;            /* the input ended within a message of several lines */
     enum sp_status status; /* not SP_OK: the session ends with the error in `err` */
     struct sp_err *err;
@@ -142,6 +150,9 @@ static bool set_switch(struct sp_generation *g, const char *name)
     if (verbose || strcmp(name, "quiet") == 0) {
         g->style.verbose = verbose;
         puts(verbose ? "All statistics are shown." : "One line of statistics is shown.");
+    } else if (strcmp(name, "wordwrap") == 0 || strcmp(name, "nowordwrap") == 0) {
+        g->style.wrap = *name == 'w';
+        puts(g->style.wrap ? "Lines are broken between words." : "Lines are not broken.");
     } else if (strcmp(name, "think") == 0) {
         set_thinking(&g->conversation, "true");
     } else if (strcmp(name, "nothink") == 0) {
@@ -185,7 +196,7 @@ static void set_value(struct sp_generation *g, const char *name, const char *val
         set_parameter(g, name, value);
     } else if (!set_switch(g, name)) {
         puts("/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
-             "/set nothink; /show parameters lists the names.");
+             "/set nothink, /set wordwrap, /set nowordwrap; /show parameters lists the names.");
     }
 }
 
@@ -300,6 +311,81 @@ static bool retry(struct chat *chat, char *words)
     return chat->status == SP_OK;
 }
 
+static void list_completions(struct chat *chat);
+
+static void print_name(void *context, const char *name)
+{
+    bool *any = context;
+
+    printf("%s", *any ? ", " : "Saved sessions: ");
+    sp_out_text(stdout, name, strlen(name));
+    *any = true;
+}
+
+static void print_saved(void)
+{
+    bool any = false;
+
+    sp_saved_session_each(print_name, &any);
+    puts(any ? "." : "There are no saved sessions.");
+}
+
+/* *path = the file of the session that the words name, owned by the caller; NULL: a sentence was
+ * printed. */
+static char *path_of(char *words, const char *command)
+{
+    const char *name = value_of(words);
+    struct sp_err err = {0};
+    char *path = NULL;
+
+    if (*name == '\0')
+        printf("%s NAME, or a path such as ./NAME.json.\n", command);
+    else if (sp_saved_session_path(&path, name, &err))
+        printf("%s.\n", err.text);
+    return path;
+}
+
+static void print_counts(const char *verb, const char *path, const struct sp_generation *g)
+{
+    size_t n = g->conversation.n_turns - g->conversation.n_given;
+
+    printf("%s ", verb);
+    sp_out_text(stdout, path, strlen(path));
+    printf(": %zu message%s, the system message and the settings.\n", n, n == 1 ? "" : "s");
+}
+
+static bool save(struct chat *chat, char *words)
+{
+    char *path = path_of(words, "/save");
+    struct sp_err err = {0};
+
+    if (path == NULL) return true;
+    if (sp_saved_session_write(path, chat->generation, &err))
+        printf("%s.\n", err.text);
+    else
+        print_counts("Saved as", path, chat->generation);
+    free(path);
+    list_completions(chat);
+    return true;
+}
+
+static bool load(struct chat *chat, char *words)
+{
+    char *path = path_of(words, "/load");
+    struct sp_err err = {0};
+
+    if (path == NULL || !sp_file_exists(path)) {
+        if (path) puts("There is no such session.");
+        print_saved();
+    } else if (sp_saved_session_read(path, chat->generation, &err)) {
+        printf("%s.\n", err.text);
+    } else {
+        print_counts("Loaded", path, chat->generation);
+    }
+    free(path);
+    return true;
+}
+
 static bool help(struct chat *chat, char *words);
 
 static const struct chat_command commands[] = {
@@ -308,6 +394,8 @@ static const struct chat_command commands[] = {
     {"/retry", "answer the last message again", retry},
     {"/undo", "remove the last message and its answer", undo},
     {"/clear", "forget the conversation", clear},
+    {"/save", "save conversation and settings: /save NAME, or a path", save},
+    {"/load", "go on with a saved session: /load NAME, or a path", load},
     {"/bye", "end the session (also /exit, Ctrl-D)", bye},
     {"/exit", NULL, bye},
     {"/quit", NULL, bye},
@@ -329,32 +417,52 @@ static bool help(struct chat *chat, char *words)
     return true;
 }
 
-static const char *const set_words[] = {
-    "stop", "dry_sequence_breakers", "system", "verbose", "quiet", "think", "nothink"};
+static const char *const set_words[] = {"stop",      "dry_sequence_breakers",
+                                        "system",    "verbose",
+                                        "quiet",     "think",
+                                        "nothink",   "wordwrap",
+                                        "nowordwrap"};
 static const char *const show_words[] = {"parameters", "system", "template", "messages"};
 
 enum {
     N_SET_WORDS = sizeof set_words / sizeof *set_words,
     N_SHOW_WORDS = sizeof show_words / sizeof *show_words,
-    MOST_COMPLETIONS = N_COMMANDS + SP_N_SETTINGS + N_SET_WORDS + N_SHOW_WORDS,
-    COMPLETION_SIZE = 32,
 };
 
-/* What Tab completes: commands, and the words after /set and /show. */
-struct completions {
-    char texts[MOST_COMPLETIONS][COMPLETION_SIZE];
-    const char *list[MOST_COMPLETIONS];
-    size_t n;
-};
-
-static void add_completion(struct completions *c, const char *command, const char *word)
+static void release_completions(struct completions *c)
 {
-    c->list[c->n] = c->texts[c->n];
-    snprintf(c->texts[c->n++], COMPLETION_SIZE, "%s%s%s", command, *word ? " " : "", word);
+    while (c->n > 0)
+        free(c->list[--c->n]);
+    free(c->list);
+    *c = (struct completions){0};
 }
 
-static void list_completions(struct completions *c)
+/* Adds a text to complete. If memory runs out Tab does not know it. */
+static void add_completion(struct completions *c, const char *command, const char *word)
 {
+    struct sp_strbuf text = {0};
+
+    if (sp_grow(&c->list, &c->cap, c->n + 1, sizeof *c->list, NULL) ||
+        sp_strbuf_append(&text, command, strlen(command), NULL) ||
+        sp_strbuf_append(&text, " ", *word ? 1 : 0, NULL) ||
+        sp_strbuf_append(&text, word, strlen(word) + 1, NULL)) {
+        sp_strbuf_release(&text);
+        return;
+    }
+    c->list[c->n++] = text.at;
+}
+
+static void add_saved(void *completions, const char *name)
+{
+    add_completion(completions, "/save", name);
+    add_completion(completions, "/load", name);
+}
+
+static void list_completions(struct chat *chat)
+{
+    struct completions *c = &chat->completions;
+
+    release_completions(c);
     for (size_t i = 0; i < N_COMMANDS; i++)
         add_completion(c, commands[i].name, "");
     for (size_t i = 0; i < SP_N_SETTINGS; i++)
@@ -363,6 +471,8 @@ static void list_completions(struct completions *c)
         add_completion(c, "/set", set_words[i]);
     for (size_t i = 0; i < N_SHOW_WORDS; i++)
         add_completion(c, "/show", show_words[i]);
+    sp_saved_session_each(add_saved, c);
+    sp_line_edit_complete(chat->edit, (const char *const *)c->list, c->n);
 }
 
 static bool run_command(struct chat *chat, char *line)
@@ -514,12 +624,10 @@ enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err)
 {
     enum sp_status st;
     struct chat chat = {.generation = generation, .err = err};
-    struct completions completions = {.n = 0};
     char *history = history_path();
 
-    list_completions(&completions);
     if ((st = sp_line_edit_open(&chat.edit, history, err)) == SP_OK) {
-        sp_line_edit_complete(chat.edit, completions.list, completions.n);
+        list_completions(&chat);
         puts("/? for help, /bye to end.");
         if (generation->conversation.template == NULL)
             puts("The file has no chat template: the model continues the text instead of answering "
@@ -530,6 +638,7 @@ enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err)
         if (st == SP_OK && sp_signals_caught()) st = sp_fail(err, SP_E_CHECK, "terminated");
     }
     sp_line_edit_close(chat.edit);
+    release_completions(&chat.completions);
     free(history);
     return st;
 }

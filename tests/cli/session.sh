@@ -196,3 +196,80 @@ echo '# an answer that goes elsewhere is no session: it is all that is written t
 (sleep 0.3; printf 'What is 7 plus 8?\n'; sleep 0.3; printf '\004') |
     TERM=dumb script -qefc 'spectool run packed.bin >answer' /dev/null >/dev/null
 cat answer
+echo '# a session is saved and loaded, and goes on as if it had not ended'
+session packed.bin --num-predict 10 <<'END' | sed -n '/Italy/,$p' >whole
+What is 7 plus 8?
+What is the capital of Italy?
+/bye
+END
+session packed.bin --num-predict 10 <<'END' | sed "s,$HOME,HOME,"
+/load
+/save
+What is 7 plus 8?
+/set temperature 0
+/set stop "owl"
+/set num_ctx 512
+/save first
+/save .hidden
+/save ./copy.json
+/bye
+END
+cat "$HOME/.local/share/spectool/first.json" copy.json | sed '15q'
+cmp "$HOME/.local/share/spectool/first.json" copy.json
+session packed.bin --num-predict 10 <<'END' | sed "s,$HOME,HOME," | tee loaded
+/load first
+What is the capital of Italy?
+/bye
+END
+sed -n '/Italy/,$p' loaded | cmp - whole
+echo '# a session that is no session changes nothing, and a file that is none stays'
+bad() { printf "$1" >bad.json && printf 'What is 7 plus 8?\n/load ./bad.json\n/show messages\n/bye\n' | session packed.bin --num-predict 2 --system Brief | sed -n 's/.*\(bad.json: .*\)/\1/p; /^user/,$p'; }
+bad '{"spectool_session": 2}'
+bad '{}'
+bad '{"spectool_session": 1, "messages": [{"role": "user", "content": "a"}, {"role": "user"}]}'
+bad '{"spectool_session": 1, "messages": [{"role": "boss", "content": "a"}]}'
+bad '{"spectool_session": 1, "messages": [], "settings": {"top_k": "x"}}'
+bad '{"spectool_session": 1, "messages": [], "settings": {"stop": 7}}'
+bad '{"spectool_session": 1, "messages": [], "think": "high"}'
+bad '{"spectool_session": 1, "messages": [], "settings": {"num_ctx": 99999}}'
+bad '{"spectool_session": 1, "messages": ['
+printf 'mine' >notes
+session packed.bin <<'END'
+/save ./notes
+/save missing/notes
+/load nothing
+/bye
+END
+cat notes; echo
+echo '# Tab completes the names of saved sessions'
+rm -f log
+(
+    await '>>> '
+    printf '/load fi\t\n/bye\n'
+) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
+tr -d '\r\007' <log | grep -o 'Loaded .*' | sed "s,$HOME,HOME,"
+echo '# a conversation of more than 4096 tokens goes on, with the bits of one prompt'
+mkdir long
+sed 's/"max_position_embeddings": 2048/"max_position_embeddings": 16384/' "$TESTDATA/tiny/target/config.json" >long/config.json
+for f in "$TESTDATA"/tiny/target/*; do [ -e "long/${f##*/}" ] || ln -s "$f" long/; done
+printf 'FROM ./long\n' >Modelfile.long
+spectool create -f Modelfile.long -q q4 -o long.bin 2>/dev/null
+words=$(yes 'The quiet duck walked to the old bridge and saw a turtle.' | head -n 120 | tr '\n' ' ')
+{
+    printf '{"spectool_session": 1, "messages": ['
+    for i in 1 2 3; do printf '{"role": "user", "content": "%s"}, {"role": "assistant", "content": "Yes."}, ' "$words$i"; done
+    printf '{"role": "user", "content": "So?"}, {"role": "assistant", "content": "Yes."}]}\n'
+} >begun.json
+session long.bin --num-predict 12 <<'END' | grep '^context' | sed 's/;.*//'
+/load ./begun.json
+What is 7 plus 8?
+/show
+What is the capital of Italy?
+/save ./long.json
+/show
+/bye
+END
+grep '"role"' long.json >messages
+{ printf '{"messages": ['; sed '$d' messages | sed '$s/,$//'; printf ']}\n'; } | tr -d '\n' |
+    spectool run long.bin --batch --num-predict 12 | sed 's/.*"text": \("[^"]*"\), "stop".*/\1/' >alone
+sed -n '$s/.*"content": \("[^"]*"\).*/\1/p' messages | cmp - alone && echo 'as in one prompt'

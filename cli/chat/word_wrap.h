@@ -1,0 +1,35 @@
+/* Breaks the lines of a growing text between words at the width of a terminal.
+ *
+ * A word is shown as it comes; when it turns out not to fit, it is erased and shown again in the
+ * next line, so the terminal must have cursor control (sp_out_is_screen). Lines within Markdown's
+ * code fences are left as they are. */
+#ifndef SP_CLI_CHAT_WORD_WRAP_H
+#define SP_CLI_CHAT_WORD_WRAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum { SP_WRAP_WORD_SIZE = 512 };
+
+struct sp_word_wrap {
+    FILE *file;  /* the terminal; borrowed */
+    int width;   /* columns that a line may have; the terminal's last column stays free */
+    int column;  /* columns of the current line, its word included */
+    int columns; /* columns of the word */
+    size_t size; /* bytes of the word; 0: the next character begins one */
+    char word[SP_WRAP_WORD_SIZE];
+    char fence;       /* character of the fence that the line may begin with */
+    size_t n_fence;   /* number of such characters so far */
+    bool begins;      /* the line has only blanks and a fence so far */
+    bool is_code;     /* the line is within a code fence */
+    bool is_too_long; /* the word is longer than a line or than `word`, so it is not moved */
+};
+
+/* Begins a text at the start of a line. Requires the locale's LC_CTYPE to be UTF-8; otherwise only
+ * ASCII is measured, and other characters count as one column. */
+void sp_word_wrap_begin(struct sp_word_wrap *wrap, FILE *file);
+/* Shows text that consists of whole characters. */
+void sp_word_wrap_text(struct sp_word_wrap *wrap, const char *text, size_t size);
+
+#endif
