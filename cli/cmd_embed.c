@@ -24,9 +24,9 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "Token ids of one text"},
+    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "Token IDs of one text"},
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(batch),
-     .help = "Read one JSON string, or array of token ids, per line from standard input"},
+     .help = "Read one JSON string, or array of token IDs, per line from standard input"},
     {SP_OPT_STRING, 0, "prompt", NULL, "NAME", AT(prompt),
      .help = "Put this prompt of the file before each text; \"\" means none",
      .shown = "the file's default"},

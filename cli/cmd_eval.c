@@ -28,7 +28,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 't', "text", NULL, "TEXTFILE", AT(text), .path = true,
      .help = "File with the text; - is standard input. Special tokens in it are recognized"},
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The text as token IDs"},
-    {SP_OPT_STRING, 0, "against", NULL, "FILE|FOLDER", AT(against), .path = true,
+    {SP_OPT_STRING, 0, "against", NULL, "FILE|DIR", AT(against), .path = true,
      .help = "Compare with this packed file or checkpoint folder as the reference"},
     {SP_OPT_INT, 0, "num-ctx", NULL, "N", AT(backend.n_context), .min = 1, .max = 1 << 30,
      .shown = "the model's maximum, at most 2048", .help = "Tokens per window"},

@@ -21,7 +21,7 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "Token ids"},
+    {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "Token IDs"},
     {SP_OPT_STRING, 0, "text", NULL, "TEXT", AT(text),
      .help = "A text to tokenize; special tokens in it are recognized"},
     {SP_OPT_STRING, 'o', "output", NULL, "X.npy", AT(output), .path = true,

@@ -388,9 +388,9 @@ const struct sp_command sp_cmd_run = {
     .options_size = sizeof defaults,
     .details =
         "Without PROMPT and --ids the prompt is read from standard input; on a terminal an "
-        "interactive session starts (/? for help). Text that is piped in stands before PROMPT, "
-        "with "
-        "a blank line between. If the file has a chat template, the prompt becomes a user message. "
+        "interactive session starts (/? for help). Piped text is placed before PROMPT, "
+        "separated by a blank line. If the file has a chat template, the prompt becomes a user "
+        "message. "
         "FILE may be a checkpoint folder: it is packed once into the user's cache "
         "folder.\n\nSettings are taken "
         "from the command line, else from the file's PARAMETER records, else from the checkpoint's "

@@ -20,9 +20,9 @@ struct tokenize_options {
 
 static const struct sp_opt tokenize_opts[] = {
     {SP_OPT_FLAG, 0, "ids", NULL, NULL, AT(tokenize_options, ids),
-     .help = "Print only the ids, separated by commas"},
+     .help = "Print only the token IDs, separated by commas"},
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(tokenize_options, json),
-     .help = "Print a JSON array of ids"},
+     .help = "Print a JSON array of token IDs"},
     {SP_OPT_FLAG, 0, "special", NULL, NULL, AT(tokenize_options, special),
      .help = "Add the special tokens of the tokenizer's post-processor"},
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(tokenize_options, batch),
@@ -128,8 +128,8 @@ static const struct sp_opt detokenize_opts[] = {
     {SP_OPT_FLAG, 0, "skip-special", NULL, NULL, AT(detokenize_options, skip_special),
      .help = "Omit special tokens"},
     {SP_OPT_FLAG, 0, "batch", NULL, NULL, AT(detokenize_options, batch),
-     .help =
-         "Read one JSON array of ids per line from standard input, print one JSON string per line"},
+     .help = "Read one JSON array of token IDs per line from standard input, print one JSON string "
+             "per line"},
     {.kind = SP_OPT_END},
 };
 
@@ -222,8 +222,8 @@ const struct sp_command sp_cmd_detokenize = {
     .opts = detokenize_opts,
     .defaults = &detokenize_defaults,
     .options_size = sizeof detokenize_defaults,
-    .details = "SOURCE is a packed file, a checkpoint folder, or a tokenizer.json. The ids are "
-               "separated by commas or blanks. Without ids, or with -, they are read from standard "
+    .details = "SOURCE is a packed file, a checkpoint folder, or a tokenizer.json. Token IDs are "
+               "separated by commas or blanks. Without IDs, or with -, they are read from standard "
                "input, also as `spectool tokenize` lists them.",
     .run = run_detokenize,
 };

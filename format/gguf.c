@@ -142,8 +142,8 @@ static enum sp_status open_all(struct sp_gguf *g, const char *path, struct sp_er
     if ((st = shard_number(&count, g->shards, "split.count", err))) return st;
     if (count == 0) count = 1;
     if (count > MAX_SHARDS) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s: %" PRIu64 " parts, supported are up to %d", path,
-                       count, MAX_SHARDS);
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s: %" PRIu64 " parts, at most %d are supported",
+                       path, count, MAX_SHARDS);
     }
     if (count > 1) {
         if ((st = check_shard(g->shards, 0, count, err))) return st;

@@ -241,7 +241,7 @@ static enum sp_status read_fixed(struct reader *r)
                        r->file_size);
     }
     if ((st = need(r, FIXED_SIZE, "the header"))) return st;
-    if (!sp_gguf_is_magic(r->header.bytes)) return sp_fail(r->err, SP_E_INPUT, "no GGUF file");
+    if (!sp_gguf_is_magic(r->header.bytes)) return sp_fail(r->err, SP_E_INPUT, "not a GGUF file");
     version = sp_get32(r->header.bytes + 4);
     n_tensors = sp_get64(r->header.bytes + 8);
     n_values = sp_get64(r->header.bytes + 16);

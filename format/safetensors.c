@@ -157,7 +157,7 @@ static enum sp_status open_shards(struct sp_safetensors *c, const char *folder,
     for (size_t i = 0; i < n; i++)
         n_shards += i == 0 || strcmp(mapped[i].shard, mapped[i - 1].shard);
     if (n_shards > MAX_SHARDS) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "%zu shards, supported are up to %d", n_shards,
+        return sp_fail(err, SP_E_UNSUPPORTED, "%zu shards, at most %d are supported", n_shards,
                        MAX_SHARDS);
     }
     if ((st = sp_new(&c->shards, n_shards, sizeof *c->shards, err))) return st;

@@ -113,8 +113,9 @@ static enum sp_status read_shape(struct reader *r, struct sp_safetensor *t,
 
     if (sp_json_kind(v) != SP_JSON_ARRAY) return missing(r, v, "shape", "an array");
     if (sp_json_len(v) > SP_MAX_RANK) {
-        return sp_fail(r->err, SP_E_UNSUPPORTED, "shape has %zu dimensions, supported are up to %d",
-                       sp_json_len(v), SP_MAX_RANK);
+        return sp_fail(r->err, SP_E_UNSUPPORTED,
+                       "shape has %zu dimensions, at most %d are supported", sp_json_len(v),
+                       SP_MAX_RANK);
     }
     t->rank = (unsigned)sp_json_len(v);
     for (unsigned i = 0; i < t->rank; i++) {

@@ -69,8 +69,8 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
 #define SP_OPT_MEMORY(type, member)                                                                \
     {                                                                                              \
         SP_OPT_SIZE, 0, "memory", NULL, "SIZE", offsetof(type, member.memory),                     \
-            .shown = "what is free beside the weights",                                            \
-            .help = "Most memory for KV caches, such as 6G"                                        \
+            .shown = "memory not used by the weights",                                             \
+            .help = "Maximum memory for KV caches, such as 6G"                                     \
     }
 /* Row of --draft-depth; `least` is 0 if the command can run without a draft, else 1. */
 #define SP_OPT_DRAFT_DEPTH(type, member, least, text)                                              \

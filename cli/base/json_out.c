@@ -107,7 +107,7 @@ enum sp_status sp_json_draft_begin(struct sp_json_draft *draft, struct sp_err *e
 {
     *draft = (struct sp_json_draft){.text = NULL};
     draft->out.file = open_memstream(&draft->text, &draft->size);
-    return draft->out.file ? SP_OK : sp_fail(err, SP_E_NOMEM, "no memory for a document");
+    return draft->out.file ? SP_OK : sp_fail(err, SP_E_NOMEM, "out of memory for a document");
 }
 
 enum sp_status sp_json_draft_end(struct sp_json **value, struct sp_json_draft *draft,

@@ -70,7 +70,7 @@ static enum sp_status check_target(struct sp_atomic_file *o, struct sp_err *err)
     struct stat info;
 
     if (fstatat(o->folder, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
-        return errno == ENOENT ? SP_OK : io_error(o, "looking for it", err);
+        return errno == ENOENT ? SP_OK : io_error(o, "looking it up", err);
     }
     if (S_ISDIR(info.st_mode)) return sp_fail(err, SP_E_USAGE, "%s is a folder", o->path);
     if (!o->force) return exists_error(o, err);
@@ -127,7 +127,7 @@ static enum sp_status take_name(struct sp_atomic_file *o, take_name_fn *take, st
         }
         if (errno != EEXIST) break;
     }
-    return io_error(o, "making a temporary beside it", err);
+    return io_error(o, "creating a temporary file in its folder", err);
 }
 
 static void drop_temporary(struct sp_atomic_file *o)
@@ -161,7 +161,8 @@ static enum sp_status make_temporary(struct sp_atomic_file *o, struct sp_err *er
     enum sp_status st = SP_OK;
 
     if (!make_nameless(o) && (st = take_name(o, create_under, err))) return st;
-    if (o->mode && fchmod(o->fd, o->mode & 0777) != 0) st = io_error(o, "its permissions", err);
+    if (o->mode && fchmod(o->fd, o->mode & 0777) != 0)
+        st = io_error(o, "setting its permissions", err);
     return st;
 }
 

@@ -145,7 +145,7 @@ static enum sp_status check_target(const struct sp_atomic_folder *o, struct sp_e
     struct stat info;
 
     if (fstatat(o->parent, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
-        return errno == ENOENT ? SP_OK : io_error(o, "looking for it", err);
+        return errno == ENOENT ? SP_OK : io_error(o, "looking it up", err);
     }
     if (!S_ISDIR(info.st_mode)) {
         return sp_fail(err, SP_E_USAGE, "%s exists and is not a folder", o->path);
@@ -170,7 +170,7 @@ static enum sp_status make_beside(char **made, const struct sp_atomic_folder *o,
         }
         if (errno != EEXIST) break;
     }
-    return io_error(o, "making a temporary beside it", err);
+    return io_error(o, "creating a temporary file in its folder", err);
 }
 
 static enum sp_status make_temporary(struct sp_atomic_folder *o, struct sp_err *err)

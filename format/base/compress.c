@@ -22,7 +22,7 @@ enum sp_status sp_compress(uint8_t **out, size_t *out_size, const void *content,
         return sp_fail(err, SP_E_INPUT, "%zu bytes are too many to compress", size);
     }
     if ((context = ZSTD_createCCtx()) == NULL) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: a compressor wanted");
+        return sp_fail(err, SP_E_NOMEM, "out of memory for a compressor");
     }
     if ((st = sp_new(&frame, bound, 1, err))) goto done;
     n = ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, LEVEL);
@@ -63,7 +63,7 @@ enum sp_status sp_decompress(void *out, size_t size, const uint8_t *frame, size_
     }
     n = ZSTD_decompress(out, size, frame, frame_size);
     if (ZSTD_getErrorCode(n) == ZSTD_error_memory_allocation) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: a decompressor wanted");
+        return sp_fail(err, SP_E_NOMEM, "out of memory for a decompressor");
     }
     if (ZSTD_isError(n)) {
         return sp_fail(err, SP_E_INPUT, "compressed data: %s", ZSTD_getErrorName(n));

@@ -180,7 +180,7 @@ static enum sp_status wake(int *fd, const struct sp_file *file, struct sp_err *e
     if ((st = open_regular(&opened, &size, file->path, err))) return st;
     if (fstat(opened, &info) != 0 || info.st_dev != file->device || info.st_ino != file->number) {
         close(opened);
-        return sp_fail(err, SP_E_IO, "%s: is another file than when it was opened", file->path);
+        return sp_fail(err, SP_E_IO, "%s: was replaced after it was opened", file->path);
     }
     *fd = opened;
     return SP_OK;

@@ -22,7 +22,7 @@ enum sp_status sp_hash_new(struct sp_hash **out, struct sp_err *err)
     if ((st = sp_new(&hash, 1, sizeof *hash, err))) return st;
     if ((hash->state = XXH3_createState()) == NULL) {
         free(hash);
-        return sp_fail(err, SP_E_NOMEM, "out of memory: a digest's state wanted");
+        return sp_fail(err, SP_E_NOMEM, "out of memory for a digest");
     }
     sp_hash_reset(hash);
     *out = hash;

@@ -46,7 +46,7 @@ static enum sp_status bad(size_t pos, const char *what, struct sp_err *err)
 
 static enum sp_status no_memory(size_t size, struct sp_err *err)
 {
-    return sp_fail(err, SP_E_NOMEM, "no memory for %zu bytes of JSON", size);
+    return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of JSON", size);
 }
 
 /* What the scan finds out about a text. */
@@ -285,7 +285,7 @@ enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size
     if ((st = sp_new_aligned(&reserved, 1, survey.tree_bytes, err))) return st;
     free(reserved);
     if ((f.tokener = json_tokener_new_ex(SP_JSON_DEPTH + 2)) == NULL) {
-        return sp_fail(err, SP_E_NOMEM, "no memory for a JSON parser");
+        return sp_fail(err, SP_E_NOMEM, "out of memory for a JSON parser");
     }
     json_tokener_set_flags(f.tokener, JSON_TOKENER_STRICT);
     st = feed_all(&f, survey.wide);

@@ -85,7 +85,7 @@ static enum sp_status scan_string(enum sp_json_token *token, struct sp_json_scan
     bool nul = false;
 
     for (int c; (c = byte_at(s, pos)) != '"';) {
-        if (c < 0) return bad(s->start, "string without end", err);
+        if (c < 0) return bad(s->start, "unterminated string", err);
         if (c < 0x20) return bad(pos, "control character in a string", err);
         if (c != '\\')
             pos++;

@@ -31,7 +31,7 @@ bool sp_add(size_t *out, size_t a, size_t b)
 
 static enum sp_status no_memory(struct sp_err *err, size_t n, size_t size)
 {
-    return sp_fail(err, SP_E_NOMEM, "out of memory: %zu x %zu bytes wanted", n, size);
+    return sp_fail(err, SP_E_NOMEM, "out of memory: %zu x %zu bytes were requested", n, size);
 }
 
 enum sp_status sp_new(void *out, size_t n, size_t size, struct sp_err *err)

@@ -33,14 +33,16 @@ enum sp_status sp_region_open(struct sp_region *region, size_t size, struct sp_e
     size_t align = size >= 2 * (size_t)HUGE_PAGE ? HUGE_PAGE : 1;
 
     if (size > SIZE_MAX / 2) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of address space wanted", size);
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of address space were requested",
+                       size);
     }
     r.size = round_to_pages(size ? size : 1);
     r.mapping_size = r.size + (align > 1 ? align : 0);
     r.mapping =
         mmap(NULL, r.mapping_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r.mapping == MAP_FAILED) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of address space wanted", size);
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of address space were requested",
+                       size);
     }
     r.at = (uint8_t *)r.mapping + (sp_round_up((uintptr_t)r.mapping, align) - (uintptr_t)r.mapping);
     ask_for_huge_pages(&r);
@@ -62,7 +64,7 @@ enum sp_status sp_region_grow(struct sp_region *region, size_t size, struct sp_e
     if (want <= region->committed) return SP_OK;
     if (mprotect(region->at + region->committed, want - region->committed,
                  PROT_READ | PROT_WRITE)) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes wanted",
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes were requested",
                        want - region->committed);
     }
     region->committed = want;

@@ -20,8 +20,8 @@ SP_MUST_CHECK static inline enum sp_status sp_strbuf_reserve(struct sp_strbuf *t
 
     if (t->cap - t->len >= more && t->at != NULL) return SP_OK;
     if (!sp_add(&want, t->len, more)) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes and %zu more wanted", t->len,
-                       more);
+        return sp_fail(err, SP_E_NOMEM, "out of memory: a text of %zu bytes could not grow by %zu",
+                       t->len, more);
     }
     return sp_grow(&t->at, &t->cap, want ? want : 1, 1, err);
 }

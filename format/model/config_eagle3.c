@@ -28,7 +28,7 @@ static enum sp_status read_tap(unsigned *out, const struct sp_json *v, bool outp
     int64_t id;
 
     if (!sp_json_to_i64(v, &id) || id < 0 || id > SP_CAP_LAYERS) {
-        return sp_fail(err, SP_E_INPUT, "%s aux layer ids are no list of layers", what);
+        return sp_fail(err, SP_E_INPUT, "%s aux layer ids are not a list of layers", what);
     }
     *out = outputs ? (unsigned)id : id == 0 ? SP_TAP_EMBEDDING : (unsigned)id - 1;
     return SP_OK;
@@ -49,7 +49,7 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
     }
     if (list == NULL) return SP_OK; /* sp_config_fit_target finds them */
     if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(list) == 0) {
-        return sp_fail(err, SP_E_INPUT, "%s aux layer ids are no list of layers", what);
+        return sp_fail(err, SP_E_INPUT, "%s aux layer ids are not a list of layers", what);
     }
     if (sp_json_len(list) > SP_MAX_TAPS) {
         return sp_fail(err, SP_E_UNSUPPORTED, "%s reads %zu layers, at most %d", what,
@@ -126,7 +126,7 @@ static enum sp_status check_windows(const struct sp_config *c, struct sp_err *er
     for (unsigned i = 0; i < c->n_layers; i++) {
         if (c->layers[i].window == 0 || c->layers[i].window >= c->draft.block_size) continue;
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "peagle: a sliding_window of %u does not hold its %u guesses",
+                       "peagle: a sliding_window of %u is shorter than its %u draft tokens",
                        c->layers[i].window, c->draft.block_size);
     }
     return SP_OK;

@@ -99,7 +99,8 @@ static enum sp_status read_utf16(struct sp_modelfile *file, const uint8_t *s, si
     enum sp_status st;
     char *p;
 
-    if (size % 2) return sp_fail(err, SP_E_INPUT, "%s: half a UTF-16 unit at the end", file->path);
+    if (size % 2)
+        return sp_fail(err, SP_E_INPUT, "%s: it ends within a UTF-16 code unit", file->path);
     if ((st = sp_new(&file->text, size / 2 + 1, 3, err))) return st;
     p = file->text;
     for (size_t i = 0; i < size; i += 2) {
@@ -115,7 +116,8 @@ static enum sp_status read_utf16(struct sp_modelfile *file, const uint8_t *s, si
         }
         file->size = (size_t)(p - file->text);
         if (c >= 0xD800 && c < 0xE000) {
-            return sp_modelfile_fail(file, file->size, SP_E_INPUT, err, "half a UTF-16 character");
+            return sp_modelfile_fail(file, file->size, SP_E_INPUT, err,
+                                     "half of a UTF-16 surrogate pair");
         }
         p += sp_utf8_put(p, c);
     }
@@ -237,7 +239,7 @@ static enum sp_status read_quoted(const struct sp_modelfile *file, size_t i, str
         return SP_OK;
     }
     if ((close = strchr(s + i + 1, '"')) == NULL) {
-        return sp_modelfile_fail(file, i, SP_E_INPUT, err, "this quote is never closed");
+        return sp_modelfile_fail(file, i, SP_E_INPUT, err, "this quote is not closed");
     }
     out->size = (size_t)(close - s) - out->first;
     return end_quoted(file, out->first + out->size + 1, next, err);

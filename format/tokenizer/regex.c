@@ -232,7 +232,8 @@ static enum sp_status find_from(struct sp_find *find, size_t pos, bool *found, s
     *found = rc >= 0;
     if (rc == PCRE2_ERROR_NOMATCH) return SP_OK;
     if (rc < 0) {
-        return sp_fail(err, SP_E_INPUT, "a pattern of the tokenizer gives up on this text (%s)",
+        return sp_fail(err, SP_E_INPUT,
+                       "a pattern of the tokenizer exceeds its limits on this text (%s)",
                        rc == PCRE2_ERROR_MATCHLIMIT ? "too many steps" : "too much memory");
     }
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(find->matcher->data);

@@ -250,7 +250,7 @@ static enum sp_status read_merges(struct sp_vocab *vocab, const struct sp_json *
     enum sp_status st;
 
     if (sp_json_kind(merges) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "model.merges: a list expected, found %s",
+        return sp_fail(err, SP_E_INPUT, "model.merges: expected a list, found %s",
                        sp_json_kind_name(sp_json_kind(merges)));
     }
     if ((st = sp_new(&vocab->merges, n, sizeof *vocab->merges, err))) return st;
@@ -442,7 +442,7 @@ enum sp_status sp_vocab_open(struct sp_vocab **out, const char *json, size_t siz
     if ((st = sp_json_parse(&vocab->json, json, size, SP_JSON_LENIENT, err))) goto done;
     added = sp_json_get(vocab->json, "added_tokens");
     if (added != NULL && sp_json_kind(added) != SP_JSON_ARRAY) {
-        st = sp_fail(err, SP_E_INPUT, "added_tokens: a list expected, found %s",
+        st = sp_fail(err, SP_E_INPUT, "added_tokens: expected a list, found %s",
                      sp_json_kind_name(sp_json_kind(added)));
         goto done;
     }

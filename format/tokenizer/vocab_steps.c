@@ -103,7 +103,7 @@ static enum sp_status read_all(const struct kind *kind, void *into, const struct
         if (is_sequence(v)) {
             const struct sp_json *parts = sp_json_get(v, kind->parts);
             if (sp_json_kind(parts) != SP_JSON_ARRAY) {
-                return sp_fail(err, SP_E_INPUT, "%s Sequence: %s: a list expected", kind->name,
+                return sp_fail(err, SP_E_INPUT, "%s Sequence: %s: expected a list", kind->name,
                                kind->parts);
             }
             if (depth == MAX_NESTING) {
@@ -541,7 +541,7 @@ static enum sp_status read_template(void *into, const struct sp_json *v, struct 
     enum sp_status st;
 
     if (sp_json_kind(single) != SP_JSON_ARRAY) {
-        return sp_fail(err, SP_E_INPUT, "single: a list expected");
+        return sp_fail(err, SP_E_INPUT, "single: expected a list");
     }
     if (vocab->has_template) {
         return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");

@@ -74,7 +74,7 @@ static enum sp_status read_messages(struct sp_json **out, const struct sp_probe 
     enum sp_status st;
     FILE *file = open_memstream(&text, &size);
 
-    if (file == NULL) return sp_fail(err, SP_E_NOMEM, "no memory for messages");
+    if (file == NULL) return sp_fail(err, SP_E_NOMEM, "out of memory for messages");
     fputs("[{\"role\": \"user\", \"content\": \"" QUESTION "\"}", file);
     if (probe->answer != SP_PROBE_NONE) write_answer(file, probe);
     fputc(']', file);

@@ -211,7 +211,7 @@ static uint32_t take_number(struct gbnf *b)
 {
     uint32_t n = 0;
 
-    if (!is_digit(peek(b))) fail(b, "expected a number of times");
+    if (!is_digit(peek(b))) fail(b, "expected a repeat count");
     while (is_digit(peek(b)) && n <= SP_GRAMMAR_TIMES)
         n = n * 10 + (uint32_t)(b->text[b->pos++] - '0');
     if (n > SP_GRAMMAR_TIMES) fail(b, "too many times");
@@ -250,7 +250,7 @@ static void take_quantifier(struct gbnf *b)
     }
     sp_grammar_sequence_repeat(&b->sequence, min, max);
     skip_whitespace(b, false);
-    if (peek(b) && strchr("*+?{", peek(b))) fail(b, "one number of times is enough");
+    if (peek(b) && strchr("*+?{", peek(b))) fail(b, "a second repeat count");
 }
 
 static uint32_t take_alternatives(struct gbnf *b, unsigned depth);

@@ -175,7 +175,7 @@ static void take_class(struct regex *r)
     r->n_class = 0;
     while (!take_if(r, ']')) {
         if (peek(r) == END) {
-            refuse(r, SP_E_INPUT, "a class without its ]");
+            refuse(r, SP_E_INPUT, "a character class is not closed by ]");
             return;
         }
         if (!take_member(r, &range.first)) continue;
@@ -217,7 +217,7 @@ static uint32_t take_number(struct regex *r)
 {
     uint32_t n = 0;
 
-    if (peek(r) < '0' || peek(r) > '9') refuse(r, SP_E_INPUT, "expected a number of times");
+    if (peek(r) < '0' || peek(r) > '9') refuse(r, SP_E_INPUT, "expected a repeat count");
     while (peek(r) >= '0' && peek(r) <= '9' && n <= SP_GRAMMAR_TIMES)
         n = n * 10 + (uint32_t)(take(r) - '0');
     if (n > SP_GRAMMAR_TIMES) refuse(r, SP_E_UNSUPPORTED, "too many times");
@@ -263,7 +263,7 @@ static void take_group(struct regex *r, unsigned depth)
     }
     rule = sp_grammar_rule(r->g, NULL, 0);
     sp_grammar_define(r->g, rule, take_alternatives(r, depth + 1, SP_GRAMMAR_END));
-    if (!take_if(r, ')')) refuse(r, SP_E_INPUT, "a group without its )");
+    if (!take_if(r, ')')) refuse(r, SP_E_INPUT, "a group is not closed by )");
     sp_grammar_sequence_add_rule(&r->sequence, rule);
 }
 
@@ -329,7 +329,7 @@ uint32_t sp_grammar_regex(struct sp_grammar *g, const char *pattern, size_t len,
     struct regex r = {.sequence = {.g = g, .spell = spell}, .g = g, .text = pattern, .len = len};
     uint32_t start = take_alternatives(&r, 0, next);
 
-    if (r.pos < r.len) refuse(&r, SP_E_INPUT, "a ) without its group");
+    if (r.pos < r.len) refuse(&r, SP_E_INPUT, "a ) closes no group");
     sp_grammar_sequence_release(&r.sequence);
     free(r.class);
     return start;

@@ -217,8 +217,7 @@ enum sp_status sp_package_check_generates(const struct sp_package *package, stru
 
     if (!c->bidirectional && !c->headless) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "the model makes embeddings and does not generate: %s",
-                   c->bidirectional ? "its tokens see those after them"
-                                    : "it has no output matrix");
+                   c->bidirectional ? "its attention is bidirectional" : "it has no output matrix");
 }
 
 enum sp_status sp_package_check_ids(const struct sp_package *package, const uint32_t *ids, size_t n,

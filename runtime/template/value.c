@@ -64,7 +64,7 @@ static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
     }
     chunk = malloc(sizeof *chunk + cap);
     if (chunk == NULL)
-        return sp_fail(heap->err, SP_E_NOMEM, "out of memory: %zu bytes wanted", cap);
+        return sp_fail(heap->err, SP_E_NOMEM, "out of memory: %zu bytes were requested", cap);
     chunk->cap = cap;
     chunk->used = 0;
     heap->used += cap;

@@ -32,7 +32,7 @@ struct refusal {
 static const struct refusal refusals[] = {
     {"FROM nowhere", 0, 0, SP_E_INPUT, "Modelfile:1:6: FROM: "},
     {"FROM nowhere", 0, 0, SP_E_INPUT, "nowhere does not exist"},
-    {"FROM @", 0, 0, SP_E_INPUT, "no config.json"},
+    {"FROM @", 0, 0, SP_E_INPUT, "config.json is missing in it"},
     {"FROM @/README.md", 0, 0, SP_E_INPUT, "neither safetensors, GGUF nor packed"},
     {"FROM x.gguf", 0, 0, SP_E_INPUT, "x.gguf: 12 bytes are too few for a GGUF file"},
     {"FROM @/target\nADAPTER x", 0, 0, SP_E_INPUT, "Modelfile:2:9: ADAPTER: "},
@@ -40,7 +40,7 @@ static const struct refusal refusals[] = {
     {"FROM @/dflash", 0, 0, SP_E_INPUT, "is a draft"},
     {"FROM @/ar\nDRAFT @/dflash", 0, 0, SP_E_INPUT, "dflash"},
     {"FROM @/target\nDRAFT nowhere", 0, 0, SP_E_INPUT, "Modelfile:2:7: DRAFT: "},
-    {"FROM q4.bin", SP_Q8, 0, SP_E_INPUT, "would lose twice"},
+    {"FROM q4.bin", SP_Q8, 0, SP_E_INPUT, "would be rounded twice"},
 };
 
 static void test_refusals_leave_nothing(void **state)

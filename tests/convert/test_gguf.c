@@ -393,7 +393,7 @@ static void refused_parts(void **state)
     assert_refused(write_file(&m, 0), SP_E_INPUT, "should end with -00001-of-00003.gguf");
     begin_file(&m);
     value_u32(&m, "split.count", 65535);
-    assert_refused(write_file(&m, 0), SP_E_UNSUPPORTED, "65535 parts, supported are up to 4096");
+    assert_refused(write_file(&m, 0), SP_E_UNSUPPORTED, "65535 parts, at most 4096 are supported");
 }
 
 int main(void)

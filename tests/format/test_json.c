@@ -145,7 +145,7 @@ static void errors_name_the_byte(void **state)
     assert_refused("[1, 2", 5, SP_JSON_STRICT, "at byte 5: the text ends too early");
     assert_refused("{} x", 4, SP_JSON_STRICT, "at byte 3: unexpected character");
     assert_refused("{}\0", 3, SP_JSON_STRICT, "at byte 2: unexpected character");
-    assert_refused("[\"abc", 5, SP_JSON_STRICT, "at byte 1: string without end");
+    assert_refused("[\"abc", 5, SP_JSON_STRICT, "at byte 1: unterminated string");
     assert_refused("{\"k\":1,\"k\":2}", 13, SP_JSON_STRICT, "at byte 7: key \"k\" occurs twice");
     assert_refused("12\0", 3, SP_JSON_STRICT, "at byte 2");
     assert_refused("[NaN]", 5, SP_JSON_STRICT, "at byte 1: NaN and Infinity are not JSON");

@@ -129,7 +129,7 @@ static const struct parse_case parse_cases[] = {
     {"PARAMETER\n", NULL, "m:1:10: PARAMETER: a name and a value are missing"},
     {"FROM foo\nSYSTEM \"\"\"This is a multiline system.\"\"\n", NULL,
      "m:2:8: these \"\"\" are never closed"},
-    {"FROM foo\nSYSTEM \"\n\t\t\t", NULL, "m:2:8: this quote is never closed"},
+    {"FROM foo\nSYSTEM \"\n\t\t\t", NULL, "m:2:8: this quote is not closed"},
     {"FROM a\nSYSTEM \"\"\"x\"\"\" y\nPARAMETER seed 1", NULL,
      "m:2:16: text after the closing quotes"},
     {"SYSTEM \"Hi\" she said\nPARAMETER top_k 1\nSYSTEM \"x\"", NULL,
@@ -215,7 +215,7 @@ static void test_utf16(void **state)
         sp_modelfile_release(&file);
         assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 1, NULL), SP_E_INPUT);
         assert_int_equal(sp_modelfile_parse(&file, "m", bytes, sizeof bytes - 2, &err), SP_E_INPUT);
-        assert_string_equal(err.text, "m:2:9: half a UTF-16 character");
+        assert_string_equal(err.text, "m:2:9: half of a UTF-16 surrogate pair");
         err = (struct sp_err){0};
     }
 }

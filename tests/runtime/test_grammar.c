@@ -180,9 +180,9 @@ static void invalid_grammars(void **state)
          "1:14: expected a text, characters in brackets, a group, the name of a "
          "rule or the end of the line",
          SP_E_INPUT},
-        {"root ::= \"x\"**", "1:14: one number of times is enough", SP_E_INPUT},
+        {"root ::= \"x\"**", "1:14: a second repeat count", SP_E_INPUT},
         {"root ::= \"x\"{3,2}", "1:18: the most times are fewer than the least", SP_E_INPUT},
-        {"root ::= \"x\"{a}", "1:14: expected a number of times", SP_E_INPUT},
+        {"root ::= \"x\"{a}", "1:14: expected a repeat count", SP_E_INPUT},
         {"root ::= \"\\q\"", "1:12: expected n, r, t, x, u, U, \", \\, [ or ] after a backslash",
          SP_E_INPUT},
         {"root ::= \"\\uD800\"", "1:17: not a character", SP_E_INPUT},

@@ -517,7 +517,7 @@ static void head_becomes_draft(void **state)
 
     (void)state;
     assert_int_equal(create(modelfile, &warning_log, SP_DTYPE_NONE, &plain, &err), SP_OK);
-    assert_non_null(strstr(warning_log.warnings, "its built-in prediction head is the draft"));
+    assert_non_null(strstr(warning_log.warnings, "the built-in prediction head becomes the draft"));
     /* fc and 3 norms, 2 layer norms, q, gate, k, v, o, 2 head norms, 3 matrices of the MLP */
     assert_int_equal(plain.n_tensors[SP_PART_DRAFT], 16);
     assert_int_equal(create(modelfile, &warning_log, SP_Q8, &quantized, &err), SP_OK);
@@ -576,7 +576,9 @@ static void draft_record_replaces_head(void **state)
     if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
     assert_int_equal(
         create(handmade_modelfile(&varied, draft), &warning_log, SP_DTYPE_NONE, NULL, &err), SP_OK);
-    assert_non_null(strstr(warning_log.warnings, "DRAFT is used, the built-in prediction head"));
+    assert_non_null(
+        strstr(warning_log.warnings,
+               "the draft of the DRAFT line is used, and the built-in prediction head"));
     scratch_remove();
 }
 

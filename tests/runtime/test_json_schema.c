@@ -387,7 +387,7 @@ static void refusals(void **state)
         {"{\"type\":\"string\",\"pattern\":\"a(?=b)\"}", SP_E_UNSUPPORTED,
          "#/pattern: character 4: of the groups that begin with (? only (?: is supported"},
         {"{\"type\":\"string\",\"pattern\":\"(a\"}", SP_E_INPUT,
-         "#/pattern: character 3: a group without its )"},
+         "#/pattern: character 3: a group is not closed by )"},
         {"{\"type\":\"string\",\"pattern\":\"a\",\"maxLength\":3}", SP_E_UNSUPPORTED,
          "#/pattern: a pattern or a format cannot be combined with another one or a length"},
         {"{\"format\":\"colour\"}", SP_E_UNSUPPORTED,
