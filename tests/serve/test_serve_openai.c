@@ -171,8 +171,8 @@ static char *sampled_text(const char *path, const char *options, const char *at)
 static void test_samplers(void **state)
 {
     static const char *const samplers[] = {
-        "\"dry_multiplier\": 8, \"dry_allowed_length\": 1, \"dry_base\": 2, "
-        "\"dry_penalty_last_n\": -1, \"dry_sequence_breakers\": []",
+        ("\"dry_multiplier\": 8, \"dry_allowed_length\": 1, \"dry_base\": 2, "
+         "\"dry_penalty_last_n\": -1, \"dry_sequence_breakers\": []"),
         "\"xtc_probability\": 0.7, \"xtc_threshold\": 0.05",
         "\"top_n_sigma\": 0.5",
     };
