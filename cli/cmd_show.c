@@ -192,7 +192,6 @@ static enum sp_status show_json(const struct sp_pack *pack, const struct options
 
     if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
     sp_json_out_begin(&out, NULL, '{');
-    sp_json_out_text(&out, "file", sp_pack_path(pack));
     sp_pack_facts_to_json(&out, &facts, pack);
     if (o->tensors) tensors_to_json(&out, pack);
     if (o->metadata) st = metadata_to_json(&out, pack, err);

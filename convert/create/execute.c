@@ -55,7 +55,7 @@ struct worker {
     float *floats;
     size_t cap;                        /* floats */
     float *workspace;                  /* for what is calibrated */
-    size_t room_cap;                   /* floats */
+    size_t workspace_cap;              /* floats */
     const struct sp_encoder *encoders; /* borrowed from the executor */
 };
 
@@ -274,7 +274,7 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     }
     if ((st = grow_out(c, c->size, err))) return st;
     if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
-    if (c->item->calibration && (st = grow_floats(&w->workspace, &w->room_cap, panel, err)))
+    if (c->item->calibration && (st = grow_floats(&w->workspace, &w->workspace_cap, panel, err)))
         return st;
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {
