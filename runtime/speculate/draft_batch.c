@@ -183,14 +183,15 @@ static void add_round(struct sp_draft_batch *b, double tokens, double seconds)
 }
 
 /* Begins, prolongs or ends a pause after a recorded pass. A pass that also processed a prompt says
- * nothing about drafting, because the prompt prolonged it. */
+ * nothing about drafting, because the prompt prolonged it; the cost of a very large one is not
+ * known. */
 static void count_pass(struct sp_draft_batch *b)
 {
     struct sp_recorded_pass pass = b->last;
     double tokens, seconds;
 
     b->last.n_seqs = 0;
-    if (pass.n_choosing == 0 || pass.beside_prompt) return;
+    if (pass.n_choosing == 0 || pass.beside_prompt || pass.rows >= SP_COST_LENGTHS) return;
     b->n_others = pass.n_seqs - 1;
     b->n_drafting = pass.n_choosing;
     if (pass.longest == 0) return;
@@ -231,7 +232,9 @@ static enum sp_round_reason choose_plan(struct sp_draft_batch *b)
 {
     if (is_plain_due(b)) return SP_ROUND_MEASURE;
     if (!b->paused) return SP_ROUND_LIMIT;
-    return --b->wait > 0 ? SP_ROUND_PAUSE : SP_ROUND_PROBE;
+    if (b->wait <= 1) return SP_ROUND_PROBE; /* until a probe is counted */
+    b->wait--;
+    return SP_ROUND_PAUSE;
 }
 
 bool sp_draft_batch_is_plain(const struct sp_draft_batch *b)
@@ -321,7 +324,7 @@ void sp_draft_batch_record(struct sp_draft_batch *b, const struct sp_round *r, b
         last->is_probe |= is_probe;
         if (n > last->longest) last->longest = n;
     }
-    if (last->n_recorded == last->n_seqs && last->rows < SP_COST_LENGTHS) count_pass(b);
+    if (last->n_recorded == last->n_seqs) count_pass(b);
 }
 
 void sp_draft_batch_add_round(struct sp_draft_batch *b, const struct sp_round *r)

@@ -529,6 +529,48 @@ static void rare_proposals_still_pay(void **state)
     assert_true(simulate_rare_proposals(.25, .95) > 1.3);
 }
 
+/* A probe whose pass also processed a prompt is not counted; the next round probes again. */
+static void probes_until_one_counts(void **state)
+{
+    struct sp_draft_batch batch;
+    struct sp_draft_length d;
+    struct sp_round round = {.emitted = 1, .verify_seconds = 1};
+
+    (void)state;
+    sp_draft_batch_init(&batch, MAX, true);
+    sp_draft_length_init(&d, &batch);
+    batch.paused = true;
+    batch.wait = 3;
+    assert_int_equal(sp_draft_length_choose(&d, MAX), 0);
+    record(&d, &round);
+    assert_int_equal(sp_draft_length_choose(&d, MAX), 0);
+    record(&d, &round);
+    round.beside_prompt = true;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(sp_draft_length_choose(&d, MAX), 1);
+        record(&d, &round);
+    }
+    assert_true(batch.paused);
+}
+
+/* The time of a pass with more rows than the cost model has is not known. */
+static void huge_passes_do_not_count(void **state)
+{
+    struct sp_draft_batch batch;
+    struct sp_draft_length d;
+    struct sp_round round = {.emitted = 1, .verify_seconds = 1, .other_rows = 10 * SP_COST_LENGTHS};
+
+    (void)state;
+    sp_draft_batch_init(&batch, MAX, true);
+    sp_draft_length_init(&d, &batch);
+    for (int i = 0; i < 3; i++) {
+        round.asked = round.made = sp_draft_length_choose(&d, MAX);
+        assert_true(round.made > 0);
+        record(&d, &round);
+    }
+    assert_true(batch.seconds == 0);
+}
+
 static void limits(void **state)
 {
     struct sp_draft_batch batch;
@@ -567,6 +609,8 @@ int main(void)
         cmocka_unit_test(cost_steps),
         cmocka_unit_test(expected_tokens_match_confidences),
         cmocka_unit_test(rare_proposals_still_pay),
+        cmocka_unit_test(probes_until_one_counts),
+        cmocka_unit_test(huge_passes_do_not_count),
         cmocka_unit_test(limits),
     };
 
