@@ -47,7 +47,20 @@ done:
     return st;
 }
 
-/* Reads the whole lines; *size = their length. */
+/* True if an answer can begin with these bytes. */
+static bool begins_answer(const char *text, size_t size)
+{
+    static const char *const first[] = {"{\"id\":", "{\"ids\":", "{\"custom_id\":", "{\"error\":"};
+
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++) {
+        size_t n = strlen(first[i]);
+        if (memcmp(text, first[i], size < n ? size : n) == 0) return true;
+    }
+    return false;
+}
+
+/* Reads the whole lines; *size = their length. What follows them must begin as an answer does,
+ * since it will be overwritten. */
 static enum sp_status read_lines(struct sp_batch_output *o, off_t *size, struct sp_err *err)
 {
     char *line = NULL;
@@ -60,7 +73,12 @@ static enum sp_status read_lines(struct sp_batch_output *o, off_t *size, struct 
         st = keep(o, line, (size_t)n, err);
         *size += n;
     }
-    if (!st && ferror(o->file)) st = sp_fail(err, SP_E_IO, "%s: %s", o->path, strerror(errno));
+    if (!st && n < 0 && !feof(o->file))
+        st = sp_fail(err, SP_E_IO, "%s: %s", o->path, strerror(errno));
+    if (!st && n > 0 && line[n - 1] != '\n' && !begins_answer(line, (size_t)n)) {
+        st = sp_fail(err, SP_E_INPUT, "%s: line %zu is not an answer of a batch", o->path,
+                     o->n_kept + 1);
+    }
     free(line);
     return st;
 }

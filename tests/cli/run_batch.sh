@@ -118,6 +118,10 @@ sed 4q requests | batch -o all --quiet; echo $?
 printf 'precious\n' >notes
 batch -o notes <requests
 cat notes
+printf 'precious, without a newline' >notes
+batch -o notes <requests
+cat notes
+echo
 batch -o missing/x <requests
 batch -o /dev/full <requests; echo $?
 spectool run packed.bin -o x 'What?'
