@@ -191,7 +191,11 @@ static void count_pass(struct sp_draft_batch *b)
     double tokens, seconds;
 
     b->last.n_seqs = 0;
-    if (pass.n_choosing == 0 || pass.beside_prompt || pass.rows >= SP_COST_LENGTHS) return;
+    if (pass.n_choosing == 0 || pass.rows >= SP_COST_LENGTHS) return;
+    if (pass.beside_prompt) {
+        if (pass.is_probe) b->wait = FIRST_GAP;
+        return;
+    }
     b->n_others = pass.n_seqs - 1;
     b->n_drafting = pass.n_choosing;
     if (pass.longest == 0) return;
@@ -232,7 +236,7 @@ static enum sp_round_reason choose_plan(struct sp_draft_batch *b)
 {
     if (is_plain_due(b)) return SP_ROUND_MEASURE;
     if (!b->paused) return SP_ROUND_LIMIT;
-    if (b->wait <= 1) return SP_ROUND_PROBE; /* until a probe is counted */
+    if (b->wait <= 1) return SP_ROUND_PROBE; /* also if the last probe was not recorded */
     b->wait--;
     return SP_ROUND_PAUSE;
 }
@@ -244,8 +248,6 @@ bool sp_draft_batch_is_plain(const struct sp_draft_batch *b)
 
 void sp_draft_batch_plan(struct sp_draft_batch *b, size_t pass)
 {
-    double n_all = (double)b->n_others + 1;
-
     if (pass <= b->planned && b->n_rounds > 0) return;
     if (b->last.n_seqs > 0 && b->last.pass < pass) count_pass(b);
     b->planned = pass;
@@ -254,8 +256,8 @@ void sp_draft_batch_plan(struct sp_draft_batch *b, size_t pass)
     if (sp_draft_batch_is_plain(b)) return;
     find_costs(b);
     find_acceptances(b);
-    b->rate =
-        fmax(drafted_rate(b, predicted_rate(b)), plain_rate(b)) * n_all / (double)b->n_drafting;
+    b->rate = fmax(drafted_rate(b, predicted_rate(b)), plain_rate(b)) * (double)(b->n_others + 1) /
+              (double)b->n_drafting;
 }
 
 /* ---- recording --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ enum { FIRST_BLOCK = 8 /* draft length of the first round, if a pass drafts a bl
 
 void sp_draft_length_init(struct sp_draft_length *d, struct sp_draft_batch *batch)
 {
-    *d = (struct sp_draft_length){.batch = batch, .cap = sp_draft_batch_first_steps(batch)};
+    *d = (struct sp_draft_length){.batch = batch};
 }
 
 /* ---- choosing ---------------------------------------------------------------------------------
@@ -56,6 +56,7 @@ size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit)
     d->has_chosen = true;
     d->reason = b->plan;
     if (sp_draft_batch_is_plain(b)) return 0;
+    if (d->cap == 0) d->cap = sp_draft_batch_first_steps(b);
     if (!b->stepwise) {
         d->n_asked = block_length(b, limit);
     } else if (d->reason == SP_ROUND_PROBE) {

@@ -22,8 +22,8 @@
 
 struct sp_draft_length {
     struct sp_draft_batch *batch; /* of all sequences that draft with the same model; borrowed */
-    size_t cap;                   /* slow start: maximum of draft tokens in the next round */
-    size_t pass;                  /* number of the last recorded pass */
+    size_t cap;  /* slow start: maximum of draft tokens in the next round; 0: not begun */
+    size_t pass; /* number of the last recorded pass */
 
     /* State of the current round. */
     bool has_chosen; /* its length was chosen here */

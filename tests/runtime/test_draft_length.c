@@ -529,9 +529,10 @@ static void rare_proposals_still_pay(void **state)
     assert_true(simulate_rare_proposals(.25, .95) > 1.3);
 }
 
-/* A probe whose pass also processed a prompt is not counted; the next round probes again. */
+/* A probe whose pass also processed a prompt is not counted; others follow, eight rounds apart. */
 static void probes_until_one_counts(void **state)
 {
+    size_t n_probes = 0;
     struct sp_draft_batch batch;
     struct sp_draft_length d;
     struct sp_round round = {.emitted = 1, .verify_seconds = 1};
@@ -546,11 +547,12 @@ static void probes_until_one_counts(void **state)
     assert_int_equal(sp_draft_length_choose(&d, MAX), 0);
     record(&d, &round);
     round.beside_prompt = true;
-    for (int i = 0; i < 4; i++) {
-        assert_int_equal(sp_draft_length_choose(&d, MAX), 1);
+    for (int i = 0; i < 24; i++) {
+        n_probes += sp_draft_length_choose(&d, MAX);
         record(&d, &round);
     }
     assert_true(batch.paused);
+    assert_int_equal(n_probes, 3);
 }
 
 /* The time of a pass with more rows than the cost model has is not known. */
