@@ -54,7 +54,7 @@ static const struct sp_opt opts[] = {
      .help =
          "Number of answers generated at the same time, and of conversations kept in the cache"},
     {SP_OPT_INT, 0, "max-models", NULL, "N", AT(max_models), .min = 1, .max = 1 << 20, .shown = "4",
-     .help = "Most models that are open at the same time"},
+     .help = "Maximum number of models open at the same time"},
     {SP_OPT_SECONDS, 0, "keep-alive", NULL, "TIME", AT(keep_alive), .shown = "-1, no limit",
      .help = "Close a model that has not been used for this long, such as 5m; 0: after each "
              "request"},
