@@ -164,6 +164,25 @@ static void autoregressive_bf16(void **state)
     check_file(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE), 1);
 }
 
+/* Every round is planned anew: the eighth is a plain step to time one, and the others draft. */
+static void rounds_are_planned(void **state)
+{
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct generate_fixture o =
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q8), NULL, 1, &options);
+    struct sp_result r = generate_run(o.session, story, 4, 100, SP_DRAFT_LENGTH_AUTO, true);
+    size_t n_timed = 0;
+
+    (void)state;
+    assert_true(r.n_rounds >= 10);
+    for (size_t i = 0; i < 10; i++)
+        n_timed += r.rounds[i].reason == SP_ROUND_MEASURE;
+    assert_int_equal(n_timed, 1);
+    assert_int_equal(r.rounds[7].reason, SP_ROUND_MEASURE);
+    sp_result_release(&r);
+    generate_close(&o);
+}
+
 /* The target drafts for itself: every draft token is accepted, and every round ends with a bonus
  * token. */
 static void self_draft(void **state)
@@ -665,15 +684,25 @@ static void special_tokens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(dflash_q4),        cmocka_unit_test(dflash_q8),
-        cmocka_unit_test(dflash_bf16),      cmocka_unit_test(autoregressive_q4),
-        cmocka_unit_test(few_bits),         cmocka_unit_test(autoregressive_bf16),
-        cmocka_unit_test(self_draft),       cmocka_unit_test(ngram),
-        cmocka_unit_test(draft_by),         cmocka_unit_test(budgets_and_contexts_at_their_limits),
-        cmocka_unit_test(rows_per_pass),    cmocka_unit_test(invalid_requests_are_refused),
-        cmocka_unit_test(chunks_and_reuse), cmocka_unit_test(q8_caches),
-        cmocka_unit_test(f32_caches),       cmocka_unit_test(golden_rounds),
-        cmocka_unit_test(sampled),          cmocka_unit_test(special_tokens),
+        cmocka_unit_test(dflash_q4),
+        cmocka_unit_test(dflash_q8),
+        cmocka_unit_test(dflash_bf16),
+        cmocka_unit_test(autoregressive_q4),
+        cmocka_unit_test(rounds_are_planned),
+        cmocka_unit_test(few_bits),
+        cmocka_unit_test(autoregressive_bf16),
+        cmocka_unit_test(self_draft),
+        cmocka_unit_test(ngram),
+        cmocka_unit_test(draft_by),
+        cmocka_unit_test(budgets_and_contexts_at_their_limits),
+        cmocka_unit_test(rows_per_pass),
+        cmocka_unit_test(invalid_requests_are_refused),
+        cmocka_unit_test(chunks_and_reuse),
+        cmocka_unit_test(q8_caches),
+        cmocka_unit_test(f32_caches),
+        cmocka_unit_test(golden_rounds),
+        cmocka_unit_test(sampled),
+        cmocka_unit_test(special_tokens),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
