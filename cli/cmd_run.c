@@ -60,7 +60,7 @@ static const struct sp_opt opts[] = {
      .help = "Turn the model's reasoning on or off, or set its level"},
     SP_OPT_NUM_CTX(struct options, settings),
     SP_OPT_MEMORY(struct options, backend),
-    {SP_OPT_CHOICE, 0, "context-full", NULL, "HOW", AT(context_full), .choices = context_full,
+    {SP_OPT_CHOICE, 0, "context-full", NULL, "ACTION", AT(context_full), .choices = context_full,
      .shown = "stop",
      .help = "In a session, when the context is full: stop, or drop the oldest messages (shift)"},
     {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,

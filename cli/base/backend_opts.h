@@ -82,7 +82,7 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
 
 #define SP_OPT_DRAFT_BY(type, member, standard)                                                    \
     {                                                                                              \
-        SP_OPT_CHOICE, 0, "draft-by", NULL, "WHO", offsetof(type, member.draft_by),                \
+        SP_OPT_CHOICE, 0, "draft-by", NULL, "SOURCE", offsetof(type, member.draft_by),             \
             .choices = sp_backend_draft_by, .shown = (standard),                                   \
             .help = "Source of draft tokens: the file's draft model, n-gram "                      \
                     "matches in the text so far (lookup), or both, whichever "                     \

@@ -23,7 +23,7 @@ enum sp_pooling sp_embed_pooling_of(const char *word);
 
 #define SP_OPT_POOLING(type, member, words, text)                                                  \
     {                                                                                              \
-        SP_OPT_CHOICE, 0, "pooling", NULL, "HOW", offsetof(type, member),                          \
+        SP_OPT_CHOICE, 0, "pooling", NULL, "METHOD", offsetof(type, member),                       \
             .choices = (words), .shown = "the file's", .help = (text)                              \
     }
 

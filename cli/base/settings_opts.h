@@ -25,7 +25,7 @@
      .help = "Maximum number of draft tokens per round, 0: no drafting; does not affect the text"}
 
 #define SP_OPT_SET_ACCEPT(type, member)                                                            \
-    {SP_OPT_CHOICE, 0, "accept", NULL, "HOW", SP_OPT_SET(type, member, accept),                    \
+    {SP_OPT_CHOICE, 0, "accept", NULL, "METHOD", SP_OPT_SET(type, member, accept),                    \
      .choices = sp_settings_accepts, .shown = "coupled",                                           \
      .help = "How draft tokens are accepted when sampling"}
 
