@@ -244,7 +244,8 @@ static enum sp_status add_module(struct sp_pooling_config *p, const char *folder
         p->normalize = true;
     } else if (strcmp(m->class, "Transformer") != 0) {
         if ((st = read_json(&config, path, "config.json", err))) goto done;
-        st = strcmp(m->class, "Pooling") == 0      ? read_pooling(p, config, n_hidden, err)
+        st = config == NULL                        ? sp_fail(err, SP_E_INPUT, "file is missing")
+             : strcmp(m->class, "Pooling") == 0    ? read_pooling(p, config, n_hidden, err)
              : strcmp(m->class, "LogitScore") == 0 ? read_logit_score(p, config, err)
                                                    : read_dense(p, config, err);
         if (st) sp_context(err, "%s/config.json", path);

@@ -70,6 +70,8 @@ static const struct case_ cases[] = {
     {"[" TRANSFORMER "]", MEAN, "{}", "{}", SP_E_UNSUPPORTED, "a model without Pooling"},
     {"[{\"path\": \"0_T\"," TYPE("Transformer") "}]", MEAN, "{}", "{}", SP_E_UNSUPPORTED,
      "the transformer is in "},
+    {"[" TRANSFORMER ",{\"path\": \"q\"," TYPE("Pooling") "}]", MEAN, "{}", "{}", SP_E_INPUT,
+     "q/config.json: file is missing"},
     {"[" TRANSFORMER "," POOLING "]", "{\"word_embedding_dimension\": 9}", "{}", "{}", SP_E_INPUT,
      "embedding_dimension 9, but the hidden size is 8"},
     {"[" TRANSFORMER "," POOLING "]", "{\"include_prompt\": false}", "{}", "{}", SP_E_UNSUPPORTED,
