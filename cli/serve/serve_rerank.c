@@ -2,6 +2,7 @@
 
 #include "format/base/mem.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,12 +50,13 @@ static enum sp_status read_documents(struct job *job, const struct sp_json *list
     return SP_OK;
 }
 
-/* The best first; equal ones in the order of the request. */
+/* The best first, scores that are not numbers last; equal ones in the order of the request. */
 static int compare_results(const void *a, const void *b)
 {
     const struct result *x = a, *y = b;
 
-    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    if (x->score > y->score || x->score < y->score) return x->score > y->score ? -1 : 1;
+    if (isnan(x->score) != isnan(y->score)) return isnan(x->score) ? 1 : -1;
     return x->index < y->index ? -1 : 1;
 }
 

@@ -56,11 +56,15 @@ static int setup(void **state)
     add_model(1, packed_file(packed_modelfile(TESTDATA "/tiny/target", TESTDATA "/tiny/dflash"),
                              SP_Q4, SP_DTYPE_NONE));
     assert_string_not_equal(answers[0][0], answers[1][0]);
-    /* What is no packed file does not count. */
+    /* Only packed files count. */
     snprintf(other, sizeof other, "%s/README", folder);
     f = fopen(other, "w");
     assert_non_null(f);
     assert_int_equal(fclose(f), 0);
+    snprintf(other, sizeof other, "%s/dangling", folder);
+    assert_int_equal(symlink("nowhere", other), 0);
+    snprintf(other, sizeof other, "%s/fifo", folder);
+    assert_int_equal(mkfifo(other, 0600), 0);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static enum sp_status add(struct sp_serve_paths *paths, char *path, struct sp_err *err)
 {
@@ -20,15 +21,16 @@ static enum sp_status add(struct sp_serve_paths *paths, char *path, struct sp_er
     return SP_OK;
 }
 
-/* *is_packed = whether a file begins as packed files do. */
+/* *is_packed = whether it is a file that begins as packed files do. */
 static enum sp_status check(bool *is_packed, const char *path, struct sp_err *err)
 {
     uint8_t bytes[sizeof sp_pack_magic];
     struct sp_file *file = NULL;
+    struct stat info;
     enum sp_status st;
 
     *is_packed = false;
-    if (sp_file_is_folder(path)) return SP_OK;
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return SP_OK;
     if ((st = sp_file_open(&file, path, err))) return st;
     if (sp_file_size(file) >= sizeof bytes &&
         !(st = sp_file_read_at(file, 0, bytes, sizeof bytes, err))) {
