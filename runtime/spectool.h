@@ -310,7 +310,7 @@ struct sp_sampling {
     int dry_allowed_length; /* longest repetition that DRY does not penalize, less one */
     int dry_penalty_last_n; /* last tokens that DRY compares; 0: none, -1: the context */
     const char *const *dry_breakers; /* [n_dry_breakers] texts over which no repetition extends */
-    size_t n_dry_breakers;
+    size_t n_dry_breakers;           /* <= 32, each of 1 to 128 bytes */
     const struct sp_tokenizer *dry_tokenizer; /* of the breakers; NULL: that of the session */
 };
 #define SP_SAMPLING_INIT                                                                           \

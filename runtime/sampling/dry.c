@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_BREAKER = 128 }; /* bytes */
+enum {
+    MAX_BREAKER = 128, /* bytes */
+    MAX_BREAKERS = 32, /* each is compared with every token of the vocabulary */
+};
 
 /* The largest penalty. It leaves a token that a grammar allows above all that it excludes, whose
  * logits are SP_NEVER. */
@@ -128,6 +131,10 @@ enum sp_status sp_dry_breakers_open(struct sp_dry_breakers **out, const struct s
 
     *out = NULL;
     if (!sp_dry_is_on(s) || s->n_dry_breakers == 0) return SP_OK;
+    if (s->n_dry_breakers > MAX_BREAKERS) {
+        return sp_fail(err, SP_E_USAGE, "%zu DRY sequence breakers, at most %d are supported",
+                       s->n_dry_breakers, MAX_BREAKERS);
+    }
     if (s->dry_tokenizer == NULL) {
         return sp_fail(err, SP_E_USAGE, "DRY sequence breakers require a tokenizer");
     }

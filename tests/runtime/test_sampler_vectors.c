@@ -291,6 +291,11 @@ static void refusals(void **state)
     assert_int_equal(sp_dry_breakers_open(&b, &s, V, &err), SP_E_USAGE);
     assert_string_equal(err.text,
                         "a DRY sequence breaker has 0 bytes, expected 1 to 128 of valid UTF-8");
+    s.n_dry_breakers = 33;
+    err = (struct sp_err){0};
+    assert_int_equal(sp_dry_breakers_open(&b, &s, V, &err), SP_E_USAGE);
+    assert_string_equal(err.text, "33 DRY sequence breakers, at most 32 are supported");
+    s.n_dry_breakers = 1;
     memset(long_text, 'a', 129);
     texts[0] = long_text;
     assert_int_equal(sp_dry_breakers_open(&b, &s, V, NULL), SP_E_USAGE);
