@@ -195,9 +195,29 @@ static void note_depth(const struct sp_generation *g)
             (long long)draft_len, g->info.max_draft_len);
 }
 
+/* Reads "2/8"; NULL: all lines, which is part 0. */
+static enum sp_status read_part(size_t *part, size_t *n_parts, const char *text, struct sp_err *err)
+{
+    enum { MOST = 1 << 20 };
+    char *end = NULL;
+
+    *part = *n_parts = 0;
+    if (text == NULL) return SP_OK;
+    *part = strtoul(text, &end, 10);
+    if (*text >= '0' && *text <= '9' && *end == '/' && end[1] >= '0' && end[1] <= '9') {
+        *n_parts = strtoul(end + 1, &end, 10);
+    }
+    if (*end != '\0' || *part < 1 || *part > *n_parts || *n_parts > MOST) {
+        return sp_fail(err, SP_E_USAGE, "--part: \"%s\", expected I/N with I from 1 to N", text);
+    }
+    return SP_OK;
+}
+
 static enum sp_status check_options(const struct options *o, const struct sp_args *args,
                                     struct sp_err *err)
 {
+    size_t part, n_parts;
+
     if (o->ids != NULL && args->n_operands > 1) {
         return sp_fail(err, SP_E_USAGE, "--ids and PROMPT cannot be combined");
     }
@@ -244,27 +264,7 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     if (o->json && o->show_draft) {
         return sp_fail(err, SP_E_USAGE, "--show-draft cannot be combined with --json");
     }
-    return SP_OK;
-}
-
-/* Reads "2/8". */
-static enum sp_status read_part(struct sp_batch_options *batch, const char *text,
-                                struct sp_err *err)
-{
-    enum { MOST = 1 << 20 };
-    char *end = NULL;
-    unsigned long part, n_parts = 0;
-
-    part = strtoul(text, &end, 10);
-    if (*text >= '0' && *text <= '9' && *end == '/' && end[1] >= '0' && end[1] <= '9') {
-        n_parts = strtoul(end + 1, &end, 10);
-    }
-    if (*end != '\0' || part < 1 || part > n_parts || n_parts > MOST) {
-        return sp_fail(err, SP_E_USAGE, "--part: \"%s\", expected I/N with I from 1 to N", text);
-    }
-    batch->part = part;
-    batch->n_parts = n_parts;
-    return SP_OK;
+    return read_part(&part, &n_parts, o->part, err);
 }
 
 /* Returns an option that the requests of an API in a batch would ignore; NULL: none. */
@@ -288,7 +288,7 @@ static enum sp_status run_batch(struct sp_generation *g, const struct options *o
     struct sp_serve_batch *requests = NULL;
     enum sp_status st;
 
-    if (o->part && (st = read_part(&batch, o->part, err))) return st;
+    if ((st = read_part(&batch.part, &batch.n_parts, o->part, err))) return st;
     if ((st = sp_session_pool_new(&batch.sessions, g->session, batch.n_sessions, err))) return st;
     st = sp_serve_batch_open(&requests, g, batch.sessions, batch.n_sessions, option_of_prompts(o),
                              err);
