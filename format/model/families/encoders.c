@@ -140,61 +140,26 @@ static const struct sp_alias modernbert_aliases[] = {
     {0},
 };
 
+/* RoBERTa differs from BERT in its vocabulary and in where its table of positions begins. */
+#define BERT(family, class, vocabulary, read)                                                      \
+    {                                                                                              \
+        .name = (family), .architecture = (class),                                                 \
+        .sizes = {.n_vocab = (vocabulary),                                                         \
+                  .n_hidden = 768,                                                                 \
+                  .n_ffn = 3072,                                                                   \
+                  .n_layers = 12,                                                                  \
+                  .n_heads = 12,                                                                   \
+                  .max_positions = 512},                                                           \
+        .norm_eps = 1e-12, .norm_eps_key = "layer_norm_eps", .norms = SP_NORM_RESIDUAL,            \
+        .norm_centered = true, .norm_bias = true, .unrotated = true, .qkv_bias = SP_BIAS_ALWAYS,   \
+        .o_bias = SP_BIAS_ALWAYS, .mlp_bias = SP_BIAS_ALWAYS, .activation = "gelu",                \
+        .plain_mlp = true, .tied = true, .read_own = (read), .aliases = {bert_aliases},            \
+        .layers = "encoder.layer.", .prefix = "", .unread = "pooler.",                             \
+    }
+
 const struct sp_family sp_families_encoders[] = {
-    {
-        .name = "bert",
-        .architecture = "BertModel",
-        .sizes = {.n_vocab = 30522,
-                  .n_hidden = 768,
-                  .n_ffn = 3072,
-                  .n_layers = 12,
-                  .n_heads = 12,
-                  .max_positions = 512},
-        .norm_eps = 1e-12,
-        .norm_eps_key = "layer_norm_eps",
-        .norms = SP_NORM_RESIDUAL,
-        .norm_centered = true,
-        .norm_bias = true,
-        .unrotated = true,
-        .qkv_bias = SP_BIAS_ALWAYS,
-        .o_bias = SP_BIAS_ALWAYS,
-        .mlp_bias = SP_BIAS_ALWAYS,
-        .activation = "gelu",
-        .plain_mlp = true,
-        .tied = true,
-        .read_own = read_bert,
-        .aliases = {bert_aliases},
-        .layers = "encoder.layer.",
-        .prefix = "",
-        .unread = "pooler.",
-    },
-    {
-        .name = "roberta",
-        .architecture = "RobertaModel",
-        .sizes = {.n_vocab = 50265,
-                  .n_hidden = 768,
-                  .n_ffn = 3072,
-                  .n_layers = 12,
-                  .n_heads = 12,
-                  .max_positions = 512},
-        .norm_eps = 1e-12,
-        .norm_eps_key = "layer_norm_eps",
-        .norms = SP_NORM_RESIDUAL,
-        .norm_centered = true,
-        .norm_bias = true,
-        .unrotated = true,
-        .qkv_bias = SP_BIAS_ALWAYS,
-        .o_bias = SP_BIAS_ALWAYS,
-        .mlp_bias = SP_BIAS_ALWAYS,
-        .activation = "gelu",
-        .plain_mlp = true,
-        .tied = true,
-        .read_own = read_roberta,
-        .aliases = {bert_aliases},
-        .layers = "encoder.layer.",
-        .prefix = "",
-        .unread = "pooler.",
-    },
+    BERT("bert", "BertModel", 30522, read_bert),
+    BERT("roberta", "RobertaModel", 50265, read_roberta),
     {
         .name = "modernbert",
         .architecture = "ModernBertModel",
