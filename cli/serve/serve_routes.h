@@ -4,10 +4,12 @@
 
 #include "cli/serve/jobs/serve.h"
 
-/* Handles a request; `context` is the struct sp_serve. */
+/* `context` of both functions is the struct sp_serve. [any thread] */
+
 /* True if the request has a key that the server accepts, or needs none. */
 bool sp_serve_admits(void *context, const char *path, const struct sp_http_connection *connection);
 
+/* Handles a request. */
 void sp_serve_handle(void *context, const struct sp_http_request *request,
                      struct sp_http_response *answer);
 

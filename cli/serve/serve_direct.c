@@ -1,0 +1,297 @@
+#include "cli/serve/serve_direct.h"
+#include "cli/serve/anthropic/serve_anthropic.h"
+#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/jobs/serve_prompt.h"
+#include "cli/serve/serve_embed.h"
+#include "cli/serve/serve_inspect.h"
+#include "cli/serve/serve_page.h"
+#include "cli/serve/serve_rerank.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void write_plain_text(struct sp_exchange *x, const char *text)
+{
+    x->answer->status = 200;
+    x->answer->type = "text/plain; charset=utf-8";
+    if (sp_strbuf_append(&x->answer->body, text, strlen(text), NULL)) x->answer->status = 500;
+}
+
+/* Answers a browser with the page, and other clients, which ask whether the server is alive, with a
+ * sentence. */
+void sp_serve_answer_root(struct sp_exchange *x)
+{
+    const char *accept = sp_http_header(x->request->connection, "Accept");
+
+    if (accept == NULL || strstr(accept, "text/html") == NULL) {
+        write_plain_text(x, "spectool is running");
+        return;
+    }
+    x->answer->status = 200;
+    x->answer->type = "text/html; charset=utf-8";
+    if (sp_strbuf_append(&x->answer->body, sp_serve_page, sp_serve_page_size, NULL))
+        x->answer->status = 500;
+}
+
+static bool open_object(struct sp_exchange *x)
+{
+    if (!sp_exchange_open_body(x)) return false;
+    sp_json_out_begin(&x->out, NULL, '{');
+    return true;
+}
+
+static void close_object(struct sp_exchange *x)
+{
+    sp_json_out_end(&x->out, '}');
+    sp_exchange_close_body(x, 200);
+}
+
+void sp_serve_answer_health(struct sp_exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_json_out_text(&x->out, "status", "ok");
+    close_object(x);
+}
+
+/* Readiness: whether the server would accept a request for text now. */
+void sp_serve_answer_ready(struct sp_exchange *x)
+{
+    struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
+
+    if (!open_object(x)) return;
+    sp_json_out_text(&x->out, "status", load.full ? "busy" : "ready");
+    sp_json_out_u64(&x->out, "answers_running", load.n_running);
+    sp_json_out_u64(&x->out, "requests_waiting", load.n_waiting);
+    sp_json_out_end(&x->out, '}');
+    sp_exchange_close_body(x, load.full ? 503 : 200);
+}
+
+void sp_serve_answer_metrics(struct sp_exchange *x)
+{
+    struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
+    const struct sp_serve_state state = {
+        .version = x->serve->version,
+        .models = x->serve->all,
+        .n_running = load.n_running,
+        .n_waiting = load.n_waiting,
+        .n_sessions = x->serve->n_sessions,
+        .request_bytes = sp_serve_budget_used(x->serve->budget),
+    };
+
+    if (!sp_exchange_open_body(x)) return;
+    sp_serve_models_lock(x->serve->models);
+    sp_serve_metrics_write(x->serve->metrics, &state, x->out.file);
+    sp_serve_models_unlock(x->serve->models);
+    sp_exchange_close_body(x, 200);
+    x->answer->type = "text/plain; version=0.0.4; charset=utf-8";
+}
+
+/* Finds the model that the argument `model` of the URL names. */
+static bool find_model_argument(struct sp_exchange *x)
+{
+    return sp_exchange_find_model(x, sp_http_argument(x->request->connection, "model"));
+}
+
+void sp_serve_answer_props(struct sp_exchange *x)
+{
+    if (!find_model_argument(x) || !sp_exchange_acquire_model(x, x->serve->keep_alive) ||
+        !open_object(x))
+        return;
+    sp_serve_props(&x->out, x->serve, x->model);
+    close_object(x);
+}
+
+/* With fail_on_no_slot the status says whether a session is free. */
+void sp_serve_answer_slots(struct sp_exchange *x)
+{
+    const char *fail = sp_http_argument(x->request->connection, "fail_on_no_slot");
+    size_t n_free;
+
+    if (!find_model_argument(x) || !sp_exchange_open_body(x)) return;
+    n_free = sp_serve_slots(&x->out, x->serve, x->model);
+    sp_exchange_close_body(x, n_free == 0 && fail && strcmp(fail, "0") != 0 ? 503 : 200);
+}
+
+/* Moves the body that was read into a request for the model. */
+static void take_body(struct sp_serve_request *request, struct sp_exchange *x)
+{
+    request->model = x->model;
+    request->body = x->body.json;
+    x->body.json = NULL;
+}
+
+/* Ends an object whose members were written with this status. */
+static void end_object(struct sp_exchange *x, enum sp_status st, const char *code,
+                       const struct sp_err *err)
+{
+    if (st == SP_OK) {
+        close_object(x);
+        return;
+    }
+    sp_exchange_drop_body(x);
+    if (st == SP_E_CHECK) {
+        sp_exchange_refuse(x, 503, "the server is shutting down");
+    } else {
+        sp_exchange_refuse_as(x, sp_serve_status_of(st), code, err->text);
+    }
+}
+
+/* Answers a request with members that a function makes of the body, or with its error. */
+static void
+write_members(struct sp_exchange *x,
+              enum sp_status (*write)(struct sp_json_out *out, const struct sp_serve *serve,
+                                      struct sp_serve_request *request, struct sp_err *err))
+{
+    struct sp_serve_request request = {.n_each = 1};
+    struct sp_err err = {0};
+
+    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x) || !open_object(x)) return;
+    take_body(&request, x);
+    end_object(x, write(&x->out, x->serve, &request, &err), NULL, &err);
+    sp_serve_request_release(&request);
+}
+
+/* Answers a request for embeddings or scores. */
+static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn)
+{
+    struct sp_serve_request request = {.n_each = 1};
+    struct sp_serve_embed embed = {
+        .serve = x->serve, .request = &request, .connection = x->request->connection};
+    struct sp_err err = {0};
+    enum sp_status st;
+
+    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x) || !open_object(x)) return;
+    take_body(&request, x);
+    st = fn(&x->out, &embed, &err);
+    end_object(x, st, embed.code, &err);
+    sp_serve_request_release(&request);
+}
+
+void sp_serve_answer_openai_embeddings(struct sp_exchange *x)
+{
+    embed_with(x, sp_serve_openai_embeddings);
+}
+
+void sp_serve_answer_ollama_embed(struct sp_exchange *x)
+{
+    embed_with(x, sp_serve_ollama_embed);
+}
+
+void sp_serve_answer_ollama_embeddings(struct sp_exchange *x)
+{
+    embed_with(x, sp_serve_ollama_embeddings);
+}
+
+void sp_serve_answer_rerank(struct sp_exchange *x)
+{
+    embed_with(x, sp_serve_rerank);
+}
+
+void sp_serve_answer_tokenize(struct sp_exchange *x)
+{
+    write_members(x, sp_serve_tokenize);
+}
+
+void sp_serve_answer_detokenize(struct sp_exchange *x)
+{
+    write_members(x, sp_serve_detokenize);
+}
+
+void sp_serve_answer_apply_template(struct sp_exchange *x)
+{
+    write_members(x, sp_serve_apply_template);
+}
+
+/* The ollama release whose API this server follows. Clients check it for reasoning (0.9), tool
+ * calls in streams (0.8) and structured output (0.5). */
+static const char ollama_version[] = "0.9.0";
+
+void sp_serve_answer_version(struct sp_exchange *x)
+{
+    if (!open_object(x)) return;
+    sp_json_out_text(&x->out, "version", ollama_version);
+    sp_json_out_text(&x->out, "spectool", x->serve->version);
+    close_object(x);
+}
+
+/* Answers with an object that a function writes about all models. */
+static void write_list(struct sp_exchange *x,
+                       void (*write)(struct sp_json_out *out, const struct sp_serve_model *models,
+                                     size_t n))
+{
+    if (!open_object(x)) return;
+    sp_serve_models_lock(x->serve->models);
+    write(&x->out, x->serve->all, x->serve->n_models);
+    sp_serve_models_unlock(x->serve->models);
+    close_object(x);
+}
+
+/* Answers with an object that a function writes about the request's model. */
+static void write_entry(struct sp_exchange *x,
+                        void (*write)(struct sp_json_out *out, const struct sp_serve_model *model))
+{
+    if (!open_object(x)) return;
+    sp_serve_models_lock(x->serve->models);
+    write(&x->out, x->model);
+    sp_serve_models_unlock(x->serve->models);
+    close_object(x);
+}
+
+void sp_serve_answer_tags(struct sp_exchange *x)
+{
+    write_list(x, sp_serve_model_tags);
+}
+
+void sp_serve_answer_open_models(struct sp_exchange *x)
+{
+    write_list(x, sp_serve_model_open_list);
+}
+
+void sp_serve_answer_show(struct sp_exchange *x)
+{
+    if (sp_exchange_read_body(x)) write_entry(x, sp_serve_model_show);
+}
+
+void sp_serve_answer_models(struct sp_exchange *x)
+{
+    write_list(x,
+               sp_exchange_is_anthropic(x) ? sp_serve_model_anthropic_list : sp_serve_model_list);
+}
+
+/* Handles GET /v1/models/NAME. */
+void sp_serve_answer_model(struct sp_exchange *x)
+{
+    if (!sp_exchange_find_model(x, x->path + strlen("/v1/models/"))) return;
+    write_entry(x, sp_exchange_is_anthropic(x) ? sp_serve_model_anthropic_entry
+                                               : sp_serve_model_entry);
+}
+
+/* Handles the request for the number of tokens of a conversation's prompt. */
+void sp_serve_answer_count_tokens(struct sp_exchange *x)
+{
+    struct sp_serve_request request = {.n_each = 1};
+    struct sp_err err = {0};
+    size_t n = 0;
+    enum sp_status st;
+
+    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
+    take_body(&request, x);
+    st = sp_serve_anthropic_read_prompt(&request, &err);
+    if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);
+    if (st) {
+        sp_exchange_refuse(x, sp_serve_status_of(st), err.text);
+    } else if (open_object(x)) {
+        sp_json_out_u64(&x->out, "input_tokens", n);
+        close_object(x);
+    }
+    sp_serve_request_release(&request);
+}
+
+/* Handles paths of the APIs that one packed file cannot serve. */
+void sp_serve_answer_missing(struct sp_exchange *x)
+{
+    char sentence[160];
+
+    snprintf(sentence, sizeof sentence, "%.100s is not supported by spectool", x->request->path);
+    sp_exchange_refuse(x, 501, sentence);
+}

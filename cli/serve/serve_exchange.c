@@ -1,0 +1,197 @@
+#include "cli/serve/serve_exchange.h"
+#include "cli/base/duration.h"
+#include "cli/serve/anthropic/serve_anthropic_out.h"
+#include "cli/serve/ollama/serve_ollama.h"
+#include "cli/serve/openai/serve_openai_out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char sp_exchange_json_type[] = "application/json";
+
+bool sp_exchange_open_body(struct sp_exchange *x)
+{
+    x->out = (struct sp_json_out){.file = open_memstream(&x->text, &x->size)};
+    return x->out.file != NULL;
+}
+
+void sp_exchange_close_body(struct sp_exchange *x, int status)
+{
+    bool whole = sp_close_text(x->out.file, &x->text, NULL) == SP_OK;
+
+    x->answer->status = status;
+    x->answer->type = sp_exchange_json_type;
+    if (!whole || sp_strbuf_append(&x->answer->body, x->text, x->size, NULL))
+        x->answer->status = 500;
+    free(x->text);
+}
+
+void sp_exchange_drop_body(struct sp_exchange *x)
+{
+    fclose(x->out.file);
+    free(x->text);
+}
+
+static bool begins(const struct sp_exchange *x, const char *path)
+{
+    return strncmp(x->path, path, strlen(path)) == 0;
+}
+
+bool sp_exchange_is_anthropic(const struct sp_exchange *x)
+{
+    return begins(x, "/v1/messages") ||
+           sp_http_header(x->request->connection, "anthropic-version") != NULL;
+}
+
+void sp_exchange_add_to_log(struct sp_strbuf *line, const struct sp_serve *serve, const char *key,
+                            const char *value)
+{
+    struct sp_json_out out = {0};
+    char *text = NULL;
+    size_t size = 0;
+
+    if (!serve->log_json) {
+        (void)!sp_strbuf_append(line, value, strlen(value), NULL);
+        return;
+    }
+    if ((out.file = open_memstream(&text, &size)) == NULL) return;
+    sp_json_out_text(&out, key, value);
+    if (sp_close_text(out.file, &text, NULL) == SP_OK)
+        (void)!sp_strbuf_append(line, text, size, NULL);
+    free(text);
+}
+
+void sp_exchange_note(struct sp_exchange *x, const char *sentence)
+{
+    sp_exchange_add_to_log(&x->answer->log_line, x->serve, "error", sentence);
+}
+
+void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
+                           const char *sentence)
+{
+    const struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
+
+    if (!sp_exchange_open_body(x)) return;
+    if (begins(x, "/api/")) {
+        sp_serve_ollama_fail(&x->out, &failure);
+    } else if (sp_exchange_is_anthropic(x)) {
+        sp_serve_anthropic_fail(&x->out, &failure);
+    } else {
+        sp_serve_openai_fail(&x->out, &failure);
+    }
+    sp_exchange_close_body(x, status);
+    sp_exchange_note(x, sentence);
+}
+
+void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence)
+{
+    sp_exchange_refuse_as(x, status, status == 404 ? "not_found" : NULL, sentence);
+}
+
+void sp_exchange_refuse_for_now(struct sp_exchange *x, const char *sentence)
+{
+    sp_exchange_refuse(x, 503, sentence);
+    x->answer->retry = true;
+}
+
+/* ---- models -----------------------------------------------------------------------------------
+ */
+
+/* Writes the names of the models after `sentence`: "..., this server has 'a', 'b'". */
+static void refuse_model(struct sp_exchange *x, int status, const char *code, char *sentence,
+                         size_t size)
+{
+    size_t len = strlen(sentence);
+
+    len += (size_t)snprintf(sentence + len, size - len, ", this server has");
+    for (size_t i = 0; i < x->serve->n_models; i++) {
+        const char *name = x->serve->all[i].names[0];
+        if (len + strlen(name) + sizeof ", '', ..." > size) {
+            snprintf(sentence + len, size - len, ", ...");
+            break;
+        }
+        len += (size_t)snprintf(sentence + len, size - len, "%s '%s'", i ? "," : "", name);
+    }
+    sp_exchange_refuse_as(x, status, code, sentence);
+}
+
+bool sp_exchange_find_model(struct sp_exchange *x, const char *name)
+{
+    char sentence[SP_ERR_TEXT] = "model is missing";
+
+    if (name == NULL && x->serve->n_models > 1) {
+        refuse_model(x, 400, NULL, sentence, sizeof sentence);
+        return false;
+    }
+    x->model = name ? sp_serve_models_find(x->serve->models, name) : x->serve->all;
+    if (x->model != NULL) return true;
+    snprintf(sentence, sizeof sentence, "model '%.200s' not found", name);
+    refuse_model(x, 404, "model_not_found", sentence, sizeof sentence);
+    return false;
+}
+
+bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive)
+{
+    struct sp_err err = {0};
+    int status = sp_serve_models_acquire(x->serve->models, x->model, keep_alive,
+                                         x->request->connection, &err);
+
+    x->is_acquired = status == 0;
+    if (status > 0) {
+        sp_exchange_refuse(x, status, err.text);
+        x->answer->retry = status == 503;
+    }
+    return x->is_acquired;
+}
+
+bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds)
+{
+    const struct sp_json *value = sp_json_get(x->body.json, "keep_alive");
+    const char *text = sp_json_to_string(value, NULL);
+
+    *seconds = x->serve->keep_alive;
+    if (sp_json_kind(value) == SP_JSON_NULL || sp_json_to_double(value, seconds)) return true;
+    if (text && sp_duration_read(seconds, text)) return true;
+    sp_exchange_refuse(x, 400, "keep_alive: expected seconds or a duration such as \"5m\"");
+    return false;
+}
+
+const struct sp_json *sp_exchange_read_body(struct sp_exchange *x)
+{
+    const struct sp_http_request *q = x->request;
+    const struct sp_json *body;
+    struct sp_err err = {0};
+    const char *model = NULL;
+    int status;
+
+    if (q->too_large) {
+        sp_exchange_refuse(x, 413, "the request body is too large, expected at most 16 MiB");
+        return NULL;
+    }
+    if (q->no_memory) {
+        sp_exchange_refuse_for_now(
+            x, "the requests of all clients take too much memory, try again later");
+        return NULL;
+    }
+    if ((status = sp_serve_body_read(&x->body, x->serve->budget, q->body, q->size, &err))) {
+        sp_exchange_refuse(x, status, err.text);
+        x->answer->retry = status == 503;
+        return NULL;
+    }
+    sp_http_drop_body(q->connection);
+    body = x->body.json;
+    if (sp_json_get_string(body, "model", &model, &err)) {
+        sp_exchange_refuse(x, 400, err.text);
+        return NULL;
+    }
+    if (model == NULL) /* "name" is the member's earlier name */
+        (void)!sp_json_get_string(body, "name", &model, NULL);
+    return sp_exchange_find_model(x, model) ? body : NULL;
+}
+
+bool sp_exchange_open_model(struct sp_exchange *x)
+{
+    double keep_alive;
+
+    return sp_exchange_read_keep_alive(x, &keep_alive) && sp_exchange_acquire_model(x, keep_alive);
+}

@@ -1,0 +1,74 @@
+/* A request whose response is being made: its body and model, and responses that are an error. */
+#ifndef SP_CLI_SERVE_SERVE_EXCHANGE_H
+#define SP_CLI_SERVE_SERVE_EXCHANGE_H
+
+#include "cli/serve/jobs/serve.h"
+#include "cli/serve/serve_body.h"
+
+struct sp_exchange {
+    const struct sp_serve *serve;
+    const struct sp_http_request *request;
+    struct sp_http_response *answer;
+    const char *path;             /* path of the request, with its version */
+    double arrived_at;            /* seconds of sp_seconds */
+    struct sp_serve_body body;    /* of a request that has been read */
+    struct sp_serve_model *model; /* that the request names; NULL: not known yet */
+    bool is_acquired;             /* the model is kept open for this request */
+    char *text;                   /* [size] body of the response while it is written */
+    size_t size;
+    struct sp_json_out out; /* writes to `text` */
+};
+
+extern const char sp_exchange_json_type[]; /* the media type of JSON */
+
+/* Opens the body of the response for writing with x->out. False: out of memory; the response stays
+ * empty. One of the next two functions ends it. */
+bool sp_exchange_open_body(struct sp_exchange *x);
+
+/* Makes what was written the body of the response. */
+void sp_exchange_close_body(struct sp_exchange *x, int status);
+
+/* Discards what was written. */
+void sp_exchange_drop_body(struct sp_exchange *x);
+
+/* True for requests with the header that all clients of Anthropic's API send, also to paths that
+ * OpenAI's API has too. */
+bool sp_exchange_is_anthropic(const struct sp_exchange *x);
+
+/* Adds a text to the log line of a request: a member of its object, or the text alone. */
+void sp_exchange_add_to_log(struct sp_strbuf *line, const struct sp_serve *serve, const char *key,
+                            const char *value);
+
+/* Adds a sentence to the request's line in the log. */
+void sp_exchange_note(struct sp_exchange *x, const char *sentence);
+
+/* Writes an error in the format of the requested API, and to the log. `code`: of OpenAI's API;
+ * NULL: none. */
+void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
+                           const char *sentence);
+
+void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence);
+
+/* Refuses a request that could succeed later. */
+void sp_exchange_refuse_for_now(struct sp_exchange *x, const char *sentence);
+
+/* Sets x->model to the model of a name. A request without a name means the only model. Returns
+ * false if an error was written. */
+bool sp_exchange_find_model(struct sp_exchange *x, const char *name);
+
+/* Opens x->model and keeps it open until the end of the request. Returns false if an error was
+ * written. */
+bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive);
+
+/* *seconds = how long the model is to stay open after the request: the member keep_alive, a number
+ * of seconds or a duration. Returns false if an error was written. */
+bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds);
+
+/* Reads the JSON of a request for a model. Returns it, owned by x->body; NULL: an error was
+ * written. */
+const struct sp_json *sp_exchange_read_body(struct sp_exchange *x);
+
+/* Opens the model of a body that was read. Returns false if an error was written. */
+bool sp_exchange_open_model(struct sp_exchange *x);
+
+#endif

@@ -1,0 +1,217 @@
+#include "cli/serve/serve_text.h"
+#include "cli/serve/anthropic/serve_anthropic.h"
+#include "cli/serve/anthropic/serve_anthropic_out.h"
+#include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/ollama/serve_ollama.h"
+#include "cli/serve/openai/serve_infill.h"
+#include "cli/serve/openai/serve_openai_out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct client {
+    const struct sp_serve *serve;
+    struct sp_serve_body body; /* without the JSON, which is the request's */
+    struct sp_serve_job job;
+};
+
+static long read_output(void *stream, char *to, size_t size)
+{
+    struct client *c = stream;
+
+    return sp_serve_queue_read(c->serve->queue, &c->job, to, size);
+}
+
+static void release_client(struct client *c)
+{
+    if (c->job.model) sp_serve_models_release(c->serve->models, c->job.model);
+    sp_serve_request_release(&c->job.request);
+    sp_serve_body_release(&c->body);
+    for (size_t i = 0; i < c->job.n_answers && c->job.answers; i++)
+        sp_strbuf_release(&c->job.answers[i]);
+    free(c->job.answers);
+    sp_strbuf_release(&c->job.out);
+    sp_strbuf_release(&c->job.log_line);
+    free(c);
+}
+
+/* Adds the name of the model to the log line of a request, if there are several. */
+static void add_model_to_log(struct sp_strbuf *line, const struct client *c)
+{
+    const char *name = c->job.request.model->names[0];
+
+    if (c->serve->n_models == 1) return;
+    sp_exchange_add_to_log(line, c->serve, "model", name);
+    if (c->job.log_line.len > 0) (void)!sp_strbuf_append(line, ", ", 2, NULL);
+}
+
+static void close_job(void *stream, struct sp_strbuf *log_line)
+{
+    struct client *c = stream;
+
+    sp_serve_queue_leave(c->serve->queue, &c->job);
+    add_model_to_log(log_line, c);
+    if (c->job.log_line.len > 0) {
+        (void)!sp_strbuf_append(log_line, c->job.log_line.at, c->job.log_line.len, NULL);
+    }
+    release_client(c);
+}
+
+/* Waits until the job has started or, for a response that is not a stream, ended. */
+static void wait_for_job(struct sp_exchange *x, struct client *c)
+{
+    struct sp_serve_queue *q = x->serve->queue;
+    struct sp_http_response *a = x->answer;
+    int status = sp_serve_queue_wait(q, &c->job);
+
+    a->stream = c;
+    a->read = read_output;
+    a->close = close_job;
+    a->status = status;
+    a->type = c->job.api->stream_type;
+    if (status == 200 && c->job.request.stream) return;
+    a->type = sp_exchange_json_type;
+    if (status == 0 || !sp_serve_queue_wait_end(q, &c->job)) {
+        a->status = 0;
+        return;
+    }
+    a->stream = NULL;
+    a->body = c->job.out;
+    c->job.out = (struct sp_strbuf){0};
+    close_job(c, &a->log_line);
+}
+
+/* Allocates the outputs of the answers if the API combines several. */
+static enum sp_status allocate_answers(struct sp_serve_job *job, struct sp_err *err)
+{
+    job->n_answers = sp_serve_request_n_answers(&job->request);
+    if (job->api->close == NULL) return SP_OK;
+    return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
+}
+
+static const char queue_full[] = "too many requests are waiting, try again later";
+
+/* Handles a request for text, whose body has been read. */
+static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
+{
+    struct client *c = NULL;
+    struct sp_err err = {0};
+    enum sp_status st;
+    enum sp_serve_entry entry;
+
+    if (sp_new(&c, 1, sizeof *c, NULL)) return;
+    c->serve = x->serve;
+    c->body = x->body;
+    x->body = (struct sp_serve_body){0};
+    c->job.request.body = c->body.json;
+    c->body.json = NULL;
+    c->job.api = api;
+    c->job.connection = x->request->connection;
+    c->job.arrived_at = c->job.polled_at = x->arrived_at;
+    c->job.request.model = c->job.model = x->model;
+    x->is_acquired = false;
+    st = sp_settings_copy(&c->job.request.settings, x->model->generation->settings, &err);
+    if (!st) st = api->read(&c->job.request, &err);
+    if (!st) st = allocate_answers(&c->job, &err);
+    if (st) {
+        sp_exchange_refuse(x, sp_serve_status_of(st), err.text);
+        goto refused;
+    }
+    entry = sp_serve_queue_put(x->serve->queue, &c->job);
+    if (entry == SP_SERVE_IN) {
+        wait_for_job(x, c);
+        return;
+    }
+    if (entry == SP_SERVE_FULL) {
+        sp_exchange_refuse_for_now(x, queue_full);
+    } else {
+        sp_exchange_refuse(x, 503, "the server is shutting down");
+    }
+refused:
+    release_client(c);
+}
+
+/* Reads the body of a request for text, without opening its model. A request that would find the
+ * queue full is refused before its body is parsed. */
+static const struct sp_json *read_job(struct sp_exchange *x)
+{
+    struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
+
+    if (!load.full || sp_serve_queue_is_stopped(x->serve->queue)) return sp_exchange_read_body(x);
+    sp_exchange_refuse_for_now(x, queue_full);
+    return NULL;
+}
+
+void sp_serve_answer_anthropic(struct sp_exchange *x)
+{
+    static const char sentence[] = "thread: conversations are not stored";
+    const struct sp_json *body = read_job(x);
+
+    if (body == NULL) return;
+    if (sp_json_get(body, "thread") == NULL) {
+        if (sp_exchange_open_model(x)) generate(x, &sp_serve_anthropic);
+        return;
+    }
+    if (!sp_exchange_open_body(x)) return;
+    sp_serve_anthropic_refuse_thread(&x->out, sentence);
+    sp_exchange_close_body(x, 400);
+    sp_exchange_note(x, sentence);
+}
+
+void sp_serve_answer_openai_chat(struct sp_exchange *x)
+{
+    if (read_job(x) && sp_exchange_open_model(x)) generate(x, &sp_serve_openai_chat);
+}
+
+void sp_serve_answer_openai_text(struct sp_exchange *x)
+{
+    if (read_job(x) && sp_exchange_open_model(x)) generate(x, &sp_serve_openai_text);
+}
+
+void sp_serve_answer_infill(struct sp_exchange *x)
+{
+    if (read_job(x) && sp_exchange_open_model(x)) generate(x, &sp_serve_infill);
+}
+
+void sp_serve_answer_openai_responses(struct sp_exchange *x)
+{
+    if (read_job(x) && sp_exchange_open_model(x)) generate(x, &sp_serve_responses);
+}
+
+/* Loads or unloads the model of a request without a prompt. */
+static void load(struct sp_exchange *x, double keep_alive, bool chat)
+{
+    const char *name = sp_json_get_text(x->body.json, "model");
+
+    if (keep_alive == 0) {
+        sp_serve_models_unload(x->serve->models, x->model);
+    } else if (!sp_exchange_acquire_model(x, keep_alive)) {
+        return;
+    }
+    if (!sp_exchange_open_body(x)) return;
+    sp_serve_ollama_write_load(&x->out, name ? name : x->model->names[0], chat, keep_alive != 0);
+    sp_exchange_close_body(x, 200);
+}
+
+static void ollama(struct sp_exchange *x, bool chat)
+{
+    const struct sp_json *body = read_job(x);
+    double keep_alive;
+
+    if (body == NULL || !sp_exchange_read_keep_alive(x, &keep_alive)) return;
+    if (!sp_serve_ollama_has_prompt(body, chat)) {
+        load(x, keep_alive, chat);
+    } else if (sp_exchange_acquire_model(x, keep_alive)) {
+        generate(x, chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text);
+    }
+}
+
+void sp_serve_answer_ollama_chat(struct sp_exchange *x)
+{
+    ollama(x, true);
+}
+
+void sp_serve_answer_ollama_text(struct sp_exchange *x)
+{
+    ollama(x, false);
+}
