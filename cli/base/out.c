@@ -91,22 +91,39 @@ static void append_rate(char *line, size_t cap, const struct sp_progress *p, uin
     snprintf(line + len, cap - len, "  %s/s  %d:%02d left", rate, (int)left / 60, (int)left % 60);
 }
 
+enum {
+    LEAST_BAR = 4, /* characters between the brackets */
+    MOST_BAR = 40,
+    BAR_SIZE = MOST_BAR + 4,
+    OTHER_COLUMNS = 56, /* of a line beside its label and its bar */
+};
+
+/* Writes "[###...] " of this width; nothing if that is too narrow to show anything. */
+static void write_bar(char bar[BAR_SIZE], int width, double part)
+{
+    int filled;
+
+    bar[0] = '\0';
+    if (width > MOST_BAR) width = MOST_BAR;
+    if (width < LEAST_BAR) return;
+    filled = (int)(part * width);
+    memset(bar + 1, '.', (size_t)width);
+    memset(bar + 1, '#', (size_t)filled);
+    bar[0] = '[';
+    snprintf(bar + 1 + width, 3, "] ");
+}
+
 /* Draws the bar in one line, cut at the terminal's width: a wrapped line could not be erased. */
 static void draw(const struct sp_progress *p, uint64_t done, uint64_t total, double elapsed)
 {
     const char *(*amount)(char *, uint64_t) = p->unit ? sp_out_count : sp_out_size;
-    char line[256], bar[41], have[SP_AMOUNT_TEXT], all[SP_AMOUNT_TEXT];
+    char line[256], bar[BAR_SIZE], have[SP_AMOUNT_TEXT], all[SP_AMOUNT_TEXT];
     double part = total ? (double)done / (double)total : 1;
-    int columns = sp_out_width(stderr), width = columns - (int)strlen(p->label) - 56, filled;
+    int columns = sp_out_width(stderr);
 
-    if (width > (int)sizeof bar - 1) width = (int)sizeof bar - 1;
-    if (width < 0) width = 0;
-    filled = (int)(part * width);
-    memset(bar, '.', sizeof bar);
-    memset(bar, '#', (size_t)filled);
-    bar[width] = '\0';
+    write_bar(bar, columns - (int)strlen(p->label) - OTHER_COLUMNS, part);
     if (total > 0) {
-        snprintf(line, sizeof line, "%s [%s] %3d%%  %s of %s%s%s", p->label, bar, (int)(part * 100),
+        snprintf(line, sizeof line, "%s %s%3d%%  %s of %s%s%s", p->label, bar, (int)(part * 100),
                  amount(have, done), amount(all, total), p->unit ? " " : "",
                  p->unit ? p->unit : "");
         append_rate(line, sizeof line, p, done, total, elapsed);
