@@ -45,6 +45,7 @@ void sp_create_print_report(const struct sp_create_report *report, const char *p
 {
     char weights[SP_AMOUNT_TEXT], before[SP_AMOUNT_TEXT], after[SP_AMOUNT_TEXT];
 
+    fflush(stdout); /* the plan of a dry run stands before the report */
     for (int part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         uint64_t n = report->n_weights[part];
         if (n == 0) continue;

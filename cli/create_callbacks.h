@@ -26,7 +26,7 @@
     {                                                                                              \
         SP_OPT_FLAG, 0, "dry-run", NULL, NULL,                                                     \
             .offset = offsetof(type, dry_run),                                                     \
-            .help = "Print what would be written, one tensor per line, and exit"                   \
+            .help = "Print what would be written, by tensor and by group, and exit"                \
     }
 #define SP_OPT_CREATE_THREADS(type)                                                                \
     {                                                                                              \

@@ -17,6 +17,15 @@ bool sp_policy_rounds_twice(enum sp_dtype from, enum sp_dtype to)
     return sp_dtype_is_block(from) && to != from && to != SP_F32;
 }
 
+double sp_policy_error(enum sp_dtype dtype)
+{
+    static const double rms[SP_N_PACKED_DTYPES] = {
+        [SP_Q8] = 0.0054, [SP_Q6] = 0.0155, [SP_Q5] = 0.029,
+        [SP_Q4] = 0.060,  [SP_Q3] = 0.12,   [SP_Q2] = 0.25};
+
+    return rms[dtype] * rms[dtype];
+}
+
 static struct sp_policy_choice keep(const struct sp_policy_tensor *tensor, enum sp_layout layout,
                                     const char *rule)
 {

@@ -37,6 +37,10 @@ SP_MUST_CHECK enum sp_status sp_policy_choose(struct sp_policy_choice *out,
                                               const struct sp_policy_tensor *tensor,
                                               struct sp_err *err);
 
+/* Relative squared error of weights that are rounded to a type: the sum of squared errors over the
+ * sum of squared weights, of Gaussian weights; 0 for floats. */
+double sp_policy_error(enum sp_dtype dtype);
+
 /* True if writing `from` as `to` would round numbers that a block type has rounded before. Such a
  * step is only taken if the user requests it (--requantize). */
 bool sp_policy_rounds_twice(enum sp_dtype from, enum sp_dtype to);

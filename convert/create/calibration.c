@@ -18,6 +18,7 @@ struct sp_calibration_file {
     struct sp_pack *pack;
     struct entry *entries; /* by name */
     size_t n_entries, cap_entries;
+    struct sp_sensitivities sensitivities;
 };
 
 static int compare_entries(const void *a, const void *b)
@@ -25,9 +26,10 @@ static int compare_entries(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
 }
 
-static enum sp_status check_record(const struct sp_pack *pack, struct sp_err *err)
+static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *err)
 {
     enum sp_status st;
+    const struct sp_pack *pack = f->pack;
     struct sp_json *record = NULL;
     char *text = NULL;
     size_t size;
@@ -47,6 +49,7 @@ static enum sp_status check_record(const struct sp_pack *pack, struct sp_err *er
         st = sp_fail(err, SP_E_UNSUPPORTED, "blocks of %lld columns, expected %d", (long long)block,
                      SP_GPTQ_BLOCK);
     }
+    if (!st) st = sp_sensitivities_read(&f->sensitivities, record, err);
     if (st)
         sp_context(err, "%s: section %s", sp_pack_path(pack),
                    sp_section_name(SP_SECTION_CALIBRATION));
@@ -123,7 +126,7 @@ enum sp_status sp_calibration_take(struct sp_calibration_file **out, struct sp_p
         return st;
     }
     f->pack = pack;
-    if ((st = check_record(pack, err))) goto done;
+    if ((st = read_record(f, err))) goto done;
     for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
         if ((st = check_numbers(pack, i, err))) goto done;
         if ((st = add_names(f, sp_pack_tensor(pack, i), err))) goto done;
@@ -143,8 +146,14 @@ void sp_calibration_close(struct sp_calibration_file *file)
     for (size_t i = 0; i < file->n_entries; i++)
         free(file->entries[i].name);
     free(file->entries);
+    sp_sensitivities_release(&file->sensitivities);
     sp_pack_close(file->pack);
     free(file);
+}
+
+const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file)
+{
+    return &file->sensitivities;
 }
 
 static enum sp_status check_target(const struct sp_calibration_file *f,
@@ -194,7 +203,6 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
         *n_without += e == NULL;
         if (e == NULL) continue;
         item->calibration = (const float *)(const void *)e->tensor->data;
-        item->rule = "requested, calibrated";
     }
     return SP_OK;
 }

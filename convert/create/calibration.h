@@ -7,6 +7,7 @@
 #define SP_CONVERT_CREATE_CALIBRATION_H
 
 #include "convert/create/plan.h"
+#include "convert/create/sensitivity.h"
 
 struct sp_calibration_file; /* opaque */
 
@@ -17,6 +18,9 @@ SP_MUST_CHECK enum sp_status sp_calibration_open(struct sp_calibration_file **ou
 SP_MUST_CHECK enum sp_status sp_calibration_take(struct sp_calibration_file **out,
                                                  struct sp_pack *pack, struct sp_err *err);
 void sp_calibration_close(struct sp_calibration_file *file); /* NULL is fine */
+
+/* The measured sensitivities of the target's groups, borrowed; n is 0 if none were measured. */
+const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file);
 
 /* Sets the calibration of each plan item that becomes q2 to q6, borrowed from the file. Returns
  * SP_E_INPUT if the file names a matrix that `target` does not have, or that has another width.

@@ -9,6 +9,7 @@
 #include "format/modelfile/modelfile_place.h"
 #include "convert/create/draft_compat.h"
 #include "convert/create/plan.h"
+#include "convert/create/plan_groups.h"
 #include "convert/source/shared_tables.h"
 #include "convert/source/vocab_order.h"
 #include "convert/source/vocab_tables.h"
@@ -217,6 +218,22 @@ static enum sp_status make_plan(struct job *job, struct sp_err *err)
     return st ? st : sp_vocab_tables_verify(&job->draft, err);
 }
 
+static enum sp_status show_groups(const struct job *job, struct sp_err *err)
+{
+    static const struct sp_sensitivities none = {0};
+    enum sp_status st;
+    char *text = NULL;
+
+    st = sp_plan_groups_print(
+        &text, &job->plan,
+        job->calibration ? sp_calibration_sensitivities(job->calibration) : &none, err);
+    if (st) return st;
+    job->callbacks->plan(job->callbacks->context, "");
+    job->callbacks->plan(job->callbacks->context, text);
+    free(text);
+    return SP_OK;
+}
+
 static enum sp_status show_plan(const struct job *job, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
@@ -230,7 +247,7 @@ static enum sp_status show_plan(const struct job *job, struct sp_err *err)
         job->callbacks->plan(job->callbacks->context, line);
         free(line);
     }
-    return st;
+    return st ? st : show_groups(job, err);
 }
 
 static struct sp_create_report report_of(const struct job *job)

@@ -23,8 +23,8 @@ struct sp_create_callbacks {
     /* Receives one sentence for the user, without newline: for example a record that is stored but
      * has no effect, or tensors that were left out. */
     void (*note)(void *context, const char *sentence);
-    /* Receives the heading and then one line of the plan per tensor, without newline; only with
-     * dry_run. */
+    /* Receives the heading, one line of the plan per tensor, an empty line and the table of groups
+     * (several lines in one text), without last newline; only with dry_run. */
     void (*plan)(void *context, const char *line);
     /* Receives the bytes of the sources read so far and in total. A nonzero result cancels: the
      * unfinished output is removed and SP_E_CHECK ("cancelled") is returned. */

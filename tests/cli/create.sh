@@ -1,6 +1,6 @@
 # Packs a Modelfile, prints the packed file's description, and does not overwrite existing files.
 m=$TESTDATA/tiny/Modelfile
-spectool create -f "$m" --quantize q4 --dry-run | sed -n '1p; /embed\|layers.0\|fc\|total/p'
+spectool create -f "$m" --quantize q4 --dry-run | sed -n '1p; /embed_\|layers.0\|fc/p; /^$/,$p'
 ls
 spectool create -f "$m" -q q4 --threads 1
 spectool create -f "$m" -q INT4 --threads 2 -o two.bin
@@ -45,7 +45,7 @@ sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' untied/conf
 spectool create -f Untied -o template.bin
 # Types of 2 to 6 bits, their rules, and the format version that has them.
 for type in q2 q3 q5 q6; do
-    spectool create -f "$m" -q $type --quantize-draft $type --dry-run | grep 'embed\|layers.0.self_attn.[kq]_proj.weight\|fc\|total'
+    spectool create -f "$m" -q $type --quantize-draft $type --dry-run | grep 'embed_\|layers.0.self_attn.[kq]_proj.weight\|fc\|total'
     spectool create -f "$m" -q $type --quantize-draft $type --quantize-output $type -o $type.bin
     spectool show $type.bin | sed -n '/ types /,/size/p'
     od -An -tu2 -j8 -N4 $type.bin

@@ -1,0 +1,171 @@
+#include "convert/create/plan_groups.h"
+
+#include "format/base/mem.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(const void *a, const void *b)
+{
+    const struct sp_plan_group *g = a, *h = b;
+
+    if (g->part != h->part) return g->part < h->part ? -1 : 1;
+    return sp_tensor_group_compare(g->group, h->group);
+}
+
+/* Rounding adds no error to numbers that are copied, or that a float type holds. */
+static double error_of(const struct sp_plan_item *item)
+{
+    return item->bytes || item->from == item->to ? 0 : sp_policy_error(item->to);
+}
+
+/* Adds the tensors of `from`, a part of the same group. */
+static void add(struct sp_plan_group *to, const struct sp_plan_group *from)
+{
+    double n = (double)to->n_weights, m = (double)from->n_weights;
+
+    to->error = (to->error * n + from->error * m) / (n + m);
+    to->types |= from->types;
+    to->n_weights += from->n_weights;
+    to->size += from->size;
+}
+
+enum sp_status sp_plan_groups_collect(struct sp_plan_groups *out, const struct sp_plan *plan,
+                                      struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_plan_group *groups = NULL;
+    size_t n = 0;
+
+    if ((st = sp_new(&groups, plan->n_items, sizeof *groups, err))) return st;
+    for (size_t i = 0; i < plan->n_items; i++) {
+        const struct sp_plan_item *item = &plan->items[i];
+
+        groups[i] = (struct sp_plan_group){
+            .part = item->part,
+            .group = sp_tensor_group_of(item->spec->name, item->spec->role),
+            .types = (uint32_t)1 << item->to,
+            .n_weights = sp_spec_elements(item->spec),
+            .size = item->size,
+            .error = error_of(item),
+        };
+    }
+    if (plan->n_items) qsort(groups, plan->n_items, sizeof *groups, compare);
+    for (size_t i = 0; i < plan->n_items; i++) {
+        if (n > 0 && compare(&groups[n - 1], &groups[i]) == 0) {
+            add(&groups[n - 1], &groups[i]);
+        } else {
+            groups[n++] = groups[i];
+        }
+    }
+    *out = (struct sp_plan_groups){groups, n};
+    return SP_OK;
+}
+
+void sp_plan_groups_release(struct sp_plan_groups *groups)
+{
+    free(groups->groups);
+    *groups = (struct sp_plan_groups){0};
+}
+
+/* ---- the table ---- */
+
+/* NAN if the group was not measured; a group whose weights are not rounded costs nothing. */
+static double predict(const struct sp_sensitivities *sensitivities, const struct sp_plan_group *g)
+{
+    const struct sp_sensitivity *s = NULL;
+
+    if (g->error == 0) return 0;
+    if (g->part == SP_PART_TARGET) s = sp_sensitivities_find(sensitivities, g->group);
+    return s ? s->kl_per_error * g->error : (double)NAN;
+}
+
+static bool continues(const struct sp_plan_group *g, const struct sp_plan_group *next)
+{
+    return next->part == g->part && next->group.kind == g->group.kind &&
+           g->group.layer != SP_NO_LAYER && next->group.layer == g->group.layer + 1 &&
+           next->types == g->types && next->n_weights == g->n_weights && next->size == g->size;
+}
+
+static void print_types(FILE *stream, uint32_t types)
+{
+    char text[64] = "";
+
+    for (int t = 1; t < SP_N_PACKED_DTYPES; t++) {
+        if (!(types >> t & 1)) continue;
+        if (*text) strcat(text, ", ");
+        strcat(text, sp_dtype_info((enum sp_dtype)t)->name);
+    }
+    fprintf(stream, "%-18s", text);
+}
+
+/* One line: `g` stands for `layers`, and its sizes are those of all of them together. */
+static void print_line(FILE *stream, const struct sp_plan_group *g, const char *name,
+                       const char *layers, const double *kl)
+{
+    fprintf(stream, "%-6s  %-12s  %-7s  ", sp_part_name(g->part), name, layers);
+    print_types(stream, g->types);
+    fprintf(stream, "  %12" PRIu64 "  %5.2f", g->size, 8 * (double)g->size / (double)g->n_weights);
+    if (kl && isnan(*kl)) {
+        fprintf(stream, "  %9s", g->part == SP_PART_TARGET ? "unknown" : "-");
+    } else if (kl) {
+        fprintf(stream, "  %9.6f", *kl);
+    }
+}
+
+static void print_part(FILE *stream, const struct sp_plan_group *groups, size_t n,
+                       const struct sp_sensitivities *sensitivities)
+{
+    struct sp_plan_group all = {.part = groups->part};
+    double kl_of_all = 0;
+    bool has_kl = sensitivities->n > 0;
+
+    for (size_t i = 0, end; i < n; i = end) {
+        struct sp_plan_group run = groups[i];
+        char layers[32] = "-";
+        double kl = predict(sensitivities, &run);
+
+        for (end = i + 1; end < n && continues(&groups[end - 1], &groups[end]); end++) {
+            add(&run, &groups[end]);
+            kl += predict(sensitivities, &groups[end]);
+        }
+        if (run.group.layer != SP_NO_LAYER && end == i + 1)
+            snprintf(layers, sizeof layers, "%d", run.group.layer);
+        else if (run.group.layer != SP_NO_LAYER)
+            snprintf(layers, sizeof layers, "%d-%d", run.group.layer, groups[end - 1].group.layer);
+        print_line(stream, &run, sp_group_kind_name(run.group.kind), layers, has_kl ? &kl : NULL);
+        fputc('\n', stream);
+        add(&all, &run);
+        kl_of_all += kl;
+    }
+    print_line(stream, &all, "all", "", has_kl ? &kl_of_all : NULL);
+}
+
+enum sp_status sp_plan_groups_print(char **text, const struct sp_plan *plan,
+                                    const struct sp_sensitivities *sensitivities,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_plan_groups groups = {0};
+    size_t size;
+    FILE *stream;
+
+    if ((st = sp_plan_groups_collect(&groups, plan, err))) return st;
+    if ((stream = open_memstream(text, &size)) == NULL) {
+        sp_plan_groups_release(&groups);
+        return sp_fail(err, SP_E_NOMEM, "no memory for the table of groups");
+    }
+    fprintf(stream, "%-6s  %-12s  %-7s  %-18s  %12s  %5s%s", "part", "group", "layers", "types",
+            "bytes", "bits", sensitivities->n ? "         KL" : "");
+    for (size_t i = 0, end; i < groups.n; i = end) {
+        for (end = i; end < groups.n && groups.groups[end].part == groups.groups[i].part;)
+            end++;
+        fputc('\n', stream);
+        print_part(stream, groups.groups + i, end - i, sensitivities);
+    }
+    sp_plan_groups_release(&groups);
+    return sp_close_text(stream, text, err);
+}

@@ -1,0 +1,34 @@
+/* The plan's tensors by group (format/model/tensor_group.h): types, bytes, and what rounding is
+ * predicted to cost. */
+#ifndef SP_CONVERT_CREATE_PLAN_GROUPS_H
+#define SP_CONVERT_CREATE_PLAN_GROUPS_H
+
+#include "convert/create/plan.h"
+#include "convert/create/sensitivity.h"
+#include "format/model/tensor_group.h"
+
+struct sp_plan_group {
+    enum sp_part part;
+    struct sp_tensor_group group;
+    uint32_t types; /* bit 1 << dtype for each type of its tensors */
+    uint64_t n_weights, size;
+    double error; /* relative squared error of its weights, by their types; their mean */
+};
+
+struct sp_plan_groups {
+    struct sp_plan_group *groups; /* by part, kind and layer; owned */
+    size_t n;
+};
+
+SP_MUST_CHECK enum sp_status sp_plan_groups_collect(struct sp_plan_groups *out,
+                                                    const struct sp_plan *plan, struct sp_err *err);
+void sp_plan_groups_release(struct sp_plan_groups *groups);
+
+/* *text = a table, without a last newline, owned by the caller: a line for each group, where
+ * consecutive layers that agree are one line, and a line for the whole of each part. With measured
+ * sensitivities (n > 0) it has a column for the predicted KL divergence, of the target. */
+SP_MUST_CHECK enum sp_status sp_plan_groups_print(char **text, const struct sp_plan *plan,
+                                                  const struct sp_sensitivities *sensitivities,
+                                                  struct sp_err *err);
+
+#endif

@@ -1,0 +1,83 @@
+#include "convert/create/sensitivity.h"
+
+#include "format/base/mem.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* More than any measurement gives; keeps sums of products finite. */
+static const double MOST = 1e12;
+
+static int compare(const void *a, const void *b)
+{
+    return sp_tensor_group_compare(((const struct sp_sensitivity *)a)->group,
+                                   ((const struct sp_sensitivity *)b)->group);
+}
+
+static enum sp_status read_entry(struct sp_sensitivity *out, const struct sp_json *entry,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+    const char *kind = "";
+    int64_t layer = SP_NO_LAYER;
+
+    *out = (struct sp_sensitivity){.kl_per_error = NAN};
+    if ((st = sp_json_get_string(entry, "group", &kind, err)) ||
+        (st = sp_json_get_i64(entry, "layer", 0, INT_MAX, &layer, err)) ||
+        (st = sp_json_get_double(entry, "kl_per_error", 0, MOST, &out->kl_per_error, err))) {
+        return st;
+    }
+    if (!sp_group_kind_find(&out->group.kind, kind) || out->group.kind == SP_GROUP_OTHER)
+        return sp_fail(err, SP_E_INPUT, "group is \"%s\", expected a group of matrices", kind);
+    if (isnan(out->kl_per_error))
+        return sp_fail(err, SP_E_INPUT, "kl_per_error of %s is missing", kind);
+    out->group.layer = (int)layer;
+    return SP_OK;
+}
+
+enum sp_status sp_sensitivities_read(struct sp_sensitivities *out, const struct sp_json *record,
+                                     struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+    const struct sp_json *list = sp_json_get(record, "sensitivity");
+    struct sp_sensitivities made = {.n = sp_json_len(list)};
+
+    *out = (struct sp_sensitivities){0};
+    if (list == NULL) return SP_OK;
+    if (sp_json_kind(list) != SP_JSON_ARRAY)
+        return sp_fail(err, SP_E_INPUT, "sensitivity is not an array");
+    if ((st = sp_grow(&made.entries, &made.cap, made.n, sizeof *made.entries, err))) goto done;
+    for (size_t i = 0; i < made.n && !st; i++) {
+        if ((st = read_entry(&made.entries[i], sp_json_at(list, i), err)))
+            sp_context(err, "sensitivity[%zu]", i);
+    }
+    if (st) goto done;
+    if (made.n) qsort(made.entries, made.n, sizeof *made.entries, compare);
+    for (size_t i = 1; i < made.n && !st; i++) {
+        if (compare(&made.entries[i - 1], &made.entries[i]) != 0) continue;
+        st = sp_fail(err, SP_E_INPUT, "sensitivity: group %s of layer %d occurs twice",
+                     sp_group_kind_name(made.entries[i].group.kind), made.entries[i].group.layer);
+    }
+    if (st) goto done;
+    *out = made;
+    made = (struct sp_sensitivities){0};
+done:
+    sp_sensitivities_release(&made);
+    return st;
+}
+
+void sp_sensitivities_release(struct sp_sensitivities *sensitivities)
+{
+    free(sensitivities->entries);
+    *sensitivities = (struct sp_sensitivities){0};
+}
+
+const struct sp_sensitivity *sp_sensitivities_find(const struct sp_sensitivities *sensitivities,
+                                                   struct sp_tensor_group group)
+{
+    struct sp_sensitivity key = {.group = group};
+
+    if (sensitivities->n == 0) return NULL;
+    return bsearch(&key, sensitivities->entries, sensitivities->n, sizeof key, compare);
+}

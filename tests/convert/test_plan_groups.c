@@ -1,0 +1,143 @@
+/* Tests groups of tensors: the group of a name, the table of a plan, and the sensitivities of a
+ * calibration's record. */
+#include "convert/create/plan_groups.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define TINY TESTDATA "/tiny"
+
+static void test_groups_of_names(void **state)
+{
+    static const struct {
+        const char *name;
+        enum sp_role role;
+        enum sp_group_kind kind;
+        int layer;
+    } cases[] = {
+        {"embed_tokens.weight", SP_ROLE_EMBEDDING, SP_GROUP_EMBEDDING, SP_NO_LAYER},
+        {"lm_head.weight", SP_ROLE_HEAD, SP_GROUP_OUTPUT, SP_NO_LAYER},
+        {"layers.17.self_attn.o_proj.weight", SP_ROLE_ATTENTION, SP_GROUP_ATTENTION, 17},
+        {"layers.0.self_attn.v_proj.weight", SP_ROLE_KEY_VALUE, SP_GROUP_KEY_VALUE, 0},
+        {"layers.2.mlp.up_proj.weight", SP_ROLE_MLP, SP_GROUP_FEED_FORWARD, 2},
+        {"layers.2.mlp.shared_expert.gate_proj.weight", SP_ROLE_MLP, SP_GROUP_FEED_FORWARD, 2},
+        {"layers.2.mlp.shared_expert.down_proj.weight", SP_ROLE_MLP, SP_GROUP_DOWN, 2},
+        {"layers.3.mlp.experts.up_proj.weight", SP_ROLE_MLP, SP_GROUP_EXPERTS, 3},
+        {"layers.3.mlp.experts.down_proj.weight", SP_ROLE_MLP, SP_GROUP_EXPERTS_DOWN, 3},
+        {"layers.3.mlp.router.weight", SP_ROLE_ROUTER, SP_GROUP_OTHER, SP_NO_LAYER},
+        {"layers.3.input_layernorm.weight", SP_ROLE_NORM, SP_GROUP_OTHER, SP_NO_LAYER},
+        {"fc.weight", SP_ROLE_FEATURE, SP_GROUP_OTHER, SP_NO_LAYER},
+    };
+    enum sp_group_kind kind;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_tensor_group g = sp_tensor_group_of(cases[i].name, cases[i].role);
+
+        assert_int_equal(g.kind, cases[i].kind);
+        assert_int_equal(g.layer, cases[i].layer);
+        assert_true(sp_group_kind_find(&kind, sp_group_kind_name(g.kind)));
+        assert_int_equal(kind, g.kind);
+    }
+    assert_false(sp_group_kind_find(&kind, "mlp"));
+}
+
+static enum sp_status read_record(struct sp_sensitivities *out, const char *text,
+                                  struct sp_err *err)
+{
+    struct sp_json *record = NULL;
+    enum sp_status st;
+
+    assert_int_equal(sp_json_parse(&record, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+    st = sp_sensitivities_read(out, record, err);
+    sp_json_free(record);
+    return st;
+}
+
+static void test_malformed_sensitivities(void **state)
+{
+    static const char *const cases[][2] = {
+        {"{\"sensitivity\":{}}", "sensitivity is not an array"},
+        {"{\"sensitivity\":[{\"group\":\"mlp\",\"kl_per_error\":1}]}",
+         "sensitivity[0]: group is \"mlp\", expected a group of matrices"},
+        {"{\"sensitivity\":[7]}", "sensitivity[0]: group is \"\", expected a group of matrices"},
+        {"{\"sensitivity\":[{\"group\":\"output\"}]}",
+         "sensitivity[0]: kl_per_error of output is missing"},
+        {"{\"sensitivity\":[{\"group\":\"output\",\"kl_per_error\":-1}]}",
+         "sensitivity[0]: kl_per_error is -1, expected a number 0..1e+12"},
+        {"{\"sensitivity\":[{\"group\":\"down\",\"layer\":1,\"kl_per_error\":1},"
+         "{\"group\":\"down\",\"layer\":1,\"kl_per_error\":2}]}",
+         "sensitivity: group down of layer 1 occurs twice"},
+    };
+    struct sp_sensitivities s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_err err = {0};
+
+        assert_int_equal(read_record(&s, cases[i][0], &err), SP_E_INPUT);
+        assert_string_equal(err.text, cases[i][1]);
+        assert_int_equal(s.n, 0);
+    }
+    assert_int_equal(read_record(&s, "{\"block\":256}", NULL), SP_OK);
+    assert_null(sp_sensitivities_find(&s, (struct sp_tensor_group){SP_GROUP_DOWN, 0}));
+    sp_sensitivities_release(&s);
+}
+
+/* The table of the tiny target in q4. */
+static char *print_table(const char *record)
+{
+    struct sp_policy_request request = {.type = SP_Q4};
+    struct sp_sensitivities s;
+    struct sp_source source;
+    struct sp_plan plan = {0};
+    char *text = NULL;
+
+    assert_int_equal(read_record(&s, record, NULL), SP_OK);
+    assert_int_equal(sp_source_open(&source, TINY "/target", SP_PART_TARGET, NULL, NULL), SP_OK);
+    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, false, NULL), SP_OK);
+    assert_int_equal(sp_plan_groups_print(&text, &plan, &s, NULL), SP_OK);
+    sp_plan_release(&plan);
+    sp_source_release(&source);
+    sp_sensitivities_release(&s);
+    return text;
+}
+
+/* Layers 0 to 5 have equal sizes and types; 2.5 times 0.06 squared is 0.009. */
+static void test_table(void **state)
+{
+    char *text = print_table("{\"sensitivity\":["
+                             "{\"group\":\"down\",\"layer\":1,\"kl_per_error\":2},"
+                             "{\"group\":\"down\",\"layer\":0,\"kl_per_error\":0.5},"
+                             "{\"group\":\"down\",\"layer\":2,\"kl_per_error\":0},"
+                             "{\"group\":\"down\",\"layer\":3,\"kl_per_error\":0},"
+                             "{\"group\":\"down\",\"layer\":4,\"kl_per_error\":0},"
+                             "{\"group\":\"down\",\"layer\":5,\"kl_per_error\":0}]}");
+
+    (void)state;
+    assert_string_equal(
+        text, "part    group         layers   types                      bytes   bits         KL\n"
+              "target  embedding     -        q8                        326400   8.50    unknown\n"
+              "target  attention     0-5      q4                        258048   4.67    unknown\n"
+              "target  key-value     0-5      q8                        156672   8.50    unknown\n"
+              "target  feed-forward  0-5      q4                        688128   4.67    unknown\n"
+              "target  down          0-5      q4                        336384   4.56   0.009000\n"
+              "target  other         -        bf16                        6528  16.00   0.000000\n"
+              "target  all                    bf16, q8, q4             1772160   5.31    unknown");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_groups_of_names),
+        cmocka_unit_test(test_malformed_sensitivities),
+        cmocka_unit_test(test_table),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
