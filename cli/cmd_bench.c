@@ -53,7 +53,7 @@ static const struct sp_opt opts[] = {
     SP_OPT_HUGE_PAGES(struct options, backend),
     {SP_OPT_FLAG, 0, "json", NULL, NULL, AT(json), .help = "Print the results as JSON"},
     {SP_OPT_STRING, 0, "svg", NULL, "FILE", AT(svg), .path = true,
-     .help = "Also draw a chart; an existing file is replaced"},
+     .help = "Also draw a chart; an existing chart is replaced, any other file is not"},
     {SP_OPT_HEADING, .help = "Without a model (random weights)"},
     {SP_OPT_CHOICE, 0, "synthetic", NULL, "SHAPE", AT(shape), .choices = sp_synthetic_targets,
      .help = "Create a model of this shape with random weights and measure it; it is kept if FILE "

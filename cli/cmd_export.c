@@ -17,7 +17,7 @@ static const char *const types[] = {"f32", "f16", "bf16", NULL};
 
 static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "type", NULL, "TYPE", AT(type), .choices = types,
-     .shown = "the torch_dtype of config.json, or bf16",
+     .shown = "the type that config.json gives, or bf16",
      .help = "Type to which quantized tensors are dequantized; others keep their type"},
     {SP_OPT_SIZE, 0, "shard-size", NULL, "SIZE", AT(shard_size), .shown = "5G",
      .help = "Maximum size of one weights file in bytes, or with k, M, G, Ki, Mi or Gi"},

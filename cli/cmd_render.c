@@ -28,7 +28,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "tools", NULL, "FILE", AT(tools), .path = true,
      .help = "File with a JSON array of tools the model may call"},
     {SP_OPT_STRING, 0, "kwargs", NULL, "JSON", AT(kwargs),
-     .help = "File with a JSON object of extra variables for a Jinja template"},
+     .help = "JSON object of extra variables for a Jinja template"},
     {SP_OPT_CHOICE, 0, "think", NULL, "on|off", AT(think), .choices = think_words,
      .shown = "left to the template", .help = "Turn the model's reasoning on or off"},
     {SP_OPT_FLAG, 0, "continue", NULL, NULL, AT(continues),

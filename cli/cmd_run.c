@@ -43,13 +43,15 @@ static const struct sp_opt opts[] = {
      .help =
          "Read one prompt per line from standard input as JSON: a string, an array of token IDs, "
          "an object with prompt or messages, and settings, or a request of OpenAI's or Anthropic's "
-         "batches; write one JSON object per answer"},
+         "batch API; write one JSON object per answer"},
     {SP_OPT_STRING, 'o', "output", NULL, "FILE", AT(output), .path = true,
      .shown = "standard output",
-     .help = "With --batch: file for the answers; the answers that it has are kept, so that an "
+     .help = "With --batch: file for the answers; answers already in it are kept, so that an "
              "interrupted batch continues"},
     {SP_OPT_STRING, 0, "part", NULL, "I/N", AT(part),
-     .help = "With --batch: answer only part I of N, 1 to N, of the lines of a file"},
+     .help =
+         "With --batch: answer only part I of N (I from 1) of the lines of standard input, which "
+         "must be a file"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = 64, .shown = "8",
      .help =
          "With --batch: number of answers generated at the same time; does not affect the text"},

@@ -26,9 +26,8 @@ struct sp_backend_opts {
 extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
                                                    *const sp_backend_draft_by[];
 
-/* Rows for option tables; `type` is the command's struct of options, `member` its sp_backend_opts.
- */
-/* short_name: the letter of the option; 0: none. */
+/* Rows for option tables; `type` is the command's struct of options, `member` its sp_backend_opts,
+ * `short_name` the letter of the option or 0. */
 #define SP_OPT_THREADS_BY(type, member, short_name)                                                \
     {                                                                                              \
         SP_OPT_INT, (short_name), "threads", NULL, "N", offsetof(type, member.n_threads),          \
@@ -40,7 +39,7 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
     {                                                                                              \
         SP_OPT_INT, 0, "ranks", NULL, "N", offsetof(type, member.n_ranks),                         \
             .min = 1, .max = 64, .shown = "1",                                                     \
-            .help = "Number of processes that compute together, one for each NUMA node; does not " \
+            .help = "Number of processes that compute together, best one per NUMA node; does not " \
                     "affect the output"                                                            \
     }
 #define SP_OPT_KERNELS(type, member)                                                               \

@@ -63,7 +63,7 @@
      .help = "How often XTC excludes the most likely tokens"},                                     \
     {SP_OPT_NUMBER, 0, "xtc-threshold", NULL, "P", SP_OPT_SET(type, member, xtc_threshold),        \
      .max = 1, .shown = "0.1",                                                                     \
-     .help = "XTC excludes tokens of this probability, except for the least likely of them"},      \
+     .help = "XTC excludes tokens of at least this probability, except the least likely one"},     \
     {SP_OPT_NUMBER, 0, "dry-multiplier", NULL, "M", SP_OPT_SET(type, member, dry_multiplier),      \
      .max = 100, .shown = "0, off",                                                                \
      .help = "DRY: penalty for a token that would extend a repetition"},                           \
@@ -77,7 +77,8 @@
      .help = "DRY: number of recent tokens to find repetitions in; 0: off"},                       \
     {SP_OPT_LIST, 0, "dry-sequence-breaker", NULL, "TEXT",                                         \
      SP_OPT_SET(type, member, breaker_options),                                                    \
-     .help = "DRY: text that ends a repetition, instead of the default ones; repeatable; none"},   \
+     .help = "DRY: text that ends a repetition, instead of the default ones; none: no text; "      \
+             "repeatable"},                                                                         \
     {SP_OPT_LIST, 0, "logit-bias", NULL, "ID=B", SP_OPT_SET(type, member, bias_options),           \
      .help = "Added to the logit of a token; repeatable"},                                         \
     {SP_OPT_INT, 's', "seed", NULL, "N", SP_OPT_SET(type, member, seed),                             \
