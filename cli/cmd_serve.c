@@ -412,7 +412,8 @@ static enum sp_status check_several(const struct sp_args *args, struct sp_err *e
     const struct options *o = args->options;
 
     if (o->backend.group)
-        return sp_fail(err, SP_E_UNSUPPORTED, "mpirun: several processes serve a single model");
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "mpirun: several processes can serve a single model only");
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
         if (sp_args_given(args, single[i]))
             return sp_fail(err, SP_E_USAGE, "--%s needs a single model", single[i]);
@@ -425,8 +426,8 @@ static enum sp_status check_names(const struct sp_serve *s, struct sp_err *err)
     for (size_t i = 0; i < s->n_models; i++) {
         for (size_t k = 0; k < i; k++) {
             if (strcmp(s->all[i].names[0], s->all[k].names[0]) != 0) continue;
-            return sp_fail(err, SP_E_USAGE, "%s and %s: two models of the name %s", s->all[k].path,
-                           s->all[i].path, s->all[i].names[0]);
+            return sp_fail(err, SP_E_USAGE, "%s and %s: both models have the name %s",
+                           s->all[k].path, s->all[i].path, s->all[i].names[0]);
         }
     }
     return SP_OK;
@@ -557,9 +558,11 @@ const struct sp_command sp_cmd_serve = {
     .details =
         "Endpoints: POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, "
         "/v1/messages/count_tokens, /api/chat and /api/generate; GET /v1/models, /api/tags, "
-        "/health, /ready and /metrics. Concurrent requests are generated in one batch, which does "
-        "not change any "
-        "answer. Settings that a request leaves out default as in run.",
+        "/health, /ready and /metrics; spectool-serve(1) lists all. Concurrent requests are "
+        "answered "
+        "in one batch, which does not change any answer. Settings that a request leaves out "
+        "default "
+        "as in run.",
     .group_offset = offsetof(struct options, backend.group),
     .run = run,
 };

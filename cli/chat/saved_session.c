@@ -25,10 +25,11 @@ enum sp_status sp_saved_session_path(char **path, const char *name, struct sp_er
 
     if (strchr(name, '/') != NULL) return sp_copy_text(path, name, strlen(name), err);
     if (*name == '\0' || *name == '.' || strlen(name) + sizeof suffix > sizeof file) {
-        return sp_fail(err, SP_E_USAGE,
-                       "\"%.64s\" is no name for a session: expected a name without a dot at its "
-                       "beginning, or a path",
-                       name);
+        return sp_fail(
+            err, SP_E_USAGE,
+            "\"%.64s\" is not a valid session name: expected a name without a dot at its "
+            "beginning, or a path",
+            name);
     }
     snprintf(file, sizeof file, "%s%s", name, suffix);
     if ((st = open_folder(&folder, err))) return st;

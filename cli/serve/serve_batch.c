@@ -77,7 +77,7 @@ enum sp_status sp_serve_batch_open(struct sp_serve_batch **out, struct sp_genera
            pthread_create(&b->threads[b->n_threads], NULL, sp_serve_job_run_all, &b->serve) == 0)
         b->n_threads++;
     if (b->n_threads == 0) {
-        st = sp_fail(err, SP_E_NOMEM, "cannot create a thread to generate in");
+        st = sp_fail(err, SP_E_NOMEM, "cannot create a thread for generation");
         goto done;
     }
     *out = b;
@@ -134,7 +134,7 @@ static enum sp_status read_line(const struct sp_json **body, const struct sp_ser
     if (sp_json_kind(*body) != SP_JSON_OBJECT)
         return sp_fail(err, SP_E_INPUT, "%s: expected an object", key);
     if (sp_json_to_bool(sp_json_get(*body, "stream"), &stream) && stream)
-        return sp_fail(err, SP_E_INPUT, "stream: a batch has no streams");
+        return sp_fail(err, SP_E_INPUT, "stream: a batch cannot be streamed");
     if (!b->model.generation->info.has_tokenizer)
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer", b->model.generation->path);
     if (b->refused == NULL) return SP_OK;

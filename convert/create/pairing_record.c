@@ -131,7 +131,7 @@ static enum sp_status check_digest(const struct sp_pack *pack, const struct sp_j
     if ((st = sp_pack_part_digest(&digest, pack, part, err))) return st;
     snprintf(found, sizeof found, "%016" PRIx64, digest);
     if (stated && strcmp(stated, found) == 0) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "the %s has digest %s, but was paired as %s",
+    return sp_fail(err, SP_E_INPUT, "the %s has digest %s, but the record has %s",
                    sp_part_name(part), found, stated ? stated : "nothing");
 }
 

@@ -23,8 +23,8 @@ enum sp_status sp_match_index(struct sp_weight_match *m, struct sp_weight *w)
 
     if (t == NULL) return SP_OK;
     if (t->dtype != SP_I32 || t->rank != 1 || t->shape[0] != cols || w->rank != 2) {
-        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is not %llu numbers of type i32", t->name,
-                       (unsigned long long)cols);
+        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" does not have %llu numbers of type i32",
+                       t->name, (unsigned long long)cols);
     }
     if ((st = sp_new(&bytes, (size_t)t->size, 1, m->err))) return st;
     if ((st = sp_safetensors_read(m->checkpoint, t, 0, (size_t)t->size, bytes, m->err))) goto done;
@@ -368,8 +368,8 @@ static enum sp_status need_vector(const struct sp_safetensor **out, struct sp_we
     enum sp_status st = sp_match_need(out, m, t, strlen(t->name), "its part", end);
 
     if (st || ((*out)->dtype == dtype && sp_has_shape(*out, &n, 1))) return st;
-    return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is not %llu numbers of type %s", (*out)->name,
-                   (unsigned long long)n, sp_dtype_info(dtype)->name);
+    return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" does not have %llu numbers of type %s",
+                   (*out)->name, (unsigned long long)n, sp_dtype_info(dtype)->name);
 }
 
 /* Two indices in a byte, over the flattened matrix. */

@@ -240,7 +240,8 @@ static enum sp_status read_shape(struct sp_weight_match *m, const struct sp_safe
     enum sp_status st;
 
     if (s->dtype != SP_I64 || s->rank != 1 || s->shape[0] != 2) {
-        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" is not two numbers of type i64", s->name);
+        return sp_fail(m->err, SP_E_INPUT, "tensor \"%s\" does not have two numbers of type i64",
+                       s->name);
     }
     if ((st = sp_safetensors_read(m->checkpoint, s, 0, sizeof bytes, bytes, m->err))) return st;
     for (int i = 0; i < 2; i++)

@@ -356,7 +356,7 @@ static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
         if (t == NULL) return sp_fail(err, SP_E_INPUT, "tensor %s is missing", spec->name);
         if (t->rank != spec->rank ||
             memcmp(t->shape, spec->shape, spec->rank * sizeof *spec->shape) != 0) {
-            return sp_fail(err, SP_E_INPUT, "tensor %s has a shape other than its config states",
+            return sp_fail(err, SP_E_INPUT, "tensor %s has another shape than the config states",
                            spec->name);
         }
     }

@@ -72,7 +72,8 @@ static enum sp_status write_tree(uint8_t **out, size_t *size, const struct list 
     for (size_t i = 0; i < list->n; i++)
         max_nodes += list->at[i].len;
     if (max_nodes >= UINT32_MAX / 16) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "added tokens of more than %zu bytes", max_nodes);
+        return sp_fail(err, SP_E_UNSUPPORTED, "the added tokens have more than %zu bytes",
+                       max_nodes);
     }
     if ((st = sp_new(&queue, max_nodes, sizeof *queue, err))) goto done;
     if ((st = sp_new(&tree, 2 * max_nodes + 1, 4, err))) goto done;
@@ -107,7 +108,7 @@ static enum sp_status add(struct list *list, const struct sp_vocab *vocab, size_
 
     if (len == 0 || len > SP_TREE_MAX_DEPTH) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "added token \"%s\": its normal form has %zu bytes, expected 1 to %d",
+                       "added token \"%s\": its normalized form has %zu bytes, expected 1 to %d",
                        token->text, len, SP_TREE_MAX_DEPTH);
     }
     if ((st = sp_grow(&list->at, &list->cap, list->n + 1, sizeof *list->at, err))) return st;

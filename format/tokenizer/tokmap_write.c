@@ -222,7 +222,8 @@ static enum sp_status make_merges(struct compiler *c, bool *cut, struct sp_err *
     size_t n = c->vocab->n_merges;
     enum sp_status st;
 
-    if (n >= UINT32_MAX / 32) return sp_fail(err, SP_E_UNSUPPORTED, "%zu merges", n);
+    if (n >= UINT32_MAX / 32)
+        return sp_fail(err, SP_E_UNSUPPORTED, "model.merges: %zu entries are not supported", n);
     if ((st = make_area(c, SP_AREA_MERGES, 2 * n + 1, 12, err))) return st;
     if ((st = make_area(c, SP_AREA_MERGED, n, 4, err))) return st;
     for (size_t rank = 0; rank < n; rank++) {
@@ -253,7 +254,7 @@ static enum sp_status put_string(uint8_t *entry, struct sp_strbuf *strings, cons
                                  size_t len, struct sp_err *err)
 {
     if (strings->len + len >= UINT32_MAX)
-        return sp_fail(err, SP_E_UNSUPPORTED, "4 GiB of patterns");
+        return sp_fail(err, SP_E_UNSUPPORTED, "more than 4 GiB of patterns");
     sp_put32(entry, (uint32_t)strings->len);
     sp_put32(entry + 4, (uint32_t)len);
     return sp_strbuf_append(strings, text, len, err);

@@ -62,12 +62,13 @@ static enum sp_status size_tokens(struct sp_vocab *vocab, const struct sp_json *
     }
     for (size_t i = 0; i < sp_json_len(added); i++) {
         if (!sp_json_to_u64(sp_json_get(sp_json_at(added, i), "id"), &id)) {
-            return sp_fail(err, SP_E_INPUT, "added_tokens[%zu]: id is missing or no number", i);
+            return sp_fail(err, SP_E_INPUT, "added_tokens[%zu]: id is missing or not a number", i);
         }
         if (id > max) max = id;
     }
     if (max >= n_entries * 8 + ID_SLACK) {
-        return sp_fail(err, SP_E_INPUT, "token ID %llu is far beyond the %llu entries there are",
+        return sp_fail(err, SP_E_INPUT,
+                       "token ID %llu is far beyond the %llu entries of the vocabulary",
                        (unsigned long long)max, (unsigned long long)n_entries);
     }
     vocab->n_ids = n_entries ? (size_t)max + 1 : 0;
@@ -88,11 +89,12 @@ static enum sp_status read_words(struct sp_vocab *vocab, const struct sp_json *w
         if (!sp_json_to_u64(it.value, &id)) return SP_E_BUG;
         struct sp_vocab_token *token = &vocab->tokens[id];
         if (len > MAX_TOKEN_LEN) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "model.vocab: id %llu has %zu bytes, at most %d",
+            return sp_fail(err, SP_E_UNSUPPORTED,
+                           "model.vocab: the token of id %llu has %zu bytes, expected at most %d",
                            (unsigned long long)id, len, MAX_TOKEN_LEN);
         }
         if (token->text != NULL) {
-            return sp_fail(err, SP_E_INPUT, "model.vocab: \"%s\" and \"%s\" share the id %llu",
+            return sp_fail(err, SP_E_INPUT, "model.vocab: \"%s\" and \"%s\" have the same id %llu",
                            token->text, it.key, (unsigned long long)id);
         }
         *token = (struct sp_vocab_token){it.key, (uint32_t)len, SP_TOKEN_MODEL};
@@ -150,7 +152,7 @@ static enum sp_status read_added_token(struct sp_vocab *vocab, const struct sp_j
     enum sp_status st;
 
     if (!sp_json_to_u64(sp_json_get(v, "id"), &id)) return SP_E_BUG;
-    if (text == NULL) return sp_fail(err, SP_E_INPUT, "content: a string expected");
+    if (text == NULL) return sp_fail(err, SP_E_INPUT, "content: expected a string");
     if (len == 0) return SP_OK; /* as the reference: it could match anywhere */
     if (len > MAX_ADDED_LEN) {
         return sp_fail(err, SP_E_UNSUPPORTED, "content has %zu bytes, at most %d are supported",
@@ -221,7 +223,7 @@ static enum sp_status read_merge(struct sp_vocab *vocab, const struct sp_json *v
     char both[2 * MAX_TOKEN_LEN];
 
     if (!split_merge(part, v)) {
-        return sp_fail(err, SP_E_INPUT, "two tokens expected: \"a b\" or [\"a\", \"b\"]");
+        return sp_fail(err, SP_E_INPUT, "expected two tokens, \"a b\" or [\"a\", \"b\"]");
     }
     for (int i = 0; i < 2; i++) {
         uint32_t id = sp_vocab_find(vocab, part[i].text, part[i].len);
@@ -312,7 +314,7 @@ static enum sp_status read_model_settings(struct sp_vocab *vocab, const struct s
     enum sp_status st;
 
     if (sp_json_kind(model) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "model: an object expected, found %s",
+        return sp_fail(err, SP_E_INPUT, "model: expected an object, found %s",
                        sp_json_kind_name(sp_json_kind(model)));
     }
     if ((st = sp_json_get_string(model, "type", &type, err))) return st;
@@ -342,7 +344,7 @@ static enum sp_status read_model(struct sp_vocab *vocab, const struct sp_json *m
 
     if ((st = read_model_settings(vocab, model, err))) return st;
     if (sp_json_kind(words) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "model.vocab: an object expected, found %s",
+        return sp_fail(err, SP_E_INPUT, "model.vocab: expected an object, found %s",
                        sp_json_kind_name(sp_json_kind(words)));
     }
     if ((st = size_tokens(vocab, words, added, err))) return st;

@@ -67,7 +67,7 @@ static enum sp_status read_one(const struct kind *kind, void *into, const struct
     enum sp_status st;
 
     if ((type = sp_json_to_string(sp_json_get(v, "type"), &len)) == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s: an object with a \"type\" expected", kind->name);
+        return sp_fail(err, SP_E_INPUT, "%s: expected an object with a \"type\"", kind->name);
     }
     for (size_t i = 0; i < kind->n_types; i++) {
         if (strcmp(kind->types[i].type, type) != 0) continue;
@@ -130,7 +130,7 @@ static enum sp_status get_text(const struct sp_json *v, const char *key, struct 
     struct text t = {0};
 
     if ((t.at = sp_json_to_string(sp_json_get(v, key), &t.len)) == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s: a string expected", key);
+        return sp_fail(err, SP_E_INPUT, "%s: expected a string", key);
     }
     *out = t;
     return SP_OK;
@@ -519,7 +519,7 @@ static enum sp_status read_piece(struct sp_vocab *vocab, bool *seen_text,
     enum sp_status st;
 
     if ((st = sp_json_get_string(special ? special : sequence, "id", &name, err))) return st;
-    if (name == NULL) return sp_fail(err, SP_E_INPUT, "single: SpecialToken or Sequence expected");
+    if (name == NULL) return sp_fail(err, SP_E_INPUT, "single: expected SpecialToken or Sequence");
     if (special) {
         const struct sp_json *ids = sp_json_get(sp_json_get(table, name), "ids");
         return *seen_text ? append_ids(&vocab->suffix, &vocab->n_suffix, ids, name, err)
@@ -565,7 +565,7 @@ static enum sp_status read_bert_processing(void *into, const struct sp_json *v, 
 
     if (!sp_json_to_u64(sp_json_at(sp_json_get(v, "cls"), 1), &cls) || cls >= SP_ID_NONE ||
         !sp_json_to_u64(sp_json_at(sp_json_get(v, "sep"), 1), &sep) || sep >= SP_ID_NONE) {
-        return sp_fail(err, SP_E_INPUT, "cls and sep: a token and its id expected");
+        return sp_fail(err, SP_E_INPUT, "cls and sep: expected a token and its id");
     }
     if (vocab->has_template)
         return sp_fail(err, SP_E_UNSUPPORTED, "a second template is not supported");

@@ -13,7 +13,8 @@ static uint32_t add_node(struct sp_grammar *g, struct sp_node node)
 {
     if (g->err.status) return SP_GRAMMAR_NEVER;
     if (g->n_nodes == SP_GRAMMAR_NODES) {
-        sp_grammar_fail(g, SP_E_INPUT, "too large: more than %d places", SP_GRAMMAR_NODES);
+        sp_grammar_fail(g, SP_E_INPUT, "the grammar is too large: more than %d nodes",
+                        SP_GRAMMAR_NODES);
         return SP_GRAMMAR_NEVER;
     }
     if (sp_grow(&g->nodes, &g->cap_nodes, g->n_nodes + 1, sizeof *g->nodes, &g->err)) {
@@ -35,7 +36,7 @@ static uint32_t set_number(struct sp_grammar *g, const struct sp_byte_set *set)
     }
     if (g->err.status) return 0;
     if (g->n_sets == SP_GRAMMAR_SETS) {
-        sp_grammar_fail(g, SP_E_INPUT, "more than %d different sets of characters",
+        sp_grammar_fail(g, SP_E_INPUT, "the grammar has more than %d different sets of characters",
                         SP_GRAMMAR_SETS);
         return 0;
     }
@@ -100,7 +101,8 @@ uint32_t sp_grammar_rule(struct sp_grammar *g, const char *name, size_t len)
 
     if (g->err.status) return 0;
     if (g->n_rules == SP_GRAMMAR_NODES) {
-        sp_grammar_fail(g, SP_E_INPUT, "too large: more than %d rules", SP_GRAMMAR_NODES);
+        sp_grammar_fail(g, SP_E_INPUT, "the grammar is too large: more than %d rules",
+                        SP_GRAMMAR_NODES);
         return 0;
     }
     if (sp_grow(&g->rules, &g->cap_rules, g->n_rules + 1, sizeof *g->rules, &g->err)) return 0;
@@ -140,7 +142,8 @@ uint32_t sp_grammar_token(struct sp_grammar *g, uint32_t id, uint32_t next)
         number++;
     if (number == g->n_tokens) {
         if (number == SP_GRAMMAR_TOKENS) {
-            sp_grammar_fail(g, SP_E_INPUT, "more than %d different tokens", SP_GRAMMAR_TOKENS);
+            sp_grammar_fail(g, SP_E_INPUT, "the grammar has more than %d different tokens",
+                            SP_GRAMMAR_TOKENS);
         }
         if (g->err.status ||
             sp_grow(&g->tokens, &g->cap_tokens, number + 1, sizeof *g->tokens, &g->err)) {

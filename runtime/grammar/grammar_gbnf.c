@@ -140,7 +140,7 @@ static uint32_t take_hex(struct gbnf *b, size_t n)
         value = value << 4 | (uint32_t)((digit - digits) % 16);
     }
     if (value > MOST_CHAR || (value >= 0xD800 && value <= 0xDFFF)) {
-        fail(b, "not a character");
+        fail(b, "not the number of a Unicode character");
     }
     return value;
 }
@@ -214,7 +214,7 @@ static uint32_t take_number(struct gbnf *b)
     if (!is_digit(peek(b))) fail(b, "expected a repeat count");
     while (is_digit(peek(b)) && n <= SP_GRAMMAR_TIMES)
         n = n * 10 + (uint32_t)(b->text[b->pos++] - '0');
-    if (n > SP_GRAMMAR_TIMES) fail(b, "too many times");
+    if (n > SP_GRAMMAR_TIMES) fail(b, "the repeat count is too large");
     skip_whitespace(b, false);
     return n;
 }
@@ -229,7 +229,7 @@ static void take_braces(struct gbnf *b, uint32_t *min, uint32_t *max)
         *max = peek(b) == '}' ? SP_NO_LIMIT : take_number(b);
     }
     if (!take_if(b, "}")) fail(b, "expected }");
-    if (*max < *min) fail(b, "the most times are fewer than the least");
+    if (*max < *min) fail(b, "the maximum repeat count is below the minimum");
 }
 
 static void take_quantifier(struct gbnf *b)
@@ -250,7 +250,7 @@ static void take_quantifier(struct gbnf *b)
     }
     sp_grammar_sequence_repeat(&b->sequence, min, max);
     skip_whitespace(b, false);
-    if (peek(b) && strchr("*+?{", peek(b))) fail(b, "a second repeat count");
+    if (peek(b) && strchr("*+?{", peek(b))) fail(b, "expected one repeat count, found a second");
 }
 
 static uint32_t take_alternatives(struct gbnf *b, unsigned depth);
@@ -371,7 +371,8 @@ enum sp_status sp_grammar_of_gbnf(struct sp_grammar **out, const char *text, siz
     enum sp_status st;
 
     if (size > SP_GRAMMAR_TEXT) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "a grammar of more than %d bytes", SP_GRAMMAR_TEXT);
+        return sp_fail(err, SP_E_UNSUPPORTED, "the grammar has more than %d bytes",
+                       SP_GRAMMAR_TEXT);
     }
     if (sp_utf8_valid(text, size) != size) {
         return sp_fail(err, SP_E_INPUT, "the grammar is not valid UTF-8");

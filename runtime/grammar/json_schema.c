@@ -152,7 +152,7 @@ static uint32_t enum_values(struct sp_schema *s, const struct sp_schema_view *v,
         if (!is_enum_value(s, v, one, single ? NULL : values, types)) continue;
         if (type_of_value(one) & keyword_types) {
             sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
-                           "values combined with keywords for their type are not supported");
+                           "cannot be combined with keywords for the types of its values");
         }
         choice = sp_grammar_either(s->g, choice, enum_value(s, one));
     }
@@ -337,7 +337,7 @@ static uint32_t value(struct sp_schema *s, const struct sp_schema_view *v)
 static void check_possible(struct sp_schema *s, const struct sp_schema_view *v, uint32_t start)
 {
     if (start != SP_GRAMMAR_NEVER || s->g->err.status) return;
-    sp_grammar_fail(s->g, SP_E_INPUT, "%s: nothing can match",
+    sp_grammar_fail(s->g, SP_E_INPUT, "%s: no value can match",
                     v->n ? s->places[v->parts[0].place].path : "#");
 }
 
@@ -396,7 +396,7 @@ enum sp_status sp_grammar_of_schema(struct sp_grammar **out, const char *text, s
     enum sp_status st;
 
     if (size > SP_GRAMMAR_TEXT) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "a schema of more than %d bytes", SP_GRAMMAR_TEXT);
+        return sp_fail(err, SP_E_UNSUPPORTED, "the schema has more than %d bytes", SP_GRAMMAR_TEXT);
     }
     if ((st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err))) return st;
     st = make(out, root, false, err);

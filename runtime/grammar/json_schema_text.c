@@ -59,9 +59,8 @@ static const char *find_pattern(struct sp_schema *s, const struct sp_schema_part
         *len = strlen(formats[i].pattern);
         return formats[i].pattern;
     }
-    sp_schema_fail(
-        s, part, key, SP_E_UNSUPPORTED,
-        "known are date, time, date-time, duration, uuid, ipv4, email, hostname and uri");
+    sp_schema_fail(s, part, key, SP_E_UNSUPPORTED,
+                   "expected date, time, date-time, duration, uuid, ipv4, email, hostname or uri");
     return NULL;
 }
 

@@ -150,7 +150,8 @@ static uint32_t place_of(struct sp_schema *s, const struct sp_json *json, const 
     }
     if (err->status) return 0;
     if (s->n_places == SP_SCHEMA_PLACES) {
-        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "more than %d schemas in one", SP_SCHEMA_PLACES);
+        sp_grammar_fail(s->g, SP_E_UNSUPPORTED, "the schema has more than %d subschemas",
+                        SP_SCHEMA_PLACES);
         return 0;
     }
     if (sp_strbuf_append(&text, path, strlen(path), err) || (key && append_name(&text, key, err)) ||
@@ -261,7 +262,7 @@ static void add_part(struct sp_schema *s, struct sp_schema_view *v, const struct
     for (size_t i = 0; i < v->n; i++) {
         if (v->parts[i].place != place) continue;
         if (v->parts[i].any_chosen || v->parts[i].one_chosen) {
-            sp_grammar_fail(s->g, SP_E_INPUT, "%s: one of its choices leads back to it",
+            sp_grammar_fail(s->g, SP_E_INPUT, "%s: refers to itself through anyOf or oneOf",
                             s->places[place].path);
         }
         return;

@@ -68,7 +68,7 @@ enum sp_status sp_token_masks_check_work(const struct sp_token_masks *k, struct 
 {
     if (sp_grammar_matcher_work(k->options.matcher) <= k->options.work) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
-                   "the grammar can be read in too many ways: to weigh all tokens takes more than "
+                   "the grammar is too ambiguous: checking all tokens takes more than "
                    "%" PRIu64 " steps",
                    k->options.work);
 }

@@ -96,7 +96,8 @@ static enum sp_status check_output(const struct sp_package *package,
     enum sp_status st;
 
     if (sp_file_same(request->path, sp_pack_path(package->pack))) {
-        return sp_fail(err, SP_E_USAGE, "%s: the calibration would replace the model it is of",
+        return sp_fail(err, SP_E_USAGE,
+                       "%s: the calibration would replace the model that it describes",
                        request->path);
     }
     st = sp_pack_writer_open(&w, request->path, request->force, NULL, 0, err);

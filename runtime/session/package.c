@@ -184,7 +184,8 @@ static enum sp_status open_file(struct sp_package *p, const char *path,
         return sp_fail(err, SP_E_UNSUPPORTED, "huge pages and several ranks: ranks map the file");
     }
     if (o->n_ranks > 1 && o->group) {
-        return sp_fail(err, SP_E_USAGE, "%u ranks of a process that mpirun started", o->n_ranks);
+        return sp_fail(err, SP_E_USAGE, "%u ranks were asked for in a process that mpirun started",
+                       o->n_ranks);
     }
     if (!o->huge_pages && (st = sp_pack_open(&p->pack, path, err))) return st;
     if ((st = open_backend(p, o, err))) return st;

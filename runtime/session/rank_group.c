@@ -141,7 +141,7 @@ enum sp_status sp_rank_group_open(struct sp_rank_group *group, const struct sp_p
 
     if (group->is_open) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "several files over MPI: ranks compute one at a time");
+                       "several files over MPI: ranks compute one model at a time");
     }
     if (strlen(sp_pack_path(pack)) >= PATH_MAX) {
         return sp_fail(err, SP_E_UNSUPPORTED, "a path of %zu bytes", strlen(sp_pack_path(pack)));

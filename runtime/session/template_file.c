@@ -169,7 +169,7 @@ enum sp_status sp_template_open_file(struct sp_template **out, const char *path,
     if (st) return st;
     if (t && language != SP_TEMPLATE_UNKNOWN && language != sp_template_language(t)) {
         sp_template_free(t);
-        return sp_fail(err, SP_E_USAGE, "the template of %s is in %s", path,
+        return sp_fail(err, SP_E_USAGE, "the template of %s is written in %s", path,
                        language == SP_TEMPLATE_GO ? "Jinja" : "Go's language");
     }
     *out = t;

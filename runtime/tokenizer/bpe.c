@@ -272,7 +272,7 @@ static enum sp_status merge_many(struct sp_bpe *bpe, uint32_t *ids, size_t *n_id
     enum sp_status st;
 
     if (n >= SP_ID_NONE || !sp_mul(&capacity, n, 2)) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "a word of %zu characters", n);
+        return sp_fail(err, SP_E_UNSUPPORTED, "a word of %zu characters is not supported", n);
     }
     if ((st = sp_grow(&bpe->list, &bpe->list_cap, n, sizeof *bpe->list, err))) return st;
     if ((st = sp_grow(&bpe->heap, &bpe->heap_cap, capacity, sizeof *bpe->heap, err))) return st;

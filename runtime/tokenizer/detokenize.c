@@ -346,7 +346,8 @@ static enum sp_status open_stages(struct sp_detokenizer *d, struct sp_err *err)
         bool known = kind == SP_STEP_REPLACE || kind == SP_STEP_BYTE_LEVEL ||
                      (kind >= SP_STEP_METASPACE && kind <= SP_STEP_JOIN);
         if (!known) {
-            return sp_fail(err, SP_E_INPUT, "compiled tokenizer: a decoder of kind %d", (int)kind);
+            return sp_fail(err, SP_E_INPUT, "compiled tokenizer: unknown kind of decoder %d",
+                           (int)kind);
         }
         d->stages[d->n] = (struct stage){.rewrite = rewrite, .fused = fused};
         fused = fused || kind == SP_STEP_BYTE_LEVEL || kind == SP_STEP_FUSE;

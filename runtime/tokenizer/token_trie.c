@@ -89,7 +89,7 @@ static enum sp_status spell_all(struct sp_token_trie *t, struct speller *s, stru
     for (uint32_t id = 0; id < t->n_ids; id++) {
         if ((st = spell(s, id, err))) return st;
         if (s->bytes.len > UINT32_MAX) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "the tokens spell more than 4 GiB");
+            return sp_fail(err, SP_E_UNSUPPORTED, "the tokens have more than 4 GiB of text");
         }
         t->at[id + 1] = (uint32_t)s->bytes.len;
     }

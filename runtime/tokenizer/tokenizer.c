@@ -37,14 +37,15 @@ static enum sp_status check_kinds(const struct sp_tokenizer *tok, struct sp_err 
 {
     for (size_t i = 0; i < tok->normalizer.n; i++) {
         if (sp_rewrite_applies(&tok->normalizer.at[i])) continue;
-        return sp_fail(err, SP_E_INPUT, "compiled tokenizer: a normalizer of kind %d",
+        return sp_fail(err, SP_E_INPUT, "compiled tokenizer: unknown kind of normalizer %d",
                        (int)tok->normalizer.at[i].step.kind);
     }
     for (size_t i = 0; i < tok->splitter.n; i++) {
         enum sp_step_kind kind = tok->splitter.at[i].step.kind;
         if (kind == SP_STEP_SPLIT || kind == SP_STEP_FIXED_LENGTH) continue;
         if (sp_rewrite_applies(&tok->splitter.at[i])) continue;
-        return sp_fail(err, SP_E_INPUT, "compiled tokenizer: a splitter of kind %d", (int)kind);
+        return sp_fail(err, SP_E_INPUT, "compiled tokenizer: unknown kind of pre-tokenizer %d",
+                       (int)kind);
     }
     return SP_OK;
 }

@@ -126,7 +126,7 @@ static const struct {
     {"gptq_4_desc_act", NULL, NULL, "g_idx", UINT32_MAX,
      "column 0 is in group -1, and there are 4"},
     {"gptq_4_desc_act", "\"I32\",\"shape\":[128]", "\"F32\",\"shape\":[128]", NULL, 0,
-     "is not 128 numbers of type i32"},
+     "does not have 128 numbers of type i32"},
     {"awq_gemm", "[1,8]", "[8,1]", NULL, 0, "has shape [8, 1], expected [8, 8]"},
     {"awq_gemv", "[64,16]", "[16,64]", NULL, 0, "has shape [64, 2], expected [16, 2]"},
     {"mlx_affine4", ".biases", ".ciases", NULL, 0, "without their biases"},

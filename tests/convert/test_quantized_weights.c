@@ -393,7 +393,7 @@ static const struct refusal refused[] = {
      "tensor \"a.weight_shape\" says 0 rows and 0 columns, \"a.weight_packed\" has 1 rows of 1 "
      "words"},
     {"a.weight_packed I32 1,1 4;a.weight_scale F32 1 4;a.weight_shape I64 1 8", SP_E_INPUT,
-     "tensor \"a.weight_shape\" is not two numbers of type i64"},
+     "tensor \"a.weight_shape\" does not have two numbers of type i64"},
     {"a.weight_g_idx I32 1 4", SP_E_INPUT,
      "tensor \"a.weight_g_idx\" without its weight \"a.weight\""},
     {"a.qweight I32 1,1 4", SP_E_INPUT,

@@ -593,7 +593,7 @@ static void unsupported_constraints_are_refused(void **state)
          "{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {\"not\": {}}}}}",
          "the parameters of f: #/properties/a/not: this keyword is not supported"},
         {&hermes, SP_E_INPUT, "{\"name\": \"f\", \"parameters\": {\"type\": \"string\"}}",
-         "the parameters of f: #: nothing can match"},
+         "the parameters of f: #: no value can match"},
         {&hermes, SP_E_INPUT, "{\"nam\": \"f\"}", "tools[0]: expected a function with a name"},
         {&hermes, SP_E_INPUT, "{\"name\": \"f g\"}",
          "tools[0]: this name cannot be used in a tool call"},

@@ -253,7 +253,7 @@ static void test_refusals(void **state)
     json = http_reply_json(
         server_request(&tiny_server, "POST", "/v1/chat/completions", REQUEST TOOLS "}"), 400);
     assert_string_equal(json_text(json, "error.message"),
-                        "tools: this model's chat template has no tools");
+                        "tools: this model's chat template does not support them");
     sp_json_free(json);
     /* A template that shows tools, but no calls. */
     s = server_start(served_pack("TEMPLATE \"\"\"{{ range .Tools }}{{ . }}{{ end }}{{ .Prompt }}"

@@ -374,7 +374,7 @@ static enum sp_status start_accepting(struct sp_http *http, struct sp_err *err)
         int fd = http->options.listeners.at[i].fd;
         (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
     }
-    if (pipe(http->wake)) return sp_fail(err, SP_E_IO, "a pipe: %s", strerror(errno));
+    if (pipe(http->wake)) return sp_fail(err, SP_E_IO, "cannot create a pipe: %s", strerror(errno));
     (void)fcntl(http->wake[0], F_SETFD, FD_CLOEXEC);
     (void)fcntl(http->wake[1], F_SETFD, FD_CLOEXEC);
     if (pthread_create(&http->acceptor, NULL, accept_connections, http)) {
@@ -414,7 +414,7 @@ enum sp_status sp_http_open(struct sp_http **out, const struct sp_http_options *
         MHD_OPTION_NOTIFY_CONNECTION, forget_closed, http, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT, n_most + 1, MHD_OPTION_END);
     if (http->daemon == NULL) {
-        st = sp_fail(err, SP_E_IO, "no HTTP server: %s", strerror(errno));
+        st = sp_fail(err, SP_E_IO, "cannot start the HTTP server: %s", strerror(errno));
         goto done;
     }
     http->options.listeners.n = options->listeners.n;

@@ -42,7 +42,7 @@ static enum sp_status add(struct sp_listeners *out, int fd, const char *host, st
     char own[128], port[16] = "";
 
     if (getsockname(fd, (struct sockaddr *)&address, &len)) {
-        return sp_fail(err, SP_E_IO, "the address of a socket: %s", strerror(errno));
+        return sp_fail(err, SP_E_IO, "cannot read the address of a socket: %s", strerror(errno));
     }
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     *l = (struct sp_listener){.fd = fd, .local = address.ss_family == AF_UNIX};
@@ -168,7 +168,8 @@ enum sp_status sp_listen_activated(struct sp_listeners *out, struct sp_err *err)
         int listens = 0;
         socklen_t len = sizeof listens;
         if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) || !listens) {
-            return sp_fail(err, SP_E_USAGE, "LISTEN_FDS: descriptor %d is no listening socket", fd);
+            return sp_fail(err, SP_E_USAGE, "LISTEN_FDS: descriptor %d is not a listening socket",
+                           fd);
         }
         if ((st = add(out, fd, NULL, err))) return st;
     }

@@ -246,7 +246,7 @@ static enum sp_status read_continuation(bool *partial, const struct sp_json *bod
     }
     if (*partial && !wanted) {
         return sp_fail(err, SP_E_INPUT,
-                       "continue_final_message: the last message is no text of the assistant");
+                       "continue_final_message: the last message is not text of the assistant");
     }
     if (prompt == *partial && sp_json_get(body, "add_generation_prompt")) {
         return sp_fail(err, SP_E_INPUT, "add_generation_prompt is %s, but the last message is %s",
@@ -283,7 +283,8 @@ static enum sp_status check_tools(const struct sp_serve_request *request,
                sp_template_language(t) == SP_TEMPLATE_GO ? ".Tools" : "tools")) {
         return SP_OK;
     }
-    return sp_fail(err, SP_E_UNSUPPORTED, "tools: this model's chat template has no tools");
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "tools: this model's chat template does not support them");
 }
 
 enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
