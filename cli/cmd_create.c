@@ -8,6 +8,7 @@
 
 struct options {
     const char *modelfile, *output, *target, *draft, *head, *calibration;
+    struct sp_opt_list rules;
     int64_t n_threads;
     bool dry_run, force;
 };
@@ -24,6 +25,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "quantize-draft", "draft-quantize", "TYPE", AT(draft),
      .choices = sp_cmd_types, .shown = "as stored", .help = "Type of the draft's weights"},
     SP_OPT_OUTPUT_TYPE(struct options, "--quantize"),
+    SP_OPT_RULE(struct options),
     SP_OPT_CALIBRATION(struct options),
     SP_OPT_DRY_RUN(struct options),
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
@@ -105,8 +107,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->modelfile && args->n_operands) {
         return sp_fail(err, SP_E_USAGE, "--file and MODELFILE cannot be combined");
     }
+    if ((st = sp_create_rules(&create.rules, &o->rules, err))) return st;
     sp_create_attach(&create.callbacks, &listener);
     st = sp_create(&report, &create, err);
+    free(create.rules.rules);
     sp_progress_end(&listener.progress);
     if (st) return st;
     if (!o->dry_run) note_template(output, args->command->name);

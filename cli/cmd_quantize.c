@@ -1,8 +1,11 @@
 /* spectool quantize: converts a packed file to one with other quantization types. */
 #include "cli/create_callbacks.h"
 
+#include <stdlib.h>
+
 struct options {
     const char *target, *draft, *head, *calibration;
+    struct sp_opt_list rules;
     int64_t n_threads;
     bool requantize, dry_run, force;
 };
@@ -15,6 +18,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "draft", "quantize-draft", "TYPE", AT(draft), .choices = sp_cmd_types,
      .shown = "copied", .help = "Type of the draft's weights"},
     SP_OPT_OUTPUT_TYPE(struct options, "--target"),
+    SP_OPT_RULE(struct options),
     SP_OPT_CALIBRATION(struct options),
     {SP_OPT_FLAG, 0, "requantize", NULL, NULL, AT(requantize),
      .help = "Allow converting a quantized tensor to another lossy type"},
@@ -45,14 +49,16 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .allow_lossy = o->requantize,
     };
 
-    if (!o->target && !o->draft && !o->head) {
+    if (!o->target && !o->draft && !o->head && o->rules.n == 0) {
         return sp_fail(err, SP_E_USAGE,
-                       "nothing to do: none of --target, --draft and "
-                       "--quantize-output is given");
+                       "nothing to do: none of --target, --draft, --quantize-output and --rule is "
+                       "given");
     }
+    if ((st = sp_create_rules(&requantize.rules, &o->rules, err))) return st;
     sp_create_attach(&requantize.callbacks, &listener);
     st = sp_requantize(&report, &requantize, err);
     sp_progress_end(&listener.progress);
+    free(requantize.rules.rules);
     if (st == SP_OK) sp_create_print_report(&report, out ? out : in);
     return st;
 }

@@ -1,7 +1,10 @@
 #include "cli/create_callbacks.h"
+#include "format/base/mem.h"
 #include "format/pack_contents.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *const sp_cmd_types[] = {"f32", "f16", "bf16", "q8",   "q6",   "q5",
                                     "q4",  "q3",  "q2",   "int8", "int4", NULL};
@@ -9,6 +12,35 @@ const char *const sp_cmd_types[] = {"f32", "f16", "bf16", "q8",   "q6",   "q5",
 enum sp_dtype sp_create_type(const char *name)
 {
     return name ? sp_dtype_find(name) : SP_DTYPE_NONE;
+}
+
+enum sp_status sp_create_rules(struct sp_type_rules *out, const struct sp_opt_list *list,
+                               struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_type_rule *rules = NULL;
+
+    if ((st = sp_new(&rules, list->n, sizeof *rules, err))) return st;
+    for (size_t i = 0; i < list->n; i++) {
+        const char *text = list->items[i], *end = strrchr(text, '='), *type = NULL;
+        char name[256];
+
+        if (end == NULL || end == text) {
+            st = sp_fail(err, SP_E_USAGE,
+                         "--rule is %s, expected PATTERN=TYPE such as 'layers.0.*_proj.weight=q6'",
+                         text);
+        } else {
+            snprintf(name, sizeof name, "rule %.*s", (int)(end - text), text);
+            st = sp_opt_choose(&type, sp_cmd_types, name, end + 1, err);
+        }
+        if (st) {
+            free(rules);
+            return st;
+        }
+        rules[i] = (struct sp_type_rule){text, sp_create_type(type)};
+    }
+    *out = (struct sp_type_rules){rules, list->n};
+    return SP_OK;
 }
 
 static void note(void *context, const char *sentence)

@@ -16,6 +16,13 @@
             .offset = offsetof(type, head), .choices = sp_cmd_types,                               \
             .help = "Type of the target's embedding and output matrix; overrides " whole           \
     }
+#define SP_OPT_RULE(type)                                                                          \
+    {                                                                                              \
+        SP_OPT_LIST, 0, "rule", NULL, "PATTERN=TYPE",                                              \
+            .offset = offsetof(type, rules),                                                       \
+            .help = "Type of the tensors whose names match, over the other options; the last "     \
+                    "rule that matches decides; draft:PATTERN: tensors of the draft; repeatable"   \
+    }
 #define SP_OPT_CALIBRATION(type)                                                                   \
     {                                                                                              \
         SP_OPT_STRING, 0, "calibration", NULL, "FILE",                                             \
@@ -42,6 +49,11 @@ struct sp_create_listener {
 
 /* Returns the type with this name, one of sp_cmd_types; SP_DTYPE_NONE if `name` is NULL. */
 enum sp_dtype sp_create_type(const char *name);
+
+/* Reads the values of --rule. `out->rules` is owned by the caller (free), its texts are borrowed
+ * from `list`. */
+SP_MUST_CHECK enum sp_status sp_create_rules(struct sp_type_rules *out,
+                                             const struct sp_opt_list *list, struct sp_err *err);
 
 /* Sets the callbacks and makes signals cancel the work. `listener` must outlive the callbacks. */
 void sp_create_attach(struct sp_create_callbacks *callbacks, struct sp_create_listener *listener);

@@ -100,6 +100,7 @@ static struct sp_policy_choice requested_choice(const struct sp_policy_request *
 {
     bool is_output = tensor->role == SP_ROLE_EMBEDDING || tensor->role == SP_ROLE_HEAD;
 
+    if (request->exact) return (struct sp_policy_choice){request->type, SP_PANEL, "requested"};
     if (is_output && request->output_type != SP_DTYPE_NONE)
         return (struct sp_policy_choice){request->output_type, SP_PANEL, "output type requested"};
     if (request->type == SP_DTYPE_NONE) return keep(tensor, SP_PANEL, "as stored");

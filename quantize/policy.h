@@ -15,6 +15,7 @@ struct sp_policy_request {
     enum sp_dtype type;        /* --quantize, --quantize-draft; SP_DTYPE_NONE: as stored */
     enum sp_dtype output_type; /* --quantize-output: embeddings and head; SP_DTYPE_NONE: by rule */
     bool draft;                /* the part is a draft */
+    bool exact;                /* `type` is for this very tensor: no matrix keeps more bits */
 };
 
 struct sp_policy_tensor {

@@ -238,21 +238,21 @@ static const char *nearest_choice(const char *const *choices, const char *text)
     return best;
 }
 
-static enum sp_status set_choice(struct parser *p, const struct sp_opt *o, const char *text,
-                                 void *to)
+enum sp_status sp_opt_choose(const char **out, const char *const *choices, const char *name,
+                             const char *text, struct sp_err *err)
 {
     char list[256] = "";
-    const char *near = nearest_choice(o->choices, text);
+    const char *near = nearest_choice(choices, text);
 
-    for (const char *const *word = o->choices; *word != NULL; word++) {
+    for (const char *const *word = choices; *word != NULL; word++) {
         if (strcasecmp(*word, text) == 0) {
-            memcpy(to, word, sizeof *word);
+            *out = *word;
             return SP_OK;
         }
         strncat(list, " ", sizeof list - strlen(list) - 1);
         strncat(list, *word, sizeof list - strlen(list) - 1);
     }
-    return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected one of:%s%s%s%s", o->name, text, list,
+    return sp_fail(err, SP_E_USAGE, "--%s is %s, expected one of:%s%s%s%s", name, text, list,
                    near ? "; " : "", near ? near : "", near ? " is the nearest" : "");
 }
 
@@ -282,7 +282,7 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
     case SP_OPT_SECONDS:
         return set_seconds(p, o, text, to);
     case SP_OPT_CHOICE:
-        return set_choice(p, o, text, to);
+        return sp_opt_choose(to, o->choices, o->name, text, p->err);
     case SP_OPT_LIST:
         return add_to_list(p, text, to);
     default:

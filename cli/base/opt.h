@@ -85,6 +85,11 @@ void sp_args_release(struct sp_args *args);
 /* True if the option was given on the command line. The name must be in the table. */
 bool sp_args_given(const struct sp_args *args, const char *name);
 
+/* *out = the one of `choices` that `text` names, case ignored. SP_E_USAGE lists the choices and
+ * names the nearest; `name` stands for the option, without dashes. */
+SP_MUST_CHECK enum sp_status sp_opt_choose(const char **out, const char *const *choices,
+                                           const char *name, const char *text, struct sp_err *err);
+
 /* Returns the operand after the first one, a text; NULL, for standard input, if it is missing or
  * "-". */
 const char *sp_args_text(const struct sp_args *args);

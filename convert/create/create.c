@@ -13,6 +13,7 @@
 #include "convert/source/shared_tables.h"
 #include "convert/source/vocab_order.h"
 #include "convert/source/vocab_tables.h"
+#include "convert/create/type_rules.h"
 #include "convert/create/write.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -28,6 +29,7 @@ struct job {
     struct sp_named_source named; /* of the target */
     bool has_draft;
     struct sp_policy_request target_request, draft_request;
+    struct sp_type_rules rules;
     bool allow_lossy;
     char *records;
     size_t records_size;
@@ -203,17 +205,31 @@ static enum sp_status note_double_rounding(struct job *job, enum sp_part part, s
                    first->source->path, n, first->code_bits, sp_dtype_info(first->to)->name);
 }
 
-static enum sp_status make_plan(struct job *job, struct sp_err *err)
+static enum sp_status plan_part(struct job *job, enum sp_part part, struct sp_err *err)
 {
     enum sp_status st;
+    const struct sp_source *source = part == SP_PART_TARGET ? &job->target : &job->draft;
+    struct sp_plan_choice *choices = NULL;
 
-    st = sp_plan_add(&job->plan, &job->target, SP_PART_TARGET, &job->target_request,
-                     job->allow_lossy, err);
+    if ((st = sp_new(&choices, source->specs.n_specs, sizeof *choices, err))) return st;
+    st = sp_type_rules_apply(choices, &job->rules, source, part, err);
+    if (!st) {
+        st = sp_plan_add(&job->plan, source, part,
+                         part == SP_PART_TARGET ? &job->target_request : &job->draft_request,
+                         choices, job->allow_lossy, err);
+    }
+    free(choices);
+    return st;
+}
+
+static enum sp_status make_plan(struct job *job, struct sp_err *err)
+{
+    enum sp_status st = plan_part(job, SP_PART_TARGET, err);
+
     if (!st) st = calibrate(job, err);
     if (!st) st = note_double_rounding(job, SP_PART_TARGET, err);
     if (st || !job->has_draft) return st;
-    st = sp_plan_add(&job->plan, &job->draft, SP_PART_DRAFT, &job->draft_request, job->allow_lossy,
-                     err);
+    st = plan_part(job, SP_PART_DRAFT, err);
     if (!st) st = note_double_rounding(job, SP_PART_DRAFT, err);
     return st ? st : sp_vocab_tables_verify(&job->draft, err);
 }
@@ -293,13 +309,21 @@ static enum sp_status offer_name(const struct job *job, struct sp_err *err)
                    job->output, (int)len, name);
 }
 
+static enum sp_status check_draft_rules(const struct job *job, struct sp_err *err)
+{
+    const struct sp_type_rule *rule = sp_type_rules_first(&job->rules, SP_PART_DRAFT);
+
+    if (job->has_draft || rule == NULL) return SP_OK;
+    return sp_fail(err, SP_E_USAGE, "--rule %s: there is no draft", rule->text);
+}
+
 /* Everything after the sources are open. */
 static enum sp_status run_job(struct job *job, struct sp_create_report *report, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_create_report done;
 
-    if ((st = check_pair(job, err))) return st;
+    if ((st = check_draft_rules(job, err)) || (st = check_pair(job, err))) return st;
     if ((st = sp_generation_check(&job->target, &job->warnings, err))) return st;
     if ((st = note_gaps(job, &job->target, true, err))) return st;
     if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
@@ -566,6 +590,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
         .calibration_path = options->calibration,
         .target_request = {.type = options->target_type, .output_type = options->output_type},
         .draft_request = {.type = options->draft_type, .draft = true},
+        .rules = options->rules,
     };
 
     if (options->from) {
@@ -595,7 +620,7 @@ static enum sp_status check_request(const struct sp_requantize_options *options,
         return sp_fail(err, SP_E_USAGE, "%s has no draft to quantize", options->input);
     }
     if (options->draft_type == SP_DTYPE_NONE && options->target_type == SP_DTYPE_NONE &&
-        options->output_type == SP_DTYPE_NONE) {
+        options->output_type == SP_DTYPE_NONE && options->rules.n == 0) {
         return sp_fail(err, SP_E_USAGE, "%s: expected a type for its target or draft",
                        options->input);
     }
@@ -647,6 +672,7 @@ enum sp_status sp_requantize(struct sp_create_report *report,
         .calibration_path = options->calibration,
         .target_request = {.type = options->target_type, .output_type = options->output_type},
         .draft_request = {.type = options->draft_type, .draft = true},
+        .rules = options->rules,
     };
 
     st = open_parts(&job, options, err);

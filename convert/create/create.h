@@ -8,6 +8,7 @@
 #ifndef SP_CONVERT_CREATE_CREATE_H
 #define SP_CONVERT_CREATE_CREATE_H
 
+#include "convert/create/type_rules.h"
 #include "convert/source/source_name.h"
 #include "format/dtype.h"
 #include "format/base/err.h"
@@ -39,13 +40,14 @@ struct sp_create_options {
     struct sp_source_stores stores; /* where FROM and DRAFT look for names that are no files */
     /* Returns an error for a TEMPLATE that cannot be run; NULL: the text is stored unchecked. */
     enum sp_status (*check_template)(const char *text, size_t size, struct sp_err *err);
-    enum sp_dtype target_type; /* SP_DTYPE_NONE: every tensor keeps its stored type */
-    enum sp_dtype draft_type;  /* the same for the draft */
-    enum sp_dtype output_type; /* the target's embedding and head; NONE: as the policy chooses */
-    const char *calibration;   /* a file for the target's q2 to q6 matrices; NULL: none */
-    unsigned n_threads;        /* 0: as many as there are */
-    bool force;                /* replace an existing output */
-    bool dry_run;              /* check and plan, write nothing */
+    enum sp_dtype target_type;  /* SP_DTYPE_NONE: every tensor keeps its stored type */
+    enum sp_dtype draft_type;   /* the same for the draft */
+    enum sp_dtype output_type;  /* the target's embedding and head; NONE: as the policy chooses */
+    struct sp_type_rules rules; /* types of single tensors of both parts */
+    const char *calibration;    /* a file for the target's q2 to q6 matrices; NULL: none */
+    unsigned n_threads;         /* 0: as many as there are */
+    bool force;                 /* replace an existing output */
+    bool dry_run;               /* check and plan, write nothing */
     struct sp_create_callbacks callbacks;
 };
 
@@ -55,6 +57,7 @@ struct sp_requantize_options {
     enum sp_dtype target_type; /* SP_DTYPE_NONE: copied byte for byte */
     enum sp_dtype draft_type;
     enum sp_dtype output_type;
+    struct sp_type_rules rules;
     const char *calibration;
     unsigned n_threads;
     bool force;

@@ -58,8 +58,31 @@ static enum sp_status keep_numbers(struct sp_policy_choice *choice, const struct
     return SP_OK;
 }
 
+/* The type of one tensor. */
+static enum sp_status choose(struct sp_policy_choice *out, const struct sp_stored *stored,
+                             const struct sp_policy_request *request,
+                             const struct sp_plan_choice *chosen,
+                             const struct sp_policy_tensor *tensor, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_policy_request exact = {.type = chosen->type, .exact = true};
+
+    if (chosen->type == SP_DTYPE_NONE) {
+        st = sp_policy_choose(out, request, tensor, err);
+        return st ? st : keep_numbers(out, stored, request, tensor, err);
+    }
+    if ((st = sp_policy_choose(out, &exact, tensor, err))) return st;
+    if (out->dtype != chosen->type) {
+        return sp_fail(err, SP_E_USAGE, "--rule %s: tensor %s cannot be %s: %s", chosen->rule,
+                       tensor->name, sp_dtype_info(chosen->type)->name, out->rule);
+    }
+    out->rule = chosen->rule;
+    return SP_OK;
+}
+
 static enum sp_status plan_tensor(struct sp_plan_item *item,
-                                  const struct sp_policy_request *request, bool allow_lossy,
+                                  const struct sp_policy_request *request,
+                                  const struct sp_plan_choice *chosen, bool allow_lossy,
                                   struct sp_err *err)
 {
     enum sp_status st;
@@ -72,10 +95,7 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
 
     if ((st = sp_source_stored(&stored, item->source, spec, err))) return st;
     tensor.stored = stored.dtype;
-    if ((st = sp_policy_choose(&choice, request, &tensor, err)) ||
-        (st = keep_numbers(&choice, &stored, request, &tensor, err))) {
-        return st;
-    }
+    if ((st = choose(&choice, &stored, request, chosen, &tensor, err))) return st;
     if (!sp_tensor_size(&size, choice.dtype, choice.layout, spec->shape, spec->rank)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: its shape cannot be stored as %s",
                        spec->name, sp_dtype_info(choice.dtype)->name);
@@ -99,9 +119,11 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
 }
 
 enum sp_status sp_plan_add(struct sp_plan *plan, const struct sp_source *source, enum sp_part part,
-                           const struct sp_policy_request *request, bool allow_lossy,
+                           const struct sp_policy_request *request,
+                           const struct sp_plan_choice *choices, bool allow_lossy,
                            struct sp_err *err)
 {
+    static const struct sp_plan_choice by_request = {0};
     enum sp_status st;
 
     st = sp_grow(&plan->items, &plan->cap_items, plan->n_items + source->specs.n_specs,
@@ -112,7 +134,8 @@ enum sp_status sp_plan_add(struct sp_plan *plan, const struct sp_source *source,
 
         *item =
             (struct sp_plan_item){.source = source, .spec = &source->specs.specs[i], .part = part};
-        if ((st = plan_tensor(item, request, allow_lossy, err))) {
+        if ((st = plan_tensor(item, request, choices ? &choices[i] : &by_request, allow_lossy,
+                              err))) {
             sp_context(err, "%s", source->path);
             return st;
         }

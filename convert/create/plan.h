@@ -16,7 +16,7 @@ struct sp_plan_item {
     enum sp_part part;
     enum sp_dtype from, to;
     enum sp_layout layout;
-    const char *rule;   /* static */
+    const char *rule;   /* static, or that of the sp_plan_choice */
     const char *coding; /* how a quantized source codes its numbers; NULL: not quantized; static */
     unsigned code_bits; /* bits of its codes; 0: not quantized */
     bool small_codes;   /* 4-bit codes of a checkpoint, which q8 holds exactly */
@@ -32,12 +32,20 @@ struct sp_plan {
     size_t n_items, cap_items;
 };
 
+/* A type that is chosen for one tensor, whatever the request says. Valid when zeroed: none. */
+struct sp_plan_choice {
+    enum sp_dtype type; /* SP_DTYPE_NONE: by the request */
+    const char *rule;   /* names the choice in the plan and in errors; borrowed by the plan */
+};
+
 /* Appends the tensors of a source as `part`; the target must be added before the draft. With
- * `allow_lossy` a tensor that is already quantized may be quantized again. Errors name the tensor.
- */
+ * `allow_lossy` a tensor that is already quantized may be quantized again. `choices` has one
+ * element for each spec of the source; NULL: none. Errors name the tensor; SP_E_USAGE if it cannot
+ * have the chosen type. */
 SP_MUST_CHECK enum sp_status sp_plan_add(struct sp_plan *plan, const struct sp_source *source,
                                          enum sp_part part, const struct sp_policy_request *request,
-                                         bool allow_lossy, struct sp_err *err);
+                                         const struct sp_plan_choice *choices, bool allow_lossy,
+                                         struct sp_err *err);
 void sp_plan_release(struct sp_plan *plan);
 
 /* sp_plan_line prints one item as a line of text, and sp_plan_heading prints the heading above the

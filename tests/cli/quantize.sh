@@ -18,3 +18,19 @@ at=$(grep -abo SPTOKMAP packed.bin | head -n 1 | cut -d : -f 1)
 printf '\377' | dd of=packed.bin bs=1 seek=$((at + 1000)) conv=notrunc 2>/dev/null
 spectool quantize --draft q8 --requantize packed.bin damaged.bin
 echo "exit $?"
+echo '# rules for single tensors: the last that matches decides, and the others keep their type'
+spectool create -f "$TESTDATA/tiny/Modelfile" -o plain.bin 2>/dev/null
+spectool quantize --rule 'layers.*_proj.weight=q4' --rule 'layers.[12].mlp.*=q6' --rule 'draft:fc.weight=Q3' plain.bin ruled.bin
+spectool show --tensors ruled.bin | grep 'layers.[13].mlp.*weight\|embed\|fc'
+spectool create -f "$TESTDATA/tiny/Modelfile" --rule 'layers.*_proj.weight=q4' --rule 'layers.[12].mlp.*=q6' --rule 'draft:fc.weight=q3' -o direct.bin --force 2>/dev/null
+cmp ruled.bin direct.bin && echo 'as if made at once'
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --quantize-draft q4 --rule 'embed*=bf16' --rule 'draft:fc.weight=q2' --dry-run 2>/dev/null | grep 'embed_\|fc'
+for rule in 'layers.*.mlp.down_proj=q4' 'draft:layers.7.*=q4' 'layers.0.*=q4' 'norm.weight' '=q4' 'embed*=q5_K_M'; do
+    spectool quantize --rule "$rule" plain.bin none.bin
+    echo "exit $?"
+done
+spectool quantize --rule 'layers.*_proj.weight=q3' ruled.bin none.bin
+echo "exit $?"
+echo "FROM $TESTDATA/tiny/target" >Modelfile
+spectool create --rule 'draft:fc.weight=q8'
+echo "exit $?"

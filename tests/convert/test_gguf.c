@@ -232,7 +232,8 @@ static void default_types(void **state)
     add_llama_tensors(&m);
     source = open_source(write_file(&m, LLAMA_DATA));
     assert_true(source.config.tied);
-    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, false, NULL), SP_OK);
+    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL),
+                     SP_OK);
     assert_int_equal(plan.n_items, 11);
     for (size_t i = 0; i < plan.n_items; i++) {
         const struct sp_plan_item *item = &plan.items[i];

@@ -188,7 +188,7 @@ static void test_stored_types(void **state)
         assert_int_equal(stored.dtype, types[i]);
         assert_int_equal(stored.size, bytes[i]);
     }
-    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &keep, false, &err),
+    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &keep, NULL, false, &err),
                      SP_E_UNSUPPORTED);
     assert_non_null(strstr(err.text, "handmade: tensor codes"));
     sp_plan_release(&plan);
@@ -230,7 +230,8 @@ static void test_plans(void **state)
         struct sp_plan plan = {0};
         bool found = false;
 
-        assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, false, NULL), SP_OK);
+        assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL),
+                         SP_OK);
         assert_int_equal(plan.n_items, 13);
         for (size_t k = 0; k < plan.n_items; k++) {
             const struct sp_plan_item *item = &plan.items[k];
@@ -262,7 +263,8 @@ static void test_printed_line(void **state)
     (void)state;
 
     assert_int_equal(sp_source_open(&source, TINY "/ar", SP_PART_DRAFT, NULL, NULL), SP_OK);
-    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_DRAFT, &request, false, NULL), SP_OK);
+    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_DRAFT, &request, NULL, false, NULL),
+                     SP_OK);
     assert_int_equal(sp_plan_line(&line, &plan.items[0], NULL), SP_OK);
     assert_string_equal(line, "draft   embed_tokens.weight                       "
                               "[1600, 128]        bf16  q8          217600  requested");

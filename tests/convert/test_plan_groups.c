@@ -99,7 +99,8 @@ static char *print_table(const char *record)
 
     assert_int_equal(read_record(&s, record, NULL), SP_OK);
     assert_int_equal(sp_source_open(&source, TINY "/target", SP_PART_TARGET, NULL, NULL), SP_OK);
-    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, false, NULL), SP_OK);
+    assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL),
+                     SP_OK);
     assert_int_equal(sp_plan_groups_print(&text, &plan, &s, NULL), SP_OK);
     sp_plan_release(&plan);
     sp_source_release(&source);

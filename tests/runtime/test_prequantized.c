@@ -63,7 +63,8 @@ static void assert_plan(const char *folder, const struct kept *want)
     bool found = false;
 
     if (sp_source_open(&source, folder, SP_PART_TARGET, NULL, &err) ||
-        sp_plan_add(&plan, &source, SP_PART_TARGET, &(struct sp_policy_request){0}, false, &err)) {
+        sp_plan_add(&plan, &source, SP_PART_TARGET, &(struct sp_policy_request){0}, NULL, false,
+                    &err)) {
         fail_msg("%s", err.text);
     }
     for (size_t k = 0; k < plan.n_items; k++) {
