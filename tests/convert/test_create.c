@@ -313,10 +313,11 @@ static void test_dry_run_shows_the_plan(void **state)
     o.callbacks = (struct sp_create_callbacks){.context = h, .plan = add_line};
     assert_int_equal(sp_create(&dry, &o, NULL), SP_OK);
     assert_int_equal(create_count_files(), 1);
-    assert_int_equal(h->n_lines, 1 + 68 + 14);
+    assert_int_equal(h->n_lines, 1 + 68 + 14 + 2); /* an empty line and the table of groups */
     assert_non_null(strstr(h->text, "layers.3.mlp.up_proj.weight               [512, 192]         "
                                     "bf16  q4           57344  requested\n"));
     assert_non_null(strstr(h->text, "draft   fc.weight  "));
+    assert_non_null(strstr(h->text, "\n\npart    group  "));
     assert_int_equal(dry.n_tensors[SP_PART_TARGET], 68);
     assert_int_equal(dry.n_tensors[SP_PART_DRAFT], 14);
     assert_int_equal(dry.n_weights[SP_PART_TARGET], 2669760);
