@@ -325,7 +325,7 @@ done:
 /* ---- models -----------------------------------------------------------------------------------
  */
 
-/* What opening a model needs. */
+/* The options of opening a model. */
 struct opener {
     struct sp_serve *serve;
     struct sp_serve_model_options options;

@@ -1,8 +1,8 @@
 /* The packed file's reader. Opening checks everything that the directory claims against the file's
  * length and against the canonical layout (packfile_layout.h), so that nothing after it needs to:
- * every offset must be the one that the layout rule gives, which leaves no room for overlaps,
- * holes or lies. Payload bytes are not read at open; sp_pack_check_* read them, and the zero
- * bytes in front of them. */
+ * every offset must be the one that the layout rule gives, which rules out overlaps, holes and
+ * false offsets. Payload bytes are not read at open; sp_pack_check_* read them, and the zero bytes
+ * in front of them. */
 #include "format/packfile.h"
 
 #include "format/base/compress.h"

@@ -16,8 +16,8 @@
 struct sp_safetensors; /* opaque */
 
 /* `path`: a folder (model.safetensors, else model.safetensors.index.json and its shards) or one
- * .safetensors file. Things worth knowing that are no errors are appended to *notes, one sentence a
- * line, if notes is not NULL: *notes is NULL or a string, owned by the caller. */
+ * .safetensors file. Warnings are appended to *notes, one sentence a line, if notes is not NULL:
+ * *notes is NULL or a string, owned by the caller. */
 SP_MUST_CHECK enum sp_status sp_safetensors_open(struct sp_safetensors **out, const char *path,
                                                  char **warnings, struct sp_err *err);
 /* Adds the tensors of one more file, with a prefix in front of their names. After a failure the

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* *seconds = a duration such as "5m", "1h30m", "1.5s" or "300ms"; a number without a unit counts
- * seconds. A sign applies to the whole. Returns false if the text is no duration. */
+ * seconds. A sign applies to the whole. Returns false if the text is not a duration. */
 bool sp_duration_read(double *seconds, const char *text);
 
 #endif

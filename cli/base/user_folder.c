@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Creates a folder and those that it lies in. */
+/* Creates a folder and its parents. */
 static enum sp_status make_folders(char *path, struct sp_err *err)
 {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {

@@ -42,7 +42,7 @@ struct batch {
     size_t n_lines, most;
     struct sp_batch_output output;
     struct sp_progress progress;
-    /* lines so far; answers in the output; lines of standard input, 0 if it is no file */
+    /* lines so far; answers in the output; lines of standard input, 0 if it is not a file */
     size_t n_read, n_written, n_input;
     size_t n_seen, part_begin,
         part_end; /* lines of the input; part_end: after the last to answer */

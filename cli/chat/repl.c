@@ -19,7 +19,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* What Tab completes: commands, the words after /set and /show, and names of saved sessions. */
+/* The words that Tab completes: commands, the words after /set and /show, and names of saved
+ * sessions. */
 struct completions {
     char **list; /* [n] texts; owned */
     size_t n, cap;

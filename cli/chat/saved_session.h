@@ -11,8 +11,8 @@
 SP_MUST_CHECK enum sp_status sp_saved_session_path(char **path, const char *name,
                                                    struct sp_err *err);
 
-/* Writes the session, and replaces a session of the same name; SP_E_USAGE if the file is no saved
- * session. SP_E_UNSUPPORTED: without a template the conversation has no messages. */
+/* Writes the session, and replaces a session of the same name; SP_E_USAGE if the file is not a
+ * saved session. SP_E_UNSUPPORTED: without a template the conversation has no messages. */
 SP_MUST_CHECK enum sp_status sp_saved_session_write(const char *path,
                                                     const struct sp_generation *generation,
                                                     struct sp_err *err);

@@ -29,8 +29,7 @@ struct placing {
 
 /* ---- names ---- */
 
-/* What wrappers and multimodal models put in front differs from one checkpoint of a model to the
- * next. */
+/* The prefixes of wrappers and multimodal models differ between checkpoints of a model. */
 static const char *without_prefix(const char *name)
 {
     static const char *const prefixes[] = {"model.", "language_model.", "backbone."};

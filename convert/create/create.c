@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What both commands are about to do. */
+/* The job of create and of quantize. */
 struct job {
     struct sp_source target, draft;
     struct sp_named_source named; /* of the target */
@@ -612,7 +612,7 @@ done:
 
 /* ---- requantize ---- */
 
-/* The types asked for must change something that is there. */
+/* The requested types must change a part that the file has. */
 static enum sp_status check_request(const struct sp_requantize_options *options, bool has_draft,
                                     struct sp_err *err)
 {

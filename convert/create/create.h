@@ -37,7 +37,7 @@ struct sp_create_options {
     const char *from;      /* a checkpoint whose target alone is packed, without any Modelfile */
     const char *output;    /* NULL: "packed.bin" */
     const char *home;      /* what ~ stands for in FROM and DRAFT; NULL: itself */
-    struct sp_source_stores stores; /* where FROM and DRAFT look for names that are no files */
+    struct sp_source_stores stores; /* where FROM and DRAFT look for names that are not files */
     /* Returns an error for a TEMPLATE that cannot be run; NULL: the text is stored unchecked. */
     enum sp_status (*check_template)(const char *text, size_t size, struct sp_err *err);
     enum sp_dtype target_type;  /* SP_DTYPE_NONE: every tensor keeps its stored type */

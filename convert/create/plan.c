@@ -1,4 +1,4 @@
-/* The planner: asks the policy about every tensor and adds up. It opens no weight. */
+/* The planner: applies the policy to every tensor and sums the sizes. It opens no weight. */
 #include "convert/create/plan.h"
 
 #include "format/base/mem.h"

@@ -1,7 +1,7 @@
 /* Shapes are config.json texts, parsed like any other; their tensors come from the family table and
  * their types from the policy. A panel is filled in place: any byte is a valid code or scale of q2
- * to q6, and every byte but one a valid q8 code, so nothing is quantized. One panel is held at a
- * time. */
+ * to q6, and every byte but one a valid q8 code, so nothing is quantized. One panel is in memory at
+ * a time. */
 #include "convert/create/synthetic.h"
 
 #include "convert/create/pairing_record.h"

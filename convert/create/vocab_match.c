@@ -34,9 +34,9 @@ static bool is_one_character(const struct sp_vocab_token *t)
     return n <= 1 || t->len == 1;
 }
 
-/* movable[id]: an added token, or an entry that is no character, no byte, not the unknown token,
- * and not the result of a merge. Without merges, or if whole words are looked up, every entry of
- * the model can be produced. */
+/* movable[id]: an added token, or an entry that is not a character, a byte, the unknown token or
+ * the result of a merge. Without merges, or if whole words are looked up, every entry of the model
+ * can be produced. */
 static enum sp_status find_movable(bool **out, const struct sp_vocab *v, struct sp_err *err)
 {
     bool all_used = v->n_merges == 0 || v->ignore_merges;

@@ -108,7 +108,7 @@ static enum sp_status plan_checkpoint(struct job *job, struct checkpoint *c,
     return SP_OK;
 }
 
-/* What the files say less or otherwise than those that were packed. */
+/* The differences between the exported files and those that were packed. */
 static void tell(const struct job *job, const struct checkpoint *c, bool text_only)
 {
     const char *part = sp_part_name(c->source->part);

@@ -2,8 +2,8 @@
  * writes the weights files of one checkpoint.
  *
  * Published tensors are cut into chunks of rows that any thread makes from first to last, so memory
- * is bounded whatever the model's size, and every byte is a function of its chunk alone. Each
- * stored tensor is held against its digest before the first chunk that is made of it. */
+ * is bounded whatever the model's size, and every byte is a function of its chunk alone. The digest
+ * of each stored tensor is checked before the first chunk that is made of it. */
 #ifndef SP_CONVERT_EXPORT_EXPORT_WRITE_H
 #define SP_CONVERT_EXPORT_EXPORT_WRITE_H
 

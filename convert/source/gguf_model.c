@@ -35,7 +35,7 @@ static bool is_ignored(const char *name)
     return false;
 }
 
-/* Is this a tensor of an image or audio encoder, which some files have beside the text model? */
+/* True for a tensor of an image or audio encoder, which some files have beside the text model. */
 static bool is_of_encoder(const char *name)
 {
     return strncmp(name, "v.", 2) == 0 || strncmp(name, "mm.", 3) == 0 ||

@@ -222,7 +222,7 @@ struct merges {
     size_t n, cap;
 };
 
-/* Control tokens are no results of merges: a text that looks like one does not become one. */
+/* Merges do not produce control tokens: a text that looks like one does not become one. */
 static enum sp_status divide(struct merges *out, const struct sp_gguf_tokens *t, uint32_t id,
                              struct sp_err *err)
 {

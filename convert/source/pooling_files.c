@@ -298,7 +298,7 @@ static enum sp_status read_activation(struct sp_score_config *score, const struc
     return sp_fail(err, SP_E_UNSUPPORTED, "activation_fn \"%.80s\" is not supported", name);
 }
 
-/* Does the tokenizer of this folder make letters small, as BERT's does? */
+/* True if the tokenizer of this folder makes letters lower case, as BERT's does. */
 static enum sp_status read_lowercase(bool *lowercase, const char *folder, struct sp_err *err)
 {
     struct sp_json *root = NULL;

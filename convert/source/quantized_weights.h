@@ -3,7 +3,7 @@
  *
  * What is quantized is decided tensor by tensor, by its type and by the scale that stands beside
  * it. A weight without its scale, a scale without its weight, and shapes that do not go together
- * are refused by name when a checkpoint is opened; a scale that is no number when it is read. */
+ * are refused by name when a checkpoint is opened; a scale that is not a number when it is read. */
 #ifndef SP_CONVERT_SOURCE_QUANTIZED_WEIGHTS_H
 #define SP_CONVERT_SOURCE_QUANTIZED_WEIGHTS_H
 

@@ -40,7 +40,7 @@ enum sp_dtype sp_weight_float_type(const struct sp_weight *w)
     return w->to_bf16 || (w->code == SP_CODE_E2M1 && short_scales) ? SP_BF16 : SP_F32;
 }
 
-/* Codes of 8 bits may be -128, which q8 has not. */
+/* Codes of 8 bits may be -128, which q8 does not have. */
 bool sp_weight_fits_q8(const struct sp_weight *w)
 {
     bool whole = w->code == SP_CODE_CENTERED || w->code == SP_CODE_UNSIGNED;

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Texts larger than this are no config or tokenizer. */
+/* Texts larger than this are neither a config nor a tokenizer. */
 enum { MAX_TEXT = 512 << 20 };
 
 uint64_t sp_spec_elements(const struct sp_tensor_spec *spec)

@@ -20,7 +20,7 @@ enum { DIGEST_SIZE = 71 /* "sha256:" and 64 hex digits */ };
 
 /* ---- names ---- */
 
-/* Is this a part of a name: letters, digits, '-', '_' and '.', and no step to another folder? */
+/* True for a part of a name: letters, digits, '-', '_' and '.', and no step to another folder. */
 static bool is_part(const char *text, size_t len)
 {
     if (len == 0 || len > MAX_NAME || text[0] == '.') return false;
@@ -66,7 +66,7 @@ static enum sp_status print_path(char out[PATH_SIZE], struct sp_err *err, const 
     return sp_fail(err, SP_E_INPUT, "%s: its path is too long", rest);
 }
 
-/* Is this rather the path of a file that does not exist? */
+/* True if this is rather the path of a file that does not exist. */
 static bool is_file_name(const char *name)
 {
     static const char *const ends[] = {".gguf", ".safetensors", ".bin", ".json"};

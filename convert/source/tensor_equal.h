@@ -1,4 +1,4 @@
-/* Are two matrices the same numbers? Tables that come twice are stored once. */
+/* Compares two matrices, number by number. Equal tables are stored once. */
 #ifndef SP_CONVERT_SOURCE_TENSOR_EQUAL_H
 #define SP_CONVERT_SOURCE_TENSOR_EQUAL_H
 

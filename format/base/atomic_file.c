@@ -166,7 +166,7 @@ static enum sp_status make_temporary(struct sp_atomic_file *o, struct sp_err *er
     return st;
 }
 
-/* A file system that cannot reserve space is no error; a full disk or an exceeded quota is. */
+/* A file system that cannot reserve space is not an error; a full disk or an exceeded quota is. */
 static enum sp_status reserve(struct sp_atomic_file *o, uint64_t size, struct sp_err *err)
 {
     if (size == 0) return SP_OK;

@@ -9,8 +9,8 @@
 
 struct sp_atomic_folder; /* opaque */
 
-/* May this be in a folder that is replaced? `inside`: the name of the folder in it where the entry
- * is, or NULL. */
+/* True if this may be in a folder that is replaced. `inside`: the name of the folder in it where
+ * the entry is, or NULL. */
 typedef bool sp_folder_entry_fn(const char *inside, const char *name);
 
 /* An existing folder is replaced with `force`, if `ours` allows everything that is in it: a slip of

@@ -9,7 +9,8 @@ unsigned sp_usable_cpus(void);
 
 /* The smallest quota of the control groups that `list` names and of those around them, in CPUs,
  * rounded up; 0: there is none. list: /proc/self/cgroup as text (cgroups(7)); root: where the
- * groups' folders are, /sys/fs/cgroup. Versions 1 and 2. What cannot be read is no quota. */
+ * groups' folders are, /sys/fs/cgroup. Versions 1 and 2. A file that cannot be read
+ * means no quota. */
 unsigned sp_quota_cpus(const char *list, const char *root);
 
 #endif

@@ -26,7 +26,7 @@
 enum { OBJECT_BYTES = 800, ARRAY_BYTES = 160, MEMBER_BYTES = 208, VALUE_BYTES = 112 };
 #define MAX_TREE_BYTES ((size_t)4 << 30)
 
-/* The format of a strict document's doubles, which says that they are no integers. */
+/* The format of a strict document's doubles, which marks them as not being integers. */
 static char strict_double[] = "%.17g";
 
 static json_object *node(const struct sp_json *v)

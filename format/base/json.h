@@ -60,7 +60,7 @@ void sp_json_keep(struct sp_json *object, const char *const *keys);
 enum sp_json_kind sp_json_kind(const struct sp_json *v); /* of NULL: SP_JSON_NULL */
 const char *sp_json_kind_name(enum sp_json_kind kind);   /* "object", "string", ... */
 
-/* Object member; NULL when `v` is no object, the key is absent, or its value is null. */
+/* Object member; NULL when `v` is not an object, the key is absent, or its value is null. */
 const struct sp_json *sp_json_get(const struct sp_json *v, const char *key);
 bool sp_json_has(const struct sp_json *v, const char *key); /* present, even as null */
 

@@ -1,7 +1,7 @@
 /* Changes to single members of a JSON object that leave every other byte of its text as it is.
  *
  * The text is a document that format/base/json.h has parsed. Keys are compared as they are spelled:
- * one written with escapes is no other's equal. An object of more than SP_JSON_MAX_MEMBERS is
+ * a key written with escapes equals no other. An object of more than SP_JSON_MAX_MEMBERS is
  * refused.
  */
 #ifndef SP_FORMAT_BASE_JSON_EDIT_H

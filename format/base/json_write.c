@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { MAX_PRINTED = 256, MAX_DIGITS = 9 /* tell any two f32 apart */ };
+enum { MAX_PRINTED = 256, MAX_DIGITS = 9 /* digits that distinguish any two f32 */ };
 
 enum sp_status sp_json_put_string(struct sp_strbuf *out, const char *text, size_t len,
                                   struct sp_err *err)

@@ -8,7 +8,7 @@
 
 enum {
     CACHE_LINE = 64,
-    HUGE_PAGE = 2 << 20, /* blocks of several of these ask for them: fewer misses on long reads */
+    HUGE_PAGE = 2 << 20, /* blocks of several of these use huge pages: fewer TLB misses */
 };
 
 bool sp_mul(size_t *out, size_t a, size_t b)

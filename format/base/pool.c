@@ -6,8 +6,8 @@
  * never for a worker that is asleep or descheduled: such a worker has simply not taken part.
  *
  * Nobody takes a lock while everybody is awake. To sleep, a thread first announces it and then
- * looks again; whoever changes the state looks at the announcement afterwards (both sequentially
- * consistent, so one of the two sees the other). */
+ * looks again; a thread that changes the state looks at the announcement afterwards (both
+ * sequentially consistent, so one of the two sees the other). */
 #include "format/base/pool.h"
 #include "format/base/cpus.h"
 #include "format/base/mem.h"

@@ -1,9 +1,8 @@
 /* A fixed set of threads that run one indexed job at a time.
  *
- * A run hands out items 0..n_items-1 to whoever is free; which thread runs an item must not change
- * any result. The calling thread works too (as worker 0). A waiting worker spins a
- * bounded time (tens of microseconds) and then sleeps, so a busy neighbor or an idle session costs
- * nothing. */
+ * A run hands out items 0..n_items-1 to idle threads; which thread runs an item must not change any
+ * result. The calling thread works too (as worker 0). A waiting worker spins a bounded time (tens
+ * of microseconds) and then sleeps, so a busy neighbor or an idle session costs nothing. */
 #ifndef SP_FORMAT_BASE_POOL_H
 #define SP_FORMAT_BASE_POOL_H
 

@@ -47,7 +47,7 @@ static enum sp_status find_wrapped(struct sp_config_text *t, struct sp_err *err)
     return SP_OK;
 }
 
-/* Does transformers run this family as another architecture, for lack of a class of its own? */
+/* True if transformers has no class for this family and runs it as another architecture. */
 static bool runs_as(const struct sp_family *f, const char *architecture)
 {
     return f && f->run_as && strcmp(f->run_as, architecture) == 0;

@@ -339,7 +339,7 @@ SP_MUST_CHECK enum sp_status sp_config_settle(struct sp_config *config,
 SP_MUST_CHECK enum sp_status
 sp_config_fit_target(struct sp_config *draft, const struct sp_config *target, struct sp_err *err);
 
-/* Is this EAGLE-3 or P-EAGLE? */
+/* True for EAGLE-3 and P-EAGLE. */
 bool sp_draft_is_eagle(enum sp_draft_kind kind);
 
 /* The name of a draft kind in messages: "eagle3", "peagle", "assistant", or "dflash" for every
@@ -382,7 +382,7 @@ SP_MUST_CHECK enum sp_status sp_config_check_token_order(const float *order, siz
 /* The first layer with this mixer; n_layers if there is none. */
 unsigned sp_config_first_layer(const struct sp_config *config, enum sp_mixer mixer);
 
-/* Does a layer have recurrent state, which cannot be rolled back position by position? */
+/* True if a layer has recurrent state, which cannot be rolled back position by position. */
 bool sp_config_is_recurrent(const struct sp_config *config);
 
 void sp_config_release(struct sp_config *config);

@@ -190,7 +190,7 @@ static bool is_trivial(const struct sp_json *v, double neutral)
     return sp_json_to_double(v, &d) && d == neutral;
 }
 
-/* Is this a key that only DFlash drafts of the speculators library have? */
+/* True for a key that only DFlash drafts of the speculators library have. */
 static bool is_of_speculators(const struct sp_config_text *t, const char *key)
 {
     static const char *const keys[] = {"aux_hidden_state_layer_ids", "sample_from_anchor",

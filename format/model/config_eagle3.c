@@ -62,7 +62,7 @@ static enum sp_status read_taps(struct sp_draft_config *d, const struct sp_confi
     return st;
 }
 
-/* Do layer_types, which this family ignores, ask for windows? */
+/* True if layer_types, which this family ignores, state windows. */
 static bool lists_windows(const struct sp_config_text *t)
 {
     const struct sp_json *types = sp_text_get(t, "layer_types");

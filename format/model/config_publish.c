@@ -76,7 +76,7 @@ static enum sp_status remove_quantization(struct sp_strbuf *text, struct sp_err 
     return st;
 }
 
-/* Does this key of the root apply to the text model, and not to the multimodal checkpoint only? */
+/* True if this key of the root applies to the text model, not only to the multimodal checkpoint. */
 static bool is_of_text(const char *key, size_t len)
 {
     static const char end[] = "_config";

@@ -97,7 +97,7 @@ static bool is_neutral(const struct sp_json *v, enum neutral neutral, const stru
     return (neutral == NEUTRAL_FALSE && d == 0) || (neutral == NEUTRAL_ONE && d == 1);
 }
 
-/* Is this a key that a draft of this kind reads? The last two are for block drafts only. */
+/* True for a key that a draft of this kind reads. The last two are for block drafts only. */
 static bool is_of_draft(const struct sp_config_text *t, const char *key)
 {
     static const char *const read[] = {"final_logit_softcapping", "is_neox_style",
@@ -117,7 +117,8 @@ static bool is_own(const char *family_key, const char *key)
     return family_key && strcmp(family_key, key) == 0;
 }
 
-/* Does the family read keys[i]: by a flag, by its own reader, or as the name of one of its keys? */
+/* True if the family reads keys[i]: by a flag, by its own reader, or as the name of one of its
+ * keys. */
 static bool is_of_family(const struct sp_family *f, size_t i)
 {
     const char *key = keys[i].key;

@@ -353,7 +353,7 @@ static enum sp_status read_rope(struct sp_rope *r, const struct rope_source *s, 
     return read_scaling(r, s, err);
 }
 
-/* Is this {"full_attention": {...}, "sliding_attention": {...}}, one dict per layer type? */
+/* True for {"full_attention": {...}, "sliding_attention": {...}}, one dict per layer type. */
 static bool is_nested(const struct sp_json *dict)
 {
     bool nested = false;
@@ -411,7 +411,7 @@ static enum sp_status read_growth(struct sp_config *c, const struct rope_source 
     return read_original(&c->query_growth_from, &stated, s, err);
 }
 
-/* May layer types have different rotary embeddings? */
+/* True if layer types may have different rotary embeddings. */
 static bool differs_by_layer_type(const struct sp_config_text *t)
 {
     return t->draft != SP_DRAFT_NONE || t->family->rope_by_type || t->family->local_theta != 0 ||

@@ -55,7 +55,7 @@ bool sp_role_is_matrix(enum sp_role role)
     return true;
 }
 
-/* Do the norms of queries and keys have weights of their own for every head? */
+/* True if the norms of queries and keys have weights of their own for every head. */
 static bool has_weights_per_head(const struct sp_config *c)
 {
     return c->qk_norm == SP_QK_WHOLE || c->qk_norm == SP_QK_OWN;

@@ -35,8 +35,8 @@ enum sp_role {
 
 const char *sp_role_name(enum sp_role role);
 
-/* Is a tensor of this role multiplied or looked up by rows? If so, it is stored in panels when it
- * has two dimensions. */
+/* True if a tensor of this role is multiplied or looked up by rows. With two dimensions it is then
+ * stored in panels. */
 bool sp_role_is_matrix(enum sp_role role);
 
 /* Rows of a source tensor that are copied, in order, to the output. All leading dimensions of the
@@ -83,8 +83,8 @@ struct sp_source_tensor {
     uint64_t shape[8];
 };
 
-/* Is this a tensor that a text model does not use: a part of a multimodal checkpoint, a buffer of
- * an old file, or a scale of activations or caches? */
+/* True for a tensor that a text model does not use: a part of a multimodal checkpoint, a buffer of
+ * an old file, or a scale of activations or caches. */
 bool sp_source_is_skipped(const char *name);
 
 /* Finds the tensors of a model with this config in a checkpoint, whatever their prefix and layout,
@@ -104,7 +104,7 @@ SP_MUST_CHECK enum sp_status sp_specs_of_mtp(struct sp_specs *out, struct sp_con
                                              const struct sp_source_tensor *tensors, size_t n,
                                              struct sp_err *err);
 
-/* Does the checkpoint with this config have a built-in prediction head? */
+/* True if the checkpoint with this config has a built-in prediction head. */
 bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_tensor *tensors,
                        size_t n);
 

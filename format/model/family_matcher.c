@@ -114,8 +114,8 @@ static enum sp_status publish(struct sp_tensor_match *m, const char *name, const
     return st;
 }
 
-/* Is this a convolution [channels, 1, taps] as mlx stores it, [channels, taps, 1]? The elements are
- * in the same order. */
+/* True for a convolution [channels, 1, taps] that mlx stores as [channels, taps, 1], with the
+ * elements in the same order. */
 static bool is_turned(const struct sp_source_tensor *t, const uint64_t *shape, unsigned rank)
 {
     return rank == 3 && t->rank == 3 && shape[1] == 1 && t->shape[2] == 1 &&

@@ -50,7 +50,7 @@ bool sp_source_has_mtp(const struct sp_config *config, const struct sp_source_te
     return prefix[0] != '\0' && (config->n_mtp_layers || strcmp(prefix, SP_MTP_PREFIX) == 0);
 }
 
-/* Is this a tensor of the prediction head, and not its copy of one of the model's tables? */
+/* True for a tensor of the prediction head that is not its copy of one of the model's tables. */
 static bool is_of_head(const char *name, const char *prefix)
 {
     static const char *const copies[] = {"embed_tokens.weight", "shared_head.head.weight"};
@@ -95,7 +95,7 @@ static enum sp_status check_layers(const struct sp_tensor_match *m)
     return sp_fail(m->err, SP_E_UNSUPPORTED, "mtp: %lu layers, only 1 supported", last + 1);
 }
 
-/* Does the layer have an MLP? If not, the norm before it is missing as well. */
+/* True if the layer has an MLP. If not, the norm before it is missing as well. */
 static bool has_ffn(const struct sp_tensor_match *m)
 {
     const char *layer = m->only_layer ? m->only_layer : "layers.0.";

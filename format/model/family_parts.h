@@ -72,7 +72,7 @@ SP_MUST_CHECK enum sp_status sp_tensor_match_conclude(const struct sp_tensor_mat
 size_t sp_tensor_match_find(const struct sp_tensor_match *m, const char *name);
 bool sp_tensor_match_has(const struct sp_tensor_match *m, const char *prefix, const char *name);
 
-/* Adds a finding. It is no failure, so the matching continues. */
+/* Adds a finding. It is not a failure, so matching continues. */
 void sp_tensor_match_report(struct sp_tensor_match *m, const char *format, ...) SP_PRINTF(2, 3);
 
 /* Claims a tensor that must exist in this shape. If it does not, that is reported and *found is

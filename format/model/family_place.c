@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Is there a source of this name? One expert or head stands for all. When names are published
- * instead of looked up, every source exists, so the first alias is taken. */
+/* True if there is a source of this name. One expert or head stands for all. When names are
+ * published instead of looked up, every source exists, so the first alias is taken. */
 static bool exists(const struct sp_tensor_match *m, const char *name)
 {
     char first[SP_SOURCE_NAME];
@@ -115,8 +115,8 @@ static enum sp_status place_tap_norms(struct sp_tensor_match *m, struct sp_tenso
     return st;
 }
 
-/* Does this tensor of a draft stand outside the prefix of its text model, as the projections of an
- * assistant do? */
+/* True if this tensor of a draft is outside the prefix of its text model, like the projections of
+ * an assistant. */
 static bool is_unprefixed(const struct sp_tensor_match *m, const char *name, const char *prefixed)
 {
     static const char *const begins[] = {"pre_projection.", "post_projection.",

@@ -199,7 +199,7 @@ bool sp_source_is_skipped(const char *name)
     return false;
 }
 
-/* Is this a projection of keys or values in a layer that uses those of an earlier layer? Some
+/* True for a projection of keys or values in a layer that uses those of an earlier layer. Some
  * checkpoints have such tensors. */
 static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
 {
@@ -220,7 +220,7 @@ static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
     return false;
 }
 
-/* Is this a tensor of a prediction head that is not supported? */
+/* True for a tensor of a prediction head that is not supported. */
 static bool is_unsupported_head(const struct sp_tensor_match *m, const char *name)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
@@ -229,7 +229,7 @@ static bool is_unsupported_head(const struct sp_tensor_match *m, const char *nam
     return family->unread && begins_with(inner, family->unread);
 }
 
-/* Is this a tensor of the built-in prediction head, which sp_specs_of_mtp reads? */
+/* True for a tensor of the built-in prediction head, which sp_specs_of_mtp reads. */
 static bool is_prediction_head(const struct sp_tensor_match *m, const char *name)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
@@ -242,7 +242,7 @@ static bool is_prediction_head(const struct sp_tensor_match *m, const char *name
     return layer >= m->config->n_layers && layer - m->config->n_layers < m->config->n_mtp_layers;
 }
 
-/* Is this t2d, the inverse of d2t? */
+/* True for t2d, the inverse of d2t. */
 static bool is_reverse_map(const struct sp_tensor_match *m, const char *name)
 {
     return m->config->draft.maps_tokens && begins_with(name, m->prefix) &&

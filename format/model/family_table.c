@@ -48,8 +48,8 @@ const struct sp_family *sp_family_by_type(const char *name)
     return f;
 }
 
-/* Is `name` the class of the model without its output matrix, "Qwen3Model" of "Qwen3ForCausalLM"?
- */
+/* True if `name` is the class of the model without its output matrix, such as "Qwen3Model" of
+ * "Qwen3ForCausalLM". */
 static bool is_base_of(const char *architecture, const char *name)
 {
     static const char whole[] = "ForCausalLM", base[] = "Model";

@@ -56,7 +56,7 @@ static bool has_latent_bias(const struct sp_config *c, const struct sp_layer_con
     return is_latent(c, l) && c->qkv_bias;
 }
 
-/* Are the queries projected from a latent? */
+/* True if the queries are projected from a latent. */
 static bool has_q_latent(const struct sp_config *c, const struct sp_layer_config *l)
 {
     return is_latent(c, l) && c->latent.q_rank != 0;
@@ -72,7 +72,7 @@ static bool has_q(const struct sp_config *c, const struct sp_layer_config *l)
     return is_attention(c, l) && c->latent.q_rank == 0;
 }
 
-/* Does the layer have keys of its own, and not those of an earlier layer? */
+/* True if the layer has keys of its own instead of those of an earlier layer. */
 static bool has_k(const struct sp_config *c, const struct sp_layer_config *l)
 {
     return is_attention(c, l) && !is_latent(c, l) && l->kv_source == (int)(l - c->layers);

@@ -18,7 +18,7 @@ SP_MUST_CHECK enum sp_status sp_rewrite_init(struct sp_rewrite *rewrite, const s
                                              struct sp_err *err);
 void sp_rewrite_release(struct sp_rewrite *rewrite);
 
-/* False for kinds that are no rewriting: splits, and what only decoders have. */
+/* False for kinds that do not rewrite text: splits, and steps that only decoders have. */
 bool sp_rewrite_applies(const struct sp_rewrite *rewrite);
 
 /* The most bytes that the rewriting of one input may write, over all steps and parts. A chain from

@@ -152,7 +152,8 @@ static inline uint32_t sp_tokmap_rank(const struct sp_tokmap *map, uint32_t left
     return SP_ID_NONE;
 }
 
-/* May a merge join two tokens of which one ends in `first` and the next begins with `second`? */
+/* True if a merge may join two tokens of which one ends in `first` and the next begins with
+ * `second`. */
 static inline bool sp_tokmap_joins(const struct sp_tokmap *map, uint8_t first, uint8_t second)
 {
     unsigned bit = (unsigned)first << 8 | second;

@@ -57,7 +57,7 @@ static void forget_format(struct sp_chat *chat)
     sp_chat_specials_release(&chat->specials[1]);
 }
 
-/* What cannot be learned stays in the text of answers, and is no failure. */
+/* Tags that cannot be learned stay in the text of answers; that is not a failure. */
 static enum sp_status learn(struct sp_chat *chat, struct sp_err *err)
 {
     struct sp_err own = {0};

@@ -57,8 +57,8 @@ struct sp_chat_format {
     struct sp_tool_call_format calls;
 };
 
-/* Learns the format. The tokenizer may be NULL. Learning nothing is no error.
- * SP_E_CHECK: the template exceeds a limit of work or memory. */
+/* Learns the format. The tokenizer may be NULL. Learning nothing is not an error. SP_E_CHECK: the
+ * template exceeds a limit of work or memory. */
 SP_MUST_CHECK enum sp_status sp_chat_format_learn(struct sp_chat_format *out,
                                                   const struct sp_template *t,
                                                   const struct sp_tokenizer *tokenizer,

@@ -152,7 +152,7 @@ static enum sp_status read_message(bool *more, struct sp_chat_harmony *h, struct
     return SP_OK;
 }
 
-/* Text that is no header is content, even if it begins with a tag. */
+/* Text that is not a header is content, even if it begins with a tag. */
 static void begin_content(struct sp_chat_harmony *h, struct sp_chat_pending *s)
 {
     h->inside = true;

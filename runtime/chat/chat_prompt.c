@@ -209,7 +209,7 @@ static enum sp_status read_conversation(struct sp_chat_prompt *p,
         (st = render(p, &parsed, err))) {
         goto done;
     }
-    /* Text around a gap is no conversation: what fills the gap is content. */
+    /* Text around a gap is not a conversation: the text that fills the gap is content. */
     p->content_only = parsed.messages == NULL;
     p->grammar = request->response_format;
     if (!p->content_only) st = plan_reading(p, request, &parsed.tools, err);

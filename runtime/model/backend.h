@@ -17,8 +17,8 @@ struct sp_backend;
 struct sp_product;
 struct sp_ranks;
 
-/* Is called with the rows that products are about to read. `observe` is NULL if there is no
- * observer. */
+/* Called with the rows that products are about to read. `observe` is NULL if none is
+ * set. */
 struct sp_input_observer {
     void (*observe)(void *context, const struct sp_backend *backend,
                     const struct sp_product *products, size_t n_products,

@@ -50,7 +50,7 @@ static void release(struct ranking *r)
 
 /* ---- the prompt ---- */
 
-/* Does the template compare a role with this word? */
+/* True if the template compares a role with this word. */
 static bool has_role(const struct sp_template *t, const char *role)
 {
     char quoted[2][32];

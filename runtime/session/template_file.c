@@ -132,7 +132,7 @@ static enum sp_status open_file(struct sp_template **out, const char *path,
     return st;
 }
 
-/* Does the file begin as a packed one does? */
+/* True if the file begins like a packed file. */
 static enum sp_status is_pack(bool *out, const char *path, struct sp_err *err)
 {
     static const uint8_t magic[4] = {0x89, 'S', 'P', 'K'};

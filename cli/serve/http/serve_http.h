@@ -27,7 +27,7 @@ struct sp_http_request {
     bool too_large;        /* the body exceeded SP_HTTP_MAX_BODY bytes and was dropped */
     bool no_memory;        /* the budget did not suffice for the body, which was dropped */
     bool loopback;         /* the request came to a socket of the loopback interface */
-    const char *malformed; /* why the headers are no valid HTTP; static; NULL: they are valid */
+    const char *malformed; /* why the headers are not valid HTTP; static; NULL: they are valid */
     struct sp_http_connection *connection; /* NULL: the request comes from a file */
 };
 

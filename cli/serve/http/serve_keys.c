@@ -61,7 +61,7 @@ void sp_serve_keys_release(struct sp_serve_keys *keys)
     *keys = (struct sp_serve_keys){0};
 }
 
-/* Compares without an early end, so that the time does not tell how much of a key is right. */
+/* Compares without an early end, so that the time does not reveal how much of a key is right. */
 static bool is_key(const char *key, const char *given, size_t size)
 {
     size_t len = strlen(key);

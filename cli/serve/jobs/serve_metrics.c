@@ -143,7 +143,7 @@ void sp_serve_metrics_next_token(struct sp_serve_metrics *m, size_t model, doubl
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
-/* What is being written. */
+/* The text being written. */
 struct page {
     FILE *out;
     const struct sp_serve_metrics *metrics;

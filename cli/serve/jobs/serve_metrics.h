@@ -33,7 +33,7 @@ void sp_serve_metrics_embeddings(struct sp_serve_metrics *metrics, size_t model,
 void sp_serve_metrics_first_token(struct sp_serve_metrics *metrics, size_t model, double seconds);
 void sp_serve_metrics_next_token(struct sp_serve_metrics *metrics, size_t model, double seconds);
 
-/* What the server knows at the moment. */
+/* The state of the server at the moment. */
 struct sp_serve_state {
     const char *version;
     const struct sp_serve_model *models; /* [n_models]; the caller holds sp_serve_models_lock */

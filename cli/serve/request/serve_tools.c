@@ -17,8 +17,8 @@ const char *sp_serve_filled(const struct sp_json *object, const char *key)
 }
 
 /* Writes the arguments of a call as the chat template expects them, a JSON object or a string.
- * OpenAI's clients send them as a string, ollama's as an object. Arguments that are no object stay
- * as they came. */
+ * OpenAI's clients send them as a string, ollama's as an object. Arguments that are not an object
+ * stay as they came. */
 static enum sp_status write_arguments(struct sp_json_out *out, const struct sp_json *value,
                                       bool as_text, struct sp_err *err)
 {

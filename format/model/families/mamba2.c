@@ -1,4 +1,4 @@
-/* Mamba-2 alone: no layer has attention or an MLP. max_positions is no limit of the model. */
+/* Mamba-2 alone: no layer has attention or an MLP. max_positions is not a limit of the model. */
 #include "format/model/families/families.h"
 
 #include <math.h>
