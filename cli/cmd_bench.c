@@ -128,16 +128,6 @@ static void note_draftless(const struct sp_args *args, const struct sp_package *
         sp_backend_note_no_draft(args, &info, drafting);
 }
 
-static enum sp_status show(const struct sp_bench *b, const struct options *o, struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    if (o->json) sp_bench_print_json(b);
-    if (!o->json) st = sp_bench_print_table(b, err);
-    if (st == SP_OK && o->svg) st = sp_bench_write_svg(b, o->svg, err);
-    return st;
-}
-
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
@@ -153,6 +143,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .backend = o->backend,
     };
     struct sp_bench bench = {.synthetic = o->shape};
+    struct sp_bench_printer printer = {.bench = &bench};
+    struct sp_bench_listener listener = {.step = o->json ? NULL : sp_bench_print_step,
+                                         .context = &printer};
     struct sp_package *package = NULL;
     struct sp_temp_file temporary = {0};
     const char *path = args->n_operands ? args->operands[0] : NULL;
@@ -167,9 +160,11 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     note_draftless(args, package);
     snprintf(name, sizeof name, "synthetic %s", o->shape ? o->shape : "");
     bench.name = args->n_operands ? args->operands[0] : name;
-    if ((st = sp_bench_measure(&bench, package, &options, err))) goto done;
-    st = show(&bench, o, err);
+    if ((st = sp_bench_measure(&bench, package, &options, &listener, err))) goto done;
+    if (o->json) sp_bench_print_json(&bench);
+    if (o->svg) st = sp_bench_write_svg(&bench, o->svg, err);
 done:
+    sp_bench_printer_release(&printer);
     sp_bench_release(&bench);
     sp_package_close(package);
     sp_temp_file_remove(&temporary);

@@ -12,7 +12,8 @@
 
 static const char built_in_prompt[] = "Once upon a time";
 
-/* A comparison: its options, the open package and the JSON output. */
+/* A comparison: its options, the open package, the JSON output, and the progress of a prompt, which
+ * several threads count. */
 struct check {
     const struct sp_lossless_options *options;
     const char *path;
@@ -20,18 +21,32 @@ struct check {
     struct sp_package_info info;
     struct sp_grammar *grammar; /* constrains the text; NULL: no constraint */
     struct sp_json_out json;
+    struct sp_progress progress;
+    pthread_mutex_t progress_lock;
+    uint64_t n_done, n_total; /* tokens */
     struct sp_err *err;
 };
 
-static int stop_when_interrupted(void *context, const struct sp_token *token)
+/* Shows the progress of a prompt, of which each run generates at most n_tokens. */
+static void show_progress(struct check *c, size_t n_tokens)
 {
-    (void)context;
+    c->n_total = (uint64_t)n_tokens * (2 + (uint64_t)c->options->sessions);
+    sp_progress_show(&c->progress, c->n_done, c->n_total);
+}
+
+static int count_token(void *context, const struct sp_token *token)
+{
+    struct check *c = context;
+
     (void)token;
+    pthread_mutex_lock(&c->progress_lock);
+    sp_progress_show(&c->progress, ++c->n_done, c->n_total);
+    pthread_mutex_unlock(&c->progress_lock);
     return sp_signals_caught();
 }
 
 static enum sp_status generate_in(struct sp_session *session, struct sp_result *result,
-                                  const struct check *c, const struct sp_ids *ids, bool plain,
+                                  struct check *c, const struct sp_ids *ids, bool plain,
                                   struct sp_err *err)
 {
     enum sp_status st;
@@ -44,7 +59,8 @@ static enum sp_status generate_in(struct sp_session *session, struct sp_result *
         .draft_len = (int)c->options->backend.draft_len,
         .digest = true,
         .grammar = c->grammar,
-        .token = stop_when_interrupted,
+        .token = count_token,
+        .context = c,
     };
 
     /* Automatic drafting may decide not to draft, so a fixed draft length is used. */
@@ -100,7 +116,7 @@ static enum sp_status compare(const struct sp_result *plain, const struct sp_res
 
 /* A session with a thread of its own; every second one, starting with the first, drafts. */
 struct concurrent_run {
-    const struct check *check;
+    struct check *check;
     const struct sp_ids *ids;
     struct sp_session *session;
     pthread_t thread;
@@ -229,15 +245,24 @@ static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, si
 {
     enum sp_status st;
     struct sp_result plain = SP_RESULT_INIT, drafted = SP_RESULT_INIT;
+    char label[32];
 
+    snprintf(label, sizeof label, "prompt %zu", prompt);
+    sp_progress_begin(&c->progress, label);
+    c->progress.unit = "tokens";
+    c->n_done = 0;
+    show_progress(c, (size_t)c->options->n_predict);
     if ((st = generate(&plain, c, ids, true))) goto done;
+    show_progress(c, plain.n_ids);
     if ((st = generate(&drafted, c, ids, false))) goto done;
     if ((st = compare(&plain, &drafted, prompt, c->err))) goto done;
     if ((st = check_together(c, ids, &plain, prompt))) goto done;
+    sp_progress_end(&c->progress);
     report(c, &drafted, prompt);
     fflush(stdout);
     note_unproven(c, &drafted, prompt);
 done:
+    sp_progress_end(&c->progress);
     sp_result_release(&plain);
     sp_result_release(&drafted);
     return st;
@@ -283,7 +308,11 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
 {
     enum sp_status st;
     const char *path = args->operands[0];
-    struct check c = {.options = args->options, .path = path, .json = {.file = stdout}, .err = err};
+    struct check c = {.options = args->options,
+                      .path = path,
+                      .json = {.file = stdout},
+                      .progress_lock = PTHREAD_MUTEX_INITIALIZER,
+                      .err = err};
 
     sp_signals_catch();
     if ((st = sp_response_format_read(&c.grammar, c.options->format, err)) ||
@@ -302,5 +331,6 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
 done:
     sp_package_close(c.package);
     sp_grammar_close(c.grammar);
+    pthread_mutex_destroy(&c.progress_lock);
     return st;
 }

@@ -218,22 +218,23 @@ static int shown_width(const char *text)
     return n;
 }
 
-void sp_table_print(FILE *out, const struct sp_table *table, int indent)
+void sp_table_print(FILE *out, struct sp_table *table, int indent)
 {
     size_t n_cols = strlen(table->align);
-    int widths[32] = {0};
+    int *widths = table->widths;
 
-    for (size_t i = 0; i < table->n; i++) {
+    for (size_t i = table->n_printed; i < table->n; i++) {
         int width = shown_width(table->cells[i]);
         if (width > widths[i % n_cols]) widths[i % n_cols] = width;
     }
-    for (size_t i = 0; i < table->n; i++) {
+    for (size_t i = table->n_printed; i < table->n; i++) {
         size_t col = i % n_cols;
         int pad = widths[col] - shown_width(table->cells[i]);
         bool right = table->align[col] == 'r', last = col + 1 == n_cols;
         fprintf(out, "%*s%*s%s", col ? 2 : indent, "", right ? pad : 0, "", table->cells[i]);
         fprintf(out, "%*s%s", right || last ? 0 : pad, "", last ? "\n" : "");
     }
+    table->n_printed = table->n;
 }
 
 void sp_table_release(struct sp_table *table)

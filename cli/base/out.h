@@ -47,16 +47,20 @@ const char *sp_out_size(char text[SP_AMOUNT_TEXT], uint64_t bytes);
 const char *sp_out_count(char text[SP_AMOUNT_TEXT], uint64_t n);
 
 /* A table whose columns are as wide as their widest cell, with two spaces between columns.
- * `align`: 'l' or 'r' for each column. */
+ * `align`: 'l' or 'r' for each column. `widths`: their least widths; a table that is printed in
+ * parts needs them to keep later rows in line. */
+enum { SP_TABLE_MAX_COLUMNS = 32 };
 struct sp_table {
     const char *align;
+    int widths[SP_TABLE_MAX_COLUMNS];
     char **cells; /* cells, row after row; owned */
-    size_t n, cap;
+    size_t n, cap, n_printed;
 };
 /* Adds the next cell of the current row; control characters in it are shown as '?'. */
 SP_MUST_CHECK enum sp_status sp_table_add(struct sp_table *table, struct sp_err *err,
                                           const char *format, ...) SP_PRINTF(3, 4);
-void sp_table_print(FILE *out, const struct sp_table *table, int indent);
+/* Prints the rows that were added since the last call. */
+void sp_table_print(FILE *out, struct sp_table *table, int indent);
 void sp_table_release(struct sp_table *table);
 
 /* Makes SIGINT, SIGTERM and SIGHUP set a flag; a second one ends the program at once. A signal

@@ -1,7 +1,6 @@
 /* Compares several draft lengths: finds the fastest on this machine and how close the automatic
  * length comes to it. */
 #include "cli/bench/bench_draft_lens.h"
-#include "cli/base/out.h"
 
 #include <string.h>
 
@@ -88,16 +87,43 @@ static enum sp_status add_row(struct sp_table *table, const struct sp_bench *b,
                       : sp_table_add(table, err, "-");
 }
 
-/* Adds the rows of a prompt, or of all prompts if `p` has no tokens. The first row names it. */
-static enum sp_status add_prompt(struct sp_table *table, const struct sp_bench *b,
-                                 const struct sp_bench_prompt *p, size_t number, struct sp_err *err)
+struct sp_table sp_bench_draft_lens_table(void)
 {
+    return (struct sp_table){.align = "rrrrrrrrrr", .widths = {3, 6, 5, 6, 11}};
+}
+
+enum sp_status sp_bench_add_draft_lens_headings(struct sp_table *table, const struct sp_bench *b,
+                                                struct sp_err *err)
+{
+    const char *const headings[] = {
+        "#",        "prompt",   "depth",   sp_bench_simulated(b) ? "SIMULATED" : "median",
+        "runs",     "speed-up", "of best", "accepted",
+        "per pass", "drafting"};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; table->align[i] && !st; i++)
+        st = sp_table_add(table, err, "%s", headings[i]);
+    return st;
+}
+
+/* The first row names the prompt. */
+enum sp_status sp_bench_add_draft_lens(struct sp_table *table, const struct sp_bench *b,
+                                       size_t prompt, struct sp_err *err)
+{
+    struct sp_bench_prompt all = {0};
+    const struct sp_bench_prompt *p = &b->prompts[prompt];
     enum sp_status st;
 
-    st = p->ids.n ? sp_table_add(table, err, "%zu", number) : sp_table_add(table, err, "all");
-    if (st) return st;
-    st = p->ids.n ? sp_table_add(table, err, "%zu", p->ids.n) : sp_table_add(table, err, "%s", "");
-    if (st || (st = add_row(table, b, p, SP_BENCH_PLAIN, err))) return st;
+    if (prompt == b->n_prompts) {
+        all = sp_bench_all_prompts(b);
+        p = &all;
+        if ((st = sp_table_add(table, err, "all"))) return st;
+        if ((st = sp_table_add(table, err, "%s", ""))) return st;
+    } else {
+        if ((st = sp_table_add(table, err, "%zu", prompt + 1))) return st;
+        if ((st = sp_table_add(table, err, "%zu", p->ids.n))) return st;
+    }
+    if ((st = add_row(table, b, p, SP_BENCH_PLAIN, err))) return st;
     for (size_t i = 0; i < b->n_draft_lens; i++) {
         if ((st = sp_table_add(table, err, "%s", ""))) return st;
         if ((st = sp_table_add(table, err, "%s", ""))) return st;
@@ -106,11 +132,11 @@ static enum sp_status add_prompt(struct sp_table *table, const struct sp_bench *
     return SP_OK;
 }
 
-/* Prints which draft length to use. */
-static void print_advice(const struct sp_bench *b, const struct sp_bench_prompt *all)
+void sp_bench_print_advice(const struct sp_bench *b)
 {
-    size_t best = sp_bench_best_draft_len(b, all);
-    const struct sp_bench_runs *runs = sp_bench_runs_of(all, best);
+    struct sp_bench_prompt all = sp_bench_all_prompts(b);
+    size_t best = sp_bench_best_draft_len(b, &all);
+    const struct sp_bench_runs *runs = sp_bench_runs_of(&all, best);
     char name[SP_BENCH_DRAFT_LEN_TEXT];
 
     if (best == SP_BENCH_PLAIN) {
@@ -118,34 +144,11 @@ static void print_advice(const struct sp_bench *b, const struct sp_bench_prompt 
                "up.");
     } else {
         printf("\nThe fastest draft depth is %s: %.2fx.", sp_bench_draft_len_name(name, b, best),
-               sp_bench_speed_up(runs, &all->plain));
+               sp_bench_speed_up(runs, &all.plain));
     }
     if (b->draft_lens[b->n_draft_lens - 1] == SP_DRAFT_LENGTH_AUTO) {
-        const struct sp_bench_runs *chosen = &all->drafted[b->n_draft_lens - 1];
+        const struct sp_bench_runs *chosen = &all.drafted[b->n_draft_lens - 1];
         printf(" Auto reaches %.0f%% of that.", 100 * chosen->rate / runs->rate);
     }
     putchar('\n');
-}
-
-enum sp_status sp_bench_print_draft_lens(const struct sp_bench *b, struct sp_err *err)
-{
-    const char *const headings[] = {
-        "#",        "prompt",   "depth",   sp_bench_simulated(b) ? "SIMULATED" : "median",
-        "runs",     "speed-up", "of best", "accepted",
-        "per pass", "drafting"};
-    struct sp_table table = {.align = "rrrrrrrrrr"};
-    struct sp_bench_prompt all = sp_bench_all_prompts(b);
-    enum sp_status st = SP_OK;
-
-    for (size_t i = 0; table.align[i] && !st; i++)
-        st = sp_table_add(&table, err, "%s", headings[i]);
-    for (size_t i = 0; i < b->n_prompts && !st; i++)
-        st = add_prompt(&table, b, &b->prompts[i], i + 1, err);
-    if (st == SP_OK && b->n_prompts > 1) st = add_prompt(&table, b, &all, 0, err);
-    if (st == SP_OK) {
-        sp_table_print(stdout, &table, 2);
-        print_advice(b, &all);
-    }
-    sp_table_release(&table);
-    return st;
 }

@@ -3,6 +3,7 @@
 #define SP_CLI_BENCH_BENCH_DRAFT_LENS_H
 
 #include "cli/bench/bench.h"
+#include "cli/base/out.h"
 
 /* Returns the totals of all prompts: the rate is that of all tokens in the time of the median
  * runs. */
@@ -11,8 +12,16 @@ struct sp_bench_prompt sp_bench_all_prompts(const struct sp_bench *bench);
  * drafting. The automatic length is not considered; it is compared with the best fixed one. */
 size_t sp_bench_best_draft_len(const struct sp_bench *bench, const struct sp_bench_prompt *prompt);
 
-/* Prints the comparison: a table with the rows of each prompt, and the fastest length. */
-SP_MUST_CHECK enum sp_status sp_bench_print_draft_lens(const struct sp_bench *bench,
-                                                       struct sp_err *err);
+/* The table of a comparison: an empty table, its headings, and the rows of the prompt with an
+ * index, or of all prompts for bench->n_prompts. */
+struct sp_table sp_bench_draft_lens_table(void);
+SP_MUST_CHECK enum sp_status sp_bench_add_draft_lens_headings(struct sp_table *table,
+                                                              const struct sp_bench *bench,
+                                                              struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_bench_add_draft_lens(struct sp_table *table,
+                                                     const struct sp_bench *bench, size_t prompt,
+                                                     struct sp_err *err);
+/* Prints which draft length to use. */
+void sp_bench_print_advice(const struct sp_bench *bench);
 
 #endif

@@ -34,6 +34,9 @@ struct run {
     struct sp_session *auto_session;
     struct sp_bandwidth *bandwidth;
     double *rates, *samples; /* [1 + SP_BENCH_MAX_DRAFT_LENS][n_repeat], [n_repeat]; owned */
+    const struct sp_bench_listener *listener;
+    struct sp_progress progress; /* of the current step */
+    uint64_t n_done, n_total;    /* its units */
     struct sp_err *err;
 };
 
@@ -55,10 +58,35 @@ static enum sp_status interrupted(const struct run *r)
     return sp_signals_caught() ? sp_fail(r->err, SP_E_CHECK, "interrupted") : SP_OK;
 }
 
-static int stop_when_interrupted(void *context, const struct sp_token *token)
+/* ---- progress ---- */
+
+static void begin_step(struct run *r, const char *label, const char *unit, uint64_t n_total)
 {
-    (void)context;
+    sp_progress_begin(&r->progress, label);
+    r->progress.unit = unit;
+    r->n_done = 0;
+    r->n_total = n_total;
+    sp_progress_show(&r->progress, 0, n_total);
+}
+
+static void advance(struct run *r)
+{
+    sp_progress_show(&r->progress, ++r->n_done, r->n_total);
+}
+
+/* Ends the progress bar of a step and passes the step on if it succeeded. */
+static enum sp_status end_step(struct run *r, enum sp_status st, enum sp_bench_step step,
+                               size_t index)
+{
+    sp_progress_end(&r->progress);
+    if (st || r->listener->step == NULL) return st;
+    return r->listener->step(r->listener->context, step, index, r->err);
+}
+
+static int count_token(void *context, const struct sp_token *token)
+{
     (void)token;
+    advance(context);
     return sp_signals_caught();
 }
 
@@ -258,6 +286,7 @@ static enum sp_status measure_prefill(struct run *r)
         if ((st = sp_session_generate(r->session, &request, &result, r->err))) return st;
         r->rates[run] = result.prompt_seconds;
         sp_result_release(&result);
+        advance(r);
     }
     b->prefill_seconds = median(r->rates, r->options->n_repeat);
     b->prefill_bandwidth = median(r->samples, r->options->n_repeat);
@@ -292,7 +321,6 @@ static enum sp_status measure_exchange(struct run *r)
     double seconds;
     enum sp_status st;
 
-    if (r->bench->info.n_ranks < 2) return SP_OK;
     if ((st = generate_plain(r, 1, &before)) || (st = generate_plain(r, 1, &first))) return st;
     seconds = sp_seconds();
     if ((st = generate_plain(r, 1 + PASSES, &last))) return st;
@@ -310,8 +338,8 @@ static enum sp_status measure_exchange(struct run *r)
 
 /* The samples of the passes at one depth. */
 struct passes {
-    struct sp_bandwidth *bandwidth; /* bandwidth meter; borrowed */
-    double *verify, *draft, *bus;   /* [SP_BENCH_ROW_COUNTS][n_repeat] samples; owned */
+    struct run *run;              /* borrowed */
+    double *verify, *draft, *bus; /* [SP_BENCH_ROW_COUNTS][n_repeat] samples; owned */
     size_t n_repeat, n[SP_BENCH_ROW_COUNTS];
 };
 
@@ -322,14 +350,15 @@ static int keep_timing(void *context, size_t which, double verify_seconds, doubl
 
     p->verify[at] = verify_seconds;
     p->draft[at] = draft_seconds;
-    p->bus[at] = sp_bandwidth_sample(p->bandwidth);
+    p->bus[at] = sp_bandwidth_sample(p->run->bandwidth);
+    advance(p->run);
     return sp_signals_caught();
 }
 
 static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth)
 {
     size_t n_repeat = r->options->n_repeat, n = SP_BENCH_ROW_COUNTS * n_repeat;
-    struct passes p = {.bandwidth = r->bandwidth, .n_repeat = n_repeat};
+    struct passes p = {.run = r, .n_repeat = n_repeat};
     enum sp_status st;
 
     depth->read_size = sp_session_read_size(r->session, depth->n_before);
@@ -372,7 +401,8 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t w
         .no_draft = plain,
         .draft_len = draft_len,
         .simulation = !plain && sp_bench_simulated(b) ? &simulation : NULL,
-        .token = stop_when_interrupted,
+        .token = count_token,
+        .context = r,
     };
     struct sp_session *session =
         draft_len == SP_DRAFT_LENGTH_AUTO && r->auto_session ? r->auto_session : r->session;
@@ -474,22 +504,36 @@ static enum sp_status measure_prompt(struct run *r, size_t prompt)
 
 static enum sp_status measure(struct run *r)
 {
+    const struct sp_bench *b = r->bench;
+    size_t n_repeat = r->options->n_repeat;
+    char label[48];
     enum sp_status st;
 
-    if ((st = measure_prefill(r))) return st;
-    for (size_t i = 0; i < r->bench->n_depths; i++) {
-        if ((st = measure_passes(r, &r->bench->depths[i]))) return st;
+    if ((st = end_step(r, SP_OK, SP_BENCH_OPENED, 0))) return st;
+    begin_step(r, "prompt processing", "runs", n_repeat);
+    if ((st = end_step(r, measure_prefill(r), SP_BENCH_PREFILL, 0))) return st;
+    for (size_t i = 0; i < b->n_depths; i++) {
+        snprintf(label, sizeof label, "after %zu tokens", b->depths[i].n_before);
+        begin_step(r, label, "passes", SP_BENCH_ROW_COUNTS * n_repeat);
+        st = end_step(r, measure_passes(r, &r->bench->depths[i]), SP_BENCH_PASSES, i);
+        if (st) return st;
     }
-    for (size_t i = 0; i < r->bench->n_prompts; i++) {
-        if ((st = measure_prompt(r, i))) return st;
+    if (b->info.n_ranks > 1 && (st = end_step(r, measure_exchange(r), SP_BENCH_EXCHANGE, 0)))
+        return st;
+    for (size_t i = 0; i < b->n_prompts; i++) {
+        snprintf(label, sizeof label, "prompt %zu of %zu", i + 1, b->n_prompts);
+        begin_step(r, label, "tokens", (b->n_draft_lens + 1) * n_repeat * r->options->n_predict);
+        if ((st = end_step(r, measure_prompt(r, i), SP_BENCH_PROMPT, i))) return st;
     }
-    return measure_exchange(r);
+    return end_step(r, SP_OK, SP_BENCH_COMPLETE, 0);
 }
 
 enum sp_status sp_bench_measure(struct sp_bench *bench, struct sp_package *package,
-                                const struct sp_bench_options *options, struct sp_err *err)
+                                const struct sp_bench_options *options,
+                                const struct sp_bench_listener *listener, struct sp_err *err)
 {
-    struct run r = {.bench = bench, .options = options, .package = package, .err = err};
+    struct run r = {
+        .bench = bench, .options = options, .package = package, .listener = listener, .err = err};
     size_t n = options->n_repeat;
     enum sp_draft_by by;
     enum sp_status st;

@@ -1,65 +1,53 @@
-/* Prints the figures of bench as tables or as JSON. */
+/* Prints the figures of bench as tables, a row as soon as it is measured, or as JSON. */
 #include "cli/bench/bench_print.h"
-#include "cli/base/out.h"
 #include "cli/bench/bench_draft_lens.h"
 
 static const double GIGA = 1e9;
+enum { INDENT = 2 };
 
-static enum sp_status print_passes(const struct sp_bench *b, struct sp_err *err)
+static enum sp_status add_headings(struct sp_table *table, const char *const *headings,
+                                   struct sp_err *err)
 {
-    static const char *const headings[] = {"depth",    "rows", "pass ms", "to one row",
-                                           "bus GB/s", "used", "draft ms"};
-    struct sp_table table = {.align = "rrrrrrr"};
     enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < sizeof headings / sizeof *headings && !st; i++)
-        st = sp_table_add(&table, err, "%s", headings[i]);
-    for (size_t i = 0; i < b->n_depths * SP_BENCH_ROW_COUNTS && !st; i++) {
-        const struct sp_bench_depth *d = &b->depths[i / SP_BENCH_ROW_COUNTS];
-        size_t k = i % SP_BENCH_ROW_COUNTS;
-        double one = d->verify_seconds[0], share = 100 * sp_bench_bus_share(d);
-        if ((st = sp_table_add(&table, err, "%zu", d->n_before))) break;
-        if ((st = sp_table_add(&table, err, "%zu", sp_bench_row_counts[k]))) break;
-        if ((st = sp_table_add(&table, err, "%.2f", d->verify_seconds[k] * 1e3))) break;
-        st = sp_table_add(&table, err, "%.2fx", one > 0 ? d->verify_seconds[k] / one : 0);
-        if (st) break;
-        if ((st = sp_table_add(&table, err, "%.1f", d->bandwidth[k] / GIGA))) break;
-        st = k ? sp_table_add(&table, err, "-") : sp_table_add(&table, err, "%.0f%%", share);
-        if (st) break;
-        st = d->draft_seconds[k] > 0 ? sp_table_add(&table, err, "%.2f", d->draft_seconds[k] * 1e3)
-                                     : sp_table_add(&table, err, "-");
-    }
-    if (st == SP_OK) sp_table_print(stdout, &table, 2);
-    sp_table_release(&table);
+    for (size_t i = 0; table->align[i] && !st; i++)
+        st = sp_table_add(table, err, "%s", headings[i]);
     return st;
 }
 
-static enum sp_status print_prompts(const struct sp_bench *b, struct sp_err *err)
+/* ---- forward passes ---- */
+
+static enum sp_status begin_passes(struct sp_table *table, const struct sp_bench *b,
+                                   struct sp_err *err)
 {
-    const char *drafted = sp_bench_simulated(b) ? "SIMULATED" : "drafted";
-    const char *const headings[] = {"#",     "prompt",   "plain",    "bus GB/s", "used",
-                                    drafted, "speed-up", "accepted", "per pass"};
-    struct sp_table table = {.align = b->info.draft ? "rrrrrrrrr" : "rrrrr"};
+    static const char *const headings[] = {"depth",    "rows", "pass ms", "to one row",
+                                           "bus GB/s", "used", "draft ms"};
+
+    printf("Prompt processing, %zu tokens: %.1f tokens/s (bus %.1f GB/s)\n\nForward passes of 1 to "
+           "16 rows (tokens) after `depth` tokens of context, logits of all rows:\n",
+           b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
+    *table = (struct sp_table){.align = "rrrrrrr", .widths = {6, 4, 8}};
+    return add_headings(table, headings, err);
+}
+
+static enum sp_status add_passes(struct sp_table *table, const struct sp_bench_depth *d,
+                                 struct sp_err *err)
+{
+    double one = d->verify_seconds[0], share = 100 * sp_bench_bus_share(d);
     enum sp_status st = SP_OK;
 
-    for (size_t i = 0; table.align[i] && !st; i++)
-        st = sp_table_add(&table, err, "%s", headings[i]);
-    for (size_t i = 0; i < b->n_prompts && !st; i++) {
-        const struct sp_bench_prompt *p = &b->prompts[i];
-        const struct sp_bench_runs *d = &p->drafted[0];
-        if ((st = sp_table_add(&table, err, "%zu", i + 1))) break;
-        if ((st = sp_table_add(&table, err, "%zu", p->ids.n))) break;
-        if ((st = sp_table_add(&table, err, "%.1f", p->plain.rate))) break;
-        if ((st = sp_table_add(&table, err, "%.1f", p->bandwidth / GIGA))) break;
-        st = sp_table_add(&table, err, "%.0f%%", 100 * sp_bench_plain_share(p));
-        if (st || b->info.draft == NULL) continue;
-        if ((st = sp_table_add(&table, err, "%.1f", d->rate))) break;
-        if ((st = sp_table_add(&table, err, "%.2fx", sp_bench_speed_up(d, &p->plain)))) break;
-        if ((st = sp_table_add(&table, err, "%.1f%%", 100 * sp_bench_acceptance(d)))) break;
-        st = sp_table_add(&table, err, "%.2f", sp_bench_per_pass(d));
+    for (size_t k = 0; k < SP_BENCH_ROW_COUNTS && !st; k++) {
+        if ((st = sp_table_add(table, err, "%zu", d->n_before))) break;
+        if ((st = sp_table_add(table, err, "%zu", sp_bench_row_counts[k]))) break;
+        if ((st = sp_table_add(table, err, "%.2f", d->verify_seconds[k] * 1e3))) break;
+        st = sp_table_add(table, err, "%.2fx", one > 0 ? d->verify_seconds[k] / one : 0);
+        if (st) break;
+        if ((st = sp_table_add(table, err, "%.1f", d->bandwidth[k] / GIGA))) break;
+        st = k ? sp_table_add(table, err, "-") : sp_table_add(table, err, "%.0f%%", share);
+        if (st) break;
+        st = d->draft_seconds[k] > 0 ? sp_table_add(table, err, "%.2f", d->draft_seconds[k] * 1e3)
+                                     : sp_table_add(table, err, "-");
     }
-    if (st == SP_OK) sp_table_print(stdout, &table, 2);
-    sp_table_release(&table);
     return st;
 }
 
@@ -70,35 +58,127 @@ static void print_exchange(const struct sp_bench_exchange *x)
            x->messages, x->sent / 1e3, x->received / 1e3, 100 * x->share);
 }
 
-enum sp_status sp_bench_print_table(const struct sp_bench *b, struct sp_err *err)
-{
-    enum sp_status st;
+/* ---- generation ---- */
 
-    printf("%s, ", b->name);
-    if (b->info.n_ranks > 1) printf("%u ranks of ", b->info.n_ranks);
-    printf("%u threads, %s kernels, medians of %zu\nbus: memory bandwidth measured at that "
-           "moment; used: fraction of it that a decoding step reads\n\n",
-           b->info.n_threads, b->info.kernels, b->options->n_repeat);
-    printf("Prompt processing, %zu tokens: %.1f tokens/s (bus %.1f GB/s)\n\nForward passes of 1 to "
-           "16 rows (tokens) after `depth` tokens of context, logits of all rows:\n",
-           b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
-    if ((st = print_passes(b, err))) return st;
-    if (b->info.n_ranks > 1) print_exchange(&b->exchange);
+static enum sp_status begin_prompts(struct sp_table *table, const struct sp_bench *b,
+                                    struct sp_err *err)
+{
+    const char *const headings[] = {
+        "#",        "prompt",   "plain",
+        "bus GB/s", "used",     sp_bench_simulated(b) ? "SIMULATED" : "drafted",
+        "speed-up", "accepted", "per pass"};
+    bool several = b->n_draft_lens > 1;
+
     printf("\n%s, %zu tokens after each prompt, in tokens/s:\n",
-           b->n_draft_lens > 1 ? "Generation without drafting and at each draft depth, interleaved"
-           : b->info.draft     ? "Generation without (plain) and with drafting, interleaved"
-                               : "Generation without drafting",
+           several         ? "Generation without drafting and at each draft depth, interleaved"
+           : b->info.draft ? "Generation without (plain) and with drafting, interleaved"
+                           : "Generation without drafting",
            b->options->n_predict);
     if (sp_bench_simulated(b)) {
         printf("SIMULATION: each draft token is accepted with probability %g; the cost is real, "
                "the text is not.\n",
                b->options->acceptance);
-    } else if (b->info.draft) {
-        puts(b->n_draft_lens > 1 ? "All runs generated the same tokens."
-                                 : "Both generated the same tokens.");
     }
-    return b->n_draft_lens > 1 ? sp_bench_print_draft_lens(b, err) : print_prompts(b, err);
+    if (several) {
+        *table = sp_bench_draft_lens_table();
+        return sp_bench_add_draft_lens_headings(table, b, err);
+    }
+    *table = (struct sp_table){.align = b->info.draft ? "rrrrrrrrr" : "rrrrr",
+                               .widths = {2, 6, 6, 8, 4, 7}};
+    return add_headings(table, headings, err);
 }
+
+static enum sp_status add_prompt(struct sp_table *table, const struct sp_bench *b, size_t index,
+                                 struct sp_err *err)
+{
+    const struct sp_bench_prompt *p = &b->prompts[index];
+    const struct sp_bench_runs *d = &p->drafted[0];
+    enum sp_status st;
+
+    if (b->n_draft_lens > 1) return sp_bench_add_draft_lens(table, b, index, err);
+    if ((st = sp_table_add(table, err, "%zu", index + 1))) return st;
+    if ((st = sp_table_add(table, err, "%zu", p->ids.n))) return st;
+    if ((st = sp_table_add(table, err, "%.1f", p->plain.rate))) return st;
+    if ((st = sp_table_add(table, err, "%.1f", p->bandwidth / GIGA))) return st;
+    st = sp_table_add(table, err, "%.0f%%", 100 * sp_bench_plain_share(p));
+    if (st || b->info.draft == NULL) return st;
+    if ((st = sp_table_add(table, err, "%.1f", d->rate))) return st;
+    if ((st = sp_table_add(table, err, "%.2fx", sp_bench_speed_up(d, &p->plain)))) return st;
+    if ((st = sp_table_add(table, err, "%.1f%%", 100 * sp_bench_acceptance(d)))) return st;
+    return sp_table_add(table, err, "%.2f", sp_bench_per_pass(d));
+}
+
+/* Prints what follows the last prompt. */
+static enum sp_status complete(struct sp_table *table, const struct sp_bench *b, struct sp_err *err)
+{
+    bool several = b->n_draft_lens > 1;
+    enum sp_status st = SP_OK;
+
+    if (several && b->n_prompts > 1) {
+        st = sp_bench_add_draft_lens(table, b, b->n_prompts, err);
+        sp_table_print(stdout, table, INDENT);
+    }
+    if (st) return st;
+    if (b->info.draft && !sp_bench_simulated(b))
+        puts(several ? "All runs generated the same tokens." : "Both generated the same tokens.");
+    if (several) sp_bench_print_advice(b);
+    return SP_OK;
+}
+
+/* ---- all tables ---- */
+
+static void print_title(const struct sp_bench *b)
+{
+    printf("%s, ", b->name);
+    if (b->info.n_ranks > 1) printf("%u ranks of ", b->info.n_ranks);
+    printf("%u threads, %s kernels, medians of %zu\nbus: memory bandwidth measured at that "
+           "moment; used: fraction of it that a decoding step reads\n\n",
+           b->info.n_threads, b->info.kernels, b->options->n_repeat);
+}
+
+enum sp_status sp_bench_print_step(void *context, enum sp_bench_step step, size_t index,
+                                   struct sp_err *err)
+{
+    struct sp_bench_printer *printer = context;
+    struct sp_table *table = &printer->table;
+    const struct sp_bench *b = printer->bench;
+    enum sp_status st = SP_OK;
+
+    switch (step) {
+    case SP_BENCH_OPENED:
+        print_title(b);
+        break;
+    case SP_BENCH_PREFILL:
+        st = begin_passes(table, b, err);
+        break;
+    case SP_BENCH_PASSES:
+        st = add_passes(table, &b->depths[index], err);
+        break;
+    case SP_BENCH_EXCHANGE:
+        print_exchange(&b->exchange);
+        break;
+    case SP_BENCH_PROMPT:
+        if (index == 0) {
+            sp_table_release(table);
+            st = begin_prompts(table, b, err);
+        }
+        if (st == SP_OK) st = add_prompt(table, b, index, err);
+        break;
+    case SP_BENCH_COMPLETE:
+        st = complete(table, b, err);
+        break;
+    }
+    if (st == SP_OK && table->align) sp_table_print(stdout, table, INDENT);
+    fflush(stdout);
+    return st;
+}
+
+void sp_bench_printer_release(struct sp_bench_printer *printer)
+{
+    sp_table_release(&printer->table);
+}
+
+/* ---- JSON ---- */
 
 static void print_json_depth(struct sp_json_out *out, const struct sp_bench_depth *d)
 {

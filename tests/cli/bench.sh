@@ -61,6 +61,18 @@ grep -o '"plain_rate": [^,]*\|"draft_depth": [^,]*\|"drafted_rate": [^,]*\|"spee
     $1 == "best_depth" && $2 != name { print "best " $2 ", expected " name }
     END { print where " parts" }'
 rm figures of_bench table
+echo '# rows are printed as soon as they are measured: the passes, while prompts are still running'
+ids=$(yes -- --ids=1,2 | head -32)
+spectool bench packed.bin --num-predict 1000 --repeat 10 --depths 7 $ids >rows &
+bench=$!
+for _ in $(seq 600); do
+    [ "$(grep -c 'x ' rows)" -lt 6 ] || break
+    sleep 0.05
+done
+kill -TERM $bench && echo "$(grep -c '^ *7 .*x ' rows) rows of a running benchmark"
+wait $bench 2>/dev/null
+echo "exit $?"
+rm rows
 echo '# random weights in a known shape'
 spectool bench --synthetic smollm2-135m -q q4 --repeat 1 --num-predict 2 --num-ctx 32 --depths 8 --json made.bin |
     grep -o '"file": "[a-z.]*"\|"synthetic": "[a-z0-9-]*"'
