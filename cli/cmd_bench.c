@@ -7,6 +7,7 @@
 #include "cli/create_callbacks.h"
 #include "cli/base/temp_file.h"
 #include "convert/create/synthetic.h"
+#include "convert/create/synthetic_shapes.h"
 
 #include <string.h>
 
@@ -17,6 +18,7 @@ struct options {
     double acceptance;
     bool json;
     const char *shape, *shape_draft, *type, *draft_type, *output_type;
+    int64_t n_layers;
     bool force;
     struct sp_backend_opts backend;
 };
@@ -58,6 +60,8 @@ static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "synthetic", NULL, "SHAPE", AT(shape), .choices = sp_synthetic_targets,
      .help = "Create a model of this shape with random weights and measure it; it is kept if FILE "
              "is given, else removed afterwards"},
+    {SP_OPT_INT, 0, "layers", NULL, "N", AT(n_layers), .min = 1, .max = 1 << 10, .shown = "all",
+     .help = "Number of its layers, for a model that memory cannot hold"},
     {SP_OPT_CHOICE, 0, "synthetic-draft", NULL, "SHAPE", AT(shape_draft),
      .choices = sp_synthetic_drafts, .help = "Draft model for --synthetic"},
     {SP_OPT_CHOICE, 'q', "quantize", NULL, "TYPE", AT(type), .choices = sp_cmd_types,
@@ -73,8 +77,8 @@ static const struct sp_opt opts[] = {
 
 static enum sp_status check_options(const struct sp_args *args, struct sp_err *err)
 {
-    static const char *const of_synthetic[] = {"synthetic-draft", "quantize", "quantize-draft",
-                                               "quantize-output", "force"};
+    static const char *const of_synthetic[] = {"layers",         "synthetic-draft", "quantize",
+                                               "quantize-draft", "quantize-output", "force"};
     const struct options *o = args->options;
 
     if (o->shape == NULL && args->n_operands == 0) {
@@ -99,6 +103,7 @@ static enum sp_status make_synthetic(const char **path, struct sp_temp_file *tem
     struct sp_synthetic_options options = {
         .shape = o->shape,
         .draft = o->shape_draft,
+        .n_layers = (unsigned)o->n_layers,
         .target_type = sp_create_type(o->type),
         .draft_type = sp_create_type(o->draft_type),
         .output_type = sp_create_type(o->output_type),
@@ -142,7 +147,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .acceptance = o->acceptance,
         .backend = o->backend,
     };
-    struct sp_bench bench = {.synthetic = o->shape};
+    struct sp_bench bench = {.synthetic = o->shape, .n_layers = (size_t)o->n_layers};
     struct sp_bench_printer printer = {.bench = &bench};
     struct sp_bench_listener listener = {.step = o->json ? NULL : sp_bench_print_step,
                                          .context = &printer};
@@ -159,6 +164,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     sp_temp_file_remove(&temporary); /* the removed file stays mapped */
     note_draftless(args, package);
     snprintf(name, sizeof name, "synthetic %s", o->shape ? o->shape : "");
+    if (o->n_layers) {
+        size_t len = strlen(name);
+        snprintf(name + len, sizeof name - len, " (%d layers)", (int)o->n_layers);
+    }
     bench.name = args->n_operands ? args->operands[0] : name;
     if ((st = sp_bench_measure(&bench, package, &options, &listener, err))) goto done;
     if (o->json) sp_bench_print_json(&bench);

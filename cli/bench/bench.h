@@ -68,6 +68,7 @@ struct sp_bench {
     const struct sp_bench_options *options;
     /* name of the model; shape of random weights, NULL: a real file */
     const char *name, *synthetic;
+    size_t n_layers; /* of random weights, if chosen; 0: all of the shape */
     struct sp_package_info info;
     size_t n_prefill;
     double prefill_seconds, prefill_bandwidth;

@@ -267,6 +267,7 @@ void sp_bench_print_json(const struct sp_bench *b)
     sp_json_out_begin(&out, NULL, '{');
     sp_json_out_text(&out, "file", b->name);
     sp_json_out_text(&out, "synthetic", b->synthetic);
+    if (b->n_layers) sp_json_out_u64(&out, "layers", b->n_layers);
     sp_json_out_u64(&out, "ranks", b->info.n_ranks);
     sp_json_out_u64(&out, "threads", b->info.n_threads);
     sp_json_out_text(&out, "kernels", b->info.kernels);

@@ -1,10 +1,11 @@
-/* Shapes are config.json texts, parsed like any other; their tensors come from the family table and
+/* A shape is a config.json text, parsed like any other; its tensors come from the family table and
  * their types from the policy. A panel is filled in place: any byte is a valid code or scale of q2
  * to q6, and every byte but one a valid q8 code, so nothing is quantized. One panel is in memory at
  * a time. */
 #include "convert/create/synthetic.h"
 
 #include "convert/create/pairing_record.h"
+#include "convert/create/synthetic_shapes.h"
 #include "format/base/bytes.h"
 #include "format/model/family.h"
 #include "format/base/hash.h"
@@ -19,62 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct shape {
-    const char *name;
-    const char *target; /* of a block draft: the shape it belongs to; NULL: a language model */
-    const char *config;
-};
-
-#define QWEN3_COMMON                                                                               \
-    "\"model_type\":\"qwen3\",\"vocab_size\":151936,\"max_position_embeddings\":40960,"            \
-    "\"rms_norm_eps\":1e-06,\"rope_theta\":1000000,\"hidden_act\":\"silu\","                       \
-    "\"attention_bias\":false,\"tie_word_embeddings\":true,\"use_sliding_window\":false,"          \
-    "\"head_dim\":128,\"num_key_value_heads\":8,"
-#define QWEN3_MODEL                                                                                \
-    "{\"architectures\":[\"Qwen3ForCausalLM\"],\"eos_token_id\":151645," QWEN3_COMMON
-#define QWEN3_DFLASH                                                                               \
-    "{\"architectures\":[\"DFlashDraftModel\"],\"num_hidden_layers\":5,\"block_size\":"            \
-    "16," QWEN3_COMMON
-#define QWEN3_DSPARK                                                                               \
-    "{\"architectures\":[\"Qwen3DSparkModel\"],\"num_hidden_layers\":5,\"block_size\":"            \
-    "7,\"mask_token_id\":151669,\"markov_rank\":256,\"markov_head_type\":"                         \
-    "\"vanilla\"," QWEN3_COMMON
-#define QWEN3_0_6B_SIZES                                                                           \
-    "\"hidden_size\":1024,\"intermediate_size\":3072,\"num_attention_heads\":16"
-#define QWEN3_4B_SIZES "\"hidden_size\":2560,\"intermediate_size\":9728,\"num_attention_heads\":32"
-
-static const struct shape shapes[] = {
-    {"smollm2-135m", NULL,
-     "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":49152,"
-     "\"hidden_size\":576,\"intermediate_size\":1536,\"num_hidden_layers\":30,"
-     "\"num_attention_heads\":9,\"num_key_value_heads\":3,\"max_position_embeddings\":8192,"
-     "\"rms_norm_eps\":1e-05,\"rope_theta\":100000,\"hidden_act\":\"silu\","
-     "\"attention_bias\":false,\"mlp_bias\":false,\"tie_word_embeddings\":true,"
-     "\"eos_token_id\":0}"},
-    {"qwen3-0.6b", NULL, QWEN3_MODEL QWEN3_0_6B_SIZES ",\"num_hidden_layers\":28}"},
-    {"qwen3-4b", NULL, QWEN3_MODEL QWEN3_4B_SIZES ",\"num_hidden_layers\":36}"},
-    {"dflash", "qwen3-0.6b",
-     QWEN3_DFLASH QWEN3_0_6B_SIZES
-     ",\"num_target_layers\":28,\"dflash_config\":"
-     "{\"mask_token_id\":151669,\"target_layer_ids\":[1,7,13,19,25]}}"},
-    {"dflash", "qwen3-4b",
-     QWEN3_DFLASH QWEN3_4B_SIZES ",\"num_target_layers\":36,\"dflash_config\":"
-                                 "{\"mask_token_id\":151669,\"target_layer_ids\":[1,9,17,25,33]}}"},
-    {"dspark", "qwen3-0.6b",
-     QWEN3_DSPARK QWEN3_0_6B_SIZES
-     ",\"num_target_layers\":28,\"target_layer_ids\":[1,7,13,19,25]}"},
-    {"dspark", "qwen3-4b",
-     QWEN3_DSPARK QWEN3_4B_SIZES ",\"num_target_layers\":36,\"target_layer_ids\":[1,9,17,25,33]}"},
-};
-
-enum { N_SHAPES = sizeof shapes / sizeof *shapes };
-
-const char *const sp_synthetic_targets[] = {"qwen3-0.6b", "qwen3-4b", "smollm2-135m", NULL};
-const char *const sp_synthetic_drafts[] = {"dflash", "dspark", "qwen3-0.6b", "smollm2-135m", NULL};
-
 /* One model of the file. */
 struct model {
-    const struct shape *shape;
+    const struct sp_synthetic_shape *shape;
+    char *text; /* of the config; owned */
     enum sp_part part;
     struct sp_config config;
     struct sp_specs specs;
@@ -87,25 +36,15 @@ struct job {
     struct sp_pack_tensor *tensors;      /* [n]; owned */
     const struct sp_tensor_spec **specs; /* [n] parallel; owned */
     size_t n_tensors;
-    uint8_t *panel; /* the largest; owned */
-    float *floats;  /* [16 * most columns] of it; owned */
+    uint8_t *panel; /* the largest panel or tensor without panels; owned */
+    float *floats;  /* its elements; owned */
     struct sp_pack_writer *writer;
     const struct sp_create_callbacks *callbacks;
     uint64_t done, total; /* bytes of tensors */
 };
 
-static const struct shape *find_shape(const char *name, const char *target)
-{
-    for (size_t i = 0; i < N_SHAPES; i++) {
-        if (strcmp(shapes[i].name, name) != 0) continue;
-        if (shapes[i].target == NULL || (target && strcmp(shapes[i].target, target) == 0)) {
-            return &shapes[i];
-        }
-    }
-    return NULL;
-}
-
-static enum sp_status open_model(struct job *job, const struct shape *shape, enum sp_part part,
+static enum sp_status open_model(struct job *job, const struct sp_synthetic_shape *shape,
+                                 unsigned n_layers, enum sp_part part,
                                  struct sp_policy_request request, struct sp_err *err)
 {
     struct model *model = &job->models[job->n_models++];
@@ -115,9 +54,15 @@ static enum sp_status open_model(struct job *job, const struct shape *shape, enu
     model->shape = shape;
     model->part = part;
     model->request = request;
-    st = sp_config_parse(&model->config, shape->config, strlen(shape->config), NULL, err);
-    if (st) return st;
+    if ((st = sp_synthetic_shape_config(&model->text, shape, n_layers, err))) return st;
+    st = sp_config_parse(&model->config, model->text, strlen(model->text), NULL, err);
+    if (st) {
+        sp_context(err, "%s with %u layers", shape->name, n_layers);
+        return st;
+    }
     found.embedding = model->config.draft.kind == SP_DRAFT_NONE;
+    found.head = found.embedding && !model->config.tied;
+    found.layer_scalars = true;
     found.fc_cols = (uint64_t)model->config.draft.n_taps * model->config.n_hidden;
     if ((st = sp_config_settle(&model->config, &found, err))) return st;
     return sp_specs_of_config(&model->specs, &model->config, err);
@@ -126,7 +71,7 @@ static enum sp_status open_model(struct job *job, const struct shape *shape, enu
 static enum sp_status open_models(struct job *job, const struct sp_synthetic_options *options,
                                   struct sp_err *err)
 {
-    const struct shape *target = find_shape(options->shape, NULL), *draft;
+    const struct sp_synthetic_shape *target = sp_synthetic_shape_find(options->shape, NULL), *draft;
     struct sp_policy_request target_request = {.type = options->target_type,
                                                .output_type = options->output_type};
     struct sp_policy_request draft_request = {.type = options->draft_type, .draft = true};
@@ -135,14 +80,20 @@ static enum sp_status open_models(struct job *job, const struct sp_synthetic_opt
     if (target == NULL) {
         return sp_fail(err, SP_E_USAGE, "there is no synthetic model %s", options->shape);
     }
-    st = open_model(job, target, SP_PART_TARGET, target_request, err);
+    st = open_model(job, target, options->n_layers, SP_PART_TARGET, target_request, err);
     if (st || options->draft == NULL) return st;
-    draft = find_shape(options->draft, target->name);
+    draft = sp_synthetic_shape_find(options->draft, target->name);
     if (draft == NULL) {
         return sp_fail(err, SP_E_USAGE, "there is no synthetic draft %s for %s", options->draft,
                        target->name);
     }
-    if ((st = open_model(job, draft, SP_PART_DRAFT, draft_request, err))) return st;
+    if (draft->target && options->n_layers) {
+        return sp_fail(err, SP_E_USAGE,
+                       "the draft %s reads the hidden states of all layers of %s, so their number "
+                       "cannot be chosen",
+                       draft->name, target->name);
+    }
+    if ((st = open_model(job, draft, 0, SP_PART_DRAFT, draft_request, err))) return st;
     if (job->models[0].config.n_vocab != job->models[1].config.n_vocab) {
         return sp_fail(err, SP_E_USAGE,
                        "the draft %s does not fit %s: it has %u tokens, expected %u", draft->name,
@@ -184,10 +135,21 @@ static enum sp_status plan_tensor(struct job *job, const struct model *model,
     return SP_OK;
 }
 
-/* Settles the types and sizes of all tensors and allocates the largest panel or vector. */
+/* Elements that are encoded at once: a panel, or all of a tensor without panels. */
+static size_t piece_of(const struct sp_pack_tensor *tensor)
+{
+    size_t n = (size_t)tensor->shape[tensor->rank - 1];
+
+    if (tensor->layout == SP_PANEL) return n * SP_PANEL_ROWS;
+    for (unsigned i = 0; i + 1 < tensor->rank; i++)
+        n *= (size_t)tensor->shape[i];
+    return n;
+}
+
+/* Settles the types and sizes of all tensors and allocates the largest piece. */
 static enum sp_status plan(struct job *job, struct sp_err *err)
 {
-    size_t n = 0, most = 0;
+    size_t n = 0, most = 0, piece;
     enum sp_status st;
 
     for (size_t m = 0; m < job->n_models; m++)
@@ -197,15 +159,14 @@ static enum sp_status plan(struct job *job, struct sp_err *err)
     for (size_t m = 0; m < job->n_models; m++) {
         const struct model *model = &job->models[m];
         for (size_t i = 0; i < model->specs.n_specs; i++) {
-            const struct sp_tensor_spec *spec = &model->specs.specs[i];
-            size_t cols = (size_t)spec->shape[spec->rank - 1];
-            if (cols > most) most = cols;
-            if ((st = plan_tensor(job, model, spec, err))) return st;
+            if ((st = plan_tensor(job, model, &model->specs.specs[i], err))) return st;
+            piece = piece_of(&job->tensors[job->n_tensors - 1]);
+            if (piece > most) most = piece;
         }
     }
     /* No type takes more bytes than f32; heads and padding are a few lines. */
-    st = sp_new_aligned(&job->panel, most * SP_PANEL_ROWS * sizeof(float) + 256, 1, err);
-    return st ? st : sp_new_aligned(&job->floats, most * SP_PANEL_ROWS, sizeof(float), err);
+    st = sp_new_aligned(&job->panel, most * sizeof(float) + 256, 1, err);
+    return st ? st : sp_new_aligned(&job->floats, most, sizeof(float), err);
 }
 
 /* SplitMix64 (Steele et al., OOPSLA 2014) as a function of key and index. */
@@ -264,16 +225,14 @@ static void fill_q8(uint8_t *panel, size_t cols, uint64_t key)
 }
 
 /* Uniform numbers of variance 1 / cols. */
-static enum sp_status fill_floats(struct job *job, enum sp_dtype dtype, size_t cols, uint64_t key,
-                                  struct sp_err *err)
+static void fill_floats(float *out, size_t n, size_t cols, uint64_t key)
 {
     float reach = sqrtf(3 / (float)cols);
 
-    for (size_t i = 0; i < cols * SP_PANEL_ROWS; i++) {
+    for (size_t i = 0; i < n; i++) {
         float unit = (float)(random_bits(key, i) >> 40) * 0x1p-23F - 1;
-        job->floats[i] = reach * unit;
+        out[i] = reach * unit;
     }
-    return sp_encode_floats(job->panel, dtype, job->floats, cols * SP_PANEL_ROWS, 0, err);
 }
 
 static enum sp_status fill_panel(struct job *job, enum sp_dtype dtype, size_t cols, uint64_t key,
@@ -291,7 +250,8 @@ static enum sp_status fill_panel(struct job *job, enum sp_dtype dtype, size_t co
         fill_q8(job->panel, cols, key);
         return SP_OK;
     default:
-        return fill_floats(job, dtype, cols, key, err);
+        fill_floats(job->floats, cols * SP_PANEL_ROWS, cols, key);
+        return sp_encode_floats(job->panel, dtype, job->floats, cols * SP_PANEL_ROWS, 0, err);
     }
 }
 
@@ -305,10 +265,15 @@ static enum sp_status tell_progress(struct job *job, size_t size, struct sp_err 
     return SP_OK;
 }
 
+static uint64_t key_of(const struct sp_pack_tensor *tensor)
+{
+    return sp_hash64(tensor->name, strlen(tensor->name)) + (uint64_t)tensor->part;
+}
+
 static enum sp_status write_matrix(struct job *job, size_t index, struct sp_err *err)
 {
     const struct sp_pack_tensor *tensor = &job->tensors[index];
-    uint64_t key = sp_hash64(tensor->name, strlen(tensor->name)) + (uint64_t)tensor->part;
+    uint64_t key = key_of(tensor);
     size_t cols = (size_t)tensor->shape[tensor->rank - 1], size;
     enum sp_status st;
 
@@ -327,20 +292,20 @@ static enum sp_status write_matrix(struct job *job, size_t index, struct sp_err 
     return SP_OK;
 }
 
-/* Norms multiply by 1, biases add 0. */
-static enum sp_status write_vector(struct job *job, size_t index, bool shifted, struct sp_err *err)
+/* Norms and single numbers multiply by 1; the kernels of convolutions are random; biases and all
+ * others are 0. */
+static enum sp_status write_small(struct job *job, size_t index, bool shifted, struct sp_err *err)
 {
     const struct sp_pack_tensor *tensor = &job->tensors[index];
-    size_t n = (size_t)tensor->shape[tensor->rank - 1];
-    float value = job->specs[index]->role == SP_ROLE_NORM && !shifted ? 1 : 0;
+    enum sp_role role = job->specs[index]->role;
+    size_t n = piece_of(tensor);
+    bool factor = role == SP_ROLE_NORM ? !shifted : n == 1;
     enum sp_status st;
 
-    if (tensor->rank != 1) {
-        return sp_fail(err, SP_E_BUG, "tensor %s: a table where a vector was expected",
-                       tensor->name);
-    }
     for (size_t i = 0; i < n; i++)
-        job->floats[i] = value;
+        job->floats[i] = factor ? 1 : 0;
+    if (role == SP_ROLE_SMALL && tensor->rank > 1)
+        fill_floats(job->floats, n, (size_t)tensor->shape[tensor->rank - 1], key_of(tensor));
     if ((st = sp_encode_floats(job->panel, tensor->dtype, job->floats, n, 0, err))) return st;
     st = sp_pack_writer_put(job->writer, index, job->panel, (size_t)tensor->size, err);
     return st ? st : tell_progress(job, (size_t)tensor->size, err);
@@ -354,7 +319,7 @@ static enum sp_status write_tensors(struct job *job, struct sp_err *err)
         const struct model *model = &job->models[job->tensors[i].part == SP_PART_DRAFT];
         st = job->tensors[i].layout == SP_PANEL
                  ? write_matrix(job, i, err)
-                 : write_vector(job, i, model->config.norm_shifted, err);
+                 : write_small(job, i, model->config.norm_shifted, err);
     }
     return st;
 }
@@ -372,7 +337,7 @@ static enum sp_status write_texts(struct job *job, struct sp_err *err)
     st = sp_pack_writer_section(job->writer, SP_PART_FILE, SP_SECTION_MODELFILE, records, (size_t)n,
                                 err);
     for (size_t m = 0; m < job->n_models && !st; m++) {
-        const char *config = job->models[m].shape->config;
+        const char *config = job->models[m].text;
         st = sp_pack_writer_section(job->writer, job->models[m].part, SP_SECTION_CONFIG, config,
                                     strlen(config), err);
     }
@@ -414,6 +379,7 @@ done:
     for (size_t m = 0; m < job.n_models; m++) {
         sp_specs_release(&job.models[m].specs);
         sp_config_release(&job.models[m].config);
+        free(job.models[m].text);
     }
     free(job.tensors);
     free(job.specs);

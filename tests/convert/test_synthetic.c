@@ -1,7 +1,10 @@
 /* Tests files of random weights: sizes computed by hand from the published shape, reproducible
- * bytes, use like any other file, the bytes that a step reads, and simulated acceptance. */
+ * bytes, use like any other file, the shapes of mixtures of experts and hybrids, the bytes that a
+ * step reads, and simulated acceptance. */
 #include "convert/create/synthetic.h"
 #include "convert/create/pairing_record.h"
+#include "convert/create/synthetic_shapes.h"
+#include "format/model/family.h"
 #include "format/pack_contents.h"
 #include "runtime/sampling/simulated_chooser.h"
 #include "tests/support/packed_models.h"
@@ -206,6 +209,100 @@ static void test_names(void **state)
     }
 }
 
+/* Returns the number of weights of a language model. */
+static uint64_t count_weights(const char *name, unsigned n_layers)
+{
+    struct sp_config config = {0};
+    struct sp_specs specs = {0};
+    struct sp_tables found = {.embedding = true, .layer_scalars = true};
+    struct sp_err err = {0};
+    uint64_t n = 0;
+    char *text;
+
+    if (sp_synthetic_shape_config(&text, sp_synthetic_shape_find(name, NULL), n_layers, &err))
+        fail_msg("%s", err.text);
+    if (sp_config_parse(&config, text, strlen(text), NULL, &err)) fail_msg("%s", err.text);
+    found.head = !config.tied;
+    if (sp_config_settle(&config, &found, &err)) fail_msg("%s", err.text);
+    if (sp_specs_of_config(&specs, &config, &err)) fail_msg("%s", err.text);
+    for (size_t i = 0; i < specs.n_specs; i++) {
+        uint64_t size = 1;
+        for (unsigned k = 0; k < specs.specs[i].rank; k++)
+            size *= specs.specs[i].shape[k];
+        n += size;
+    }
+    sp_specs_release(&specs);
+    sp_config_release(&config);
+    free(text);
+    return n;
+}
+
+/* The number of parameters of transformers' models of these shapes, which for Gemma 4 does not
+ * include the scalar of each layer. Of 12 layers of Gemma 4, 5 use the keys of others. */
+static void test_layers(void **state)
+{
+    struct sp_err err = {0};
+    char *text;
+    (void)state;
+
+    assert_int_equal(count_weights("qwen3-30b-a3b", 0), UINT64_C(30532122624));
+    assert_int_equal(count_weights("gpt-oss-20b", 0), UINT64_C(20914757184));
+    assert_int_equal(count_weights("qwen3.5-4b", 0), UINT64_C(4205751296));
+    assert_int_equal(count_weights("gemma4-e4b", 0), UINT64_C(7463013376) + 42);
+    assert_int_equal(count_weights("qwen3-30b-a3b", 2), UINT64_C(1868573184));
+    assert_int_equal(count_weights("gpt-oss-20b", 2), UINT64_C(2804643712));
+    assert_int_equal(count_weights("qwen3.5-4b", 4), UINT64_C(1081957952));
+    assert_int_equal(count_weights("gemma4-e4b", 12), UINT64_C(2611640576) + 12);
+    assert_int_equal(
+        sp_synthetic_shape_config(&text, sp_synthetic_shape_find("qwen3.5-4b", NULL), 33, &err),
+        SP_E_USAGE);
+    assert_string_equal(err.text, "qwen3.5-4b has 32 layers, fewer than 33");
+}
+
+/* A mixture of experts and a hybrid of both kinds of layers generate, in each of the types. */
+static void test_mixtures(void **state)
+{
+    static const struct {
+        const char *shape;
+        unsigned n_layers;
+        enum sp_dtype type;
+    } cases[] = {{"qwen3-30b-a3b", 1, SP_Q2}, {"qwen3.5-4b", 4, SP_Q3}};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_synthetic_options write_options = {.shape = cases[i].shape,
+                                                     .n_layers = cases[i].n_layers,
+                                                     .target_type = cases[i].type,
+                                                     .output_type = cases[i].type,
+                                                     .force = true};
+        struct sp_session_options options = {.size = sizeof options, .n_context = 64};
+        struct sp_package *package = NULL;
+        struct sp_session *session = NULL;
+        struct sp_err err = {0};
+        const char *path = packed_path("mixture.bin");
+        uint32_t prompt[] = {5, 7};
+        struct sp_request request = {.size = sizeof request,
+                                     .prompt = prompt,
+                                     .n_prompt = 2,
+                                     .max_tokens = 3,
+                                     .ignore_eos = true,
+                                     .no_draft = true};
+        struct sp_result result = SP_RESULT_INIT;
+
+        if (sp_synthetic_write(path, &write_options, &err)) fail_msg("%s", err.text);
+        if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT,
+                            &err) ||
+            sp_session_open(&session, package, &options, &err) ||
+            sp_session_generate(session, &request, &result, &err)) {
+            fail_msg("%s: %s", cases[i].shape, err.text);
+        }
+        assert_int_equal(result.n_ids, 3);
+        sp_result_release(&result);
+        sp_session_close(session);
+        sp_package_close(package);
+    }
+}
+
 /* Simulated acceptance has the requested probability, and a rejected draft token is not emitted,
  * whatever the logits are. */
 static void test_simulated_acceptance(void **state)
@@ -250,6 +347,8 @@ int main(void)
         cmocka_unit_test(test_generation),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_layers),
+        cmocka_unit_test(test_mixtures),
         cmocka_unit_test(test_simulated_acceptance),
     };
 
