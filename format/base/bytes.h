@@ -39,6 +39,22 @@ static inline void sp_put64(uint8_t *p, uint64_t v)
     sp_put32(p + 4, (uint32_t)(v >> 32));
 }
 
+/* Doubles, by their IEEE bits. */
+static inline double sp_get_double(const uint8_t *p)
+{
+    uint64_t bits = sp_get64(p);
+    double d;
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+static inline void sp_put_double(uint8_t *p, double d)
+{
+    uint64_t bits;
+    memcpy(&bits, &d, sizeof bits);
+    sp_put64(p, bits);
+}
+
 /* The float whose IEEE bits are `bits`, and back. */
 static inline float sp_float_of_bits(uint32_t bits)
 {

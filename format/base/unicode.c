@@ -132,6 +132,21 @@ void sp_utf8_hide_controls(char *text, size_t size, const char *kept)
     }
 }
 
+size_t sp_grapheme_end(const char *text, size_t len, size_t begin)
+{
+    size_t end = begin;
+    utf8proc_int32_t state = 0, last = (utf8proc_int32_t)sp_utf8_next(text, len, &end);
+
+    while (end < len) {
+        size_t next = end;
+        utf8proc_int32_t c = (utf8proc_int32_t)sp_utf8_next(text, len, &next);
+        if (utf8proc_grapheme_break_stateful(last, c, &state)) break;
+        last = c;
+        end = next;
+    }
+    return end;
+}
+
 bool sp_char_is_space(uint32_t c)
 {
     if (c < 0x80) return (c >= 0x09 && c <= 0x0D) || c == ' ';

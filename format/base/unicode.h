@@ -31,6 +31,9 @@ size_t sp_utf8_prev(const char *text, size_t pos);
  * of ill-formed sequences: texts of foreign files must not control a terminal. */
 void sp_utf8_hide_controls(char *text, size_t size, const char *kept);
 
+/* The end of the extended grapheme cluster (UAX #29) that begins at text[begin], begin < len. */
+size_t sp_grapheme_end(const char *text, size_t len, size_t begin);
+
 bool sp_char_is_space(uint32_t c); /* Unicode White_Space */
 /* True for \w of Rust's regex crate: Alphabetic, a mark, a decimal digit, a connector or a joiner.
  */

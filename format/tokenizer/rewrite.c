@@ -15,6 +15,10 @@ enum sp_status sp_rewrite_init(struct sp_rewrite *rewrite, const struct sp_step 
                            (step->flags & SP_STEP_REGEX) != 0, err);
         if (st) return st;
     }
+    if (step->kind == SP_STEP_CHARSMAP) {
+        st = sp_charsmap_open(&made.charsmap, step->pattern, step->pattern_len, err);
+        if (st) return st;
+    }
     *rewrite = made;
     return SP_OK;
 }
@@ -22,6 +26,7 @@ enum sp_status sp_rewrite_init(struct sp_rewrite *rewrite, const struct sp_step 
 void sp_rewrite_release(struct sp_rewrite *rewrite)
 {
     sp_regex_close(rewrite->regex);
+    sp_charsmap_close(rewrite->charsmap);
     memset(rewrite, 0, sizeof *rewrite);
 }
 
@@ -95,6 +100,42 @@ static enum sp_status replace(struct sp_strbuf *out, bool *changed,
     return *changed ? sp_strbuf_append(out, text + done, len - done, err) : SP_OK;
 }
 
+/* As the reference does, looks up short grapheme clusters as a whole, and the characters of others
+ * one by one. A cluster that only begins with a key is replaced as a whole, too. */
+static enum sp_status map_characters(struct sp_strbuf *out, const struct sp_charsmap *map,
+                                     size_t budget, const char *text, size_t len,
+                                     struct sp_err *err)
+{
+    enum { LONGEST_CLUSTER = 5 }; /* bytes */
+    size_t cluster_end = 0, end;
+    enum sp_status st;
+
+    for (size_t begin = 0; begin < len; begin = end) {
+        const char *become = NULL;
+        size_t n = 0;
+        bool found = false;
+        end = begin;
+        if (begin == cluster_end) {
+            cluster_end = sp_grapheme_end(text, len, begin);
+            if (cluster_end - begin <= LONGEST_CLUSTER) {
+                found = sp_charsmap_find(map, text + begin, cluster_end - begin, &become, &n);
+                if (found) end = cluster_end;
+            }
+        }
+        if (!found) {
+            (void)sp_utf8_next(text, len, &end);
+            found = sp_charsmap_find(map, text + begin, end - begin, &become, &n);
+        }
+        if (!found) {
+            become = text + begin;
+            n = end - begin;
+        }
+        if ((st = spend(&budget, n, err))) return st;
+        if ((st = sp_strbuf_append(out, become, n, err))) return st;
+    }
+    return SP_OK;
+}
+
 static enum sp_status spell_bytes(struct sp_strbuf *out, const char *text, size_t len,
                                   struct sp_err *err)
 {
@@ -112,7 +153,8 @@ bool sp_rewrite_applies(const struct sp_rewrite *rewrite)
 {
     enum sp_step_kind kind = rewrite->step.kind;
 
-    return (kind >= SP_STEP_NFC && kind <= SP_STEP_REPLACE) || kind == SP_STEP_BYTE_LEVEL;
+    return (kind >= SP_STEP_NFC && kind <= SP_STEP_REPLACE) || kind == SP_STEP_BYTE_LEVEL ||
+           kind == SP_STEP_CHARSMAP;
 }
 
 static enum sp_status apply(const struct sp_rewrite *rewrite, struct sp_regex_matcher *matcher,
@@ -141,6 +183,8 @@ static enum sp_status apply(const struct sp_rewrite *rewrite, struct sp_regex_ma
         return replace(out, changed, rewrite, matcher, budget, text, len, err);
     case SP_STEP_BYTE_LEVEL:
         return spell_bytes(out, text, len, err);
+    case SP_STEP_CHARSMAP:
+        return map_characters(out, rewrite->charsmap, budget, text, len, err);
     default:
         *changed = false;
         return sp_fail(err, SP_E_BUG, "step %d rewrites nothing", (int)step->kind);

@@ -3,6 +3,7 @@
 #ifndef SP_FORMAT_TOKENIZER_REWRITE_H
 #define SP_FORMAT_TOKENIZER_REWRITE_H
 
+#include "format/tokenizer/charsmap.h"
 #include "format/tokenizer/regex.h"
 #include "format/base/strbuf.h"
 #include "format/tokenizer/vocab.h"
@@ -10,7 +11,8 @@
 /* A compiled step; its texts stay with the owner of the step. Valid when zeroed. */
 struct sp_rewrite {
     struct sp_step step;
-    struct sp_regex *regex; /* owned; for steps with a pattern */
+    struct sp_regex *regex;       /* owned; of replacements and splits, else NULL */
+    struct sp_charsmap *charsmap; /* owned; of SP_STEP_CHARSMAP, else NULL */
 };
 
 /* Also makes ready what splits (SP_STEP_SPLIT), which others carry out. */

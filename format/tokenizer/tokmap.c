@@ -109,6 +109,13 @@ static enum sp_status read_tables(struct sp_tokmap *map, const struct area *area
     map->n_slots = areas[SP_AREA_MERGES].size / 12;
     map->merged = areas[SP_AREA_MERGED].at;
     map->n_merges = areas[SP_AREA_MERGED].size / 4;
+    if (map->flags & SP_TOKMAP_UNIGRAM) {
+        if (areas[SP_AREA_MERGED].size != 8 * ((uint64_t)map->n_ids + 1))
+            return damaged(SP_AREA_MERGED, err);
+        if (map->numbers[SP_TOKMAP_UNK] == SP_ID_NONE) return damaged(SP_AREA_NUMBERS, err);
+        map->scores = areas[SP_AREA_MERGED].at;
+        map->n_merges = 0;
+    }
     map->byte_ids = areas[SP_AREA_BYTE_IDS].at;
     map->pairs = areas[SP_AREA_PAIRS].at;
     if (areas[SP_AREA_WORDS].size % 8 || map->n_words == 0) return damaged(SP_AREA_WORDS, err);

@@ -15,7 +15,8 @@
  *   bytes      of all tokens
  *   words      {u32 id + 1, u32 hash}: open addressing by the bytes of the model's tokens
  *   merges     {u32 left, u32 right, u32 rank + 1}: open addressing by the pair
- *   merged     u32[n_merges]: id that the merge of this rank makes
+ *   merged     u32[n_merges]: id that the merge of this rank makes; Unigram: f64[n_ids + 1], the
+ *              scores of all ids, and last that of a character that is not in the vocabulary
  *   byte_ids   u32[256]: ids of single bytes: the alphabet's, or else those spelled <0xHH>
  *   pairs      u8[8192]: bit (first << 8 | second): some merge joins these two bytes
  *   raw, normal  trees of added tokens as sought before and after normalization:
@@ -48,9 +49,10 @@ enum sp_tokmap_number {
     SP_TOKMAP_UNK,   /* SP_ID_NONE: none; the same below */
     SP_TOKMAP_BOS,
     SP_TOKMAP_EOS,
-    SP_TOKMAP_WORD_PROBES,  /* longest chain in words */
-    SP_TOKMAP_MERGE_PROBES, /* longest chain in merges */
-    SP_TOKMAP_N_NORMALIZER, /* steps */
+    SP_TOKMAP_WORD_PROBES,                      /* longest chain in words */
+    SP_TOKMAP_MERGE_PROBES,                     /* longest chain in merges */
+    SP_TOKMAP_LONGEST = SP_TOKMAP_MERGE_PROBES, /* Unigram: bytes of the longest token */
+    SP_TOKMAP_N_NORMALIZER,                     /* steps */
     SP_TOKMAP_N_SPLITTER,
     SP_TOKMAP_N_DECODER,
     SP_TOKMAP_N_PREFIX, /* ids */
@@ -61,6 +63,9 @@ enum sp_tokmap_number {
 /* What WordPiece puts before a token inside a word, and the most characters of a word. */
 #define SP_WORDPIECE_PREFIX "##"
 enum { SP_WORDPIECE_MAX = 100 };
+
+/* The most bytes of a token of a Unigram model. */
+enum { SP_UNIGRAM_MAX = 256 };
 
 enum sp_tokmap_flags {
     SP_TOKMAP_BYTE_FALLBACK = 1,
@@ -75,7 +80,9 @@ enum sp_tokmap_flags {
     /* The model is WordPiece: a piece is cut into the longest tokens from its start, of which those
      * after the first begin with SP_WORDPIECE_PREFIX; it is the unknown token if that fails. */
     SP_TOKMAP_WORDPIECE = 32,
-    SP_TOKMAP_ALL_FLAGS = 63,
+    /* The model is Unigram: a piece is cut into the tokens whose scores have the largest sum. */
+    SP_TOKMAP_UNIGRAM = 64,
+    SP_TOKMAP_ALL_FLAGS = 127,
 };
 
 enum sp_tokmap_area {
@@ -108,6 +115,7 @@ struct sp_tokmap {
     const uint8_t *offsets, *token_flags, *bytes;
     size_t n_bytes;
     const uint8_t *words, *merges, *merged, *byte_ids, *pairs, *template;
+    const uint8_t *scores;             /* of a Unigram model, else NULL */
     size_t n_words, n_slots, n_merges; /* slots of words and merges, and merges */
     struct sp_tokmap_tree raw, normal;
     struct sp_steps normalizer, splitter, decoder;

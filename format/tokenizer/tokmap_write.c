@@ -217,6 +217,29 @@ static enum sp_status make_pairs(struct compiler *c, bool *cut, struct sp_err *e
     return SP_OK;
 }
 
+/* A character that is not in the vocabulary scores 10 less than the worst token, as in
+ * SentencePiece. */
+static enum sp_status make_scores(struct compiler *c, struct sp_err *err)
+{
+    const struct sp_vocab *vocab = c->vocab;
+    double least = 0;
+    uint8_t *out;
+    enum sp_status st;
+
+    if ((st = make_area(c, SP_AREA_MERGES, 1, 12, err))) return st;
+    if ((st = make_area(c, SP_AREA_PAIRS, 8192, 1, err))) return st;
+    if ((st = make_area(c, SP_AREA_MERGED, vocab->n_ids + 1, 8, err))) return st;
+    out = c->areas[SP_AREA_MERGED].at;
+    for (size_t id = 0; id < vocab->n_model; id++) {
+        if (id == 0 || vocab->scores[id] < least) least = vocab->scores[id];
+        sp_put_double(out + 8 * id, vocab->scores[id]);
+        if (vocab->tokens[id].len > c->numbers[SP_TOKMAP_LONGEST])
+            c->numbers[SP_TOKMAP_LONGEST] = vocab->tokens[id].len;
+    }
+    sp_put_double(out + 8 * vocab->n_ids, least - 10);
+    return SP_OK;
+}
+
 static enum sp_status make_merges(struct compiler *c, bool *cut, struct sp_err *err)
 {
     size_t n = c->vocab->n_merges;
@@ -339,7 +362,8 @@ static enum sp_status make_all(struct compiler *c, struct sp_err *err)
         return sp_fail(err, SP_E_INPUT, "model.unk_token \"%s\" is not in the vocabulary",
                        vocab->missing_unk);
     }
-    if ((st = make_merges(c, &cut, err))) return st;
+    st = vocab->model == SP_VOCAB_UNIGRAM ? make_scores(c, err) : make_merges(c, &cut, err);
+    if (st) return st;
     for (int which = SP_AREA_RAW; which <= SP_AREA_NORMAL; which++) {
         st = sp_tokmap_make_tree(&c->areas[which].at, &c->areas[which].size, vocab,
                                  which == SP_AREA_NORMAL, err);
@@ -349,8 +373,10 @@ static enum sp_status make_all(struct compiler *c, struct sp_err *err)
     flags = (vocab->byte_fallback ? SP_TOKMAP_BYTE_FALLBACK : 0U) |
             (vocab->fuse_unk ? SP_TOKMAP_FUSE_UNK : 0U) |
             (vocab->ignore_merges ? SP_TOKMAP_IGNORE_MERGES : 0U) |
-            (vocab->wordpiece ? SP_TOKMAP_WORDPIECE : 0U) | (c->bytes ? SP_TOKMAP_BYTES : 0U) |
-            (cut && all_bytes ? SP_TOKMAP_CUT : 0U);
+            (vocab->model == SP_VOCAB_WORDPIECE ? SP_TOKMAP_WORDPIECE : 0U) |
+            (vocab->model == SP_VOCAB_UNIGRAM ? SP_TOKMAP_UNIGRAM : 0U) |
+            (c->bytes ? SP_TOKMAP_BYTES : 0U) |
+            (cut && all_bytes && vocab->model == SP_VOCAB_BPE ? SP_TOKMAP_CUT : 0U);
     return make_rest(c, flags, err);
 }
 

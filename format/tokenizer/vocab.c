@@ -45,15 +45,18 @@ uint32_t sp_vocab_find(const struct sp_vocab *vocab, const char *text, size_t le
     return SP_ID_NONE;
 }
 
-/* Allocates every id that is named anywhere; ids far beyond the number of entries are refused. */
+/* Allocates every id that is named anywhere; ids far beyond the number of entries are refused. The
+ * entries of a Unigram model are a list, whose index is the id. */
 static enum sp_status size_tokens(struct sp_vocab *vocab, const struct sp_json *words,
                                   const struct sp_json *added, struct sp_err *err)
 {
-    uint64_t n_entries = sp_json_len(words) + sp_json_len(added), max = 0, id;
+    bool listed = vocab->model == SP_VOCAB_UNIGRAM;
+    uint64_t n_entries = sp_json_len(words) + sp_json_len(added), id;
+    uint64_t max = listed && sp_json_len(words) ? sp_json_len(words) - 1 : 0;
     struct sp_json_iter it = {0};
     enum sp_status st;
 
-    while (sp_json_next(words, &it)) {
+    while (!listed && sp_json_next(words, &it)) {
         if (!sp_json_to_u64(it.value, &id)) {
             return sp_fail(err, SP_E_INPUT, "model.vocab: the id of \"%s\" is not a number",
                            it.key);
@@ -98,6 +101,35 @@ static enum sp_status read_words(struct sp_vocab *vocab, const struct sp_json *w
                            token->text, it.key, (unsigned long long)id);
         }
         *token = (struct sp_vocab_token){it.key, (uint32_t)len, SP_TOKEN_MODEL};
+        if ((st = insert_word(vocab, (uint32_t)id, err))) return st;
+        vocab->n_model++;
+    }
+    return SP_OK;
+}
+
+/* Unigram: a list of [text, score]. */
+static enum sp_status read_scored_words(struct sp_vocab *vocab, const struct sp_json *words,
+                                        struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = sp_new(&vocab->scores, vocab->n_ids, sizeof *vocab->scores, err))) return st;
+    for (size_t id = 0; id < sp_json_len(words); id++) {
+        const struct sp_json *entry = sp_json_at(words, id);
+        size_t len;
+        const char *text = sp_json_to_string(sp_json_at(entry, 0), &len);
+        if (text == NULL || !sp_json_to_double(sp_json_at(entry, 1), &vocab->scores[id])) {
+            return sp_fail(err, SP_E_INPUT, "model.vocab[%zu]: expected a token and its score", id);
+        }
+        if (len > SP_UNIGRAM_MAX) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "model.vocab[%zu] has %zu bytes, at most %d", id,
+                           len, SP_UNIGRAM_MAX);
+        }
+        if (sp_vocab_find(vocab, text, len) != SP_ID_NONE) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "model.vocab[%zu]: \"%s\" is there twice", id,
+                           text);
+        }
+        vocab->tokens[id] = (struct sp_vocab_token){text, (uint32_t)len, SP_TOKEN_MODEL};
         if ((st = insert_word(vocab, (uint32_t)id, err))) return st;
         vocab->n_model++;
     }
@@ -282,9 +314,8 @@ static enum sp_status refuse_affix(const struct sp_json *model, const char *key,
     return sp_fail(err, SP_E_UNSUPPORTED, "model.%s \"%s\" is not supported", key, affix);
 }
 
-/* WordPiece with the settings that BERT has. */
-static enum sp_status read_wordpiece(struct sp_vocab *vocab, const struct sp_json *model,
-                                     struct sp_err *err)
+/* WordPiece is supported with the settings that BERT has. */
+static enum sp_status check_wordpiece(const struct sp_json *model, struct sp_err *err)
 {
     const char *prefix = SP_WORDPIECE_PREFIX;
     int64_t max = SP_WORDPIECE_MAX;
@@ -302,7 +333,6 @@ static enum sp_status read_wordpiece(struct sp_vocab *vocab, const struct sp_jso
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "model.max_input_chars_per_word %lld is not supported", (long long)max);
     }
-    vocab->wordpiece = true;
     return SP_OK;
 }
 
@@ -318,10 +348,17 @@ static enum sp_status read_model_settings(struct sp_vocab *vocab, const struct s
                        sp_json_kind_name(sp_json_kind(model)));
     }
     if ((st = sp_json_get_string(model, "type", &type, err))) return st;
-    if (strcmp(type, "WordPiece") == 0) return read_wordpiece(vocab, model, err);
+    if (strcmp(type, "Unigram") == 0) {
+        vocab->model = SP_VOCAB_UNIGRAM;
+        return sp_json_get_bool(model, "byte_fallback", &vocab->byte_fallback, err);
+    }
+    if (strcmp(type, "WordPiece") == 0) {
+        vocab->model = SP_VOCAB_WORDPIECE;
+        return check_wordpiece(model, err);
+    }
     if (strcmp(type, "BPE") != 0) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "model type %s is not supported, only BPE and WordPiece are", type);
+                       "model type %s is not supported, only BPE, WordPiece and Unigram are", type);
     }
     if ((st = sp_json_get_double(model, "dropout", 0, 1, &dropout, err))) return st;
     if (dropout > 0) {
@@ -334,28 +371,50 @@ static enum sp_status read_model_settings(struct sp_vocab *vocab, const struct s
     return sp_json_get_bool(model, "ignore_merges", &vocab->ignore_merges, err);
 }
 
+/* BPE and WordPiece name the unknown token by its text, Unigram by its id. */
+static enum sp_status read_unknown(struct sp_vocab *vocab, const struct sp_json *model,
+                                   struct sp_err *err)
+{
+    uint64_t id;
+    size_t len;
+    const char *unk = sp_json_to_string(sp_json_get(model, "unk_token"), &len);
+
+    vocab->unk = SP_ID_NONE;
+    if (vocab->model == SP_VOCAB_UNIGRAM) {
+        if (!sp_json_to_u64(sp_json_get(model, "unk_id"), &id) || id >= vocab->n_model) {
+            return sp_fail(err, SP_E_INPUT,
+                           "model.unk_id is not the id of a token, which Unigram needs");
+        }
+        vocab->unk = (uint32_t)id;
+        return SP_OK;
+    }
+    if (unk) vocab->unk = sp_vocab_find(vocab, unk, len);
+    if (unk && vocab->unk == SP_ID_NONE) vocab->missing_unk = unk;
+    if (vocab->model == SP_VOCAB_WORDPIECE && unk == NULL)
+        return sp_fail(err, SP_E_INPUT, "model.unk_token is missing, which WordPiece needs");
+    return SP_OK;
+}
+
 static enum sp_status read_model(struct sp_vocab *vocab, const struct sp_json *model,
                                  const struct sp_json *added, struct sp_err *err)
 {
     const struct sp_json *words = sp_json_get(model, "vocab");
-    size_t len;
-    const char *unk;
+    bool unigram;
     enum sp_status st;
 
     if ((st = read_model_settings(vocab, model, err))) return st;
-    if (sp_json_kind(words) != SP_JSON_OBJECT) {
-        return sp_fail(err, SP_E_INPUT, "model.vocab: expected an object, found %s",
-                       sp_json_kind_name(sp_json_kind(words)));
+    unigram = vocab->model == SP_VOCAB_UNIGRAM;
+    if (sp_json_kind(words) != (unigram ? SP_JSON_ARRAY : SP_JSON_OBJECT)) {
+        return sp_fail(err, SP_E_INPUT, "model.vocab: expected %s, found %s",
+                       unigram ? "a list" : "an object", sp_json_kind_name(sp_json_kind(words)));
     }
     if ((st = size_tokens(vocab, words, added, err))) return st;
-    if ((st = read_words(vocab, words, err))) return st;
+    st = unigram ? read_scored_words(vocab, words, err) : read_words(vocab, words, err);
+    if (st) return st;
     if ((st = read_added(vocab, added, err))) return st;
-    unk = sp_json_to_string(sp_json_get(model, "unk_token"), &len);
-    vocab->unk = unk ? sp_vocab_find(vocab, unk, len) : SP_ID_NONE;
-    if (unk && vocab->unk == SP_ID_NONE) vocab->missing_unk = unk;
-    if (vocab->wordpiece && unk == NULL)
-        return sp_fail(err, SP_E_INPUT, "model.unk_token is missing, which WordPiece needs");
-    return vocab->wordpiece ? SP_OK : read_merges(vocab, sp_json_get(model, "merges"), err);
+    if ((st = read_unknown(vocab, model, err))) return st;
+    if (vocab->model != SP_VOCAB_BPE) return SP_OK;
+    return read_merges(vocab, sp_json_get(model, "merges"), err);
 }
 
 /* ---- tokenizer_config.json --------------------------------------------------------------------
@@ -467,6 +526,7 @@ void sp_vocab_close(struct sp_vocab *vocab)
     free(vocab->added);
     free(vocab->words);
     free(vocab->merges);
+    free(vocab->scores);
     free(vocab->prefix);
     free(vocab->suffix);
     free(vocab->warning);

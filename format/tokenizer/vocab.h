@@ -35,7 +35,8 @@ enum sp_step_kind {
     SP_STEP_FUSE = 14,          /* decoder: all tokens become one */
     SP_STEP_STRIP = 15,         /* decoder: text off both ends, at most a and b times */
     SP_STEP_JOIN = 16,          /* decoder: text between tokens */
-    SP_STEP_LAST = SP_STEP_JOIN,
+    SP_STEP_CHARSMAP = 17,      /* pattern: base64 of a map (format/tokenizer/charsmap.h) */
+    SP_STEP_LAST = SP_STEP_CHARSMAP,
 };
 
 enum sp_step_flags {
@@ -102,6 +103,12 @@ struct sp_steps {
     size_t n;
 };
 
+enum sp_vocab_model {
+    SP_VOCAB_BPE,
+    SP_VOCAB_WORDPIECE, /* has no merges */
+    SP_VOCAB_UNIGRAM,   /* has no merges, but scores */
+};
+
 struct sp_vocab {
     struct sp_json *json, *config; /* owned; what texts are borrowed from */
     struct sp_vocab_token *tokens; /* [n_ids] */
@@ -113,15 +120,16 @@ struct sp_vocab {
     size_t n_words;
     struct sp_vocab_merge *merges; /* [n_merges] by rank */
     size_t n_merges;
+    double *scores; /* [n_ids] Unigram: log probability of each token of the model; else NULL */
     struct sp_steps normalizer, splitter, decoder;
     uint32_t *prefix, *suffix; /* what the post-processor puts around a text */
     size_t n_prefix, n_suffix;
     uint32_t unk, bos, eos;  /* or SP_ID_NONE */
     const char *missing_unk; /* text of the unknown token if the vocabulary has none */
     bool byte_fallback, fuse_unk, ignore_merges;
-    bool wordpiece;    /* the model is WordPiece, which has no merges */
     bool has_template; /* the post-processor has one */
-    char *warning;     /* owned; NULL, or what a user should know about a file that was accepted */
+    enum sp_vocab_model model;
+    char *warning; /* owned; NULL, or what a user should know about a file that was accepted */
 };
 
 /* json: tokenizer.json; config: tokenizer_config.json or NULL. Errors name the place as a JSON

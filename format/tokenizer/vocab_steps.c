@@ -279,6 +279,31 @@ static enum sp_status read_bert_normalizer(void *into, const struct sp_json *v, 
     return lowercase ? add(into, (struct sp_step){.kind = SP_STEP_LOWERCASE}, err) : SP_OK;
 }
 
+static enum sp_status read_precompiled(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    struct text t = {0};
+    enum sp_status st;
+
+    if ((st = get_text(v, "precompiled_charsmap", &t, err))) return st;
+    return add(into,
+               (struct sp_step){.kind = SP_STEP_CHARSMAP, .pattern = t.at, .pattern_len = t.len},
+               err);
+}
+
+/* White space at the ends of the text. */
+static enum sp_status read_strip_normalizer(void *into, const struct sp_json *v, struct sp_err *err)
+{
+    bool left = true, right = true;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(v, "strip_left", &left, err)) ||
+        (st = sp_json_get_bool(v, "strip_right", &right, err))) {
+        return st;
+    }
+    if (left && (st = add_replace(into, "\\A\\s+", true, "", err))) return st;
+    return right ? add_replace(into, "\\s+\\z", true, "", err) : SP_OK;
+}
+
 /* Reads the steps of a normalizer or a decoder. */
 static enum sp_status read_replace(void *into, const struct sp_json *v, struct sp_err *err)
 {
@@ -593,6 +618,8 @@ static const struct component normalizers[] = {
     {.type = "Replace", .read = read_replace},
     {.type = "ByteLevel", .plain = SP_STEP_BYTE_LEVEL},
     {.type = "BertNormalizer", .read = read_bert_normalizer},
+    {.type = "Precompiled", .read = read_precompiled},
+    {.type = "Strip", .read = read_strip_normalizer},
 };
 
 static const struct component splitters[] = {

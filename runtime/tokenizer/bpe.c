@@ -1,7 +1,8 @@
-/* Three algorithms of byte pair encoding, by the length of a piece, and WordPiece. The ids of short
- * pieces are cached. A short piece keeps its symbols in an array and searches it linearly for the
- * best pair. A long piece keeps its symbols in a linked list and its pairs in a heap, so that a
- * word of n bytes takes n log n steps.
+/* Byte pair encoding and WordPiece, and the cache of the ids of short pieces, which Unigram shares.
+ *
+ * Byte pair encoding has three algorithms, by the length of a piece. A short piece keeps its
+ * symbols in an array and searches it linearly for the best pair. A long piece keeps its symbols in
+ * a linked list and its pairs in a heap, so that a word of n bytes takes n log n steps.
  *
  * In vocabularies of characters a piece is often a whole document. Where no merge can join the two
  * characters at a place, the text can be cut there without changing the result, so the document
@@ -10,6 +11,7 @@
 
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
+#include "runtime/tokenizer/unigram.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,18 +49,8 @@ struct sp_bpe {
     size_t list_cap;
     uint64_t *heap; /* rank << 32 | position of the left symbol */
     size_t heap_n, heap_cap;
+    struct sp_unigram unigram;
 };
-
-enum sp_status sp_id_list_append(struct sp_id_list *ids, uint32_t id, struct sp_err *err)
-{
-    enum sp_status st;
-
-    if (ids->n == ids->cap && (st = sp_grow(&ids->at, &ids->cap, ids->n + 1, sizeof id, err))) {
-        return st;
-    }
-    ids->at[ids->n++] = id;
-    return SP_OK;
-}
 
 static uint32_t find(const struct sp_tokmap *map, const char *text, size_t len)
 {
@@ -95,6 +87,7 @@ void sp_bpe_close(struct sp_bpe *bpe)
     free(bpe->symbols.at);
     free(bpe->list);
     free(bpe->heap);
+    sp_unigram_release(&bpe->unigram);
     free(bpe);
 }
 
@@ -396,9 +389,15 @@ static enum sp_status encode_word(struct sp_bpe *bpe, const char *word, size_t l
     if (whole && bpe->map->flags & SP_TOKMAP_IGNORE_MERGES) {
         id = sp_tokmap_find(bpe->map, word, len, hash);
     }
-    st = id != SP_ID_NONE                        ? sp_id_list_append(ids, id, err)
-         : bpe->map->flags & SP_TOKMAP_WORDPIECE ? cut_word(bpe, word, len, ids, err)
-                                                 : merge_word(bpe, word, len, ids, err);
+    if (id != SP_ID_NONE) {
+        st = sp_id_list_append(ids, id, err);
+    } else if (bpe->map->flags & SP_TOKMAP_UNIGRAM) {
+        st = sp_unigram_encode(&bpe->unigram, bpe->map, word, len, ids, err);
+    } else if (bpe->map->flags & SP_TOKMAP_WORDPIECE) {
+        st = cut_word(bpe, word, len, ids, err);
+    } else {
+        st = merge_word(bpe, word, len, ids, err);
+    }
     if (st == SP_OK && cached != NULL) {
         remember(cached, (uint32_t)(hash >> 32), word, len, ids->at + before, ids->n - before);
     }

@@ -1,17 +1,11 @@
-/* Byte pair encoding of one piece (pre-token) of text: merges the adjacent pair of lowest rank,
- * the leftmost of equals, until no merge applies. */
+/* Encoding of one piece (pre-token) of text by the vocabulary's algorithm. Byte pair encoding
+ * merges the adjacent pair of lowest rank, the leftmost of equals, until no merge applies;
+ * WordPiece cuts off the longest token; Unigram is in runtime/tokenizer/unigram.h. */
 #ifndef SP_RUNTIME_TOKENIZER_BPE_H
 #define SP_RUNTIME_TOKENIZER_BPE_H
 
 #include "format/tokenizer/tokmap.h"
-
-struct sp_id_list {
-    uint32_t *at; /* owned */
-    size_t n, cap;
-};
-
-SP_MUST_CHECK enum sp_status sp_id_list_append(struct sp_id_list *ids, uint32_t id,
-                                               struct sp_err *err);
+#include "runtime/tokenizer/id_list.h"
 
 /* The buffers of one encoding, and a cache of the ids of short pieces. */
 struct sp_bpe;

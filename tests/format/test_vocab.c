@@ -20,10 +20,14 @@
          "\"behavior\":\"Isolated\"}")
 #define SETTING(member) "{\"model\":{" member "," WORDS ",\"merges\":[]}}"
 #define MERGES(list) "{\"model\":{" WORDS ",\"merges\":" list "}}"
+#define UNIGRAM(list, unk)                                                                         \
+    "{\"model\":{\"type\":\"Unigram\",\"vocab\":[" list "],\"unk_id\":" unk "}}"
 #define ADDED(members) WITH("\"added_tokens\":[{" members "}]")
 #define TEMPLATE(single, tokens)                                                                   \
     WITH("\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":" single                  \
          ",\"special_tokens\":" tokens "}")
+#define CHARSMAP(base64)                                                                           \
+    WITH("\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"" base64 "\"}")
 #define TEXT "{\"Sequence\":{\"id\":\"A\"}}"
 #define MARK "{\"SpecialToken\":{\"id\":\"<u>\"}}"
 
@@ -45,8 +49,15 @@ static const struct {
     {"{\"model\":{\"vocab\":{\"a\":4000000000},\"merges\":[]}}", SP_E_INPUT,
      "token ID 4000000000 is far beyond the 1 entries of the vocabulary"},
     {"{\"model\":{" WORDS "}}", SP_E_INPUT, "model.merges: expected a list, found null"},
-    {SETTING("\"type\":\"Unigram\""), SP_E_UNSUPPORTED,
-     "model type Unigram is not supported, only BPE and WordPiece are"},
+    {SETTING("\"type\":\"WordLevel\""), SP_E_UNSUPPORTED,
+     "model type WordLevel is not supported, only BPE, WordPiece and Unigram are"},
+    {SETTING("\"type\":\"Unigram\""), SP_E_INPUT, "model.vocab: expected a list, found object"},
+    {UNIGRAM("[\"a\",-1],[\"b\"]", "0"), SP_E_INPUT,
+     "model.vocab[1]: expected a token and its score"},
+    {UNIGRAM("[\"a\",-1],[\"a\",-2]", "0"), SP_E_UNSUPPORTED,
+     "model.vocab[1]: \"a\" is there twice"},
+    {UNIGRAM("[\"a\",-1]", "1"), SP_E_INPUT,
+     "model.unk_id is not the id of a token, which Unigram needs"},
     {SETTING("\"dropout\":0.1"), SP_E_UNSUPPORTED, "model.dropout 0.1 is not supported"},
     {SETTING("\"continuing_subword_prefix\":\"##\""), SP_E_UNSUPPORTED,
      "model.continuing_subword_prefix \"##\" is not supported"},
@@ -67,11 +78,19 @@ static const struct {
     {ADDED("\"id\":1,\"content\":\"x\""), SP_E_INPUT,
      "added_tokens[0]: id 1 of \"x\" is also the id of \"b\""},
     {WITH("\"normalizer\":{}"), SP_E_INPUT, "normalizer: expected an object with a \"type\""},
-    {WITH("\"normalizer\":{\"type\":\"Precompiled\"}"), SP_E_UNSUPPORTED,
-     "normalizer type Precompiled is not supported"},
+    {WITH("\"normalizer\":{\"type\":\"Nmt\"}"), SP_E_UNSUPPORTED,
+     "normalizer type Nmt is not supported"},
     {WITH("\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},"
           "{\"type\":\"Precompiled\"}]}"),
-     SP_E_UNSUPPORTED, "normalizer type Precompiled is not supported"},
+     SP_E_INPUT, "normalizer Precompiled: precompiled_charsmap: expected a string"},
+    {CHARSMAP("AAAA"), SP_E_INPUT,
+     "normalizer: precompiled_charsmap is not base64 of a character map"},
+    {CHARSMAP("AAA*AAAA"), SP_E_INPUT,
+     "normalizer: precompiled_charsmap is not base64 of a character map"},
+    {CHARSMAP("/////w=="), SP_E_INPUT,
+     "normalizer: precompiled_charsmap: a trie of 4294967295 bytes in 4 bytes"},
+    {CHARSMAP("AAAAAP8="), SP_E_INPUT,
+     "normalizer: precompiled_charsmap: a replacement is not valid UTF-8"},
     {WITH("\"normalizer\":{\"type\":\"Sequence\"}"), SP_E_INPUT,
      "normalizer Sequence: normalizers: expected a list"},
     {WITH("\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"\"},\"content\":\"\"}"),

@@ -60,6 +60,23 @@ def wordpiece(limit):
         sep_token="[SEP]", model_max_length=limit)
 
 
+def unigram(limit):
+    """Tokens as XLM-RoBERTa has them, without its map of characters."""
+    tok = Tokenizer(models.Unigram())
+    tok.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    tok.decoder = decoders.Metaspace()
+    tok.train_from_iterator(TEXTS[:2] * 4, trainers.UnigramTrainer(
+        vocab_size=80, show_progress=False, unk_token="<unk>",
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"]))
+    tok.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tok, bos_token="<s>", eos_token="</s>", unk_token="<unk>",
+        sep_token="</s>", pad_token="<pad>", cls_token="<s>", model_max_length=limit)
+
+
 def round_weights(module):
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
@@ -126,6 +143,11 @@ MODELS = {
         num_attention_heads=4, max_position_embeddings=68, initializer_range=0.2,
         type_vocab_size=1, pad_token_id=3, bos_token_id=0, eos_token_id=1)),
         tokenizer(True, True, 64, "<|pad|>"), lambda: [modules.Pooling(32, "cls")], {}),
+    "xlm_roberta": (lambda: transformers.XLMRobertaModel(transformers.XLMRobertaConfig(
+        vocab_size=80, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+        num_attention_heads=4, max_position_embeddings=66, initializer_range=0.2,
+        type_vocab_size=1, pad_token_id=1, bos_token_id=0, eos_token_id=2)),
+        unigram(64), lambda: [modules.Pooling(32, "cls"), modules.Normalize()], {}),
 }
 
 

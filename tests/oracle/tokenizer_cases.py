@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """Print small tokenizers, one feature each, with the results of the `tokenizers` library on difficult texts.
 
-    pip install tokenizers==0.22.2    (0.23.3 gives the same for wordpiece)
+    pip install tokenizers==0.22.2 sentencepiece==0.2.3 protobuf    (0.23.3 gives the same for wordpiece and unigram)
     tests/oracle/tokenizer_cases.py > testdata/tokenizer/cases.jsonl
 
 One JSON object per line: name, tokenizer (a tokenizer.json), cases: [text, ids, ids with special
 tokens added, ids with special tokens in the text taken as text], decodes: [ids, text, text without
 special tokens]. Additions to Unicode after version 9 are avoided, as in the reference texts, except those
 that the library's normalizers do not support."""
+import base64
+import io
 import json
 import random
+import tempfile
 
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 from tokenizers import Tokenizer
 
 ALPHABET = [chr(c) for c in list(range(0x21, 0x7F)) + list(range(0xA1, 0xAD)) + list(range(0xAE, 0x100))]
@@ -90,6 +95,43 @@ def wordpiece(cleanup=True, **normalizer):
             "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": cleanup},
             "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
                       "max_input_chars_per_word": 100, "vocab": vocab}}
+
+
+# Keys that begin with other keys, keys of several characters in one grapheme cluster, and an empty replacement.
+RULES = {"\r": " ", "\t": " ", "\n": " ", "\u3000": " ", "\u00a0": " ", "\uff21": "A", "\ufb01": "fi", "\u00bd": "1\u20442",
+         "e\u0301": "\u00e9", "q": "k", "o\u0327": "ox", "\u200b": "", "\u0301": "'", "\u1100\u1161\u11a8": "\uac01",
+         "\u2167": "VIII", "\u212b": "\u00e5", "...": "\u2026", "\uac00": "ga", "\U0001f600": ":)", "x\u0323": "y"}
+
+
+def charsmap():
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as f:
+        for source, target in RULES.items():
+            f.write("%s\t%s\n" % tuple(" ".join("%X" % ord(c) for c in part) for part in (source, target)))
+        f.flush()
+        out = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["the hello word"] * 9), model_writer=out, vocab_size=16, hard_vocab_limit=False,
+            normalization_rule_tsv=f.name, minloglevel=2)
+    model = sentencepiece_model_pb2.ModelProto.FromString(out.getvalue())
+    return base64.b64encode(model.normalizer_spec.precompiled_charsmap).decode()
+
+
+def unigram(normalizer, split=True, all_bytes=False):
+    vocab = [["<s>", 0.0], ["<pad>", 0.0], ["</s>", 0.0], ["<unk>", 0.0]]
+    if all_bytes:
+        vocab += [["<0x%02X>" % b, -20.0] for b in range(256)]
+    words = "\u2581 \u2581the \u2581hello \u2581H the hell ello lo word \u2581wo rd ab abab xx xxxx ga fi VIII don 's \u2581\u2581"
+    for i, t in enumerate([*words.split(), *"abdehlorstwxABCHVI0123!?.,'-\u00e9\u4e2d\u65e5\u0e44\u2044"]):
+        vocab.append([t, -1.25 - (i * 37 % 23) / 7 - (i > 20)])
+    metaspace = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": split}
+    pre = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]} if split else metaspace
+    around = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+              {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+              "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+              "special_tokens": {t: {"id": t, "ids": [i], "tokens": [t]} for t, i in [("<s>", 0), ("</s>", 2)]}}
+    return {"version": "1.0", "added_tokens": [added_token(i, vocab[i][0], special=True) for i in range(4)],
+            "normalizer": normalizer, "pre_tokenizer": pre, "post_processor": around, "decoder": metaspace,
+            "model": {"type": "Unigram", "unk_id": 3, "vocab": vocab, "byte_fallback": all_bytes}}
 
 
 def added_token(i, content, **flags):
@@ -174,6 +216,14 @@ def tokenizers():
     yield "wordpiece_accents", wordpiece(strip_accents=False)
     yield "wordpiece_stripped", wordpiece(cleanup=False, lowercase=False, strip_accents=True, clean_text=False)
     yield "wordpiece_added", with_added(wordpiece(), FLAGS[:5])
+    mapped = {"type": "Precompiled", "precompiled_charsmap": charsmap()}
+    spaces = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+    yield "unigram", unigram(mapped)
+    yield "unigram_spaces", unigram({"type": "Sequence", "normalizers": [mapped, spaces]}, split=False)
+    yield "unigram_bytes", unigram(None, split=False, all_bytes=True)
+    for side in ["left", "right", "both"]:
+        strip = {"type": "Strip", "strip_left": side != "right", "strip_right": side != "left"}
+        yield "strip_" + side, unigram({"type": "Sequence", "normalizers": [strip, spaces]}, split=False)
 
 
 # Around characters with a combining class or a decomposition that came after Unicode 9, and the

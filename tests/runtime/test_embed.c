@@ -307,6 +307,7 @@ int main(void)
         CASE(equals_sentence_transformers, "qwen2_bidirectional"),
         CASE(equals_sentence_transformers, "bert"),
         CASE(equals_sentence_transformers, "roberta"),
+        CASE(equals_sentence_transformers, "xlm_roberta"),
         CASE(same_bits, "bert"),
         CASE(same_bits, "modernbert"),
         CASE(same_bits, "qwen2_bidirectional"),

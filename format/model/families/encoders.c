@@ -1,6 +1,6 @@
-/* Encoders, whose tokens see all tokens of a text: BERT, RoBERTa, ModernBERT and EuroBERT. They
- * have no output matrix that text generation could use; sentence-transformers makes embeddings of
- * them. */
+/* Encoders, whose tokens see all tokens of a text: BERT, RoBERTa, XLM-RoBERTa, ModernBERT and
+ * EuroBERT. They have no output matrix that text generation could use; sentence-transformers makes
+ * embeddings of them. */
 #include "format/model/config_parts.h"
 #include "format/model/families/families.h"
 
@@ -140,7 +140,8 @@ static const struct sp_alias modernbert_aliases[] = {
     {0},
 };
 
-/* RoBERTa differs from BERT in its vocabulary and in where its table of positions begins. */
+/* RoBERTa differs from BERT in its vocabulary and in where its table of positions begins, and
+ * XLM-RoBERTa from RoBERTa in its vocabulary alone. */
 #define BERT(family, class, vocabulary, read)                                                      \
     {                                                                                              \
         .name = (family), .architecture = (class),                                                 \
@@ -160,6 +161,7 @@ static const struct sp_alias modernbert_aliases[] = {
 const struct sp_family sp_families_encoders[] = {
     BERT("bert", "BertModel", 30522, read_bert),
     BERT("roberta", "RobertaModel", 50265, read_roberta),
+    BERT("xlm-roberta", "XLMRobertaModel", 250002, read_roberta),
     {
         .name = "modernbert",
         .architecture = "ModernBertModel",
