@@ -578,11 +578,14 @@ enum sp_status sp_json_get_string(const struct sp_json *object, const char *key,
 
 enum sp_status sp_json_print(char **out, const struct sp_json *v, struct sp_err *err)
 {
+    const char *text;
     size_t len;
-    const char *text = json_object_to_json_string_length(
-        node(v), JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &len);
 
-    if (text == NULL) return sp_fail(err, SP_E_NOMEM, "no memory to print JSON");
+    errno = 0; /* json-c leaves out what its buffer has no memory for, and returns the rest */
+    text = json_object_to_json_string_length(
+        node(v), JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, &len);
+    if (text == NULL || errno == ENOMEM || errno == EFBIG)
+        return sp_fail(err, SP_E_NOMEM, "no memory to print JSON");
     return sp_copy_text(out, text, len, err);
 }
 

@@ -1,6 +1,6 @@
-/* format/base/json.h when the k-th allocation fails, k = 1, 2, ...: a document is parsed completely
- * or refused with SP_E_NOMEM. Small allocations never fail, because json-c cannot handle the failed
- * copy of a key. */
+/* format/base/json.h when the k-th allocation fails, k = 1, 2, ...: a document is parsed or printed
+ * completely, or refused with SP_E_NOMEM. Small allocations never fail, because json-c cannot
+ * handle the failed copy of a key. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,6 +23,7 @@ void *__libc_realloc(void *p, size_t size);
 
 /* Number of allocations that succeed; SIZE_MAX: all. */
 static size_t n_left = SIZE_MAX;
+static bool once; /* only one allocation fails */
 
 static bool is_out_of_memory(size_t size)
 {
@@ -31,6 +32,7 @@ static bool is_out_of_memory(size_t size)
         n_left--;
         return false;
     }
+    if (once) n_left = SIZE_MAX;
     errno = ENOMEM;
     return true;
 }
@@ -92,9 +94,39 @@ static void failed_allocations_are_reported(void **state)
     assert_in_range(n_needed(repeated, SP_JSON_STRICT, SP_E_INPUT), 15, 100);
 }
 
+static void printed_texts_are_whole(void **state)
+{
+    enum sp_status st = SP_E_NOMEM;
+    char *whole = NULL;
+    size_t k;
+
+    (void)state;
+    for (k = 0; st && k < 100; k++) {
+        struct sp_json *root = NULL;
+        char *printed = NULL;
+
+        assert_int_equal(sp_json_parse(&root, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+        if (whole == NULL) assert_int_equal(sp_json_print(&whole, root, NULL), SP_OK);
+        sp_json_free(root);
+        assert_int_equal(sp_json_parse(&root, text, strlen(text), SP_JSON_STRICT, NULL), SP_OK);
+        n_left = k;
+        once = true;
+        st = sp_json_print(&printed, root, NULL);
+        once = false;
+        n_left = SIZE_MAX;
+        if (st == SP_OK) assert_string_equal(printed, whole);
+        if (st != SP_OK) assert_int_equal(st, SP_E_NOMEM);
+        free(printed);
+        sp_json_free(root);
+    }
+    free(whole);
+    assert_in_range(k, 3, 99);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(failed_allocations_are_reported)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(failed_allocations_are_reported),
+                                       cmocka_unit_test(printed_texts_are_whole)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
