@@ -1,4 +1,5 @@
-/* Tests the order in which the server's queue gives out the answers of waiting requests. */
+/* Tests the order in which the server's queue gives out the answers of waiting requests, and the
+ * end of their responses. */
 #include "cli/serve/jobs/serve_queue.h"
 
 #include <setjmp.h>
@@ -6,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 
 static struct sp_serve_queue *queue_of(size_t n_threads)
 {
@@ -82,11 +84,34 @@ static void one_thread_is_kept_for_single_answers(void **state)
     sp_serve_queue_free(q);
 }
 
+/* A response of which a piece is missing does not end as a whole one does. */
+static void an_aborted_response_has_no_end(void **state)
+{
+    struct sp_serve_queue *q = queue_of(1);
+    struct sp_serve_job job;
+    char text[8];
+
+    (void)state;
+    put(q, &job, 1);
+    job.polled_at = HUGE_VAL; /* there is no connection to poll */
+    take(q, &job, 0);
+    sp_serve_queue_begin(q, &job, "ab", 2);
+    sp_serve_queue_write(q, &job, "c", 1);
+    assert_int_equal(sp_serve_queue_read(q, &job, text, sizeof text), 3);
+    assert_memory_equal(text, "abc", 3);
+    sp_serve_queue_abort(q, &job);
+    sp_serve_queue_end(q, &job);
+    assert_int_equal(sp_serve_queue_read(q, &job, text, sizeof text), -1);
+    sp_strbuf_release(&job.out);
+    sp_serve_queue_free(q);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_taken_in_turn),
         cmocka_unit_test(one_thread_is_kept_for_single_answers),
+        cmocka_unit_test(an_aborted_response_has_no_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

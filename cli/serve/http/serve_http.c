@@ -414,7 +414,8 @@ enum sp_status sp_http_open(struct sp_http **out, const struct sp_http_options *
         MHD_OPTION_NOTIFY_CONNECTION, forget_closed, http, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT, n_most + 1, MHD_OPTION_END);
     if (http->daemon == NULL) {
-        st = sp_fail(err, SP_E_IO, "cannot start the HTTP server: %s", strerror(errno));
+        st = sp_fail(err, errno == ENOMEM ? SP_E_NOMEM : SP_E_IO,
+                     "cannot start the HTTP server: %s", strerror(errno));
         goto done;
     }
     http->options.listeners.n = options->listeners.n;

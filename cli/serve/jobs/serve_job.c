@@ -65,21 +65,35 @@ const char *sp_serve_id(char id[SP_SERVE_ID_SIZE], const char *prefix,
     return id;
 }
 
-/* Opens response.out for the API to write to; send_out sends what was written. */
+/* Opens response.out for the API to write to. If memory does not suffice for a piece of the
+ * response, here or in close_out, the job is aborted, which ends the connection: a client must not
+ * take the other pieces for the whole. */
 static bool open_out(struct answer_run *a)
 {
     a->response.out = (struct sp_json_out){.file = open_memstream(&a->text, &a->size)};
     a->response.seconds = sp_seconds() - a->job->arrived_at;
+    if (a->response.out.file == NULL) sp_serve_queue_abort(a->serve->queue, a->job);
     return a->response.out.file != NULL;
+}
+
+/* Completes what was written, in a->text; drop_out frees it. */
+static bool close_out(struct answer_run *a)
+{
+    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) return true;
+    sp_serve_queue_abort(a->serve->queue, a->job);
+    return false;
+}
+
+static void drop_out(struct answer_run *a)
+{
+    free(a->text);
+    a->text = NULL;
 }
 
 static void send_out(struct answer_run *a)
 {
-    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) {
-        sp_serve_queue_write(a->serve->queue, a->job, a->text, a->size);
-    }
-    free(a->text);
-    a->text = NULL;
+    if (close_out(a)) sp_serve_queue_write(a->serve->queue, a->job, a->text, a->size);
+    drop_out(a);
 }
 
 /* Releases the kept tokens. */
@@ -103,11 +117,8 @@ static void fail(struct answer_run *a, int status, const char *code, const char 
     } else {
         d->fail(&a->response.out, &failure);
     }
-    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) {
-        sp_serve_queue_fail(a->serve->queue, a->job, status, a->text, a->size);
-    }
-    free(a->text);
-    a->text = NULL;
+    if (close_out(a)) sp_serve_queue_fail(a->serve->queue, a->job, status, a->text, a->size);
+    drop_out(a);
 }
 
 static int is_abandoned(const struct answer_run *a)
@@ -186,11 +197,9 @@ static int on_token(void *context, const struct sp_token *token)
     }
     /* With the prompt's tokens come all of the answer, as clients expect that split them by number.
      */
-    if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo) &&
-        keep_token(a, token)) {
-        return 1;
-    }
-    return is_abandoned(a);
+    if (a->request.logprobs && (!is_end(a, token->id) || a->job->request.echo))
+        a->status = keep_token(a, token);
+    return a->status ? 1 : is_abandoned(a);
 }
 
 /* Selects the tokens of the text to be sent now: all that were not sent yet, except those of a
@@ -284,14 +293,11 @@ static void send_whole(struct answer_run *a)
         send_out(a);
         return;
     }
-    if (sp_close_text(a->response.out.file, &a->text, NULL) != SP_OK) {
-        sp_serve_queue_abort(a->serve->queue, a->job);
-        free(a->text);
+    if (close_out(a)) {
+        *to = (struct sp_strbuf){.at = a->text, .len = a->size, .cap = a->size};
         a->text = NULL;
-        return;
     }
-    *to = (struct sp_strbuf){.at = a->text, .len = a->size, .cap = a->size};
-    a->text = NULL;
+    drop_out(a);
 }
 
 static void finish(struct answer_run *a)
@@ -322,11 +328,8 @@ static void begin_stream(struct answer_run *a)
         a->job->api->begin(&a->response);
     }
     a->response.answer = answer;
-    if (sp_close_text(a->response.out.file, &a->text, NULL) == SP_OK) {
-        sp_serve_queue_begin(a->serve->queue, a->job, a->text, a->size);
-    }
-    free(a->text);
-    a->text = NULL;
+    if (close_out(a)) sp_serve_queue_begin(a->serve->queue, a->job, a->text, a->size);
+    drop_out(a);
     a->sent_at = sp_seconds();
 }
 

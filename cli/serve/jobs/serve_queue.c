@@ -179,6 +179,7 @@ long sp_serve_queue_read(struct sp_serve_queue *q, struct sp_serve_job *job, cha
     lock(q);
     while (connected && job->n_sent == job->out.len && !has_ended(job))
         connected = wait_and_poll(q, job);
+    connected = connected && !job->aborted;
     if (connected) {
         n = job->out.len - job->n_sent;
         if (n > size) n = size;

@@ -71,7 +71,7 @@ int sp_serve_queue_wait(struct sp_serve_queue *queue, struct sp_serve_job *job);
 /* Waits until the job has ended. Returns false if the client has gone. */
 bool sp_serve_queue_wait_end(struct sp_serve_queue *queue, struct sp_serve_job *job);
 /* Waits for output and reads up to `size` bytes of it. Returns 0 at the end, -1 if the client has
- * gone. */
+ * gone or memory ran out. */
 long sp_serve_queue_read(struct sp_serve_queue *queue, struct sp_serve_job *job, char *to,
                          size_t size);
 /* Removes the job from the queue. No other thread uses the job when this returns. */
