@@ -20,7 +20,6 @@ static double unit_of(const char *text, size_t *len)
 
 bool sp_duration_read(double *seconds, const char *text)
 {
-    static const double longest = 1e12;
     bool negative = *text == '-';
     double sum = 0;
     bool has_unit = false;
@@ -38,7 +37,7 @@ bool sp_duration_read(double *seconds, const char *text)
         sum += unit == 0 ? n : n * unit;
         text = unit == 0 ? end : end + len;
     } while (*text != '\0');
-    if (!(sum <= longest)) return false;
+    if (!(sum <= SP_DURATION_MAX)) return false;
     *seconds = negative ? -sum : sum;
     return true;
 }

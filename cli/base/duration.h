@@ -4,8 +4,12 @@
 
 #include <stdbool.h>
 
+/* The longest duration in seconds: clocks can add it to their time. */
+#define SP_DURATION_MAX 1e12
+
 /* *seconds = a duration such as "5m", "1h30m", "1.5s" or "300ms"; a number without a unit counts
- * seconds. A sign applies to the whole. Returns false if the text is not a duration. */
+ * seconds. A sign applies to the whole. Returns false if the text is not a duration, or is longer
+ * than SP_DURATION_MAX. */
 bool sp_duration_read(double *seconds, const char *text);
 
 #endif

@@ -150,7 +150,8 @@ bool sp_exchange_read_keep_alive(struct sp_exchange *x, double *seconds)
     const char *text = sp_json_to_string(value, NULL);
 
     *seconds = x->serve->keep_alive;
-    if (sp_json_kind(value) == SP_JSON_NULL || sp_json_to_double(value, seconds)) return true;
+    if (sp_json_kind(value) == SP_JSON_NULL) return true;
+    if (sp_json_to_double(value, seconds) && *seconds <= SP_DURATION_MAX) return true;
     if (text && sp_duration_read(seconds, text)) return true;
     sp_exchange_refuse(x, 400, "keep_alive: expected seconds or a duration such as \"5m\"");
     return false;

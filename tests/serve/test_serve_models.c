@@ -172,6 +172,8 @@ static void test_names(void **state)
                "not_found_error");
     check_name(post(&s, "/api/generate", "{\"model\": \"exact\", \"keep_alive\": \"5x\"}", 400),
                "error", "keep_alive: expected seconds or a duration such as \"5m\"");
+    check_name(post(&s, "/api/generate", "{\"model\": \"exact\", \"keep_alive\": 1e300}", 400),
+               "error", "keep_alive: expected seconds or a duration such as \"5m\"");
     assert_int_equal(count_open(&s), 0);
     assert_int_equal(server_stop(&s), 0);
 }

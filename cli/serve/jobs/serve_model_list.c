@@ -8,7 +8,7 @@
 
 const char *sp_serve_time(char text[SP_TIME_TEXT], const struct timespec *at)
 {
-    struct tm t;
+    struct tm t = {0};
     size_t len;
 
     gmtime_r(&at->tv_sec, &t);
