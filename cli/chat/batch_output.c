@@ -28,10 +28,16 @@ static enum sp_status keep(struct sp_batch_output *o, const char *text, size_t s
                            struct sp_err *err)
 {
     struct sp_json *line = NULL;
+    struct sp_err parse_err = {0};
     const char *id = NULL;
     enum sp_status st;
 
-    if (sp_json_parse(&line, text, size, SP_JSON_STRICT, NULL) || !is_answer(line)) {
+    st = sp_json_parse(&line, text, size, SP_JSON_STRICT, &parse_err);
+    if (st == SP_E_NOMEM) {
+        *err = parse_err;
+        return st;
+    }
+    if (st || !is_answer(line)) {
         st = sp_fail(err, SP_E_INPUT, "%s: line %zu is not an answer of a batch", o->path,
                      o->n_kept + 1);
         goto done;
@@ -59,6 +65,12 @@ static bool begins_answer(const char *text, size_t size)
     return false;
 }
 
+/* Reports errno. */
+static enum sp_status fail_io(const char *path, struct sp_err *err)
+{
+    return sp_fail(err, errno == ENOMEM ? SP_E_NOMEM : SP_E_IO, "%s: %s", path, strerror(errno));
+}
+
 /* Reads the whole lines; *size = their length. What follows them must begin as an answer does,
  * since it will be overwritten. */
 static enum sp_status read_lines(struct sp_batch_output *o, off_t *size, struct sp_err *err)
@@ -73,8 +85,7 @@ static enum sp_status read_lines(struct sp_batch_output *o, off_t *size, struct 
         st = keep(o, line, (size_t)n, err);
         *size += n;
     }
-    if (!st && n < 0 && !feof(o->file))
-        st = sp_fail(err, SP_E_IO, "%s: %s", o->path, strerror(errno));
+    if (!st && n < 0 && !feof(o->file)) st = fail_io(o->path, err);
     if (!st && n > 0 && line[n - 1] != '\n' && !begins_answer(line, (size_t)n)) {
         st = sp_fail(err, SP_E_INPUT, "%s: line %zu is not an answer of a batch", o->path,
                      o->n_kept + 1);
@@ -93,12 +104,11 @@ enum sp_status sp_batch_output_open(struct sp_batch_output *out, const char *pat
 
     *out = (struct sp_batch_output){.file = stdout, .path = path};
     if (path == NULL) return SP_OK;
-    if ((out->file = fopen(path, is_file ? "r+" : "w")) == NULL)
-        return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
+    if ((out->file = fopen(path, is_file ? "r+" : "w")) == NULL) return fail_io(path, err);
     if (!is_file) return SP_OK;
     if ((st = read_lines(out, &size, err))) return st;
     if (fseeko(out->file, size, SEEK_SET) || ftruncate(fileno(out->file), size))
-        return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
+        return fail_io(path, err);
     return SP_OK;
 }
 
@@ -117,7 +127,7 @@ enum sp_status sp_batch_output_match(const struct sp_batch_output *o, size_t ind
 enum sp_status sp_batch_output_flush(struct sp_batch_output *o, struct sp_err *err)
 {
     if (fflush(o->file) == 0 && !ferror(o->file)) return SP_OK;
-    return sp_fail(err, SP_E_IO, "%s: %s", o->path ? o->path : "standard output", strerror(errno));
+    return fail_io(o->path ? o->path : "standard output", err);
 }
 
 void sp_batch_output_close(struct sp_batch_output *o)
