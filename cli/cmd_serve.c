@@ -10,6 +10,7 @@
 #include "cli/serve/jobs/serve_folder.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/serve_routes.h"
+#include "cli/serve/serve_sandbox.h"
 #include "format/pack_contents.h"
 #include "format/base/clock.h"
 #include "runtime/spectool.h"
@@ -25,7 +26,7 @@ struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
     const char *host, *cors, *system, *prompt_cache, *api_key_file, *log_format;
-    const char *pooling;
+    const char *pooling, *sandbox;
     struct sp_opt_list names;
     int64_t port, max_queue, sessions, max_models;
     double keep_alive;
@@ -35,6 +36,7 @@ struct options {
 enum { MOST_SESSIONS = 64, MAX_REQUEST_BYTES = 128 << 20 };
 
 static const char *const log_formats[] = {"text", "json", NULL};
+static const char *const sandboxes[] = {"auto", "on", "off", NULL};
 static const char *const drafting[] = {"draft-depth", "accept", NULL};
 
 #define AT(member) .offset = offsetof(struct options, member)
@@ -63,6 +65,9 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "api-key-file", NULL, "FILE", AT(api_key_file), .path = true,
      .shown = "SPECTOOL_API_KEY, else no key",
      .help = "Accept only requests with a key of this file, one per line"},
+    {SP_OPT_CHOICE, 0, "sandbox", NULL, "WHEN", AT(sandbox), .choices = sandboxes, .shown = "auto",
+     .help = "Deny the server what it does not need after its start, such as writing files; auto: "
+             "if the kernel can"},
     {SP_OPT_CHOICE, 0, "log-format", NULL, "FORMAT", AT(log_format), .choices = log_formats,
      .shown = "text", .help = "Format of the lines of the log"},
     {SP_OPT_FLAG, 0, "quiet", NULL, NULL, AT(quiet), .help = "Do not log requests"},
@@ -283,13 +288,16 @@ static enum sp_status open_listeners(struct sp_listeners *out, const struct sp_a
     return sp_listen_activated(out, err);
 }
 
+/* Takes the listening sockets. */
 static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *args,
-                                     struct guard *guard, struct sp_err *err)
+                                     struct sp_listeners *listeners, struct guard *guard,
+                                     struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_http_options http_options = {
         .budget = s->budget,
         .max_connections = (unsigned)o->max_queue + 64,
+        .listeners = *listeners,
         .context = s,
         .admits = sp_serve_admits,
         .handle = sp_serve_handle,
@@ -300,11 +308,8 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
     size_t n = 0;
     enum sp_status st;
 
-    if ((st = open_listeners(&http_options.listeners, args, err)) ||
-        (st = sp_http_open(&http, &http_options, err))) {
-        sp_listen_close(&http_options.listeners);
-        goto done;
-    }
+    if ((st = sp_http_open(&http, &http_options, err))) goto done;
+    listeners->n = 0;
     atomic_store(&guard->serving, true);
     warn_without_key(s, &http_options.listeners);
     for (size_t i = 0; i < http_options.listeners.n; i++)
@@ -372,7 +377,10 @@ static void log_model(const struct sp_serve *s, const struct sp_serve_model *m, 
         sp_json_out_end(&json, '}');
         fputc('\n', stderr);
     } else {
-        fprintf(stderr, "%s %s %s in %.3f s\n", time, what, m->names[0], seconds);
+        char line[512];
+        snprintf(line, sizeof line, "%s %s %.300s in %.3f s", time, what, m->names[0], seconds);
+        mask(line);
+        fprintf(stderr, "%s\n", line);
     }
     funlockfile(stderr);
 }
@@ -433,7 +441,39 @@ static enum sp_status check_names(const struct sp_serve *s, struct sp_err *err)
     return SP_OK;
 }
 
-/* Describes the models of all files and folders. */
+static enum sp_status find_models(struct sp_serve_paths *paths, const struct sp_args *args,
+                                  struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < args->n_operands && !st; i++)
+        st = sp_serve_paths_add(paths, args->operands[i], err);
+    return !st && paths->n > 1 ? check_several(args, err) : st;
+}
+
+/* Denies the server what it does not need from here on. MPI needs files and connections. */
+static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
+                                    const struct sp_listeners *listeners, const struct options *o,
+                                    struct sp_err *err)
+{
+    bool must = o->sandbox && strcmp(o->sandbox, "on") == 0;
+    enum sp_status st;
+
+    if (must && o->backend.group)
+        return sp_fail(err, SP_E_UNSUPPORTED, "--sandbox on: not under mpirun");
+    if (o->backend.group || (o->sandbox && strcmp(o->sandbox, "off") == 0)) return SP_OK;
+    st = sp_serve_sandbox_enter(paths, o->prompt_cache, listeners, err);
+    if (st && must) {
+        sp_context(err, "--sandbox on");
+    } else if (st) {
+        sp_out_note("serve", err->text);
+        *err = (struct sp_err){0};
+        st = SP_OK;
+    }
+    return st;
+}
+
+/* Describes the models of all files. */
 static enum sp_status open_models(struct sp_serve *s, struct opener *o, const struct sp_args *args,
                                   struct sp_err *err)
 {
@@ -446,14 +486,9 @@ static enum sp_status open_models(struct sp_serve *s, struct opener *o, const st
         .close = close_model,
         .context = o,
     };
-    enum sp_status st = SP_OK;
+    enum sp_status st;
 
-    for (size_t i = 0; i < args->n_operands && !st; i++)
-        st = sp_serve_paths_add(&o->paths, args->operands[i], err);
-    if (st || (o->paths.n > 1 && (st = check_several(args, err))) ||
-        (st = sp_new(&s->all, o->paths.n, sizeof *s->all, err))) {
-        return st;
-    }
+    if ((st = sp_new(&s->all, o->paths.n, sizeof *s->all, err))) return st;
     for (; s->n_models < o->paths.n; s->n_models++) {
         struct sp_serve_model *m = &s->all[s->n_models];
         st =
@@ -512,6 +547,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                                         .no_draft = o->no_draft,
                                         .n_sessions = (size_t)o->sessions},
                             .verbose = o->verbose};
+    struct sp_listeners listeners = {.n = 0};
     struct guard guard = {0};
     enum sp_status st;
 
@@ -520,6 +556,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     guard.queue = s.queue;
     opener.options.backend.max_batch = (size_t)o->sessions;
     if ((st = sp_serve_keys_read(&keys, o->api_key_file, getenv("SPECTOOL_API_KEY"), err)) ||
+        (st = find_models(&opener.paths, args, err)) ||
+        (st = open_listeners(&listeners, args, err)) ||
+        (st = enter_sandbox(&opener.paths, &listeners, o, err)) ||
         (st = watch_signals(&guard, err)) || (st = open_models(&s, &opener, args, err)) ||
         (st = sp_serve_metrics_new(&s.metrics, s.n_models, err))) {
         goto done;
@@ -528,8 +567,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (s.n_models == 1 && (st = open_first(&s, err))) goto done;
     if (s.n_models == 1 && o->settings.draft_len != 0)
         sp_generation_note_no_effect(s.all->generation, args, o->no_draft, drafting);
-    st = serve_requests(&s, args, &guard, err);
+    st = serve_requests(&s, args, &listeners, &guard, err);
 done:
+    sp_listen_close(&listeners);
     end_watch(&guard);
     close_models(&s, &opener);
     sp_serve_queue_free(s.queue);

@@ -1,0 +1,157 @@
+/* What the sandbox of the server denies and allows, tried in a child process. */
+#include "cli/serve/serve_sandbox.h"
+#include "tests/support/scratch.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SKIPPED = 77 };
+
+static char *models[] = {NULL, NULL};
+static struct sp_serve_paths paths = {.at = models, .n = 2};
+static struct sp_listeners listeners = {.n = 1};
+static const char *elsewhere, *linked;
+
+/* Returns 0, or the errno of opening the file. */
+static int opens(const char *path, int flags)
+{
+    int fd = open(path, flags, 0600);
+
+    if (fd < 0) return errno;
+    close(fd);
+    return 0;
+}
+
+/* Returns the errno of opening a TCP connection to a port on which nothing listens, or of listening
+ * there. */
+static int connects(bool listens)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0), code;
+
+    at.sin_port = htons(listens ? 0 : 9);
+    code = (listens ? bind : connect)(fd, (const struct sockaddr *)&at, sizeof at) ? errno : 0;
+    close(fd);
+    return code;
+}
+
+static int count_denied(void)
+{
+    char target[512];
+    int n = 0;
+
+    n += opens(elsewhere, O_RDONLY) == EACCES;
+    n += opens("/etc/passwd", O_RDONLY) == EACCES;
+    n += opens(models[0], O_WRONLY) == EACCES;
+    snprintf(target, sizeof target, "%s.new", models[0]);
+    n += opens(target, O_WRONLY | O_CREAT) == EACCES;
+    n += unlink(models[0]) && errno == EACCES;
+    n += rename(models[0], target) && errno == EACCES;
+    n += execl("/bin/true", "true", (char *)NULL) && errno == EACCES;
+    return n;
+}
+
+static int count_allowed(void)
+{
+    char replacement[512];
+    int n = 0;
+
+    snprintf(replacement, sizeof replacement, "%s.replacement", models[0]);
+    n += opens(models[0], O_RDONLY) == 0;
+    n += opens(replacement, O_RDONLY) == 0;
+    n += opens(linked, O_RDONLY) == 0;
+    n += opens("/proc/meminfo", O_RDONLY) == 0;
+    n += opens("/dev/urandom", O_RDONLY) == 0;
+    n += opens("/dev/null", O_RDWR) == 0;
+    n += unlink(listeners.at[0].path) == 0;
+    return n;
+}
+
+/* Runs the check in a child process inside the sandbox, and returns what it returned; skips the
+ * test if the kernel has no sandbox. */
+static int inside(int (*check)(void))
+{
+    pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct sp_err err = {0};
+        enum sp_status st = sp_serve_sandbox_enter(&paths, NULL, &listeners, &err);
+        if (st) fprintf(stderr, "%s\n", err.text);
+        _exit(st == SP_E_UNSUPPORTED ? SKIPPED : st ? 99 : check());
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == SKIPPED) skip();
+    return WEXITSTATUS(status);
+}
+
+static int setup(void **state)
+{
+    char path[512];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "%s/%d", scratch_folder(), i);
+        if (mkdir(path, 0700)) return 1;
+    }
+    models[0] = strdup(scratch_write("0/model", "a", 1));
+    scratch_write("0/model.replacement", "a", 1);
+    linked = strdup(scratch_write("1/linked", "a", 1));
+    models[1] = strdup(scratch_path("0/link"));
+    elsewhere = strdup(scratch_write("2/elsewhere", "a", 1));
+    listeners.at[0].path = strdup(scratch_write("2/socket", "", 0));
+    return symlink(linked, models[1]);
+}
+
+static void test_denied(void **state)
+{
+    (void)state;
+    assert_int_equal(inside(count_denied), 7);
+}
+
+static void test_allowed(void **state)
+{
+    (void)state;
+    assert_int_equal(inside(count_allowed), 7);
+}
+
+/* Older kernels deny files only. */
+static int count_connections(void)
+{
+    return (connects(false) == EACCES) + (connects(true) == EACCES) +
+           (kill(getppid(), 0) && errno == EPERM);
+}
+
+static void test_connections(void **state)
+{
+    int n = inside(count_connections);
+
+    (void)state;
+    assert_true(n == 0 || n == 2 || n == 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_denied),
+        cmocka_unit_test(test_allowed),
+        cmocka_unit_test(test_connections),
+    };
+
+    return cmocka_run_group_tests(tests, setup, scratch_teardown);
+}
