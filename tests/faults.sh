@@ -24,14 +24,19 @@ problem() {
 attempt() {
     rm -rf out report
     mkdir out
-    case $name in replace | quantize_in_place) cp base.bin out/x.bin ;; esac
+    input=/dev/null
+    case $name in
+    replace | quantize_in_place) cp base.bin out/x.bin ;;
+    batch) input=lines && cp kept out/x ;;
+    esac
     (
         FAULT_CALLS=$calls FAULT_AT=$1 FAULT_ERRNO=$errno FAULT_REPORT=report LD_PRELOAD=$preload \
-            "$program" "${command[@]}" >text 2>err </dev/null
+            "$program" "${command[@]}" >text 2>err <$input
         exit $?
     ) 2>/dev/null # the shell's word about a killed process
     status=$?
     n_runs=$((n_runs + 1))
+    [ "$name" != batch ] || sed -i 's/, "rounds": .*//' out/x # without times
 }
 
 # The folder has what it had before the command, or what the clean run made.
@@ -39,6 +44,10 @@ check_output() {
     case $name in
     replace | quantize_in_place)
         cmp -s out/x.bin clean/x.bin || cmp -s out/x.bin base.bin || problem 'the old file is damaged'
+        ;;
+    batch)
+        ! grep -vxF -f clean/x -f kept out/x | grep -v '"error": ' || problem 'an answer is another one'
+        [ "$(head -1 out/x)" = "$(head -1 kept)" ] || problem 'a kept answer is lost'
         ;;
     *)
         [ -z "$(ls -A out)" ] || diff -r out clean >/dev/null || problem 'its output is not whole'
@@ -95,6 +104,90 @@ faults() {
     done
 }
 
+# The bodies that serve answers while one of its calls fails.
+requests() {
+    local message='"messages": [{"role": "user", "content": "What is 7 plus 8?"}], "max_tokens": 6'
+    local schema='{"type": "object", "properties": {"a": {"enum": ["b", 1]}}}'
+    request /v1/chat/completions "{$message, \"logprobs\": true, \"top_logprobs\": 2}"
+    request /v1/chat/completions "{$message, \"stream\": true, \"response_format\":
+        {\"type\": \"json_schema\", \"json_schema\": {\"name\": \"x\", \"schema\": $schema}}}"
+    request /v1/completions '{"prompt": ["one", "two"], "n": 2, "max_tokens": 3, "echo": true, "logprobs": 1}'
+    request /v1/messages "{$message, \"model\": \"base\", \"temperature\": 0, \"stop_sequences\": [\"owl\"]}"
+    request /v1/responses '{"input": "What?", "max_output_tokens": 3}'
+    request /api/chat "{$message, \"options\": {\"num_predict\": 3, \"dry_multiplier\": 1}}"
+    request /tokenize '{"content": "hi there", "with_pieces": true}'
+    request /apply-template "{$message}"
+    request /api/show '{"model": "base"}'
+    request /api/ps
+    request /metrics
+}
+
+# request PATH [BODY]: writes a line "PATH STATUS TEXTS"; STATUS is 0 if the connection ended
+# without a response.
+request() {
+    local method=GET body=${2-} reply
+    [ -z "$body" ] || method=POST
+    reply=$(
+        exec 2>/dev/null 3<>"/dev/tcp/127.0.0.1/$port" || exit
+        printf '%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s' \
+            $method "$1" ${#body} "$body" >&3
+        timeout 20 cat <&3 | tr -d '\0'
+    )
+    local code=${reply#HTTP/1.1 }
+    [ -n "$reply" ] || code=0
+    echo "$1 ${code%% *} $(grep -oE '"(content|text|delta|error)": ?"[^"]*"' <<<"$reply" | tr -d '\n')" >>replies
+}
+
+# serve_attempt AT: starts a server, sends the requests and ends it.
+serve_attempt() {
+    local pid
+    rm -f report replies err
+    FAULT_CALLS=$calls FAULT_AT=$1 FAULT_ERRNO=$errno FAULT_REPORT=report LD_PRELOAD=$preload \
+        "$program" serve --port 0 --threads 1 --sessions 2 --sandbox off base.bin >text 2>err </dev/null &
+    pid=$!
+    while ! port=$(grep -om1 "http://127.0.0.1:[0-9]*" err 2>/dev/null) && kill -0 $pid 2>/dev/null; do sleep 0.01; done
+    port=${port##*:}
+    touch replies
+    [ -z "$port" ] || requests
+    kill $pid 2>/dev/null
+    wait $pid
+    status=$?
+    n_runs=$((n_runs + 1))
+}
+
+# A server that has started lives, answers as it does without the failure or with an error of its
+# own, and ends with status 0.
+check_serve() {
+    if [ -z "$port" ]; then
+        [ "$status" -eq "$expected" ] || problem "status $status, expected $expected"
+        return
+    fi
+    [ "$status" -eq 0 ] || problem "status $status of a server that had started"
+    while read -r path code texts; do
+        case $code in
+        0 | 500 | 503) ;;
+        200) [[ $texts == *'"error"'* ]] || grep -qF -- "$path $code $texts" clean_replies || problem "another answer: $path $texts" ;;
+        *) problem "$path: $code $texts" ;;
+        esac
+    done <replies
+    read -r _ blocks <report 2>/dev/null || blocks=0
+    [ "$blocks" -le "$clean_blocks" ] || problem "$((blocks - clean_blocks)) blocks of memory leak"
+}
+
+faults_serve() {
+    name=serve at=0 n_calls=0
+    serve_attempt 0
+    read -r n_calls clean_blocks <report
+    mv replies clean_replies
+    [ "$status" -eq 0 ] && ! grep -v ' 200 ' clean_replies || problem "status $status without a failing call"
+    step=1
+    if [ "$samples" -gt 0 ] && [ "$n_calls" -gt "$samples" ]; then step=$((n_calls / samples)); fi
+    for ((at = 1; at <= n_calls; at += step)); do
+        serve_attempt "$at"
+        check_serve
+    done
+}
+
 case $kind in
 memory) calls=memory errno=12 expected=6 ;;
 files) calls=files errno=5 expected=5 ;;
@@ -113,5 +206,12 @@ if [ "$kind" != kill ]; then
     faults verify verify base.bin
     faults lossless verify --lossless --threads 1 --num-predict 3 base.bin
     faults tokenize tokenize base.bin 'hi there'
+fi
+if [ "$kind" = memory ]; then
+    printf '"one"\n{"custom_id": "b", "prompt": "two", "dry_multiplier": 1}\n%s\n' \
+        '{"messages": [{"role": "user", "content": "three"}], "format": "json"}' >lines
+    printf '{"ids": [1], "text": "kept", "stop": "end"}\n{"custom_id": "b", "ids": [1' >kept
+    faults batch run --batch -o out/x --threads 1 --sessions 1 --num-predict 4 base.bin
+    faults_serve
 fi
 [ $failed -eq 0 ] || exit 1

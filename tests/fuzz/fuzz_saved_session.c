@@ -1,0 +1,125 @@
+/* Fuzzes saved sessions: a file is refused with a message and leaves the session as it was, or it
+ * replaces the session, which is then saved and loaded again without a change. */
+#include "cli/chat/saved_session.h"
+#include "tests/support/packed_models.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct sp_settings settings;
+static struct sp_generation generation = {.settings = &settings};
+static const char *input, *saved;
+
+static void check(enum sp_status st, const struct sp_err *err)
+{
+    if (st == SP_OK) return;
+    fprintf(stderr, "%s\n", err->text);
+    abort();
+}
+
+static void write_file(const char *path, const void *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+
+    if (f == NULL || fwrite(bytes, 1, size, f) != size || fclose(f)) abort();
+}
+
+/* Returns the session as a saved file, NUL-terminated; owned (free). */
+static char *save(void)
+{
+    struct sp_err err = {0};
+    char *text;
+    FILE *f;
+    long size;
+
+    check(sp_saved_session_write(saved, &generation, &err), &err);
+    f = fopen(saved, "rb");
+    if (f == NULL || fseek(f, 0, SEEK_END) || (size = ftell(f)) < 0) abort();
+    rewind(f);
+    if ((text = calloc((size_t)size + 1, 1)) == NULL) abort();
+    if (fread(text, 1, (size_t)size, f) != (size_t)size) abort();
+    fclose(f);
+    return text;
+}
+
+static void end(void)
+{
+    sp_generation_close(&generation);
+    packed_teardown(NULL);
+}
+
+static void begin(void)
+{
+    struct sp_conversation *c = &generation.conversation;
+    struct sp_pack *pack = NULL;
+    struct sp_err err = {0};
+    bool unused;
+
+    if (packed_setup(NULL) || atexit(end)) abort();
+    input = packed_path("input");
+    saved = packed_path("saved");
+    generation.path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE);
+    generation.backend = (struct sp_backend_opts){.n_threads = 1, .n_context = 64};
+    generation.no_draft = true;
+    check(sp_pack_open(&pack, generation.path, &err), &err);
+    check(sp_conversation_open(c, pack, false, "Be brief.", &unused, &err), &err);
+    sp_pack_close(pack);
+    check(sp_backend_open_package(&generation.package, generation.path, &generation.backend, &err),
+          &err);
+    check(sp_conversation_attach(c, generation.package, &err), &err);
+    c->settings = &settings;
+}
+
+/* Restores the session that every input finds. */
+static void reset(void)
+{
+    struct sp_conversation *c = &generation.conversation;
+    struct sp_err err = {0};
+
+    sp_settings_release(&settings);
+    settings = (struct sp_settings)SP_SETTINGS_DEFAULTS;
+    settings.seed = 1;
+    settings.n_context = 64;
+    check(sp_settings_set(&settings, "stop", "owl", &err), &err);
+    check(sp_settings_set(&settings, "dry_sequence_breakers", ".", &err), &err);
+    if (generation.session == NULL || generation.backend.n_context != 64)
+        check(sp_generation_set_context(&generation, 64, &err), &err);
+    c->thinking = SP_THINK_DEFAULT;
+    sp_conversation_clear(c);
+    check(sp_conversation_set_system(c, "Be brief.", &err), &err);
+    check(sp_conversation_add_user(c, "What is 7 plus 8?", 17, &err), &err);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct sp_conversation *c = &generation.conversation;
+    struct sp_err err = {0};
+    char *before, *after;
+    enum sp_status st;
+
+    if (generation.package == NULL) begin();
+    reset();
+    before = save();
+    write_file(input, data, size);
+    st = sp_saved_session_read(input, &generation, &err);
+    if (st != SP_OK && (err.text[0] == '\0' || strchr(err.text, '\n'))) abort();
+    for (size_t i = 0; i < c->n_turns; i++) {
+        if (c->turns[i].role == NULL || c->turns[i].content == NULL) abort();
+    }
+    after = save();
+    if (st != SP_OK && strcmp(before, after) != 0) abort();
+    free(before);
+    before = after;
+    reset();
+    err = (struct sp_err){0};
+    write_file(input, before, strlen(before));
+    check(sp_saved_session_read(input, &generation, &err), &err);
+    after = save();
+    if (strcmp(before, after) != 0) abort();
+    free(before);
+    free(after);
+    return 0;
+}
