@@ -9,6 +9,7 @@
 struct options {
     const char *modelfile, *output, *target, *draft, *head, *calibration;
     struct sp_opt_list rules;
+    struct sp_budget budget;
     int64_t n_threads;
     bool dry_run, force;
 };
@@ -25,6 +26,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "quantize-draft", "draft-quantize", "TYPE", AT(draft),
      .choices = sp_cmd_types, .shown = "as stored", .help = "Type of the draft's weights"},
     SP_OPT_OUTPUT_TYPE(struct options, "--quantize"),
+    SP_OPT_BUDGET(struct options),
     SP_OPT_RULE(struct options),
     SP_OPT_CALIBRATION(struct options),
     SP_OPT_DRY_RUN(struct options),
@@ -98,6 +100,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .target_type = sp_create_type(o->target),
         .draft_type = sp_create_type(o->draft),
         .output_type = sp_create_type(o->head),
+        .budget = o->budget,
         .calibration = o->calibration,
         .n_threads = (unsigned)o->n_threads,
         .force = o->force,
@@ -107,6 +110,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->modelfile && args->n_operands) {
         return sp_fail(err, SP_E_USAGE, "--file and MODELFILE cannot be combined");
     }
+    if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
     if ((st = sp_create_rules(&create.rules, &o->rules, err))) return st;
     sp_create_attach(&create.callbacks, &listener);
     st = sp_create(&report, &create, err);

@@ -6,6 +6,7 @@
 struct options {
     const char *target, *draft, *head, *calibration;
     struct sp_opt_list rules;
+    struct sp_budget budget;
     int64_t n_threads;
     bool requantize, dry_run, force;
 };
@@ -18,6 +19,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "draft", "quantize-draft", "TYPE", AT(draft), .choices = sp_cmd_types,
      .shown = "copied", .help = "Type of the draft's weights"},
     SP_OPT_OUTPUT_TYPE(struct options, "--target"),
+    SP_OPT_BUDGET(struct options),
     SP_OPT_RULE(struct options),
     SP_OPT_CALIBRATION(struct options),
     {SP_OPT_FLAG, 0, "requantize", NULL, NULL, AT(requantize),
@@ -42,6 +44,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .target_type = sp_create_type(o->target),
         .draft_type = sp_create_type(o->draft),
         .output_type = sp_create_type(o->head),
+        .budget = o->budget,
         .calibration = o->calibration,
         .n_threads = (unsigned)o->n_threads,
         .force = o->force,
@@ -49,11 +52,14 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .allow_lossy = o->requantize,
     };
 
-    if (!o->target && !o->draft && !o->head && o->rules.n == 0) {
-        return sp_fail(err, SP_E_USAGE,
-                       "nothing to do: none of --target, --draft, --quantize-output and --rule is "
-                       "given");
+    if (!o->target && !o->draft && !o->head && o->rules.n == 0 && o->budget.size == 0 &&
+        !(o->budget.bits > 0)) {
+        return sp_fail(
+            err, SP_E_USAGE,
+            "nothing to do: none of --target, --draft, --quantize-output, --size, --bits and "
+            "--rule is given");
     }
+    if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
     if ((st = sp_create_rules(&requantize.rules, &o->rules, err))) return st;
     sp_create_attach(&requantize.callbacks, &listener);
     st = sp_requantize(&report, &requantize, err);

@@ -14,6 +14,20 @@ enum sp_dtype sp_create_type(const char *name)
     return name ? sp_dtype_find(name) : SP_DTYPE_NONE;
 }
 
+enum sp_status sp_create_check_budget(const struct sp_budget *budget, const char *type,
+                                      struct sp_err *err)
+{
+    const char *option = budget->size ? "--size" : "--bits";
+
+    if (budget->size && budget->bits > 0)
+        return sp_fail(err, SP_E_USAGE, "--size and --bits cannot be combined");
+    if (type == NULL || (budget->size == 0 && !(budget->bits > 0))) return SP_OK;
+    return sp_fail(err, SP_E_USAGE,
+                   "%s chooses the types and cannot be combined with one for all weights (%s); "
+                   "--rule and --quantize-output set some of them",
+                   option, type);
+}
+
 enum sp_status sp_create_rules(struct sp_type_rules *out, const struct sp_opt_list *list,
                                struct sp_err *err)
 {

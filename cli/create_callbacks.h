@@ -16,6 +16,20 @@
             .offset = offsetof(type, head), .choices = sp_cmd_types,                               \
             .help = "Type of the target's embedding and output matrix; overrides " whole           \
     }
+#define SP_OPT_BUDGET(type)                                                                        \
+    {SP_OPT_SIZE,                                                                                  \
+     0,                                                                                            \
+     "size",                                                                                       \
+     NULL,                                                                                         \
+     "BYTES",                                                                                      \
+     .offset = offsetof(type, budget.size),                                                        \
+     .help = "Choose the best types of the target for a file of at most this size, such as 500M "  \
+             "or 6G"},                                                                             \
+    {                                                                                              \
+        SP_OPT_NUMBER, 0, "bits", NULL, "B",                                                       \
+            .offset = offsetof(type, budget.bits), .min = 1, .max = 16,                            \
+            .help = "The same for B bits per weight of the target"                                 \
+    }
 #define SP_OPT_RULE(type)                                                                          \
     {                                                                                              \
         SP_OPT_LIST, 0, "rule", NULL, "PATTERN=TYPE",                                              \
@@ -49,6 +63,10 @@ struct sp_create_listener {
 
 /* Returns the type with this name, one of sp_cmd_types; SP_DTYPE_NONE if `name` is NULL. */
 enum sp_dtype sp_create_type(const char *name);
+
+/* Refuses two of --size, --bits and a type for all of the target (`type`; NULL: none). */
+SP_MUST_CHECK enum sp_status sp_create_check_budget(const struct sp_budget *budget,
+                                                    const char *type, struct sp_err *err);
 
 /* Reads the values of --rule. `out->rules` is owned by the caller (free), its texts are borrowed
  * from `list`. */

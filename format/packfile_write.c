@@ -124,12 +124,13 @@ enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path
     struct sp_pack_writer *w = NULL;
     uint64_t reserved;
 
-    if (force && (st = sp_atomic_file_check_replaced(path, sp_pack_magic, sizeof sp_pack_magic,
-                                                     "packed file", err))) {
+    if (path && force &&
+        (st = sp_atomic_file_check_replaced(path, sp_pack_magic, sizeof sp_pack_magic,
+                                            "packed file", err))) {
         goto done;
     }
     if ((st = sp_new(&w, 1, sizeof *w, err))) goto done;
-    if ((st = sp_new_aligned(&w->window, WINDOW, 1, err))) goto done;
+    if (path && (st = sp_new_aligned(&w->window, WINDOW, 1, err))) goto done;
     if ((st = sp_new(&w->slots, n_tensors, sizeof *w->slots, err))) goto done;
     if ((st = sp_new(&w->slot_of, n_tensors, sizeof *w->slot_of, err))) goto done;
     w->n_slots = n_tensors;
@@ -143,7 +144,7 @@ enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path
     }
     if ((st = lay_out(w, err))) goto done;
     reserved = w->end < SP_PACK_PAGE ? SP_PACK_PAGE : w->end;
-    if ((st = sp_atomic_file_open(&w->file, path, force, reserved, err))) goto done;
+    if (path && (st = sp_atomic_file_open(&w->file, path, force, reserved, err))) goto done;
     *out = w;
     w = NULL;
 done:
@@ -341,22 +342,47 @@ enum sp_status sp_pack_writer_part_digest(uint64_t *out, const struct sp_pack_wr
     return st;
 }
 
+/* Places sections and directory behind the tensors; *h is the header. */
+static enum sp_status place_rest(struct sp_pack_writer *w, struct sp_pack_header *h,
+                                 struct sp_err *err)
+{
+    uint64_t end = w->end;
+
+    *h = (struct sp_pack_header){
+        .major = SP_PACK_MAJOR,
+        .n_tensors = (uint32_t)w->n_slots,
+        .n_sections = (uint32_t)w->n_sections,
+        .names_size = (uint32_t)w->names_size,
+        .directory_size = w->n_slots * SP_PACK_TENSOR_ENTRY +
+                          w->n_sections * SP_PACK_SECTION_ENTRY + w->names_size,
+    };
+    for (size_t i = 0; i < w->n_slots; i++) {
+        unsigned minor = sp_pack_minor_of(w->slots[i].tensor.dtype);
+        if (minor > h->minor) h->minor = minor;
+    }
+    for (size_t i = 0; i < w->n_sections; i++) {
+        if (!sp_pack_next_offset(&w->section_offsets[i], end, i == 0))
+            return sp_fail(err, SP_E_UNSUPPORTED, "the sections are too large for one file");
+        end = w->section_offsets[i] + w->sections[i].stored;
+    }
+    if (w->n_slots + w->n_sections == 0) end = SP_PACK_PAGE;
+    if (!sp_pack_next_offset(&h->directory_offset, end, false) ||
+        h->directory_offset > INT64_MAX - h->directory_size) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "the sections are too large for one file");
+    }
+    h->file_size = h->directory_offset + h->directory_size;
+    return SP_OK;
+}
+
 static enum sp_status write_sections(struct sp_pack_writer *w, struct sp_err *err)
 {
-    enum sp_status st;
+    enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < w->n_sections; i++) {
-        uint64_t offset;
-
-        if (!sp_pack_next_offset(&offset, w->end, i == 0)) {
-            return sp_fail(err, SP_E_UNSUPPORTED, "the sections are too large for one file");
-        }
-        st = sp_atomic_file_write_at(w->file, offset, w->contents[i], w->sections[i].stored, err);
-        if (st) return st;
-        w->section_offsets[i] = offset;
-        w->end = offset + w->sections[i].stored;
+    for (size_t i = 0; i < w->n_sections && !st; i++) {
+        st = sp_atomic_file_write_at(w->file, w->section_offsets[i], w->contents[i],
+                                     w->sections[i].stored, err);
     }
-    return SP_OK;
+    return st;
 }
 
 static void put_directory(uint8_t *p, const struct sp_pack_writer *w)
@@ -371,39 +397,31 @@ static void put_directory(uint8_t *p, const struct sp_pack_writer *w)
 }
 
 /* The gaps need no writing: what a file was never given reads as zero. */
-static enum sp_status write_directory(struct sp_pack_writer *w, struct sp_err *err)
+static enum sp_status write_directory(struct sp_pack_writer *w, struct sp_pack_header *h,
+                                      struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_pack_header h = {
-        .major = SP_PACK_MAJOR,
-        .n_tensors = (uint32_t)w->n_slots,
-        .n_sections = (uint32_t)w->n_sections,
-        .names_size = (uint32_t)w->names_size,
-    };
     uint8_t header[SP_PACK_HEADER_SIZE];
     uint8_t *directory = NULL;
-    size_t size =
-        w->n_slots * SP_PACK_TENSOR_ENTRY + w->n_sections * SP_PACK_SECTION_ENTRY + w->names_size;
+    size_t size = (size_t)h->directory_size;
 
-    for (size_t i = 0; i < w->n_slots; i++) {
-        unsigned minor = sp_pack_minor_of(w->slots[i].tensor.dtype);
-        if (minor > h.minor) h.minor = minor;
-    }
-    if (w->n_slots + w->n_sections == 0) w->end = SP_PACK_PAGE;
-    if (!sp_pack_next_offset(&h.directory_offset, w->end, false) ||
-        h.directory_offset > INT64_MAX - size) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "the sections are too large for one file");
-    }
-    h.directory_size = size;
-    h.file_size = h.directory_offset + size;
     if ((st = sp_new(&directory, size, 1, err))) return st;
     put_directory(directory, w);
-    h.directory_digest = sp_hash64(directory, size);
-    sp_pack_put_header(header, &h);
-    st = sp_atomic_file_write_at(w->file, h.directory_offset, directory, size, err);
+    h->directory_digest = sp_hash64(directory, size);
+    sp_pack_put_header(header, h);
+    st = sp_atomic_file_write_at(w->file, h->directory_offset, directory, size, err);
     if (!st) st = sp_atomic_file_write_at(w->file, 0, header, sizeof header, err);
     free(directory);
-    w->end = h.file_size;
+    return st;
+}
+
+enum sp_status sp_pack_writer_measure(uint64_t *file_size, struct sp_pack_writer *w,
+                                      struct sp_err *err)
+{
+    struct sp_pack_header h;
+    enum sp_status st = place_rest(w, &h, err);
+
+    if (!st) *file_size = h.file_size;
     return st;
 }
 
@@ -411,13 +429,15 @@ enum sp_status sp_pack_writer_finish(struct sp_pack_writer *w, uint64_t *file_si
                                      struct sp_err *err)
 {
     enum sp_status st;
+    struct sp_pack_header h;
 
     if ((st = check_complete(w, err)) || (st = write_input_stats(w, err)) ||
-        (st = write_sections(w, err)) || (st = write_directory(w, err))) {
+        (st = place_rest(w, &h, err)) || (st = write_sections(w, err)) ||
+        (st = write_directory(w, &h, err))) {
         return st;
     }
     if ((st = sp_atomic_file_commit(w->file, err))) return st;
-    if (file_size) *file_size = w->end;
+    if (file_size) *file_size = h.file_size;
     return SP_OK;
 }
 

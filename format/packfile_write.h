@@ -17,7 +17,7 @@ struct sp_pack_writer; /* opaque */
 /* tensors: any order; name, part, dtype, layout, rank and shape are read, the rest ignored. Sorted
  * inside by part and name, so the file does not depend on the order given. `force`: an existing
  * packed file is replaced; any other file, and without `force` every file, is refused (SP_E_USAGE)
- * here. */
+ * here. `path` NULL: there is no file; sp_pack_writer_measure says how large it would be. */
 SP_MUST_CHECK enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path,
                                                  bool force, const struct sp_pack_tensor *tensors,
                                                  size_t n_tensors, struct sp_err *err);
@@ -43,6 +43,10 @@ SP_MUST_CHECK enum sp_status sp_pack_writer_put(struct sp_pack_writer *w, size_t
 SP_MUST_CHECK enum sp_status sp_pack_writer_part_digest(uint64_t *out,
                                                         const struct sp_pack_writer *w,
                                                         enum sp_part part, struct sp_err *err);
+
+/* *file_size = bytes of the file with the tensors given to open and the sections given so far. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_measure(uint64_t *file_size, struct sp_pack_writer *w,
+                                                    struct sp_err *err);
 
 /* Fails (SP_E_BUG) when a tensor got more or fewer bytes than its type and shape need. *file_size
  * (may be NULL) = bytes of the finished file. */

@@ -1,19 +1,16 @@
 /* create and requantize: open the sources, check, plan, and hand over to the writer. */
 #include "convert/create/create.h"
 
-#include "convert/create/calibration.h"
 #include "convert/source/generation_config.h"
 #include "convert/source/source_adapter.h"
 #include "format/modelfile/modelfile.h"
 #include "format/modelfile/modelfile_check.h"
 #include "format/modelfile/modelfile_place.h"
 #include "convert/create/draft_compat.h"
-#include "convert/create/plan.h"
+#include "convert/create/make_plan.h"
 #include "convert/create/plan_groups.h"
 #include "convert/source/shared_tables.h"
 #include "convert/source/vocab_order.h"
-#include "convert/source/vocab_tables.h"
-#include "convert/create/type_rules.h"
 #include "convert/create/write.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -28,14 +25,10 @@ struct job {
     struct sp_source target, draft;
     struct sp_named_source named; /* of the target */
     bool has_draft;
-    struct sp_policy_request target_request, draft_request;
-    struct sp_type_rules rules;
-    bool allow_lossy;
+    struct sp_plan_inputs inputs; /* the user's options; sources and records: make_plan */
     char *records;
     size_t records_size;
-    struct sp_plan plan;
-    const char *calibration_path;            /* NULL: none */
-    struct sp_calibration_file *calibration; /* lent to the plan */
+    struct sp_made_plan made;
     char *warnings;
     const char *output;
     const char *from; /* FROM's value, if `output` is the default; borrowed; NULL: it is not */
@@ -46,8 +39,7 @@ struct job {
 
 static void release_job(struct job *job)
 {
-    sp_plan_release(&job->plan);
-    sp_calibration_close(job->calibration);
+    sp_made_plan_release(&job->made);
     sp_source_release(&job->target);
     sp_source_release(&job->draft);
     sp_named_source_release(&job->named);
@@ -160,80 +152,6 @@ static enum sp_status check_pair(struct job *job, struct sp_err *err)
     return st;
 }
 
-static enum sp_status calibrate(struct job *job, struct sp_err *err)
-{
-    enum sp_status st;
-    const char *path = job->calibration_path;
-    size_t n_used, n_without;
-
-    if (path == NULL) return SP_OK;
-    if ((st = sp_calibration_open(&job->calibration, path, err))) return st;
-    st = sp_calibration_apply(job->calibration, &job->plan, &job->target, &n_used, &n_without, err);
-    if (st) return st;
-    if (n_used == 0) {
-        return sp_fail(err, SP_E_USAGE,
-                       "%s: has no effect, because none of its matrices becomes q2 to q6; only "
-                       "weights of these types in the target are calibrated",
-                       path);
-    }
-    if (n_without == 0) return SP_OK;
-    return sp_warn(&job->warnings, err,
-                   "%s has no statistics for %zu of %zu matrices that become q2 to q6; these "
-                   "are quantized without calibration",
-                   path, n_without, n_used + n_without);
-}
-
-/* Warns if matrices whose codes have few bits get a type that has few bits, too. */
-static enum sp_status note_double_rounding(struct job *job, enum sp_part part, struct sp_err *err)
-{
-    const struct sp_plan_item *first = NULL;
-    size_t n = 0;
-
-    for (size_t i = 0; i < job->plan.n_items; i++) {
-        const struct sp_plan_item *item = &job->plan.items[i];
-        bool few = item->code_bits > 0 && item->code_bits <= 6;
-
-        if (item->part != part || !few || item->to == SP_Q8 || sp_dtype_is_float(item->to)) {
-            continue;
-        }
-        if (n++ == 0) first = item;
-    }
-    if (n == 0) return SP_OK;
-    return sp_warn(&job->warnings, err,
-                   "%s: %zu matrices have codes of %u bits already, and %s rounds them a second "
-                   "time; q8 is nearly exact, f32 is exact",
-                   first->source->path, n, first->code_bits, sp_dtype_info(first->to)->name);
-}
-
-static enum sp_status plan_part(struct job *job, enum sp_part part, struct sp_err *err)
-{
-    enum sp_status st;
-    const struct sp_source *source = part == SP_PART_TARGET ? &job->target : &job->draft;
-    struct sp_plan_choice *choices = NULL;
-
-    if ((st = sp_new(&choices, source->specs.n_specs, sizeof *choices, err))) return st;
-    st = sp_type_rules_apply(choices, &job->rules, source, part, err);
-    if (!st) {
-        st = sp_plan_add(&job->plan, source, part,
-                         part == SP_PART_TARGET ? &job->target_request : &job->draft_request,
-                         choices, job->allow_lossy, err);
-    }
-    free(choices);
-    return st;
-}
-
-static enum sp_status make_plan(struct job *job, struct sp_err *err)
-{
-    enum sp_status st = plan_part(job, SP_PART_TARGET, err);
-
-    if (!st) st = calibrate(job, err);
-    if (!st) st = note_double_rounding(job, SP_PART_TARGET, err);
-    if (st || !job->has_draft) return st;
-    st = plan_part(job, SP_PART_DRAFT, err);
-    if (!st) st = note_double_rounding(job, SP_PART_DRAFT, err);
-    return st ? st : sp_vocab_tables_verify(&job->draft, err);
-}
-
 static enum sp_status show_groups(const struct job *job, struct sp_err *err)
 {
     static const struct sp_sensitivities none = {0};
@@ -241,8 +159,8 @@ static enum sp_status show_groups(const struct job *job, struct sp_err *err)
     char *text = NULL;
 
     st = sp_plan_groups_print(
-        &text, &job->plan,
-        job->calibration ? sp_calibration_sensitivities(job->calibration) : &none, err);
+        &text, &job->made.plan,
+        job->made.calibration ? sp_calibration_sensitivities(job->made.calibration) : &none, err);
     if (st) return st;
     job->callbacks->plan(job->callbacks->context, "");
     job->callbacks->plan(job->callbacks->context, text);
@@ -256,10 +174,10 @@ static enum sp_status show_plan(const struct job *job, struct sp_err *err)
 
     if (job->callbacks->plan == NULL) return SP_OK;
     job->callbacks->plan(job->callbacks->context, sp_plan_heading());
-    for (size_t i = 0; i < job->plan.n_items && !st; i++) {
+    for (size_t i = 0; i < job->made.plan.n_items && !st; i++) {
         char *line = NULL;
 
-        if ((st = sp_plan_line(&line, &job->plan.items[i], err))) break;
+        if ((st = sp_plan_line(&line, &job->made.plan.items[i], err))) break;
         job->callbacks->plan(job->callbacks->context, line);
         free(line);
     }
@@ -270,8 +188,8 @@ static struct sp_create_report report_of(const struct job *job)
 {
     struct sp_create_report report = {0};
 
-    for (size_t i = 0; i < job->plan.n_items; i++) {
-        const struct sp_plan_item *item = &job->plan.items[i];
+    for (size_t i = 0; i < job->made.plan.n_items; i++) {
+        const struct sp_plan_item *item = &job->made.plan.items[i];
 
         report.n_tensors[item->part]++;
         report.n_weights[item->part] += sp_spec_elements(item->spec);
@@ -309,12 +227,15 @@ static enum sp_status offer_name(const struct job *job, struct sp_err *err)
                    job->output, (int)len, name);
 }
 
-static enum sp_status check_draft_rules(const struct job *job, struct sp_err *err)
+static enum sp_status make_plan(struct job *job, struct sp_err *err)
 {
-    const struct sp_type_rule *rule = sp_type_rules_first(&job->rules, SP_PART_DRAFT);
+    struct sp_plan_inputs *inputs = &job->inputs;
 
-    if (job->has_draft || rule == NULL) return SP_OK;
-    return sp_fail(err, SP_E_USAGE, "--rule %s: there is no draft", rule->text);
+    inputs->target = &job->target;
+    inputs->draft = job->has_draft ? &job->draft : NULL;
+    inputs->records = job->records;
+    inputs->records_size = job->records_size;
+    return sp_plan_make(&job->made, inputs, &job->warnings, err);
 }
 
 /* Everything after the sources are open. */
@@ -323,7 +244,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     enum sp_status st;
     struct sp_create_report done;
 
-    if ((st = check_draft_rules(job, err)) || (st = check_pair(job, err))) return st;
+    if ((st = check_pair(job, err))) return st;
     if ((st = sp_generation_check(&job->target, &job->warnings, err))) return st;
     if ((st = note_gaps(job, &job->target, true, err))) return st;
     if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
@@ -341,7 +262,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
             .draft = job->has_draft ? &job->draft : NULL,
             .records = job->records,
             .records_size = job->records_size,
-            .plan = job->plan, /* lent */
+            .plan = job->made.plan, /* lent */
         };
 
         st = sp_pack_contents_write(&contents, job->output, job->force, job->n_threads,
@@ -587,10 +508,12 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
         .dry_run = options->dry_run,
         .n_threads = options->n_threads,
         .callbacks = &options->callbacks,
-        .calibration_path = options->calibration,
-        .target_request = {.type = options->target_type, .output_type = options->output_type},
-        .draft_request = {.type = options->draft_type, .draft = true},
-        .rules = options->rules,
+        .inputs = {.target_request = {.type = options->target_type,
+                                      .output_type = options->output_type},
+                   .draft_request = {.type = options->draft_type, .draft = true},
+                   .rules = options->rules,
+                   .budget = options->budget,
+                   .calibration_path = options->calibration},
     };
 
     if (options->from) {
@@ -620,7 +543,8 @@ static enum sp_status check_request(const struct sp_requantize_options *options,
         return sp_fail(err, SP_E_USAGE, "%s has no draft to quantize", options->input);
     }
     if (options->draft_type == SP_DTYPE_NONE && options->target_type == SP_DTYPE_NONE &&
-        options->output_type == SP_DTYPE_NONE && options->rules.n == 0) {
+        options->output_type == SP_DTYPE_NONE && options->rules.n == 0 &&
+        options->budget.size == 0 && !(options->budget.bits > 0)) {
         return sp_fail(err, SP_E_USAGE, "%s: expected a type for its target or draft",
                        options->input);
     }
@@ -668,13 +592,15 @@ enum sp_status sp_requantize(struct sp_create_report *report,
         .dry_run = options->dry_run,
         .n_threads = options->n_threads,
         .callbacks = &options->callbacks,
-        .allow_lossy = options->allow_lossy,
-        .calibration_path = options->calibration,
-        .target_request = {.type = options->target_type, .output_type = options->output_type},
-        .draft_request = {.type = options->draft_type, .draft = true},
-        .rules = options->rules,
+        .inputs = {.target_request = {.type = options->target_type,
+                                      .output_type = options->output_type},
+                   .draft_request = {.type = options->draft_type, .draft = true},
+                   .rules = options->rules,
+                   .budget = options->budget,
+                   .calibration_path = options->calibration},
     };
 
+    job.inputs.allow_lossy = options->allow_lossy;
     st = open_parts(&job, options, err);
     if (!st) st = run_job(&job, report, err);
     release_job(&job);

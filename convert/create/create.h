@@ -32,6 +32,12 @@ struct sp_create_callbacks {
     int (*progress)(void *context, uint64_t done, uint64_t total);
 };
 
+/* A budget of bytes, for which the target's types are chosen. Valid when zeroed: none. */
+struct sp_budget {
+    uint64_t size; /* bytes of the whole file; 0: no limit */
+    double bits;   /* per weight of the target; 0: no limit; not both */
+};
+
 struct sp_create_options {
     const char *modelfile; /* NULL: "Modelfile" */
     const char *from;      /* a checkpoint whose target alone is packed, without any Modelfile */
@@ -44,6 +50,7 @@ struct sp_create_options {
     enum sp_dtype draft_type;   /* the same for the draft */
     enum sp_dtype output_type;  /* the target's embedding and head; NONE: as the policy chooses */
     struct sp_type_rules rules; /* types of single tensors of both parts */
+    struct sp_budget budget;    /* chooses the types that nothing else does; target_type is NONE */
     const char *calibration;    /* a file for the target's q2 to q6 matrices; NULL: none */
     unsigned n_threads;         /* 0: as many as there are */
     bool force;                 /* replace an existing output */
@@ -58,6 +65,7 @@ struct sp_requantize_options {
     enum sp_dtype draft_type;
     enum sp_dtype output_type;
     struct sp_type_rules rules;
+    struct sp_budget budget;
     const char *calibration;
     unsigned n_threads;
     bool force;

@@ -68,20 +68,62 @@ static enum sp_status write_texts(struct sp_pack_writer *w, const struct sp_sour
     return st ? st : write_tokenizer(w, source, part, callbacks, err);
 }
 
+static enum sp_status put_pairing(struct sp_pack_writer *w, const struct sp_source *draft,
+                                  uint64_t target_digest, uint64_t draft_digest, struct sp_err *err)
+{
+    enum sp_status st;
+    char *text = NULL;
+    size_t size;
+
+    st = sp_pairing_record_print(&text, &size, &draft->config, target_digest, draft_digest, err);
+    if (st) return st;
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
+    free(text);
+    return st;
+}
+
 static enum sp_status write_pairing(struct sp_pack_writer *w, const struct sp_source *draft,
                                     struct sp_err *err)
 {
     enum sp_status st;
     uint64_t target_digest, draft_digest;
-    char *text = NULL;
-    size_t size;
 
     if ((st = sp_pack_writer_part_digest(&target_digest, w, SP_PART_TARGET, err))) return st;
     if ((st = sp_pack_writer_part_digest(&draft_digest, w, SP_PART_DRAFT, err))) return st;
-    st = sp_pairing_record_print(&text, &size, &draft->config, target_digest, draft_digest, err);
-    if (st) return st;
-    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_PAIRING, text, size, err);
-    free(text);
+    return put_pairing(w, draft, target_digest, draft_digest, err);
+}
+
+/* Records and texts of both parts. */
+static enum sp_status write_sections(struct sp_pack_writer *w,
+                                     const struct sp_pack_contents *contents,
+                                     const struct sp_create_callbacks *callbacks,
+                                     struct sp_err *err)
+{
+    enum sp_status st;
+
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, contents->records,
+                                contents->records_size, err);
+    if (!st) st = write_texts(w, contents->target, SP_PART_TARGET, callbacks, err);
+    if (!st && contents->draft) st = write_texts(w, contents->draft, SP_PART_DRAFT, callbacks, err);
+    return st;
+}
+
+enum sp_status sp_pack_contents_measure(uint64_t *most, const struct sp_pack_contents *contents,
+                                        struct sp_err *err)
+{
+    static const struct sp_create_callbacks silent = {0};
+    enum { DIGITS = 64 }; /* by how much two compressed records with other digests may differ */
+    static const uint64_t RANDOM = 0x9e3779b97f4a7c15;
+    enum sp_status st;
+    struct sp_pack_writer *w = NULL;
+    uint64_t size = 0;
+
+    if ((st = sp_plan_open_writer(&w, &contents->plan, NULL, false, err))) return st;
+    st = write_sections(w, contents, &silent, err);
+    if (!st && contents->draft) st = put_pairing(w, contents->draft, RANDOM, ~RANDOM, err);
+    if (!st) st = sp_pack_writer_measure(&size, w, err);
+    if (!st) *most = size + DIGITS;
+    sp_pack_writer_close(w);
     return st;
 }
 
@@ -95,13 +137,7 @@ enum sp_status sp_pack_contents_write(const struct sp_pack_contents *contents, c
     struct sp_pack_writer *w = NULL;
 
     if ((st = sp_plan_open_writer(&w, &contents->plan, path, force, err))) goto done;
-    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, contents->records,
-                                contents->records_size, err);
-    if (st) goto done;
-    if ((st = write_texts(w, contents->target, SP_PART_TARGET, callbacks, err))) goto done;
-    if (contents->draft) {
-        if ((st = write_texts(w, contents->draft, SP_PART_DRAFT, callbacks, err))) goto done;
-    }
+    if ((st = write_sections(w, contents, callbacks, err))) goto done;
     if ((st = sp_pool_open(&pool, n_threads, err))) goto done;
     st = sp_plan_execute(&contents->plan, w, pool, callbacks->progress, callbacks->context, err);
     if (st) goto done;

@@ -14,6 +14,11 @@ struct sp_pack_contents {
     struct sp_plan plan; /* released by the caller */
 };
 
+/* *most = bytes of the file that would be written, or a few more. No weight is read. */
+SP_MUST_CHECK enum sp_status sp_pack_contents_measure(uint64_t *most,
+                                                      const struct sp_pack_contents *contents,
+                                                      struct sp_err *err);
+
 /* Writes the contents to `path`. */
 SP_MUST_CHECK enum sp_status sp_pack_contents_write(const struct sp_pack_contents *contents,
                                                     const char *path, bool force,

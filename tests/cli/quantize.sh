@@ -34,3 +34,22 @@ echo "exit $?"
 echo "FROM $TESTDATA/tiny/target" >Modelfile
 spectool create --rule 'draft:fc.weight=q8'
 echo "exit $?"
+echo '# a size: the best types that fit, the same at once and later, for any number of threads'
+m=$TESTDATA/tiny/Modelfile
+for size in 2400000 2800k 3200k; do
+    spectool create -f "$m" --size $size -o sized.bin --force 2>/dev/null
+    n=$(wc -c <sized.bin)
+    number=${size%k}$([ "$size" = "${size%k}" ] || echo 000)
+    [ "$n" -le "$number" ] && [ "$n" -ge $((number / 100 * 98)) ] || echo "$n bytes for $size"
+    spectool quantize --size $size --threads 1 plain.bin later.bin --force 2>/dev/null
+    cmp sized.bin later.bin
+    spectool show sized.bin | sed -n '/^Draft/q; /types/,/size/p'
+done
+spectool quantize --bits 4.2 plain.bin --dry-run | sed -n '/^part    group/,$p'
+spectool quantize --size 2600k --draft q4 --quantize-output q8 --rule 'layers.5.*_proj.weight=q6' plain.bin --dry-run | grep 'embed_\|layers.[45].mlp\|fc'
+spectool quantize --size 10G plain.bin sized.bin --force
+spectool quantize --size 1M plain.bin 2>&1 | sed 's,[0-9]*$,N,'
+spectool create -f "$m" --bits 2; echo "exit $?"
+spectool create -f "$m" --size 2M -q q4; echo "exit $?"
+spectool quantize --size 2M --bits 4 plain.bin; echo "exit $?"
+spectool quantize --size 2400k sized.bin; echo "exit $?"

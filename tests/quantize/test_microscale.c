@@ -6,6 +6,7 @@
 #include "quantize/codec.h"
 #include "quantize/kernels.h"
 #include "quantize/microscale.h"
+#include "quantize/policy.h"
 #include "tests/support/vector_file.h"
 
 #include <math.h>
@@ -255,6 +256,7 @@ static void check_quality(const struct goal *goal)
                   sp_dtype_info(goal->dtype)->name, error, exact, bits);
     assert_true(error <= goal->error && bits <= goal->bits);
     assert_true(error <= goal->excess * exact);
+    assert_true(fabs(sqrt(sp_policy_error(goal->dtype)) / error - 1) < 0.02);
 }
 
 static void test_quality(void **context)

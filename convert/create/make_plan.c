@@ -1,0 +1,241 @@
+#include "convert/create/make_plan.h"
+
+#include "convert/create/budget.h"
+#include "convert/source/vocab_tables.h"
+#include "format/base/mem.h"
+#include "format/base/warnings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* The work on one plan. */
+struct maker {
+    const struct sp_plan_inputs *in;
+    struct sp_made_plan *made;
+    struct sp_plan_choice *choices[3]; /* by part: one for each spec; owned */
+    char **warnings;
+};
+
+static const struct sp_source *source_of(const struct maker *m, enum sp_part part)
+{
+    return part == SP_PART_TARGET ? m->in->target : m->in->draft;
+}
+
+/* ---- calibration ---- */
+
+static enum sp_status calibrate(struct maker *m, struct sp_err *err)
+{
+    enum sp_status st;
+    const char *path = m->in->calibration_path;
+    size_t n_used, n_without;
+
+    if (path == NULL) return SP_OK;
+    st = sp_calibration_apply(m->made->calibration, &m->made->plan, m->in->target, &n_used,
+                              &n_without, err);
+    if (st) return st;
+    if (n_used == 0) {
+        return sp_fail(err, SP_E_USAGE,
+                       "%s: has no effect, because none of its matrices becomes q2 to q6; only "
+                       "weights of these types in the target are calibrated",
+                       path);
+    }
+    if (n_without == 0) return SP_OK;
+    return sp_warn(m->warnings, err,
+                   "%s has no statistics for %zu of %zu matrices that become q2 to q6; these "
+                   "are quantized without calibration",
+                   path, n_without, n_used + n_without);
+}
+
+/* Warns if matrices whose codes have few bits get a type that has few bits, too. */
+static enum sp_status note_double_rounding(struct maker *m, enum sp_part part, struct sp_err *err)
+{
+    const struct sp_plan *plan = &m->made->plan;
+    const struct sp_plan_item *first = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < plan->n_items; i++) {
+        const struct sp_plan_item *item = &plan->items[i];
+        bool few = item->code_bits > 0 && item->code_bits <= 6;
+
+        if (item->part != part || !few || item->to == SP_Q8 || sp_dtype_is_float(item->to)) {
+            continue;
+        }
+        if (n++ == 0) first = item;
+    }
+    if (n == 0) return SP_OK;
+    return sp_warn(m->warnings, err,
+                   "%s: %zu matrices have codes of %u bits already, and %s rounds them a second "
+                   "time; q8 is nearly exact, f32 is exact",
+                   first->source->path, n, first->code_bits, sp_dtype_info(first->to)->name);
+}
+
+/* ---- parts ---- */
+
+static enum sp_status apply_rules(struct maker *m, enum sp_part part, struct sp_err *err)
+{
+    const struct sp_source *source = source_of(m, part);
+    const struct sp_type_rule *rule = sp_type_rules_first(&m->in->rules, part);
+    enum sp_status st;
+
+    if (source == NULL && rule)
+        return sp_fail(err, SP_E_USAGE, "--rule %s: there is no draft", rule->text);
+    if (source == NULL) return SP_OK;
+    st = sp_new(&m->choices[part], source->specs.n_specs, sizeof *m->choices[part], err);
+    return st ? st : sp_type_rules_apply(m->choices[part], &m->in->rules, source, part, err);
+}
+
+static enum sp_status add_part(struct maker *m, enum sp_part part, struct sp_err *err)
+{
+    bool is_target = part == SP_PART_TARGET;
+
+    if (source_of(m, part) == NULL) return SP_OK;
+    return sp_plan_add(&m->made->plan, source_of(m, part), part,
+                       is_target ? &m->in->target_request : &m->in->draft_request, m->choices[part],
+                       m->in->allow_lossy, err);
+}
+
+/* ---- budget ---- */
+
+static uint64_t target_size(const struct maker *m)
+{
+    uint64_t size = 0;
+
+    for (size_t i = 0; i < m->in->target->specs.n_specs; i++)
+        size += m->made->plan.items[i].size;
+    return size;
+}
+
+static uint64_t target_weights(const struct maker *m)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < m->in->target->specs.n_specs; i++)
+        n += sp_spec_elements(&m->in->target->specs.specs[i]);
+    return n;
+}
+
+/* *overhead = bytes of the file besides the target's tensors, or a few more. */
+static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m,
+                                       struct sp_err *err)
+{
+    enum { MOST_PADDING = 2 * 4096 }; /* between target, draft and sections, by types */
+    enum sp_status st;
+    uint64_t size;
+    struct sp_pack_contents contents = {
+        .target = m->in->target,
+        .draft = m->in->draft,
+        .records = m->in->records,
+        .records_size = m->in->records_size,
+        .plan = m->made->plan, /* lent */
+    };
+
+    if ((st = sp_pack_contents_measure(&size, &contents, err))) return st;
+    *overhead = size - target_size(m) + MOST_PADDING;
+    return SP_OK;
+}
+
+static enum sp_status note_choice(struct maker *m, const struct sp_budget_result *result,
+                                  uint64_t most, struct sp_err *err)
+{
+    const char *path = m->in->calibration_path;
+
+    if (most >= result->largest) {
+        return sp_warn(m->warnings, err,
+                       "the size is more than q8 needs for all matrices, so that they are all q8; "
+                       "without %s every tensor keeps its stored type",
+                       m->in->budget.size ? "--size" : "--bits");
+    }
+    if (result->n_measured == result->n_groups) return SP_OK;
+    if (result->n_measured) {
+        return sp_warn(m->warnings, err,
+                       "%s has sensitivities for %zu of %zu groups of matrices; a table of typical "
+                       "ones stands for the others",
+                       path, result->n_measured, result->n_groups);
+    }
+    return sp_warn(m->warnings, err,
+                   "types are chosen by a table of typical sensitivities, not by measurements of "
+                   "this model%s%s",
+                   path ? ", which are not in " : "", path ? path : "");
+}
+
+/* Refuses a budget that is too small. */
+static enum sp_status fail_least(const struct maker *m, uint64_t least, uint64_t overhead,
+                                 struct sp_err *err)
+{
+    if (m->in->budget.size) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--size is %" PRIu64 " bytes, and the smallest possible file, with q2 for "
+                       "all matrices that no rule is for, has %" PRIu64,
+                       m->in->budget.size, least + overhead);
+    }
+    return sp_fail(err, SP_E_USAGE,
+                   "--bits is %g, and the least possible, with q2 for all matrices that no rule is "
+                   "for, is %.3f",
+                   m->in->budget.bits, 8 * (double)least / (double)target_weights(m));
+}
+
+/* Chooses the target's types by means of a plan of both parts that keeps the stored types. */
+static enum sp_status choose_types(struct maker *m, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_budget_request request = {
+        .plan = &m->made->plan,
+        .n_target = m->in->target->specs.n_specs,
+        .keep_output = m->in->target_request.output_type != SP_DTYPE_NONE,
+    };
+    static const struct sp_sensitivities none = {0};
+    struct sp_budget_result result;
+    uint64_t overhead = 0;
+    bool fits = false;
+
+    request.sensitivities =
+        m->made->calibration ? sp_calibration_sensitivities(m->made->calibration) : &none;
+    if ((st = add_part(m, SP_PART_TARGET, err)) || (st = add_part(m, SP_PART_DRAFT, err)))
+        return st;
+    if (m->in->budget.size) {
+        if ((st = measure_overhead(&overhead, m, err))) return st;
+        request.most = m->in->budget.size > overhead ? m->in->budget.size - overhead : 0;
+    } else {
+        request.most = (uint64_t)(m->in->budget.bits / 8 * (double)target_weights(m));
+    }
+    st = sp_budget_choose(m->choices[SP_PART_TARGET], &fits, &result, &request, err);
+    if (!st && !fits) st = fail_least(m, result.least, overhead, err);
+    if (!st) st = note_choice(m, &result, request.most, err);
+    sp_plan_release(&m->made->plan);
+    return st;
+}
+
+enum sp_status sp_plan_make(struct sp_made_plan *out, const struct sp_plan_inputs *inputs,
+                            char **warnings, struct sp_err *err)
+{
+    enum sp_status st;
+    struct maker m = {.in = inputs, .made = out, .warnings = warnings};
+    bool has_budget = inputs->budget.size || inputs->budget.bits > 0;
+
+    *out = (struct sp_made_plan){0};
+    if (inputs->calibration_path &&
+        (st = sp_calibration_open(&out->calibration, inputs->calibration_path, err))) {
+        goto done;
+    }
+    if ((st = apply_rules(&m, SP_PART_TARGET, err))) goto done;
+    if ((st = apply_rules(&m, SP_PART_DRAFT, err))) goto done;
+    if (has_budget && (st = choose_types(&m, err))) goto done;
+    if ((st = add_part(&m, SP_PART_TARGET, err))) goto done;
+    if ((st = calibrate(&m, err))) goto done;
+    if ((st = note_double_rounding(&m, SP_PART_TARGET, err))) goto done;
+    if (inputs->draft == NULL) goto done;
+    if ((st = add_part(&m, SP_PART_DRAFT, err))) goto done;
+    if ((st = note_double_rounding(&m, SP_PART_DRAFT, err))) goto done;
+    st = sp_vocab_tables_verify(inputs->draft, err);
+done:
+    free(m.choices[SP_PART_TARGET]);
+    free(m.choices[SP_PART_DRAFT]);
+    return st;
+}
+
+void sp_made_plan_release(struct sp_made_plan *made)
+{
+    sp_plan_release(&made->plan);
+    sp_calibration_close(made->calibration);
+    *made = (struct sp_made_plan){0};
+}
