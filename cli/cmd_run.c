@@ -354,6 +354,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->batch) backend.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
     if (o->think && (st = sp_conversation_set_thinking(&g.conversation, o->think, err))) goto done;
+    if ((st = sp_generation_check_reasoning_budget(&g, args, err))) goto done;
     if (o->settings.draft_len != 0)
         sp_generation_note_no_effect(&g, args, o->no_draft, draft_options);
     g.style.ids = !g.info.has_tokenizer;

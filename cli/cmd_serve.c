@@ -564,7 +564,11 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     guard.models = s.models;
-    if (s.n_models == 1 && (st = open_first(&s, err))) goto done;
+    if (s.n_models == 1 &&
+        ((st = open_first(&s, err)) ||
+         (st = sp_generation_check_reasoning_budget(s.all->generation, args, err)))) {
+        goto done;
+    }
     if (s.n_models == 1 && o->settings.draft_len != 0)
         sp_generation_note_no_effect(s.all->generation, args, o->no_draft, drafting);
     st = serve_requests(&s, args, &listeners, &guard, err);

@@ -343,6 +343,16 @@ struct sp_simulation {
     uint64_t seed;
 };
 
+/* The most tokens of an answer's reasoning. After so many, the tokens of the closing tag follow,
+ * whatever the model would choose, and then the answer goes on. A character of several tokens is
+ * completed first. */
+struct sp_reasoning_limit {
+    size_t size;
+    size_t max_tokens;
+    const char *open, *close; /* tags as a chat has learned them; NUL-terminated; borrowed */
+    bool is_open;             /* the prompt ends inside reasoning */
+};
+
 /* A prompt and how to answer it. Everything is borrowed during the call. */
 struct sp_request {
     size_t size;
@@ -381,6 +391,8 @@ struct sp_request {
     int (*text)(void *context, const char *text, size_t size, bool drafted);
     /* One of special_ids, in its place between the parts of the text, which do not show it. */
     int (*special)(void *context, uint32_t id);
+    /* NULL: none; not with `simulation`, and only with a tokenizer. */
+    const struct sp_reasoning_limit *reasoning_limit;
 };
 #define SP_REQUEST_INIT SP_SIZED(struct sp_request)
 
@@ -621,6 +633,7 @@ struct sp_chat_info {
     bool no_content_with_reasoning; /* content is absent where there is reasoning */
     bool has_end_id;
     uint32_t end_id; /* the special token that ends an answer in the template */
+    bool can_limit_reasoning;
 };
 #define SP_CHAT_INFO_INIT SP_SIZED(struct sp_chat_info)
 /* [any thread] */
@@ -663,9 +676,11 @@ struct sp_chat_request {
     bool one_call;                            /* at most one call */
     const uint32_t *end_ids;                  /* [n_end_ids] more tokens that end it */
     size_t n_end_ids;
-    bool ignore_eos;   /* the template's own end of an answer does not end it */
-    size_t max_tokens; /* of the prompt: a text that is known to have more is not encoded, and is
-                          SP_E_USAGE; 0: any number */
+    bool ignore_eos;      /* the template's own end of an answer does not end it */
+    size_t max_tokens;    /* of the prompt: a text that is known to have more is not encoded, and is
+                             SP_E_USAGE; 0: any number */
+    bool limit_reasoning; /* the reasoning of the answer has at most */
+    size_t max_reasoning_tokens; /* so many tokens */
 };
 #define SP_CHAT_REQUEST_INIT SP_SIZED(struct sp_chat_request)
 
@@ -674,8 +689,8 @@ struct sp_chat_prompt;
 
 /* Renders and encodes a conversation, and makes the grammar of its answer. [any thread] SP_E_INPUT:
  * invalid JSON, or a prompt without a token; SP_E_UNSUPPORTED: the calls of this model cannot be
- * constrained, a schema is not supported, or a `prefix` where answers begin with reasoning. Errors
- * of tools begin with "tools" or "tool_choice".
+ * constrained, its reasoning cannot be limited, a schema is not supported, or a `prefix` where
+ * answers begin with reasoning. Errors of tools begin with "tools" or "tool_choice".
  */
 SP_API SP_MUST_CHECK enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out,
                                                         const struct sp_chat *chat,
@@ -698,9 +713,8 @@ struct sp_chat_prompt_info {
 SP_API void sp_chat_prompt_describe(const struct sp_chat_prompt *prompt,
                                     struct sp_chat_prompt_info *info);
 
-/* Sets prompt, end_ids, grammar and special_ids of a request, borrowed from the prompt. [any
- * thread]
- */
+/* Sets prompt, end_ids, grammar, special_ids and reasoning_limit of a request, borrowed from the
+ * prompt. [any thread] */
 SP_API void sp_chat_prompt_apply(const struct sp_chat_prompt *prompt, struct sp_request *request);
 
 /* Counts the tokens of the prompt of a conversation and its prefix. [any thread] */

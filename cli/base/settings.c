@@ -51,6 +51,7 @@ static const struct row rows[SP_N_SETTINGS] = {
     {"dry-penalty-last-n", "dry_penalty_last_n", true, AT(dry_penalty_last_n)},
     {"seed", "seed", true, AT(seed)},
     {"num-predict", "num_predict", true, AT(n_predict)},
+    {"reasoning-budget", "reasoning_budget", true, AT(reasoning_budget)},
     {"num-ctx", "num_ctx", true, AT(n_context)},
     {"threads", "num_thread", true, AT(n_threads)},
     {"draft-depth", "draft_num_predict", true, AT(draft_len)},
@@ -63,6 +64,7 @@ static const struct word {
     int64_t least, value;
 } words[] = {
     {AT(n_predict), "no limit", 1, 0},
+    {AT(reasoning_budget), "no limit", 0, SP_REASONING_UNLIMITED},
     {AT(n_context), "auto", 1, 0},
     {AT(n_threads), "auto", 1, 0},
     {AT(draft_len), "auto", 0, SP_DRAFT_LENGTH_AUTO},

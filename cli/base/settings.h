@@ -10,7 +10,7 @@
 #include "format/packfile.h"
 #include "runtime/spectool.h"
 
-enum { SP_N_SETTINGS = 21, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64 };
+enum { SP_N_SETTINGS = 22, SP_SEED_FRESH = -1, SP_MAX_STOPS = 64, SP_REASONING_UNLIMITED = -1 };
 
 /* The settings. The option table fills the fields, sp_settings_complete sets the rest. */
 struct sp_settings {
@@ -18,11 +18,12 @@ struct sp_settings {
     double repeat_penalty, presence_penalty, frequency_penalty;
     double top_n_sigma, xtc_probability, xtc_threshold, dry_multiplier, dry_base;
     int64_t top_k, repeat_last_n, dry_allowed_length, dry_penalty_last_n;
-    int64_t seed;      /* seed, or SP_SEED_FRESH */
-    int64_t n_predict; /* <= 0: no limit but a stop text and the context */
-    int64_t n_context; /* 0: the model's maximum */
-    int64_t n_threads; /* 0: the number of cores */
-    int64_t draft_len; /* SP_DRAFT_LENGTH_AUTO; 0: do not draft */
+    int64_t seed;             /* seed, or SP_SEED_FRESH */
+    int64_t n_predict;        /* <= 0: no limit but a stop text and the context */
+    int64_t reasoning_budget; /* most tokens of reasoning, or SP_REASONING_UNLIMITED */
+    int64_t n_context;        /* 0: the model's maximum */
+    int64_t n_threads;        /* 0: the number of cores */
+    int64_t draft_len;        /* SP_DRAFT_LENGTH_AUTO; 0: do not draft */
     const char *accept;
     /* As given; borrowed from the arguments. */
     struct sp_opt_list stop_options, bias_options, breaker_options;
@@ -40,7 +41,8 @@ struct sp_settings {
     {                                                                                              \
         .top_p = 1, .typical_p = 1, .repeat_penalty = 1, .repeat_last_n = 64,                      \
         .xtc_threshold = 0.1, .dry_base = 1.75, .dry_allowed_length = 2, .dry_penalty_last_n = -1, \
-        .seed = SP_SEED_FRESH, .draft_len = SP_DRAFT_LENGTH_AUTO                                   \
+        .seed = SP_SEED_FRESH, .draft_len = SP_DRAFT_LENGTH_AUTO,                                  \
+        .reasoning_budget = SP_REASONING_UNLIMITED                                                 \
     }
 
 extern const char *const sp_settings_accepts[]; /* "coupled", "rejection", NULL */

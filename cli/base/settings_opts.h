@@ -16,6 +16,9 @@
     {SP_OPT_INT, 'n', "num-predict", NULL, "N", SP_OPT_SET(type, member, n_predict),                 \
      .min = 1, .max = 1 << 30, .word = "-1", .shown = "-1, until a stop or the end of the context",\
      .help = "Maximum number of tokens to generate"},                                              \
+    {SP_OPT_INT, 0, "reasoning-budget", NULL, "N", SP_OPT_SET(type, member, reasoning_budget),     \
+     .max = 1 << 30, .word = "-1", .word_value = SP_REASONING_UNLIMITED, .shown = "-1, no limit",  \
+     .help = "End the model's reasoning after N tokens, by its own closing tag"},                  \
     {SP_OPT_LIST, 0, "stop", NULL, "TEXT", SP_OPT_SET(type, member, stop_options),                 \
      .help = "End the answer before this text; repeatable"}
 

@@ -152,6 +152,8 @@ enum sp_status sp_batch_line_request(struct sp_generation *out, struct sp_batch_
     c->settings = &line->settings;
     if (line->grammar) c->response_format = line->grammar;
     if (think != NULL) st = set_thinking(c, think, err);
+    if (st == SP_OK && c->template == NULL && sp_json_has(line->json, "reasoning_budget"))
+        st = sp_fail(err, SP_E_UNSUPPORTED, "reasoning_budget requires a chat template");
     if (st == SP_OK) st = request(c, line->json, err);
     if (st == SP_OK) take_prompt(line, c);
     *out = *g;

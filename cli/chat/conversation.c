@@ -192,7 +192,10 @@ static enum sp_status open_prompt(struct sp_conversation *c, struct sp_chat_requ
     request->response_format = c->response_format;
     request->ignore_eos = c->ignore_eos;
     request->end_ids = stop_ids;
-    if (c->settings) request->n_end_ids = sp_prompt_stop_ids(stop_ids, c->package, c->settings);
+    if (c->settings) {
+        request->n_end_ids = sp_prompt_stop_ids(stop_ids, c->package, c->settings);
+        sp_prompt_limit_reasoning(request, c->settings);
+    }
     if ((st = sp_chat_prompt_open(&c->rendered, c->chat, request, err))) return st;
     sp_chat_prompt_describe(c->rendered, &info);
     c->prompt.n = 0;

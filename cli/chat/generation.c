@@ -138,6 +138,22 @@ enum sp_status sp_generation_check_context(const struct sp_generation *g, size_t
         context, max);
 }
 
+enum sp_status sp_generation_check_reasoning_budget(const struct sp_generation *g,
+                                                    const struct sp_args *args, struct sp_err *err)
+{
+    const struct sp_conversation *c = &g->conversation;
+
+    if (g->settings->reasoning_budget < 0 || !sp_args_given(args, "reasoning-budget")) return SP_OK;
+    if (c->template == NULL) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "--reasoning-budget requires a chat template");
+    }
+    if (c->chat_info.can_limit_reasoning) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "--reasoning-budget: the reasoning of %s cannot be limited, since its chat "
+                   "template does not show how it ends",
+                   g->path);
+}
+
 void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,
                            uint32_t end_ids[SP_MAX_STOPS], const struct sp_generation *g,
                            const struct sp_settings *s, const struct sp_ids *prompt)

@@ -63,6 +63,12 @@ SP_MUST_CHECK enum sp_status sp_generation_shift(struct sp_generation *generatio
 SP_MUST_CHECK enum sp_status sp_generation_check_context(const struct sp_generation *generation,
                                                          size_t n, struct sp_err *err);
 
+/* Fails with SP_E_UNSUPPORTED if --reasoning-budget was given and the model's reasoning cannot be
+ * limited. */
+SP_MUST_CHECK enum sp_status
+sp_generation_check_reasoning_budget(const struct sp_generation *generation,
+                                     const struct sp_args *args, struct sp_err *err);
+
 /* Fills the request for the session, without callbacks and log-probabilities. The request borrows
  * from all arguments. */
 void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,

@@ -24,3 +24,10 @@ size_t sp_prompt_stop_ids(uint32_t ids[SP_MAX_STOPS], const struct sp_package *p
     }
     return n;
 }
+
+void sp_prompt_limit_reasoning(struct sp_chat_request *request, const struct sp_settings *settings)
+{
+    request->limit_reasoning = settings->reasoning_budget >= 0;
+    if (request->limit_reasoning)
+        request->max_reasoning_tokens = (size_t)settings->reasoning_budget;
+}

@@ -18,4 +18,7 @@ SP_MUST_CHECK enum sp_status sp_prompt_raw(struct sp_ids *ids, const struct sp_p
 size_t sp_prompt_stop_ids(uint32_t ids[SP_MAX_STOPS], const struct sp_package *package,
                           const struct sp_settings *settings);
 
+/* Limits the reasoning of the answer as the settings say. */
+void sp_prompt_limit_reasoning(struct sp_chat_request *request, const struct sp_settings *settings);
+
 #endif

@@ -23,6 +23,7 @@ const struct sp_request_setting sp_request_sampling_settings[] = {
     {"dry_penalty_last_n", "dry_penalty_last_n"},
     {"seed", "seed"},
     {"num_predict", "num_predict"},
+    {"reasoning_budget", "reasoning_budget"},
     {"draft_num_predict", "draft_num_predict"},
     {NULL, NULL},
 };

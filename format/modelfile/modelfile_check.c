@@ -24,6 +24,7 @@ static const char removed[] = "ollama has removed it too";
 static const struct sp_parameter parameters[] = {
     {"num_ctx", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},
     {"num_predict", SP_PARAMETER_INT, -2, INT_LIMIT, NULL},
+    {"reasoning_budget", SP_PARAMETER_INT, -1, INT_LIMIT, NULL},
     {"seed", SP_PARAMETER_INT, -0x1p63, 0x1p63, NULL},
     {"temperature", SP_PARAMETER_FLOAT, 0, 100, NULL},
     {"top_k", SP_PARAMETER_INT, 0, INT_LIMIT, NULL},

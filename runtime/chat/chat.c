@@ -117,6 +117,15 @@ void sp_chat_close(struct sp_chat *chat)
     free(chat);
 }
 
+bool sp_chat_can_limit_reasoning(const struct sp_chat *chat)
+{
+    const struct sp_chat_format *format = &chat->format;
+
+    return chat->tokenizer && *format->reasoning_close &&
+           strchr(format->reasoning_close, SP_TAG_ANY) == NULL &&
+           format->calls.style != SP_TOOL_CALL_HARMONY;
+}
+
 void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info)
 {
     const struct sp_tool_call_format *calls = &chat->format.calls;
@@ -132,6 +141,7 @@ void sp_chat_describe(const struct sp_chat *chat, struct sp_chat_info *info)
         .no_content_with_reasoning = calls->style == SP_TOOL_CALL_HARMONY,
         .has_end_id = chat->has_end_id,
         .end_id = chat->end_id,
+        .can_limit_reasoning = sp_chat_can_limit_reasoning(chat),
     };
 
     sp_copy_out(info, &all);

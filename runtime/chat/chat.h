@@ -24,6 +24,9 @@ struct sp_chat {
     uint32_t end_id; /* the special token that the template writes after an answer */
 };
 
+/* Returns true if the tokens of an answer's reasoning can be limited. */
+bool sp_chat_can_limit_reasoning(const struct sp_chat *chat);
+
 struct sp_chat_prompt {
     const struct sp_chat *chat; /* borrowed */
     char *text;                 /* [size] and a NUL; owned, as everything below */
@@ -41,6 +44,8 @@ struct sp_chat_prompt {
     bool content_only;                       /* the whole answer is content */
     bool in_reasoning;                       /* the prompt has opened the reasoning */
     bool constrained_calls; /* the grammar constrains calls to the schemas of tools */
+    bool limits_reasoning;
+    struct sp_reasoning_limit reasoning_limit; /* tags borrowed from the chat */
 };
 
 #endif

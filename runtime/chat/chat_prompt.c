@@ -113,6 +113,29 @@ static enum sp_status plan_reading(struct sp_chat_prompt *p, const struct sp_cha
     return list_specials(p, calls, err);
 }
 
+static enum sp_status limit_reasoning(struct sp_chat_prompt *p,
+                                      const struct sp_chat_request *request, struct sp_err *err)
+{
+    const struct sp_chat_format *format = &p->chat->format;
+
+    if (!request->limit_reasoning) return SP_OK;
+    if (!sp_chat_can_limit_reasoning(p->chat)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "the reasoning of this model cannot be limited: %s",
+                       format->calls.style == SP_TOOL_CALL_HARMONY
+                           ? "it has no single closing tag"
+                           : "its chat template does not show how reasoning ends");
+    }
+    p->limits_reasoning = !p->content_only;
+    p->reasoning_limit = (struct sp_reasoning_limit){
+        .size = sizeof p->reasoning_limit,
+        .max_tokens = request->max_reasoning_tokens,
+        .open = format->reasoning_open,
+        .close = format->reasoning_close,
+        .is_open = p->in_reasoning,
+    };
+    return SP_OK;
+}
+
 /* ---- the whole --------------------------------------------------------------------------------
  */
 
@@ -233,7 +256,8 @@ enum sp_status sp_chat_prompt_open(struct sp_chat_prompt **out, const struct sp_
     }
     p->chat = chat;
     if ((st = list_end_ids(p, &r, err)) ||
-        (st = r.ids ? take_ids(p, &r, err) : read_conversation(p, &r, err))) {
+        (st = r.ids ? take_ids(p, &r, err) : read_conversation(p, &r, err)) ||
+        (st = limit_reasoning(p, &r, err))) {
         goto done;
     }
     *out = p;
@@ -282,6 +306,7 @@ void sp_chat_prompt_apply(const struct sp_chat_prompt *p, struct sp_request *req
     r.grammar = p->grammar;
     r.special_ids = p->special_ids;
     r.n_special_ids = p->n_special_ids;
+    r.reasoning_limit = p->limits_reasoning ? &p->reasoning_limit : NULL;
     sp_copy_out(request, &r);
 }
 

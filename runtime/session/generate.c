@@ -6,6 +6,7 @@
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/sampling/sampling_chooser.h"
 #include "runtime/session/logprobs.h"
+#include "runtime/session/reasoning_limit.h"
 #include "runtime/session/session.h"
 
 #include "format/base/hash.h"
@@ -30,6 +31,7 @@ struct run {
     struct sp_sampling_chooser *sampling; /* NULL: greedy */
     struct sp_constraint *constraint;     /* NULL: none */
     struct sp_drafter *grammar_draft;     /* the drafter of the grammar; NULL: none */
+    struct sp_reasoning_limiter *limiter; /* NULL: none */
     struct sp_hash *hash;                 /* NULL: no digest */
     struct sp_stop_filter filter;
     size_t cap_ids, cap_rounds;
@@ -264,6 +266,28 @@ static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
                                  run->err);
 }
 
+/* Limits the reasoning that `chooser` chooses. */
+static enum sp_status limit_reasoning(struct run *run, struct sp_chooser *chooser)
+{
+    const struct sp_request *q = run->request;
+    struct sp_package *package = run->session->package;
+    struct sp_reasoning_limiter_options options = {
+        .tokenizer = package->tokenizer,
+        .start = q->n_prompt,
+        .inner = *chooser,
+    };
+    enum sp_status st;
+
+    if ((st = sp_copy_in(&options.limit, sizeof options.limit, q->reasoning_limit,
+                         "sp_reasoning_limit", run->err)) ||
+        (st = sp_package_trie(package, &options.trie, run->err)) ||
+        (st = sp_reasoning_limiter_open(&run->limiter, &options, run->err))) {
+        return st;
+    }
+    *chooser = sp_reasoning_limiter_chooser(run->limiter);
+    return SP_OK;
+}
+
 static enum sp_status run_rounds(struct run *run)
 {
     struct sp_session *s = run->session;
@@ -282,6 +306,7 @@ static enum sp_status run_rounds(struct run *run)
         chooser = sp_simulated_chooser(&simulated);
     }
     if (q->grammar && (st = constrain(run, &chooser))) return st;
+    if (q->reasoning_limit && (st = limit_reasoning(run, &chooser))) return st;
     speculator->grammar_draft = run->grammar_draft;
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
                                    q->context, run->err))) {
@@ -399,6 +424,9 @@ static enum sp_status check_request(const struct run *run)
     if (q->grammar) {
         return sp_fail(run->err, SP_E_USAGE, "acceptance is not simulated in a grammar");
     }
+    if (q->reasoning_limit) {
+        return sp_fail(run->err, SP_E_USAGE, "acceptance is not simulated with limited reasoning");
+    }
     if (q->sampling) {
         return sp_fail(run->err, SP_E_USAGE, "acceptance is simulated for greedy generation only");
     }
@@ -490,6 +518,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
     session->speculator->grammar_draft = NULL;
     if (run.grammar_draft) run.grammar_draft->ops->close(run.grammar_draft);
     sp_constraint_close(run.constraint);
+    sp_reasoning_limiter_close(run.limiter);
     sp_hash_free(run.hash);
     sp_stop_filter_release(&run.filter);
     free(run.top);

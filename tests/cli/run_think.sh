@@ -67,3 +67,15 @@ Tell me a story.
 /set nothink
 /bye
 END
+# The reasoning is ended after a number of tokens, by the option, a setting of the file or a line of a batch.
+quiet 'Tell me a story.' --reasoning-budget 1 --hide-thinking
+quiet 'Tell me a story.' --reasoning-budget 1
+quiet 'Tell me a story.' --reasoning-budget 1 --draft-depth 4
+quiet 'Tell me a story.' --reasoning-budget 1 --no-draft --json | tail -n 1 | grep -o '"text.*"thinking": "[^"]*"'
+echo '{"prompt": "Tell me a story.", "reasoning_budget": 0}' | spectool run packed.bin --batch 2>&1 |
+    grep -o '"text.*"thinking": "[^"]*"'
+try Hi --reasoning-budget 1 --raw
+spectool create -f $TESTDATA/tiny/Modelfile -o plain.bin 2>/dev/null
+spectool run plain.bin Hi --reasoning-budget 1 2>&1
+echo "exit $?"
+echo '{"prompt": "Hi", "reasoning_budget": 1}' | spectool run packed.bin --raw --batch 2>/dev/null

@@ -394,7 +394,7 @@ static void test_every_parameter_has_values(void **state)
     const struct sp_parameter *all = sp_parameters(&n);
     (void)state;
 
-    assert_int_equal(n, 39);
+    assert_int_equal(n, 40);
     for (size_t i = 0; i < n; i++) {
         char value[64];
         int64_t integer;

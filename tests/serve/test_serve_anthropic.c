@@ -328,6 +328,11 @@ static void test_reasoning(void **state)
     json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1024}}");
     assert_string_equal(json_text(json, "content.0.thinking"), "was once");
     sp_json_free(json);
+    /* After the budget the closing tag follows, whatever the model would choose. */
+    json = request(&s, ASK ", \"thinking\": {\"type\": \"enabled\", \"budget_tokens\": 1}}");
+    assert_string_equal(json_text(json, "content.0.thinking"), "was");
+    assert_int_equal(json_number(json, "usage.output_tokens_details.thinking_tokens"), 1);
+    sp_json_free(json);
     json = http_reply_json(server_request(&s, "POST", "/v1/messages/count_tokens",
                                           ASK ", \"thinking\": {\"type\": \"disabled\"}}"),
                            200);

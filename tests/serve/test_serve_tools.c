@@ -299,6 +299,23 @@ static void test_reasoning(void **state)
     assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
     assert_true(strlen(json_text(json, "choices.0.message.reasoning_content")) > 0);
     sp_json_free(json);
+    /* The reasoning is ended after a number of tokens. */
+    json = request(&s, REQUEST ONE_WORD ", \"reasoning_effort\": 1}");
+    assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was");
+    assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
+    sp_json_free(json);
+    json = request(&s, REQUEST ONE_WORD ", \"thinking_budget_tokens\": 0}");
+    assert_null(json_at(json, "choices.0.message.reasoning_content"));
+    assert_string_equal(json_text(json, "choices.0.message.content"), "\"whale\"");
+    sp_json_free(json);
+    json =
+        http_reply_json(server_request(&s, "POST", "/api/chat",
+                                       REQUEST ", \"stream\": false, \"format\": {\"const\": 7}, "
+                                               "\"options\": {\"reasoning_budget\": 1}}"),
+                        200);
+    assert_string_equal(json_text(json, "message.thinking"), "was");
+    assert_string_equal(json_text(json, "message.content"), "7");
+    sp_json_free(json);
     /* There is no reasoning. */
     json = request(&s, REQUEST ONE_WORD ", \"reasoning_effort\": \"none\"}");
     assert_null(json_at(json, "choices.0.message.reasoning_content"));

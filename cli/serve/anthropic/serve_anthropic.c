@@ -41,13 +41,38 @@ static enum sp_status expected(const char *name, const struct sp_json *value, co
 /* ---- reasoning --------------------------------------------------------------------------------
  */
 
-/* Reads how reasoning is shown: as it is, or omitted. Its length is up to the model; a budget has
- * no effect. */
+static const char budget_key[] = "budget_tokens";
+
+/* Reads the most tokens of reasoning. */
+static enum sp_status read_budget(struct sp_serve_request *request, const struct sp_json *thinking,
+                                  const char *type, struct sp_err *err)
+{
+    const struct sp_json *budget = sp_json_get(thinking, budget_key);
+    int64_t n = 0;
+    enum sp_status st;
+
+    if (budget == NULL) return SP_OK;
+    if (strcmp(type, "enabled") != 0) {
+        return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens requires \"type\": \"enabled\"");
+    }
+    if (sp_json_to_i64(budget, &n) && n < 1) {
+        return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens is %" PRId64 ", expected 1 or more",
+                       n);
+    }
+    st = sp_serve_read_reasoning_budget(request, &request->model->generation->conversation,
+                                        thinking, budget_key, err);
+    if (st) sp_context(err, "thinking");
+    return st;
+}
+
+/* Reads whether the model reasons, for how long, and how reasoning is shown: as it is, or omitted.
+ */
 static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *thinking = sp_json_get(request->body, "thinking");
     const char *type = sp_json_get_text(thinking, "type"),
                *display = sp_json_get_text(thinking, "display");
+    enum sp_status st;
 
     if (thinking == NULL) return SP_OK;
     if (type == NULL)
@@ -58,6 +83,7 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "thinking.type is %s, expected enabled, adaptive or disabled", type);
     }
+    if ((st = read_budget(request, thinking, type, err))) return st;
     request->omit_reasoning = display && strcmp(display, "omitted") == 0;
     if (display == NULL || request->omit_reasoning || strcmp(display, "summarized") == 0)
         return SP_OK;

@@ -62,6 +62,8 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
         .ignore_eos = g->ignore_eos,
         .max_tokens = g->info.max_positions,
     };
+    if (request->template || g->conversation.chat_info.can_limit_reasoning)
+        sp_prompt_limit_reasoning(to, &request->settings);
     if ((st = print(&to->messages, r, request->messages, err)) ||
         (st = print(&to->tools, r, request->tools, err)) ||
         (st = print(&to->kwargs, r, request->kwargs, err)) ||

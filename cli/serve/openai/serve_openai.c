@@ -125,11 +125,30 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
 {
     const struct sp_json *effort = sp_json_get(object, key);
     const char *level = sp_json_to_string(effort, NULL);
+    int64_t n = 0;
 
     if (level != NULL) return sp_serve_set_think_level(request, key, level, err);
     if (effort == NULL) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s is %s, expected a level", key,
-                   sp_json_kind_name(sp_json_kind(effort)));
+    if (!sp_json_to_i64(effort, &n) || n < 0) {
+        return sp_fail(err, SP_E_INPUT, "%s is %s, expected a level or a number of tokens", key,
+                       n < 0 ? "negative" : sp_json_kind_name(sp_json_kind(effort)));
+    }
+    request->is_think_set = true;
+    request->think = n > 0;
+    return sp_serve_read_reasoning_budget(request, &request->model->generation->conversation,
+                                          object, key, err);
+}
+
+/* Reads the most tokens of reasoning by the names that llama-server and vLLM have for it. */
+static enum sp_status read_reasoning_budget(struct sp_serve_request *request,
+                                            const struct sp_conversation *c, struct sp_err *err)
+{
+    enum sp_status st =
+        sp_serve_read_reasoning_budget(request, c, request->body, "thinking_budget_tokens", err);
+
+    return st ? st
+              : sp_serve_read_reasoning_budget(request, c, request->body, "thinking_token_budget",
+                                               err);
 }
 
 enum sp_status sp_serve_openai_check_template(const struct sp_serve_request *request,
@@ -154,6 +173,7 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struc
                                                err)) ||
         (st = sp_serve_openai_read_kwargs(request, err)) ||
         (st = sp_serve_openai_read_effort(request, request->body, "reasoning_effort", err)) ||
+        (st = read_reasoning_budget(request, c, err)) ||
         (st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err)) ||
         (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n_top, err))) {
         return st;

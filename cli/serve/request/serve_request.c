@@ -133,3 +133,20 @@ enum sp_status sp_serve_read_tools(struct sp_serve_request *request, struct sp_e
     if (sp_json_len(tools) > 0) request->tools = tools;
     return SP_OK;
 }
+
+enum sp_status sp_serve_read_reasoning_budget(struct sp_serve_request *request,
+                                              const struct sp_conversation *conversation,
+                                              const struct sp_json *object, const char *key,
+                                              struct sp_err *err)
+{
+    const struct sp_request_setting rows[] = {{key, "reasoning_budget"}, {NULL, NULL}};
+    enum sp_status st;
+
+    if (sp_json_get(object, key) == NULL) return SP_OK;
+    if ((st = sp_request_settings_read(&request->settings, object, rows, err))) return st;
+    if (request->settings.reasoning_budget < 0 || conversation->chat_info.can_limit_reasoning ||
+        request->template) {
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s: the reasoning of this model cannot be limited", key);
+}

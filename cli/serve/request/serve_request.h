@@ -99,4 +99,11 @@ SP_MUST_CHECK enum sp_status sp_serve_set_think_level(struct sp_serve_request *r
                                                       const char *key, const char *level,
                                                       struct sp_err *err);
 
+/* Limits reasoning to the number of tokens that the member `key` of `object` has, if there is one;
+ * -1: no limit. `conversation`: of the model. SP_E_UNSUPPORTED: its reasoning cannot be limited. */
+SP_MUST_CHECK enum sp_status
+sp_serve_read_reasoning_budget(struct sp_serve_request *request,
+                               const struct sp_conversation *conversation,
+                               const struct sp_json *object, const char *key, struct sp_err *err);
+
 #endif

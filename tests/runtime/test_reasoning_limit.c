@@ -1,0 +1,398 @@
+/* Tests the limit of reasoning: at the limit the tokens of the closing tag follow, and the answer
+ * goes on as after a prompt that has them, with any draft and next to other sessions. */
+#include "format/base/mem.h"
+#include "runtime/chat/chat_grammar.h"
+#include "runtime/session/reasoning_limit.h"
+#include "runtime/session/session.h"
+#include "tests/support/generate_checks.h"
+#include "tests/support/packed_models.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Tokens of testdata/tiny's tokenizer, as its tokenizer.json numbers them. */
+enum { END_OF_TEXT = 1596, MASK = 1599 };
+enum { N_PREDICT = 40, MOST_IDS = 128 };
+
+static const uint32_t story[] = {402, 258, 275, 350, 21, 60, 61, 402, 258, 275};
+enum { N_STORY = sizeof story / sizeof *story };
+
+static const char *tiny(void)
+{
+    return packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+}
+
+struct ids {
+    uint32_t at[MOST_IDS];
+    size_t n;
+};
+
+static void add(struct ids *to, const uint32_t *ids, size_t n)
+{
+    assert_true(to->n + n <= MOST_IDS);
+    memcpy(to->at + to->n, ids, n * sizeof *ids);
+    to->n += n;
+}
+
+static void add_text(struct ids *to, const struct sp_package *package, const char *text)
+{
+    uint32_t *ids = NULL;
+    size_t n = 0;
+
+    assert_int_equal(
+        sp_package_encode(package, text, strlen(text), SP_ENCODE_PARSE_SPECIAL, &ids, &n, NULL),
+        SP_OK);
+    add(to, ids, n);
+    free(ids);
+}
+
+static struct sp_result generate(struct sp_session *session, const struct ids *prompt,
+                                 size_t max_tokens, int draft_len,
+                                 const struct sp_sampling *sampling,
+                                 const struct sp_reasoning_limit *limit)
+{
+    const struct sp_request request = {
+        .size = sizeof request,
+        .prompt = prompt->at,
+        .n_prompt = prompt->n,
+        .max_tokens = max_tokens,
+        .ignore_eos = true,
+        .no_draft = draft_len == PLAIN,
+        .draft_len = draft_len == PLAIN ? 0 : draft_len,
+        .digest = true,
+        .sampling = sampling,
+        .reasoning_limit = limit,
+    };
+    struct sp_result result = SP_RESULT_INIT;
+    struct sp_err err = {0};
+
+    if (sp_session_generate(session, &request, &result, &err)) fail_msg("%s", err.text);
+    return result;
+}
+
+/* The expected answer: the first n ids of an answer without limit, the closing tag, and the answer
+ * to a prompt with all of these. */
+static void expect(struct ids *out, struct sp_session *session, const struct sp_sampling *sampling,
+                   size_t n, const char *close)
+{
+    struct ids prompt = {.n = 0};
+    struct sp_result r;
+
+    add(&prompt, story, N_STORY);
+    r = generate(session, &prompt, n ? n : 1, PLAIN, sampling, NULL);
+    add(&prompt, r.ids, n);
+    sp_result_release(&r);
+    add_text(&prompt, session->package, close);
+    r = generate(session, &prompt, N_STORY + N_PREDICT - prompt.n, PLAIN, sampling, NULL);
+    add(&prompt, r.ids, r.n_ids);
+    sp_result_release(&r);
+    out->n = 0;
+    add(out, prompt.at + N_STORY, prompt.n - N_STORY);
+}
+
+static void assert_ids(const struct sp_result *r, const struct ids *expected)
+{
+    assert_int_equal(r->n_ids, expected->n);
+    assert_memory_equal(r->ids, expected->at, expected->n * sizeof *r->ids);
+}
+
+/* Compares a limited answer, plain and drafted, with the expected one. */
+static void check(const struct generate_fixture *plain_one, const struct generate_fixture *o,
+                  const struct sp_sampling *sampling, const struct sp_reasoning_limit *limit,
+                  size_t n_before)
+{
+    struct ids prompt = {.n = 0}, expected;
+    struct sp_result plain;
+
+    add(&prompt, story, N_STORY);
+    expect(&expected, plain_one->session, sampling, n_before + limit->max_tokens, limit->close);
+    plain = generate(plain_one->session, &prompt, N_PREDICT, PLAIN, sampling, limit);
+    assert_ids(&plain, &expected);
+    for (int draft_len = SP_DRAFT_LENGTH_AUTO; draft_len <= 7; draft_len += 4) {
+        struct sp_result r = generate(o->session, &prompt, N_PREDICT, draft_len, sampling, limit);
+        generate_assert_same(&r, &plain);
+        sp_result_release(&r);
+    }
+    sp_result_release(&plain);
+}
+
+static void goes_on_after_the_tag(void **state)
+{
+    static const char *const closes[] = {"<|mask|>", "</think>"};
+    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct generate_fixture plain_one = generate_open(tiny(), "scalar", 1, &options), o;
+    struct sp_sampling sampled = SP_SAMPLING_INIT;
+
+    (void)state;
+    sampled.temperature = 1.2f;
+    sampled.repeat_penalty = 1.1f;
+    sampled.seed = 5;
+    options = (struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                          .draft_by = SP_DRAFT_BY_BOTH};
+    o = generate_open(tiny(), NULL, 2, &options);
+    for (size_t i = 0; i < sizeof closes / sizeof *closes; i++) {
+        for (size_t n = 0; n < 20; n += n ? 10 : 1) {
+            const struct sp_reasoning_limit limit = {.size = sizeof limit,
+                                                     .max_tokens = n,
+                                                     .open = "<think>",
+                                                     .close = closes[i],
+                                                     .is_open = true};
+            check(&plain_one, &o, NULL, &limit, 0);
+            check(&plain_one, &o, &sampled, &limit, 0);
+        }
+    }
+    generate_close(&o);
+    generate_close(&plain_one);
+}
+
+/* The model opens the reasoning itself, with the first token of its answer as the tag. */
+static void counts_from_the_opening_tag(void **state)
+{
+    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct generate_fixture plain_one = generate_open(tiny(), NULL, 1, &options), o;
+    struct sp_reasoning_limit limit = {
+        .size = sizeof limit, .max_tokens = 6, .close = "<|mask|>", .is_open = false};
+    struct ids prompt = {.n = 0};
+    struct sp_result first;
+
+    (void)state;
+    add(&prompt, story, N_STORY);
+    first = generate(plain_one.session, &prompt, 1, PLAIN, NULL, NULL);
+    limit.open = first.text + strspn(first.text, " \n");
+    assert_true(*limit.open != '\0');
+    options.no_draft = false;
+    o = generate_open(tiny(), NULL, 2, &options);
+    check(&plain_one, &o, NULL, &limit, 1);
+    /* An answer that begins otherwise has no reasoning. */
+    limit.open = "<|mask|>";
+    limit.close = "</think>";
+    for (int draft_len = 0; draft_len <= 4; draft_len += 4) {
+        struct sp_result r = generate(o.session, &prompt, N_PREDICT, draft_len, NULL, &limit);
+        struct sp_result unlimited =
+            generate(plain_one.session, &prompt, N_PREDICT, PLAIN, NULL, NULL);
+        generate_assert_same(&r, &unlimited);
+        sp_result_release(&r);
+        sp_result_release(&unlimited);
+    }
+    sp_result_release(&first);
+    generate_close(&o);
+    generate_close(&plain_one);
+}
+
+/* ---- several rows ---------------------------------------------------------------------------- */
+
+struct row {
+    struct sp_session *session;
+    struct sp_reasoning_limit limit;
+    struct sp_result result;
+};
+
+static void *run_row(void *context)
+{
+    struct row *row = context;
+    struct ids prompt = {.n = 0};
+
+    add(&prompt, story, N_STORY);
+    row->result =
+        generate(row->session, &prompt, N_PREDICT, SP_DRAFT_LENGTH_AUTO, NULL, &row->limit);
+    return NULL;
+}
+
+static void rows_have_limits_of_their_own(void **state)
+{
+    enum { N = 3 };
+    struct sp_session_options options = {.size = sizeof options, .max_batch = N};
+    struct generate_fixture o = generate_open(tiny(), NULL, 2, &options);
+    struct row rows[N] = {{.session = o.session}};
+    pthread_t threads[N];
+    struct ids expected;
+
+    (void)state;
+    for (size_t i = 0; i < N; i++) {
+        rows[i].limit = (struct sp_reasoning_limit){.size = sizeof rows[i].limit,
+                                                    .max_tokens = 4 * i + 1,
+                                                    .open = "",
+                                                    .close = i ? "<|mask|>" : "</think>",
+                                                    .is_open = true};
+        if (i > 0)
+            assert_int_equal(sp_session_open_shared(&rows[i].session, o.session, NULL), SP_OK);
+    }
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_row, &rows[i]), 0);
+    for (size_t i = 0; i < N; i++)
+        pthread_join(threads[i], NULL);
+    for (size_t i = 0; i < N; i++) {
+        expect(&expected, o.session, NULL, rows[i].limit.max_tokens, rows[i].limit.close);
+        assert_ids(&rows[i].result, &expected);
+        sp_result_release(&rows[i].result);
+        if (i > 0) sp_session_close(rows[i].session);
+    }
+    generate_close(&o);
+}
+
+/* ---- with a grammar -------------------------------------------------------------------------- */
+
+static void calls_follow_limited_reasoning(void **state)
+{
+    static const struct sp_chat_format format = {
+        .reasoning_close = "<|mask|>",
+        .calls = {.style = SP_TOOL_CALL_OBJECT, .name_key = "name", .arguments_key = "arguments"},
+    };
+    static const char tools_text[] =
+        "[{\"type\": \"function\", \"function\": {\"name\": \"paint\", \"parameters\": {\"type\": "
+        "\"object\", \"properties\": {\"coats\": {\"type\": \"integer\"}}}}}]";
+    static const uint32_t ends[] = {END_OF_TEXT};
+    struct sp_session_options options = {.size = sizeof options};
+    struct generate_fixture o = generate_open(tiny(), NULL, 2, &options);
+    struct sp_reasoning_limit limit = {
+        .size = sizeof limit, .max_tokens = 7, .open = "", .close = "<|mask|>", .is_open = true};
+    struct sp_chat_grammar_options g_options = {.format = &format,
+                                                .tokenizer = o.package->tokenizer,
+                                                .ends = ends,
+                                                .n_ends = 1,
+                                                .thinking = SP_REASONING_OPEN,
+                                                .must_call = true,
+                                                .one_call = true};
+    struct sp_json *tools = NULL;
+    struct sp_grammar *g = NULL;
+    struct sp_result plain = SP_RESULT_INIT, drafted = SP_RESULT_INIT;
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = story,
+                                 .n_prompt = N_STORY,
+                                 .max_tokens = 100,
+                                 .no_draft = true,
+                                 .digest = true,
+                                 .reasoning_limit = &limit};
+
+    (void)state;
+    assert_int_equal(sp_json_parse(&tools, tools_text, strlen(tools_text), SP_JSON_STRICT, NULL),
+                     SP_OK);
+    g_options.tools = tools;
+    assert_int_equal(sp_chat_grammar(&g, &g_options, NULL), SP_OK);
+    request.grammar = g;
+    assert_int_equal(sp_session_generate(o.session, &request, &plain, NULL), SP_OK);
+    assert_int_equal(plain.ids[7], MASK);
+    assert_non_null(strstr(plain.text, "\"paint\""));
+    assert_int_equal(plain.stop, SP_STOP_EOS);
+    request.no_draft = false;
+    request.draft_len = SP_DRAFT_LENGTH_AUTO;
+    assert_int_equal(sp_session_generate(o.session, &request, &drafted, NULL), SP_OK);
+    generate_assert_same(&drafted, &plain);
+    sp_result_release(&plain);
+    sp_result_release(&drafted);
+    sp_grammar_close(g);
+    sp_json_free(tools);
+    generate_close(&o);
+}
+
+/* ---- the chooser ----------------------------------------------------------------------------- */
+
+static enum sp_status choose_next(void *state, uint32_t *id, const struct sp_logits *logits,
+                                  const uint32_t *ids, size_t pos, uint32_t draft_token,
+                                  struct sp_err *err)
+{
+    const struct ids *script = state;
+
+    (void)logits, (void)ids, (void)draft_token, (void)err;
+    *id = pos < script->n ? script->at[pos] : MASK;
+    return SP_OK;
+}
+
+/* Limits an answer that would be `script`, and returns it as a text. */
+static void check_script(const char *script, const struct sp_reasoning_limit *limit,
+                         const char *expected)
+{
+    struct sp_session_options session_options = {.size = sizeof session_options, .no_draft = true};
+    struct generate_fixture o = generate_open(tiny(), NULL, 1, &session_options);
+    struct sp_reasoning_limiter_options options = {.limit = *limit,
+                                                   .tokenizer = o.package->tokenizer};
+    const struct sp_logits logits = {.n = 0};
+    struct sp_reasoning_limiter *limiter = NULL;
+    struct ids ids = {.n = 0}, answer = {.n = 0};
+    struct sp_chooser chooser;
+    char *text = NULL;
+    size_t size;
+
+    add_text(&ids, o.package, script);
+    options.inner = (struct sp_chooser){.choose = choose_next, .state = &ids};
+    assert_int_equal(sp_package_trie(o.package, &options.trie, NULL), SP_OK);
+    assert_int_equal(sp_reasoning_limiter_open(&limiter, &options, NULL), SP_OK);
+    chooser = sp_reasoning_limiter_chooser(limiter);
+    for (size_t pos = 0; pos < ids.n; pos++) {
+        assert_int_equal(chooser.choose(chooser.state, &answer.at[pos], &logits, answer.at, pos,
+                                        SP_NO_DRAFT_TOKEN, NULL),
+                         SP_OK);
+    }
+    assert_int_equal(sp_package_decode(o.package, answer.at, ids.n, false, &text, &size, NULL),
+                     SP_OK);
+    assert_string_equal(text, expected);
+    free(text);
+    sp_reasoning_limiter_close(limiter);
+    generate_close(&o);
+}
+
+static void keeps_characters_whole(void **state)
+{
+    const struct sp_reasoning_limit limit = {
+        .size = sizeof limit, .max_tokens = 1, .open = "", .close = "<|mask|>", .is_open = true};
+
+    (void)state;
+    check_script("\xF0\x9F\xA6\x89!!", &limit, "\xF0\x9F\xA6\x89<|mask|>!");
+}
+
+/* Reasoning that follows reasoning counts as well; tags in the content do not. */
+static void counts_all_reasoning(void **state)
+{
+    struct sp_reasoning_limit limit = {.size = sizeof limit,
+                                       .max_tokens = 2,
+                                       .open = "<|im_start|>",
+                                       .close = "<|mask|>",
+                                       .is_open = false};
+
+    (void)state;
+    check_script("\n<|im_start|>!<|mask|>\n<|im_start|>!!!!", &limit,
+                 "\n<|im_start|>!<|mask|>\n<|im_start|>!<|mask|>!!");
+    check_script("#<|im_start|>!!!!!", &limit, "#<|im_start|>!!!!!");
+    /* The model closes the reasoning in time. */
+    check_script("<|im_start|>!<|mask|>!!!!", &limit, "<|im_start|>!<|mask|>!!!!");
+}
+
+/* The model has begun to write the tag where the limit is reached. */
+static void completes_a_tag(void **state)
+{
+    const struct sp_reasoning_limit limit = {
+        .size = sizeof limit, .max_tokens = 3, .open = "", .close = "!!!!", .is_open = true};
+    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct generate_fixture o = generate_open(tiny(), NULL, 1, &options);
+    struct ids tag = {.n = 0}, one = {.n = 0};
+
+    (void)state;
+    add_text(&tag, o.package, "!!!!");
+    add_text(&one, o.package, "!");
+    generate_close(&o);
+    assert_true(one.n == 1 && tag.n == 4 && tag.at[0] == one.at[0]);
+    check_script("#!!#####", &limit, "#!!!!###");
+    check_script("#######", &limit, "###!!!!");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(goes_on_after_the_tag),
+        cmocka_unit_test(counts_from_the_opening_tag),
+        cmocka_unit_test(rows_have_limits_of_their_own),
+        cmocka_unit_test(calls_follow_limited_reasoning),
+        cmocka_unit_test(keeps_characters_whole),
+        cmocka_unit_test(counts_all_reasoning),
+        cmocka_unit_test(completes_a_tag),
+    };
+
+    return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
+}
