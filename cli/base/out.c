@@ -1,4 +1,5 @@
 #include "cli/base/out.h"
+#include "cli/base/word_wrap.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 
@@ -55,7 +56,7 @@ void sp_out_text(FILE *out, const char *text, size_t size)
 
 void sp_out_note(const char *command, const char *sentence)
 {
-    fprintf(stderr, "spectool %s: note: %s\n", command, sentence);
+    sp_word_wrap_print(stderr, 0, "spectool %s: note: %s", command, sentence);
 }
 
 static double seconds(void)
@@ -78,7 +79,8 @@ static void append_rate(char *line, size_t cap, const struct sp_progress *p, uin
 {
     static const double min_elapsed = 0.1, most = 100 * 3600.0;
     char rate[SP_AMOUNT_TEXT];
-    double speed = elapsed >= min_elapsed ? (double)done / elapsed : 0;
+    uint64_t now = done > p->before ? done - p->before : 0;
+    double speed = elapsed >= min_elapsed ? (double)now / elapsed : 0;
     double left = speed > 0 ? (double)(total - done) / speed : most;
     size_t len = strlen(line);
 

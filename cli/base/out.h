@@ -30,10 +30,12 @@ void sp_out_note(const char *command, const char *sentence);
 
 /* A progress bar on stderr with rate and remaining time, or without them for a total of 0, which
  * means that it is not known. It is redrawn at most ten times a second; nothing is drawn if stderr
- * is not a terminal. Amounts are bytes or the `unit`, which is set after sp_progress_begin. */
+ * is not a terminal. Amounts are bytes or the `unit`, which is set after sp_progress_begin, as is
+ * what was done before. */
 struct sp_progress {
     bool on, drawn;
     const char *label, *unit; /* unit: such as "tokens"; NULL: bytes */
+    uint64_t before;          /* amount that was done before; the rate leaves it out */
     double start, last;       /* seconds */
 };
 void sp_progress_begin(struct sp_progress *progress, const char *label);

@@ -397,6 +397,7 @@ enum sp_status sp_batch(struct sp_generation *generation, const struct sp_batch_
     b.n_written = b.output.n_kept;
     sp_progress_begin(&b.progress, "batch");
     b.progress.unit = "lines";
+    b.progress.before = b.output.n_kept;
     b.progress.on = b.progress.on && (options->output || !sp_out_is_terminal(stdout));
     st = choose_lines(&b, err);
     if (!st) st = read_lines(&b, options->n_sessions, err);

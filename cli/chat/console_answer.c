@@ -3,7 +3,7 @@
 #include "cli/base/out.h"
 #include "cli/chat/repetition.h"
 #include "cli/chat/prompt_cache.h"
-#include "cli/chat/word_wrap.h"
+#include "cli/base/word_wrap.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 
@@ -396,24 +396,6 @@ static void write_short(FILE *out, const struct sp_result *r, const struct sp_pa
         seconds_of_rounds(r) >= seconds_to_compare) {
         fprintf(out, ", about %.1fx as fast as without drafting", r->speed_up);
     }
-    fputc('\n', out);
-}
-
-/* Prints one line, which is broken between words where it is longer than the terminal is wide. */
-static void report_short(const struct sp_result *r, const struct sp_package_info *info,
-                         const struct sp_console_style *style)
-{
-    struct sp_word_wrap wrap;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = sp_out_is_screen(stderr) ? open_memstream(&text, &size) : NULL;
-
-    write_short(out ? out : stderr, r, info, style);
-    if (out != NULL && sp_close_text(out, &text, NULL) == SP_OK) {
-        sp_word_wrap_begin(&wrap, stderr);
-        sp_word_wrap_text(&wrap, text, size);
-    }
-    free(text);
 }
 
 /* Prints a note if the draft does not help: its first draft tokens are hardly ever accepted, or
@@ -428,77 +410,97 @@ static bool report_useless(const struct sp_result *r, const struct sp_package_in
     if (uses_ngrams(info)) return false;
     if (r->n_draft_positions > 0) first = r->draft_positions[0];
     if (first.tried >= min_rounds && share(first.accepted, first.tried) < low) {
-        fprintf(stderr,
-                "the draft does not help here: %zu of %zu first draft tokens were accepted\n",
-                first.accepted, first.tried);
+        sp_word_wrap_print(
+            stderr, 0, "the draft does not help here: %zu of %zu first draft tokens were accepted",
+            first.accepted, first.tried);
         return true;
     }
     if (r->n_proposed == 0 || r->plain_rounds < 2 * min_rounds ||
         r->plain_rounds <= r->n_rounds / 2) {
         return false;
     }
-    fprintf(stderr,
-            "drafting does not pay here: %zu of %zu rounds ran without it; of %zu proposed tokens "
-            "%zu were worth verifying and %zu accepted\n",
-            r->plain_rounds, r->n_rounds, r->n_proposed, r->drafted, r->accepted);
+    sp_word_wrap_print(
+        stderr, 0,
+        "drafting does not pay here: %zu of %zu rounds ran without it; of %zu proposed tokens %zu "
+        "were worth verifying and %zu accepted",
+        r->plain_rounds, r->n_rounds, r->n_proposed, r->drafted, r->accepted);
     return true;
 }
 
-/* Prints the sources of the draft tokens if there was more than one. */
-static void report_sources(const struct sp_result *r, const struct sp_package_info *info)
+/* Writes the sources of the draft tokens if there was more than one. */
+static void write_sources(FILE *out, const struct sp_result *r, const struct sp_package_info *info)
 {
     bool other_draft = strcmp(info->draft, "lookup") != 0;
 
     if (uses_ngrams(info) && (other_draft || r->grammar_drafted > 0)) {
-        fprintf(stderr, "by n-grams    %zu, accepted %zu, acceptance %.1f%%\n", r->ngram_drafted,
+        fprintf(out, "by n-grams    %zu, accepted %zu, acceptance %.1f%%\n", r->ngram_drafted,
                 r->ngram_accepted, 100 * share(r->ngram_accepted, r->ngram_drafted));
     }
     if (r->grammar_drafted > 0) {
-        fprintf(stderr, "by grammar    %zu, accepted %zu, acceptance %.1f%%\n", r->grammar_drafted,
+        fprintf(out, "by grammar    %zu, accepted %zu, acceptance %.1f%%\n", r->grammar_drafted,
                 r->grammar_accepted, 100 * share(r->grammar_accepted, r->grammar_drafted));
     }
 }
 
-static void report_long(const struct sp_result *r, const struct sp_package_info *info,
-                        const struct sp_console_style *style)
+static void write_long(FILE *out, const struct sp_result *r, const struct sp_package_info *info,
+                       const struct sp_console_style *style)
 {
     size_t n = r->n_ids ? r->n_ids - 1 : 0, drafting = r->n_rounds - r->plain_rounds;
 
-    fprintf(stderr, "stopped by    %s\n", sp_stop_name(r->stop));
-    fprintf(stderr, "machine       %u threads, %s kernels\n", info->n_threads, info->kernels);
-    fprintf(stderr, "prompt        %zu tokens (%zu cached) in %.3f s, %.1f tokens/s\n", r->n_prompt,
+    fprintf(out, "stopped by    %s\n", sp_stop_name(r->stop));
+    fprintf(out, "machine       %u threads, %s kernels\n", info->n_threads, info->kernels);
+    fprintf(out, "prompt        %zu tokens (%zu cached) in %.3f s, %.1f tokens/s\n", r->n_prompt,
             r->n_reused, r->prompt_seconds, rate(r->n_prompt - r->n_reused, r->prompt_seconds));
-    fprintf(stderr, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
+    fprintf(out, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
             seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
-    fprintf(stderr, "first token   after %.3f s\n", style->first_token_seconds);
-    fprintf(stderr, "draft         %s\n",
-            style->plain || info->draft == NULL ? "none" : info->draft);
+    fprintf(out, "first token   after %.3f s\n", style->first_token_seconds);
+    fprintf(out, "draft         %s", style->plain || info->draft == NULL ? "none" : info->draft);
     if (drafting > 0) {
-        fprintf(stderr,
-                "rounds        %zu with drafting (%zu accepted in full, %zu with a mismatch), %zu "
-                "without\n",
-                drafting, r->all_accepted, r->mismatches, r->plain_rounds);
         fprintf(
-            stderr,
+            out,
+            "\nrounds        %zu with drafting (%zu accepted in full, %zu with a mismatch), %zu "
+            "without\n",
+            drafting, r->all_accepted, r->mismatches, r->plain_rounds);
+        fprintf(
+            out,
             "draft tokens  %zu, accepted %zu, acceptance %.1f%%; %zu more proposed, not verified\n",
             r->drafted, r->accepted, 100 * share(r->accepted, r->drafted),
             r->n_proposed - r->drafted);
-        report_sources(r, info);
-        fprintf(stderr, "per pass      %.2f tokens per target pass\n", tokens_per_pass(r));
-        fputs("by position  ", stderr);
+        write_sources(out, r, info);
+        fprintf(out, "per pass      %.2f tokens per target pass\n", tokens_per_pass(r));
+        fputs("by position  ", out);
         for (size_t i = 0; i < r->n_draft_positions; i++) {
-            fprintf(stderr, " %.0f%%",
+            fprintf(out, " %.0f%%",
                     100 * share(r->draft_positions[i].accepted, r->draft_positions[i].tried));
         }
-        fputs(" of the first, second, ... draft tokens accepted", stderr);
-        fprintf(stderr,
-                "\ntime          %.3f s drafting, %.3f s verifying, %.3f s without drafting\n",
+        fputs(" of the first, second, ... draft tokens accepted", out);
+        fprintf(out, "\ntime          %.3f s drafting, %.3f s verifying, %.3f s without drafting",
                 r->draft_seconds, r->verify_seconds, r->plain_seconds);
     }
     if (r->speed_up > 0) {
-        fprintf(stderr, "speed-up      %.2fx; a step without drafting takes %.2f ms\n", r->speed_up,
+        fprintf(out, "\nspeed-up      %.2fx; a step without drafting takes %.2f ms", r->speed_up,
                 r->plain_step_seconds * 1e3);
     }
+}
+
+enum { LABEL_COLUMNS = 14 };
+
+/* Prints statistics to stderr. */
+static void report_text(const struct sp_result *r, const struct sp_package_info *info,
+                        const struct sp_console_style *style)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out == NULL) return;
+    if (style->verbose)
+        write_long(out, r, info, style);
+    else
+        write_short(out, r, info, style);
+    if (sp_close_text(out, &text, NULL) == SP_OK)
+        sp_word_wrap_print(stderr, style->verbose ? LABEL_COLUMNS : 0, "%s", text);
+    free(text);
 }
 
 void sp_console_report(const struct sp_result *result, const struct sp_chat_reader *reader,
@@ -509,10 +511,8 @@ void sp_console_report(const struct sp_result *result, const struct sp_chat_read
         report_json(result, reader, info, sampling, style);
     else if (style->quiet)
         return;
-    else if (style->verbose)
-        report_long(result, info, style);
     else
-        report_short(result, info, style);
+        report_text(result, info, style);
     if (!style->reported_useless && !style->quiet && !style->last_object_file)
         style->reported_useless = report_useless(result, info);
 }

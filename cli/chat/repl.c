@@ -8,6 +8,7 @@
 #include "cli/chat/saved_session.h"
 #include "cli/base/out.h"
 #include "cli/base/user_folder.h"
+#include "cli/base/word_wrap.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -15,6 +16,7 @@
 #include "format/base/strbuf.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -42,6 +44,17 @@ struct chat_command {
     bool (*run)(struct chat *chat, char *words);
 };
 
+/* Prints a sentence, or two, of the session. */
+static void reply(const char *format, ...) SP_PRINTF(1, 2);
+static void reply(const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    sp_word_wrap_sentence(stdout, 0, format, args);
+    va_end(args);
+}
+
 static bool bye(struct chat *chat, char *words)
 {
     (void)chat;
@@ -54,7 +67,7 @@ static bool clear(struct chat *chat, char *words)
     (void)words;
     sp_conversation_clear(&chat->generation->conversation);
     chat->generation->n_used = 0;
-    puts("The conversation is cleared.");
+    reply("The conversation is cleared.");
     return true;
 }
 
@@ -120,11 +133,11 @@ static void set_system(struct sp_conversation *c, const char *text)
     struct sp_err err = {0};
 
     if (c->template == NULL) {
-        puts("A system message requires a chat template.");
+        reply("A system message requires a chat template.");
     } else if (sp_conversation_set_system(c, text, &err)) {
-        printf("%s.\n", err.text);
+        reply("%s.", err.text);
     } else {
-        puts(*text ? "The system message is set." : "The system message is removed.");
+        reply("%s", *text ? "The system message is set." : "The system message is removed.");
     }
 }
 
@@ -133,13 +146,13 @@ static void set_thinking(struct sp_conversation *c, const char *word)
     struct sp_err err = {0};
 
     if (sp_conversation_set_thinking(c, word, &err)) {
-        printf("%s.\n", err.text);
+        reply("%s.", err.text);
     } else if (c->template == NULL) {
-        puts("This requires a chat template.");
+        reply("This requires a chat template.");
     } else if (c->thinking == SP_THINK_OFF) {
-        puts("Reasoning is off.");
+        reply("Reasoning is off.");
     } else {
-        printf("Reasoning is on%s%s.\n", *c->think_level ? ", level " : "", c->think_level);
+        reply("Reasoning is on%s%s.", *c->think_level ? ", level " : "", c->think_level);
     }
 }
 
@@ -150,10 +163,10 @@ static bool set_switch(struct sp_generation *g, const char *name)
 
     if (verbose || strcmp(name, "quiet") == 0) {
         g->style.verbose = verbose;
-        puts(verbose ? "All statistics are shown." : "One line of statistics is shown.");
+        reply("%s", verbose ? "All statistics are shown." : "One line of statistics is shown.");
     } else if (strcmp(name, "wordwrap") == 0 || strcmp(name, "nowordwrap") == 0) {
         g->style.wrap = *name == 'w';
-        puts(g->style.wrap ? "Lines are broken between words." : "Lines are not broken.");
+        reply("%s", g->style.wrap ? "Lines are broken between words." : "Lines are not broken.");
     } else if (strcmp(name, "think") == 0) {
         set_thinking(&g->conversation, "true");
     } else if (strcmp(name, "nothink") == 0) {
@@ -171,17 +184,17 @@ static void set_parameter(struct sp_generation *g, const char *name, const char 
     struct sp_err err = {0};
 
     if (!drafts && strcasecmp(name, "draft_num_predict") == 0) {
-        puts("This session does not draft.");
+        reply("This session does not draft.");
     } else if (sp_settings_set(g->settings, name, value, &err)) {
-        printf("%s%s\n", err.text, err.text[strlen(err.text) - 1] == '?' ? "" : ".");
+        reply("%s%s", err.text, err.text[strlen(err.text) - 1] == '?' ? "" : ".");
     } else if (g->settings->n_context != before.n_context &&
                sp_generation_set_context(g, g->settings->n_context, &err)) {
         *g->settings = before;
-        printf("%s.\n", err.text);
+        reply("%s.", err.text);
     } else if (strcasecmp(name, "stop") == 0) {
-        printf("Answers end before \"%s\".\n", value);
+        reply("Answers end before \"%s\".", value);
     } else if (strcasecmp(name, "dry_sequence_breakers") == 0) {
-        printf("DRY has %zu sequence breakers.\n", g->settings->breakers.n);
+        reply("DRY has %zu sequence breakers.", g->settings->breakers.n);
     } else {
         sp_settings_print_one(stdout, g->settings, name);
     }
@@ -196,8 +209,8 @@ static void set_value(struct sp_generation *g, const char *name, const char *val
     } else if (*value != '\0') {
         set_parameter(g, name, value);
     } else if (!set_switch(g, name)) {
-        puts("/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
-             "/set nothink, /set wordwrap, /set nowordwrap; /show parameters lists the names.");
+        reply("/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
+              "/set nothink, /set wordwrap, /set nowordwrap; /show parameters lists the names.");
     }
 }
 
@@ -227,10 +240,10 @@ static bool set(struct chat *chat, char *words)
 
 static void show_info(const struct sp_generation *g)
 {
-    printf("%s: %u threads, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s\n", g->path,
-           g->info.n_threads, g->info.kernels, g->info.draft ? g->info.draft : "none",
-           sp_session_n_context(g->session), g->n_used,
-           g->conversation.template ? "with the chat template" : "raw, no chat template");
+    reply("%s: %u threads, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s", g->path,
+          g->info.n_threads, g->info.kernels, g->info.draft ? g->info.draft : "none",
+          sp_session_n_context(g->session), g->n_used,
+          g->conversation.template ? "with the chat template" : "raw, no chat template");
 }
 
 static void show_text(const char *text)
@@ -271,7 +284,7 @@ static bool show(struct chat *chat, char *words)
         show_info(g);
         sp_settings_print(stdout, g->settings);
     } else {
-        puts("/show, /show parameters, /show system, /show template, /show messages.");
+        reply("/show, /show parameters, /show system, /show template, /show messages.");
     }
     return true;
 }
@@ -282,7 +295,8 @@ static bool undo(struct chat *chat, char *words)
 
     (void)words;
     sp_conversation_undo(&chat->generation->conversation, &text);
-    puts(text ? "The last message and its answer are removed." : "There is no message to remove.");
+    reply("%s",
+          text ? "The last message and its answer are removed." : "There is no message to remove.");
     free(text);
     return true;
 }
@@ -299,14 +313,14 @@ static bool retry(struct chat *chat, char *words)
     (void)words;
     sp_conversation_undo(&g->conversation, &text);
     if (text == NULL) {
-        puts("There is no message to answer again.");
+        reply("There is no message to answer again.");
         return true;
     }
     chat->status = sp_settings_redraw(g->settings, &drawn, chat->err);
     if (g->settings->temperature <= 0)
-        puts("Decoding is greedy, so the answer is the same; /set temperature 0.8 varies it.");
+        reply("Decoding is greedy, so the answer is the same; /set temperature 0.8 varies it.");
     else if (!drawn)
-        puts("The seed is set, so the answer is the same; /set seed -1 draws one.");
+        reply("The seed is set, so the answer is the same; /set seed -1 draws one.");
     if (chat->status == SP_OK) chat->status = answer(chat, text, strlen(text));
     free(text);
     return chat->status == SP_OK;
@@ -314,21 +328,25 @@ static bool retry(struct chat *chat, char *words)
 
 static void list_completions(struct chat *chat);
 
-static void print_name(void *context, const char *name)
+/* Adds a name to a list. If memory runs out the list lacks it. */
+static void list_name(void *context, const char *name)
 {
-    bool *any = context;
+    struct sp_strbuf *list = context;
 
-    printf("%s", *any ? ", " : "Saved sessions: ");
-    sp_out_text(stdout, name, strlen(name));
-    *any = true;
+    if (list->len > 0) (void)!sp_strbuf_append(list, ", ", 2, NULL);
+    (void)!sp_strbuf_append(list, name, strlen(name), NULL);
 }
 
 static void print_saved(void)
 {
-    bool any = false;
+    struct sp_strbuf list = {0};
 
-    sp_saved_session_each(print_name, &any);
-    puts(any ? "." : "There are no saved sessions.");
+    sp_saved_session_each(list_name, &list);
+    if (list.len > 0)
+        reply("Saved sessions: %.*s.", (int)list.len, list.at);
+    else
+        reply("There are no saved sessions.");
+    sp_strbuf_release(&list);
 }
 
 /* *path = the file of the session that the words name, owned by the caller; NULL: a sentence was
@@ -340,9 +358,9 @@ static char *path_of(char *words, const char *command)
     char *path = NULL;
 
     if (*name == '\0')
-        printf("%s NAME, or a path such as ./NAME.json.\n", command);
+        reply("%s NAME, or a path such as ./NAME.json.", command);
     else if (sp_saved_session_path(&path, name, &err))
-        printf("%s.\n", err.text);
+        reply("%s.", err.text);
     return path;
 }
 
@@ -350,9 +368,8 @@ static void print_counts(const char *verb, const char *path, const struct sp_gen
 {
     size_t n = g->conversation.n_turns - g->conversation.n_given;
 
-    printf("%s ", verb);
-    sp_out_text(stdout, path, strlen(path));
-    printf(": %zu message%s, the system message and the settings.\n", n, n == 1 ? "" : "s");
+    reply("%s %s: %zu message%s, the system message and the settings.", verb, path, n,
+          n == 1 ? "" : "s");
 }
 
 static bool save(struct chat *chat, char *words)
@@ -362,7 +379,7 @@ static bool save(struct chat *chat, char *words)
 
     if (path == NULL) return true;
     if (sp_saved_session_write(path, chat->generation, &err))
-        printf("%s.\n", err.text);
+        reply("%s.", err.text);
     else
         print_counts("Saved as", path, chat->generation);
     free(path);
@@ -372,17 +389,19 @@ static bool save(struct chat *chat, char *words)
 
 static bool load(struct chat *chat, char *words)
 {
-    char *path = path_of(words, "/load");
+    char *path = path_of(words, "/load"), *model = NULL;
     struct sp_err err = {0};
 
     if (path == NULL || !sp_file_exists(path)) {
-        if (path) puts("There is no such session.");
+        if (path) reply("There is no such session.");
         print_saved();
-    } else if (sp_saved_session_read(path, chat->generation, &err)) {
-        printf("%s.\n", err.text);
+    } else if (sp_saved_session_read(path, chat->generation, &model, &err)) {
+        reply("%s.", err.text);
     } else {
         print_counts("Loaded", path, chat->generation);
+        if (model) reply("It was saved with another model: %s.", model);
     }
+    free(model);
     free(path);
     return true;
 }
@@ -404,17 +423,22 @@ static const struct chat_command commands[] = {
     {"/help", NULL, help},
 };
 
-enum { N_COMMANDS = sizeof commands / sizeof *commands };
+enum {
+    N_COMMANDS = sizeof commands / sizeof *commands,
+    HELP_COLUMN = 10, /* at which the help of a command begins */
+};
 
 static bool help(struct chat *chat, char *words)
 {
     (void)chat;
     (void)words;
     for (size_t i = 0; i < N_COMMANDS; i++) {
-        if (commands[i].help) printf("  %-7s %s\n", commands[i].name, commands[i].help);
+        if (commands[i].help)
+            sp_word_wrap_print(stdout, HELP_COLUMN, "  %-7s %s", commands[i].name,
+                               commands[i].help);
     }
-    puts("  \"\"\"     begins and ends a message of several lines\n"
-         "Tab completes a command, Ctrl-C stops an answer. Pasted text is one message.");
+    reply("  \"\"\"     begins and ends a message of several lines\n"
+          "Tab completes a command, Ctrl-C stops an answer. Pasted text is one message.");
     return true;
 }
 
@@ -487,9 +511,9 @@ static bool run_command(struct chat *chat, char *line)
     for (size_t i = 0; i < N_COMMANDS; i++)
         near = sp_nearer(near, commands[i].name, name);
     if (near && strlen(name) > 2)
-        printf("Unknown command %s, did you mean %s?\n", name, near);
+        reply("Unknown command %s, did you mean %s?", name, near);
     else
-        printf("Unknown command %s, /? lists them.\n", name);
+        reply("Unknown command %s, /? lists them.", name);
     return true;
 }
 
@@ -508,9 +532,9 @@ static enum sp_status shift(struct sp_generation *g, struct sp_err *err)
     enum sp_status st = g->shift ? sp_generation_shift(g, &n, err) : SP_OK;
 
     if (n > 0) {
-        printf("The context of %zu tokens is full: the %zu oldest messages are dropped, %zu of %zu "
-               "tokens remain.\n",
-               sp_session_n_context(g->session), n, g->conversation.prompt.n, before);
+        reply("The context of %zu tokens is full: the %zu oldest messages are dropped, %zu of %zu "
+              "tokens remain.",
+              sp_session_n_context(g->session), n, g->conversation.prompt.n, before);
     }
     return st;
 }
@@ -521,9 +545,9 @@ static bool fits(const struct sp_generation *g)
     size_t n = g->conversation.prompt.n, context = sp_session_n_context(g->session);
 
     if (n < context) return true;
-    printf("With this message the conversation has %zu tokens and leaves no space for an answer in "
-           "the context of %zu; the message is removed. %s.\n",
-           n, context, ways_on(g));
+    reply("With this message the conversation has %zu tokens and leaves no space for an answer in "
+          "the context of %zu; the message is removed. %s.",
+          n, context, ways_on(g));
     return false;
 }
 
@@ -548,13 +572,13 @@ static enum sp_status request(struct sp_generation *g, const char *text, size_t 
         answered = result.stop != SP_STOP_CANCELLED || result.text_size > 0;
         if (answered) g->n_used = c->prompt.n + (result.n_ids ? result.n_ids - 1 : 0);
         if (result.stop == SP_STOP_CONTEXT) {
-            printf("The context of %zu tokens is full, so the answer ends here; %s.\n",
-                   sp_session_n_context(g->session),
-                   g->shift ? "the next message drops the oldest ones" : ways_on(g));
+            reply("The context of %zu tokens is full, so the answer ends here; %s.",
+                  sp_session_n_context(g->session),
+                  g->shift ? "the next message drops the oldest ones" : ways_on(g));
         } else if (result.stop == SP_STOP_MEMORY) {
-            printf("The memory for KV caches is used up after %zu tokens, so the answer ends here; "
-                   "/clear starts over.\n",
-                   g->n_used);
+            reply("The memory for KV caches is used up after %zu tokens, so the answer ends here; "
+                  "/clear starts over.",
+                  g->n_used);
         }
     }
     if (answered) st = sp_conversation_add_answer(c, &result, reader, err);
@@ -575,9 +599,9 @@ static enum sp_status answer(struct chat *chat, const char *text, size_t size)
     sp_signals_clear();
     if (st == SP_E_BUG) return sp_fail(chat->err, st, "%s", err.text);
     if (st && interrupted)
-        puts("Interrupted; the message is removed.");
+        reply("Interrupted; the message is removed.");
     else if (st)
-        printf("%s.\n", err.text);
+        reply("%s.", err.text);
     return SP_OK;
 }
 
@@ -629,10 +653,11 @@ enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err)
 
     if ((st = sp_line_edit_open(&chat.edit, history, err)) == SP_OK) {
         list_completions(&chat);
-        puts("/? for help, /bye to end.");
+        reply("/? for help, /bye to end.");
         if (generation->conversation.template == NULL)
-            puts("The file has no chat template: the model continues the text instead of answering "
-                 "it.");
+            reply(
+                "The file has no chat template: the model continues the text instead of answering "
+                "it.");
         while (turn(&chat))
             fflush(stdout);
         st = chat.status;

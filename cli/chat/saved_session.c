@@ -146,7 +146,7 @@ static enum sp_status read_thinking(struct saved *s, struct sp_err *err)
     bool on = false;
 
     if (think == NULL) return SP_OK;
-    if (level == NULL && !sp_json_to_bool(think, &on))
+    if (level ? *level == '\0' || strlen(level) >= sizeof s->think : !sp_json_to_bool(think, &on))
         return sp_fail(err, SP_E_INPUT, "think: expected true, false or a level");
     snprintf(s->think, sizeof s->think, "%s", level ? level : on ? "true" : "false");
     return SP_OK;
@@ -210,15 +210,34 @@ done:
     return SP_OK;
 }
 
-enum sp_status sp_saved_session_read(const char *path, struct sp_generation *g, struct sp_err *err)
+/* *out = the name of the packed file in the session if it is another than that of `g`. */
+static enum sp_status other_model(char **out, const struct saved *s, const struct sp_generation *g,
+                                  struct sp_err *err)
+{
+    const char *model = sp_json_get_text(s->json, "model");
+
+    *out = NULL;
+    if (model == NULL || strcmp(model, g->path) == 0 || sp_file_same(model, g->path)) return SP_OK;
+    return sp_copy_text(out, model, strlen(model), err);
+}
+
+enum sp_status sp_saved_session_read(const char *path, struct sp_generation *g, char **model,
+                                     struct sp_err *err)
 {
     struct saved s = {.json = NULL};
+    char *other = NULL;
     enum sp_status st;
 
     if (g->conversation.template == NULL)
         return sp_fail(err, SP_E_UNSUPPORTED, "loading a session requires a chat template");
-    if ((st = read_saved(&s, path, g, err)) == SP_OK) st = apply(&s, g, err);
-    if (st) sp_context(err, "%s", path);
+    if ((st = read_saved(&s, path, g, err)) == SP_OK) st = other_model(&other, &s, g, err);
+    if (st == SP_OK) st = apply(&s, g, err);
+    if (st) {
+        sp_context(err, "%s", path);
+        free(other);
+    } else {
+        *model = other;
+    }
     sp_settings_release(&s.settings);
     sp_json_free(s.json);
     return st;

@@ -18,9 +18,11 @@ SP_MUST_CHECK enum sp_status sp_saved_session_write(const char *path,
                                                     struct sp_err *err);
 
 /* Replaces conversation and settings by those of the file. On failure they stay as they were; a
- * context that memory cannot hold is a failure, too. */
-SP_MUST_CHECK enum sp_status
-sp_saved_session_read(const char *path, struct sp_generation *generation, struct sp_err *err);
+ * context that memory cannot hold is a failure, too. *model = the packed file that the session was
+ * saved with, owned by the caller; NULL: the present one, or the session does not name it. */
+SP_MUST_CHECK enum sp_status sp_saved_session_read(const char *path,
+                                                   struct sp_generation *generation, char **model,
+                                                   struct sp_err *err);
 
 /* Calls `name` for each saved session. */
 void sp_saved_session_each(void (*name)(void *context, const char *name), void *context);

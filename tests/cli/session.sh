@@ -231,6 +231,8 @@ bad '{"spectool_session": 1, "messages": [{"role": "boss", "content": "a"}]}'
 bad '{"spectool_session": 1, "messages": [], "settings": {"top_k": "x"}}'
 bad '{"spectool_session": 1, "messages": [], "settings": {"stop": 7}}'
 bad '{"spectool_session": 1, "messages": [], "think": "high"}'
+bad '{"spectool_session": 1, "messages": [], "think": ""}'
+bad '{"spectool_session": 1, "messages": [], "think": "a level that is far too long for any model to have"}'
 bad '{"spectool_session": 1, "messages": [], "settings": {"num_ctx": 99999}}'
 bad '{"spectool_session": 1, "messages": ['
 printf 'mine' >notes
@@ -254,6 +256,15 @@ sed 's/"max_position_embeddings": 2048/"max_position_embeddings": 16384/' "$TEST
 for f in "$TESTDATA"/tiny/target/*; do [ -e "long/${f##*/}" ] || ln -s "$f" long/; done
 printf 'FROM ./long\n' >Modelfile.long
 spectool create -f Modelfile.long -q q4 -o long.bin 2>/dev/null
+echo '# a session of another packed file'
+session long.bin <<'END' | grep -o 'It was .*'
+/load ./copy.json
+/bye
+END
+session packed.bin <<'END' | grep -c 'It was'
+/load ./copy.json
+/bye
+END
 words=$(yes 'The quiet duck walked to the old bridge and saw a turtle.' | head -n 120 | tr '\n' ' ')
 {
     printf '{"spectool_session": 1, "messages": ['

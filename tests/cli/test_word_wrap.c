@@ -1,6 +1,6 @@
 /* Tests that a growing text is broken between words: what a terminal shows in the end does not
  * depend on the pieces in which the text came. */
-#include "cli/chat/word_wrap.h"
+#include "cli/base/word_wrap.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -168,10 +168,33 @@ static void long_word(void **state)
     free(shown);
 }
 
+/* Words that are moved to the next line begin after the indent, in each line of the text. */
+static void indent(void **state)
+{
+    static const char text[] = "  /set  one two three four\n  /x    five six";
+    struct sp_word_wrap wrap;
+    char bytes[200], *shown;
+    FILE *f = tmpfile();
+    size_t size;
+
+    (void)state;
+    assert_non_null(f);
+    sp_word_wrap_begin(&wrap, f);
+    wrap.width = 18;
+    wrap.indent = 8;
+    sp_word_wrap_text(&wrap, text, strlen(text));
+    rewind(f);
+    size = fread(bytes, 1, sizeof bytes, f);
+    fclose(f);
+    shown = screen_of(bytes, size);
+    assert_string_equal(shown, "  /set  one two \n        three four\n  /x    five six");
+    free(shown);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(texts), cmocka_unit_test(random_words),
-                                       cmocka_unit_test(long_word)};
+                                       cmocka_unit_test(long_word), cmocka_unit_test(indent)};
 
     setlocale(LC_CTYPE, "C.UTF-8");
     return cmocka_run_group_tests(tests, NULL, NULL);

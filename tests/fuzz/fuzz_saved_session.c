@@ -97,14 +97,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct sp_conversation *c = &generation.conversation;
     struct sp_err err = {0};
-    char *before, *after;
+    char *before, *after, *model = NULL;
     enum sp_status st;
 
     if (generation.package == NULL) begin();
     reset();
     before = save();
     write_file(input, data, size);
-    st = sp_saved_session_read(input, &generation, &err);
+    st = sp_saved_session_read(input, &generation, &model, &err);
     if (st != SP_OK && (err.text[0] == '\0' || strchr(err.text, '\n'))) abort();
     for (size_t i = 0; i < c->n_turns; i++) {
         if (c->turns[i].role == NULL || c->turns[i].content == NULL) abort();
@@ -113,13 +113,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (st != SP_OK && strcmp(before, after) != 0) abort();
     free(before);
     before = after;
+    free(model);
+    model = NULL;
     reset();
     err = (struct sp_err){0};
     write_file(input, before, strlen(before));
-    check(sp_saved_session_read(input, &generation, &err), &err);
+    check(sp_saved_session_read(input, &generation, &model, &err), &err);
     after = save();
     if (strcmp(before, after) != 0) abort();
     free(before);
     free(after);
+    free(model);
     return 0;
 }

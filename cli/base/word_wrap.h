@@ -3,9 +3,12 @@
  * A word is shown as it comes; when it turns out not to fit, it is erased and shown again in the
  * next line, so the terminal must have cursor control (sp_out_is_screen). Lines within Markdown's
  * code fences are left as they are. */
-#ifndef SP_CLI_CHAT_WORD_WRAP_H
-#define SP_CLI_CHAT_WORD_WRAP_H
+#ifndef SP_CLI_BASE_WORD_WRAP_H
+#define SP_CLI_BASE_WORD_WRAP_H
 
+#include "format/base/err.h"
+
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,6 +18,7 @@ enum { SP_WRAP_WORD_SIZE = 512 };
 struct sp_word_wrap {
     FILE *file;  /* the terminal; borrowed */
     int width;   /* columns that a line may have; the terminal's last column stays free */
+    int indent;  /* blanks before a word that was moved to the next line */
     int column;  /* columns of the current line, its word included */
     int columns; /* columns of the word */
     size_t size; /* bytes of the word; 0: the next character begins one */
@@ -31,5 +35,10 @@ struct sp_word_wrap {
 void sp_word_wrap_begin(struct sp_word_wrap *wrap, FILE *file);
 /* Shows text that consists of whole characters. */
 void sp_word_wrap_text(struct sp_word_wrap *wrap, const char *text, size_t size);
+
+/* Writes a text for the user and a line end. On a terminal with cursor control its lines are broken
+ * between words, and what follows a break begins after `indent` blanks. */
+void sp_word_wrap_print(FILE *file, int indent, const char *format, ...) SP_PRINTF(3, 4);
+void sp_word_wrap_sentence(FILE *file, int indent, const char *format, va_list args);
 
 #endif

@@ -1,7 +1,8 @@
 /* _XOPEN_SOURCE declares wcwidth. */
 #define _XOPEN_SOURCE 700
-#include "cli/chat/word_wrap.h"
+#include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
+#include "format/base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,9 +58,9 @@ static void watch_for_fence(struct sp_word_wrap *w, char c)
 static void move_word(struct sp_word_wrap *w, size_t size, int columns)
 {
     if (w->columns > columns) fprintf(w->file, "\033[%dD\033[K", w->columns - columns);
-    putc('\n', w->file);
+    fprintf(w->file, "\n%*s", w->indent, "");
     sp_out_text(w->file, w->word, w->size - size);
-    w->column = w->columns;
+    w->column = w->indent + w->columns;
     w->begins = false;
 }
 
@@ -109,4 +110,32 @@ void sp_word_wrap_text(struct sp_word_wrap *w, const char *text, size_t size)
             if (columns == 2) end_word(w);
         }
     }
+}
+
+void sp_word_wrap_sentence(FILE *file, int indent, const char *format, va_list args)
+{
+    struct sp_word_wrap wrap;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    if (out != NULL) vfprintf(out, format, args);
+    if (out != NULL && sp_close_text(out, &text, NULL) == SP_OK && sp_out_is_screen(file)) {
+        sp_word_wrap_begin(&wrap, file);
+        wrap.indent = indent < wrap.width / 2 ? indent : 0;
+        sp_word_wrap_text(&wrap, text, size);
+    } else if (text != NULL) {
+        sp_out_text(file, text, size);
+    }
+    free(text);
+    putc('\n', file);
+}
+
+void sp_word_wrap_print(FILE *file, int indent, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    sp_word_wrap_sentence(file, indent, format, args);
+    va_end(args);
 }

@@ -1,0 +1,55 @@
+/* Tests the rate and the remaining time of a progress bar. */
+#include "cli/base/out.h"
+
+#include "format/base/clock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Returns the bar, 10 seconds after its beginning; static. */
+static const char *shown(uint64_t before, uint64_t done, uint64_t total)
+{
+    static char text[300];
+    struct sp_progress progress = {.on = true,
+                                   .label = "batch",
+                                   .unit = "lines",
+                                   .start = sp_seconds() - 10,
+                                   .before = before};
+    FILE *f = tmpfile();
+    int saved = dup(STDERR_FILENO);
+    size_t n;
+
+    assert_non_null(f);
+    fflush(stderr);
+    dup2(fileno(f), STDERR_FILENO);
+    sp_progress_show(&progress, done, total);
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+    rewind(f);
+    n = fread(text, 1, sizeof text - 1, f);
+    text[n] = '\0';
+    fclose(f);
+    return text;
+}
+
+static void rates(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(shown(0, 50, 100), "50 of 100 lines  5.0/s  0:10 left"));
+    /* 10 lines in 10 seconds, after 40 that were there before */
+    assert_non_null(strstr(shown(40, 50, 100), "50 of 100 lines  1.0/s  0:50 left"));
+    assert_null(strstr(shown(50, 50, 100), "left"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rates)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
