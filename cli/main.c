@@ -43,15 +43,14 @@ static const struct sp_command *find_command(const char *name)
 
 static int unknown_command(const char *name)
 {
+    static const char *const others[] = {"help", "--help", "--version"};
     const char *near = NULL;
-    size_t distance = 3;
 
     for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
-        size_t d = sp_edit_distance(name, (*c)->name);
-        if ((*c)->hidden || d >= distance) continue;
-        distance = d;
-        near = (*c)->name;
+        if (!(*c)->hidden) near = sp_nearer(near, (*c)->name, name);
     }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        near = sp_nearer(near, others[i], name);
     fprintf(stderr, "spectool: unknown %s %s%s%s%s (spectool --help)\n",
             *name == '-' ? "option" : "command", name, near ? ", did you mean " : "",
             near ? near : "", near ? "?" : "");

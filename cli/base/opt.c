@@ -31,16 +31,11 @@ static bool is_option(const struct sp_opt *o)
 static const char *nearest(const struct sp_opt *opts, const char *name)
 {
     const char *best = NULL;
-    size_t distance = SP_NEAR + 1;
 
     for (const struct sp_opt *o = opts; o->kind != SP_OPT_END; o++) {
         if (!is_option(o)) continue;
-        for (int i = 0; i < 2; i++) {
-            const char *candidate = i ? o->alias : o->name;
-            if (candidate == NULL || sp_edit_distance(name, candidate) >= distance) continue;
-            best = candidate;
-            distance = sp_edit_distance(name, candidate);
-        }
+        best = sp_nearer(best, o->name, name);
+        if (o->alias) best = sp_nearer(best, o->alias, name);
     }
     return best;
 }

@@ -35,7 +35,8 @@ size_t sp_edit_distance(const char *a, const char *b)
 
 const char *sp_nearer(const char *best, const char *candidate, const char *name)
 {
-    size_t limit = best ? sp_edit_distance(name, best) : SP_NEAR + 1;
+    size_t size = strlen(name), most = size <= SP_NEAR ? size : SP_NEAR + 1;
+    size_t limit = best ? sp_edit_distance(name, best) : most;
 
     return sp_edit_distance(name, candidate) < limit ? candidate : best;
 }

@@ -5,6 +5,8 @@ try() {
     [ $status -eq 2 ] || echo "exit $status: $*"
 }
 try creat
+try rm
+try --verison
 try create --quantise q4
 try create --nonsense
 try create -x
