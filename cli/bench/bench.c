@@ -7,8 +7,6 @@
 
 const size_t sp_bench_row_counts[SP_BENCH_ROW_COUNTS] = {1, 2, 4, 8, 12, SP_BENCH_MAX_ROWS};
 
-enum { MAX_DRAFT_LEN = 1 << 16 };
-
 static enum sp_status read_draft_len(int *draft_len, const char *word, size_t len,
                                      struct sp_err *err)
 {
@@ -21,9 +19,9 @@ static enum sp_status read_draft_len(int *draft_len, const char *word, size_t le
         return SP_OK;
     }
     n = strtol(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n > MAX_DRAFT_LEN) {
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || n > SP_BENCH_MOST_DRAFT) {
         return sp_fail(err, SP_E_USAGE, "--draft-depth: '%.*s', expected 0..%d or auto", (int)len,
-                       word, MAX_DRAFT_LEN);
+                       word, SP_BENCH_MOST_DRAFT);
     }
     *draft_len = (int)n;
     return SP_OK;

@@ -12,6 +12,7 @@ enum {
     SP_BENCH_MAX_PROMPTS = 32,
     SP_BENCH_MAX_ROWS = 16,
     SP_BENCH_MAX_DRAFT_LENS = 16,
+    SP_BENCH_MOST_DRAFT = 1 << 16, /* draft tokens of a round */
 };
 extern const size_t
     sp_bench_row_counts[SP_BENCH_ROW_COUNTS]; /* numbers of rows per pass, ascending from 1 */
