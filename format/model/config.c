@@ -344,6 +344,7 @@ static enum sp_status read_biases(struct sp_config *c, const struct sp_config_te
         (st = bias_of(&c->o_bias, f->o_bias, o, attention_key, f, err))) {
         return st;
     }
+    c->gate_bias = f->gate_in_query && c->qkv_bias;
     return bias_of(&c->mlp_bias, f->mlp_bias, mlp, mlp_key, f, err);
 }
 

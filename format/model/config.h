@@ -265,6 +265,7 @@ struct sp_config {
     enum sp_norms norms;
     enum sp_qk_norm qk_norm;
     bool qkv_bias, o_bias, mlp_bias;
+    bool gate_bias; /* the projection of the output gates has a bias */
     bool plain_mlp; /* the MLP has no gate: down(act(up(x))) */
     enum sp_activation activation;
     double attention_scale;     /* factor of the scores q.k */

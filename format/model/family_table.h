@@ -182,6 +182,7 @@ struct sp_family {
     bool mlp_biased;                 /* default of mlp_bias */
     bool sinks;                      /* attention has sinks */
     bool output_gate;                /* the attention output has a gate of its own width */
+    bool gate_in_query;              /* that gate is a part of q_proj, and of its bias */
     bool head_gate;                  /* every attention head has a gate of one number */
     const char *parallel_key;        /* key for attention and MLP in parallel; or NULL */
     double attention_cap, logit_cap; /* defaults; 0: none */

@@ -120,6 +120,11 @@ static bool has_qkv_bias(const struct sp_config *c, const struct sp_layer_config
     return is_attention(c, l) && !is_latent(c, l) && c->qkv_bias;
 }
 
+static bool has_output_gate_bias(const struct sp_config *c, const struct sp_layer_config *l)
+{
+    return has_output_gate(c, l) && c->gate_bias;
+}
+
 static bool has_o_bias(const struct sp_config *c, const struct sp_layer_config *l)
 {
     return is_attention(c, l) && c->o_bias;
@@ -428,6 +433,7 @@ const struct sp_tensor_row sp_layer_tensors[] = {
     {"self_attn.gate_proj.weight", SP_ROLE_ATTENTION, {SP_DIM_Q, SP_DIM_HIDDEN}, has_output_gate},
     {"self_attn.head_gate.weight", SP_ROLE_GATE, {SP_DIM_HEADS, SP_DIM_HIDDEN}, has_head_gate},
     {"self_attn.q_proj.bias", SP_ROLE_BIAS, {SP_DIM_Q}, has_qkv_bias},
+    {"self_attn.gate_proj.bias", SP_ROLE_BIAS, {SP_DIM_Q}, has_output_gate_bias},
     {"self_attn.k_proj.bias", SP_ROLE_BIAS, {SP_DIM_KV}, has_qkv_bias},
     {"self_attn.v_proj.bias", SP_ROLE_BIAS, {SP_DIM_KV}, has_qkv_bias},
     {"self_attn.o_proj.bias", SP_ROLE_BIAS, {SP_DIM_HIDDEN}, has_o_bias},

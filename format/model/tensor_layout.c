@@ -96,12 +96,14 @@ enum sp_status sp_layout_mamba_in_proj(struct sp_tensor_match *m, struct sp_tens
     return add_slice(m, spec, source->name, first[source->part], dt + c->n_heads);
 }
 
-/* Takes runs of n rows from a source: of each pair of runs the one with the number `part`. */
+/* Takes runs of n rows from a source, elements if it is a vector: of each pair of runs the one with
+ * the number `part`. */
 static enum sp_status add_runs(struct sp_tensor_match *m, struct sp_tensor_spec *spec,
                                const char *name, const uint64_t *shape, unsigned rank, uint64_t n,
                                unsigned part)
 {
-    uint64_t n_cols = shape[rank - 1], n_rows = shape[0] * (rank == 3 ? shape[1] : 1);
+    uint64_t n_cols = rank > 1 ? shape[rank - 1] : 1;
+    uint64_t n_rows = shape[0] * (rank == 3 ? shape[1] : 1);
     enum sp_status st;
     bool found;
 
@@ -119,7 +121,8 @@ enum sp_status sp_layout_query_gate(struct sp_tensor_match *m, struct sp_tensor_
 {
     uint64_t shape[2] = {2 * spec->shape[0], spec->shape[1]};
 
-    return add_runs(m, spec, source->name, shape, 2, source->layer->head_dim, source->part);
+    return add_runs(m, spec, source->name, shape, spec->rank, source->layer->head_dim,
+                    source->part);
 }
 
 enum sp_status sp_layout_expert_gate_up(struct sp_tensor_match *m, struct sp_tensor_spec *spec,

@@ -255,6 +255,7 @@ static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
     l->v = bind_matrix(b, "@self_attn.v_proj.weight", i);
     l->o = bind_matrix(b, "@self_attn.o_proj.weight", i);
     l->q_bias = bind_bias(b, "@self_attn.q_proj.bias", i);
+    l->output_gate_bias = bind_bias(b, "@self_attn.gate_proj.bias", i);
     l->k_bias = bind_bias(b, "@self_attn.k_proj.bias", i);
     l->v_bias = bind_bias(b, "@self_attn.v_proj.bias", i);
     l->o_bias = bind_bias(b, "@self_attn.o_proj.bias", i);

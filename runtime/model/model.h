@@ -96,7 +96,8 @@ struct sp_layer {
     const float *sinks;    /* [n_heads] */
     struct sp_xielu xielu; /* of the MLP (SP_XIELU) */
     struct sp_matrix q, k, v, o;
-    struct sp_matrix output_gate; /* [n_heads * head_dim, H]; config.head_gate: [n_heads, H] */
+    struct sp_matrix output_gate;  /* [n_heads * head_dim, H]; config.head_gate: [n_heads, H] */
+    const float *output_gate_bias; /* [rows of output_gate], or NULL */
     struct sp_conv_weights attention_conv, ffn_conv;
     struct sp_latent_weights latent;         /* in place of k and v */
     struct sp_delta_weights delta;           /* in place of attention */

@@ -250,7 +250,7 @@ static void project(const struct heads_job *job)
         {.w = &l->q, .bias = l->q_bias, .y = ws->q, .ldy = ws->ld_q},
         {.w = &l->k, .bias = l->k_bias, .y = ws->k, .ldy = ws->ld_kv},
         {.w = &l->v, .bias = l->v_bias, .y = ws->v, .ldy = ws->ld_kv},
-        {.w = &l->output_gate, .y = ws->gate, .ldy = ws->ld_q},
+        {.w = &l->output_gate, .bias = l->output_gate_bias, .y = ws->gate, .ldy = ws->ld_q},
     };
     struct sp_product needed[SP_MAX_PRODUCTS];
     size_t n = 0;

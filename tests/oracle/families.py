@@ -29,11 +29,13 @@ from transformers.models.deepseek_v3 import modeling_deepseek_v3
 from transformers.models.glm4_moe import modeling_glm4_moe
 from transformers.models.glm4_moe_lite import modeling_glm4_moe_lite
 from transformers.models.qwen3 import modeling_qwen3
+from transformers.models.qwen3_5 import modeling_qwen3_5
 from transformers.models.qwen3_next import modeling_qwen3_next
 
 # transformers runs a prompt in chunks, which loses some digits, and single tokens step by step.
-modeling_qwen3_next.torch_chunk_gated_delta_rule = (
-    lambda *args, **kwargs: modeling_qwen3_next.torch_recurrent_gated_delta_rule(*args, **kwargs))
+for module in (modeling_qwen3_next, modeling_qwen3_5):
+    module.torch_chunk_gated_delta_rule = (
+        lambda *args, module=module, **kwargs: module.torch_recurrent_gated_delta_rule(*args, **kwargs))
 
 N_VOCAB = 128
 N_GREEDY = 16
@@ -355,6 +357,11 @@ FAMILIES.update({
         num_hidden_layers=2, layer_types=["linear_attention"] * 2)),
     "qwen3_next_sparse": ("Qwen3NextForCausalLM", qwen3_next(
         norm_topk_prob=False, mlp_only_layers=[1])),
+    "qwen3_next_biases": ("Qwen3NextForCausalLM", qwen3_next(
+        num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], attention_bias=True)),
+    "qwen3_5_bias": ("Qwen3_5ForCausalLM", {k: v for k, v in qwen3_next(
+        num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], attention_bias=True).items()
+        if "expert" not in k and "moe" not in k}),
     "lfm2_moe": ("Lfm2MoeForCausalLM", {
         "num_hidden_layers": 4, "layer_types": ["conv", "full_attention", "conv", "full_attention"],
         "num_dense_layers": 1, "num_experts": 5, "num_experts_per_tok": 2,

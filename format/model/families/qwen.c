@@ -19,6 +19,8 @@ static const struct sp_wrapper wrapper_qwen3_5_moe = {
 static const struct sp_alias gated_query_aliases[] = {
     {"self_attn.q_proj.weight", NULL, sp_layout_query_gate, 0},
     {"self_attn.gate_proj.weight", "self_attn.q_proj.weight", sp_layout_query_gate, 1},
+    {"self_attn.q_proj.bias", NULL, sp_layout_query_gate, 0},
+    {"self_attn.gate_proj.bias", "self_attn.q_proj.bias", sp_layout_query_gate, 1},
     {0},
 };
 
@@ -135,10 +137,9 @@ const struct sp_family sp_families_qwen[] = {
         .norm_shifted = true,
         .partial_rotary = 0.25,
         .delta_layers = true,
-        .qkv_bias = SP_BIAS_REFUSED, /* that of q_proj is partly the gate's */
-        .o_bias = SP_BIAS_REFUSED,
         .mlp_bias = SP_BIAS_NEVER,
         .output_gate = true,
+        .gate_in_query = true,
         .expert_keys = {.step = "decoder_sparse_step",
                         .only = "mlp_only_layers",
                         .parallel_width = "shared_expert_intermediate_size"},
@@ -169,10 +170,9 @@ const struct sp_family sp_families_qwen[] = {
         .theta_required = true,
         .partial_rotary = 0.25,
         .delta_layers = true,
-        .qkv_bias = SP_BIAS_REFUSED, /* that of q_proj is partly the gate's */
-        .o_bias = SP_BIAS_REFUSED,
         .mlp_bias = SP_BIAS_NEVER,
         .output_gate = true,
+        .gate_in_query = true,
         .reads = {.layer_types = true},
         .aliases = {gated_query_aliases},
         .prediction_head = true,
@@ -194,10 +194,9 @@ const struct sp_family sp_families_qwen[] = {
         .theta_required = true,
         .partial_rotary = 0.25,
         .delta_layers = true,
-        .qkv_bias = SP_BIAS_REFUSED, /* that of q_proj is partly the gate's */
-        .o_bias = SP_BIAS_REFUSED,
         .mlp_bias = SP_BIAS_NEVER,
         .output_gate = true,
+        .gate_in_query = true,
         .expert_keys = {.parallel_width = "shared_expert_intermediate_size"},
         .n_experts = 256,
         .n_experts_used = 8,
