@@ -16,13 +16,13 @@ done
 # The folders whose headers a file of folder $1 may include, besides its own: a layer includes the
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
 #   format:  base <- tokenizer, modelfile, files <- model <- families
-#   convert: adapter <- source <- create <- export
+#   convert: gguf <- adapter <- source <- create <- export
 #   runtime: vector, ranks <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
 #   cli:     base <- chat <- serve    base <- bench    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
 formats='format/base format format/tokenizer format/model format/modelfile'
-imports='convert/adapter convert/source convert/create convert/export'
+imports='convert/gguf convert/adapter convert/source convert/create convert/export'
 numbers='runtime runtime/vector runtime/ranks'
 decoding='runtime runtime/vector runtime/ranks runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
 texts='runtime/template runtime/chat'
@@ -37,9 +37,10 @@ below() {
     format/model) below='format/base format' ;;
     format/model/families) below='format/base format format/model' ;;
     quantize) below=$formats ;;
-    convert/adapter) below="$formats quantize" ;;
-    convert/source) below="$formats quantize convert/adapter" ;;
-    convert/create) below="$formats quantize convert/adapter convert/source" ;;
+    convert/gguf) below="$formats quantize" ;;
+    convert/adapter) below="$formats quantize convert/gguf" ;;
+    convert/source) below="$formats quantize convert/gguf convert/adapter" ;;
+    convert/create) below="$formats quantize convert/gguf convert/adapter convert/source" ;;
     convert/export) below="$formats quantize $imports" ;;
     runtime) below=format/base ;;
     runtime/vector | runtime/tokenizer) below="$formats quantize runtime" ;;

@@ -69,10 +69,11 @@ static enum sp_status find_tensors(char **out, const char *folder, struct sp_err
     return fail_without_tensors(folder, err);
 }
 
-static enum sp_status check_file(const char *path, struct sp_err *err)
+/* *is_gguf = whether a file is a GGUF file; one that is neither that nor safetensors is refused. */
+static enum sp_status check_file(bool *is_gguf, const char *path, struct sp_err *err)
 {
     struct sp_file *file = NULL;
-    char magic[4] = {0};
+    uint8_t magic[4] = {0};
     enum sp_status st;
 
     if ((st = sp_file_open(&file, path, err))) return st;
@@ -81,13 +82,10 @@ static enum sp_status check_file(const char *path, struct sp_err *err)
     }
     sp_file_close(file);
     if (st) return st;
-    if (memcmp(magic, "GGUF", sizeof magic) == 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "%s: a GGUF file, expected an adapter of PEFT or mlx-lm", path);
-    }
-    if (ends_with(path, ".safetensors")) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s: expected an adapter's folder or its .safetensors file",
-                   path);
+    *is_gguf = sp_gguf_is_magic(magic);
+    if (*is_gguf || ends_with(path, ".safetensors")) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "%s: expected an adapter's folder, its .safetensors file or a GGUF file", path);
 }
 
 /* The folder that a file is in; owned by the caller. */
@@ -164,6 +162,8 @@ static const struct ending {
     {SP_ADAPTER_MLX, ".lora_a", PART_A, false},
     {SP_ADAPTER_MLX, ".lora_b", PART_B, false},
     {SP_ADAPTER_MLX, ".m", PART_MAGNITUDES, false},
+    {SP_ADAPTER_GGUF, ".weight.lora_a", PART_A, false},
+    {SP_ADAPTER_GGUF, ".weight.lora_b", PART_B, false},
 };
 
 /* Its row of the table; NULL: a tensor of the model, changed whole. */
@@ -175,10 +175,11 @@ static const struct ending *find_ending(enum sp_adapter_format format, const cha
     return NULL;
 }
 
-/* PEFT wraps the model twice. */
-static const char *inner_name(const struct sp_adapter *a, const char *name)
+/* The name inside the model. PEFT wraps the model twice. */
+static const char *inner_name(const struct sp_adapter *a, const struct sp_adapter_tensor *t)
 {
     static const char prefix[] = "base_model.model.";
+    const char *name = t->published;
 
     if (a->config.format != SP_ADAPTER_PEFT) return name;
     return strncmp(name, prefix, sizeof prefix - 1) ? name : name + sizeof prefix - 1;
@@ -186,7 +187,7 @@ static const char *inner_name(const struct sp_adapter *a, const char *name)
 
 /* A tensor of the adapter and the module that its name belongs to. */
 struct entry {
-    const struct sp_safetensor *tensor;
+    const struct sp_adapter_tensor *tensor;
     const char *module; /* not terminated */
     size_t len;
     const struct ending *ending;
@@ -202,14 +203,16 @@ static int compare_entries(const void *a, const void *b)
 
 /* A whole tensor may be named as the wrapper has it: X.base_layer.weight, or
  * X.modules_to_save.weight. */
-static enum sp_status add_whole(struct sp_adapter *a, const struct sp_safetensor *t,
+static enum sp_status add_whole(struct sp_adapter *a, const struct sp_adapter_tensor *t,
                                 struct sp_err *err)
 {
     static const char *const wrappers[] = {".base_layer.", ".modules_to_save."};
+    const char *name = inner_name(a, t);
+    bool is_gguf = a->config.format == SP_ADAPTER_GGUF;
     struct sp_adapter_whole *w;
     enum sp_status st;
 
-    if (strstr(t->name, ".lora_")) {
+    if (strstr(t->name, ".lora_") || (is_gguf && !ends_with(name, "norm.weight"))) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is not a tensor of a LoRA adapter",
                        t->name);
     }
@@ -217,8 +220,7 @@ static enum sp_status add_whole(struct sp_adapter *a, const struct sp_safetensor
     if (st) return st;
     w = &a->wholes[a->n_wholes];
     *w = (struct sp_adapter_whole){.tensor = t};
-    st = sp_copy_text(&w->name, inner_name(a, t->name), strlen(inner_name(a, t->name)), err);
-    if (st) return st;
+    if ((st = sp_copy_text(&w->name, name, strlen(name), err))) return st;
     a->n_wholes++;
     for (size_t i = 0; i < sizeof wrappers / sizeof wrappers[0]; i++) {
         char *at = strstr(w->name, wrappers[i]);
@@ -229,7 +231,7 @@ static enum sp_status add_whole(struct sp_adapter *a, const struct sp_safetensor
 
 static enum sp_status take(struct sp_adapter_product *p, const struct entry *e, struct sp_err *err)
 {
-    const struct sp_safetensor **slot = NULL;
+    const struct sp_adapter_tensor **slot = NULL;
 
     switch (e->ending->part) {
     case PART_A:
@@ -270,7 +272,7 @@ static enum sp_status add_product(struct sp_adapter *a, const struct entry *entr
     for (size_t i = 0; i < n; i++) {
         if ((st = take(p, &entries[i], err))) return st;
     }
-    p->experts = a->config.format == SP_ADAPTER_MLX && p->a && p->a->rank == 3;
+    p->experts = a->config.format != SP_ADAPTER_PEFT && p->a && p->a->rank == 3;
     if (p->a == NULL || p->b == NULL) {
         return sp_fail(err, SP_E_INPUT, "tensor \"%s\" has no %s for its low-rank product",
                        entries->tensor->name, p->a ? "second factor" : "first factor");
@@ -289,13 +291,13 @@ static enum sp_status add_product(struct sp_adapter *a, const struct entry *entr
 
 static enum sp_status group(struct sp_adapter *a, struct entry *entries, struct sp_err *err)
 {
-    size_t n_all, n = 0;
-    const struct sp_safetensor *all = sp_safetensors_tensors(a->file, &n_all);
+    const struct sp_adapter_tensor *all = a->file.tensors;
     enum sp_status st;
+    size_t n = 0;
 
-    for (size_t i = 0; i < n_all; i++) {
-        const struct ending *ending = find_ending(a->config.format, all[i].name);
-        const char *inner = inner_name(a, all[i].name);
+    for (size_t i = 0; i < a->file.n; i++) {
+        const struct ending *ending = find_ending(a->config.format, all[i].published);
+        const char *inner = inner_name(a, &all[i]);
 
         if (sp_source_is_skipped(inner)) {
             a->n_skipped++;
@@ -318,12 +320,26 @@ static enum sp_status group(struct sp_adapter *a, struct entry *entries, struct 
     return sp_fail(err, SP_E_INPUT, "no tensors");
 }
 
+/* Of GGUF files, where a rank of 0 is refused later. */
+static void set_scales(struct sp_adapter *a)
+{
+    for (size_t i = 0; i < a->n_products; i++) {
+        uint64_t rank = sp_adapter_factors(a, &a->products[i]).rank;
+        bool stated = a->config.alpha != 0 && rank > 0;
+        a->products[i].scale = stated ? a->config.alpha / (double)rank : 1;
+    }
+}
+
 /* What its config says of every product. */
 static enum sp_status find_scales(struct sp_adapter *a, struct sp_err *err)
 {
     struct sp_regex_matcher *matcher = NULL;
     enum sp_status st;
 
+    if (a->config.format == SP_ADAPTER_GGUF) {
+        set_scales(a);
+        return SP_OK;
+    }
     if ((st = sp_regex_matcher_open(&matcher, err))) return st;
     for (size_t i = 0; i < a->n_products && !st; i++) {
         struct sp_adapter_product *p = &a->products[i];
@@ -338,11 +354,8 @@ static enum sp_status read_tensors(struct sp_adapter *a, struct sp_err *err)
 {
     struct entry *entries = NULL;
     enum sp_status st;
-    size_t n;
 
-    if ((st = sp_safetensors_open(&a->file, a->path, NULL, err))) return st;
-    (void)sp_safetensors_tensors(a->file, &n);
-    if ((st = sp_new(&entries, n, sizeof *entries, err))) return st;
+    if ((st = sp_new(&entries, a->file.n, sizeof *entries, err))) return st;
     st = group(a, entries, err);
     free(entries);
     if (!st) st = find_scales(a, err);
@@ -350,16 +363,47 @@ static enum sp_status read_tensors(struct sp_adapter *a, struct sp_err *err)
     return st;
 }
 
-enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path, struct sp_err *err)
+/* The metadata of a GGUF adapter: what it is for, and its scale. */
+static enum sp_status read_metadata(struct sp_adapter *a, const struct sp_config *model,
+                                    struct sp_err *err)
+{
+    const struct sp_gguf_arch *arch = a->file.gguf.arch;
+    enum sp_status st;
+
+    if (sp_gguf_arch_has_class(arch, model->architecture)) {
+        st = sp_adapter_config_of_gguf(&a->config, a->file.gguf.file, err);
+    } else {
+        st = sp_fail(err, SP_E_INPUT,
+                     "general.architecture is \"%s\", but the model it is merged into is %s",
+                     arch->name, model->architecture);
+    }
+    if (st) sp_context(err, "%s", a->path);
+    a->n_skipped = a->file.gguf.n_skipped;
+    return st;
+}
+
+/* Rows of a head of q and k. */
+static uint64_t head_dim_of(const struct sp_config *model)
+{
+    for (size_t i = 0; i < model->n_layers; i++) {
+        if (model->layers[i].head_dim) return model->layers[i].head_dim;
+    }
+    return 0;
+}
+
+enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path,
+                               const struct sp_config *model, struct sp_err *err)
 {
     struct sp_adapter a = {0};
     char *folder = NULL;
+    bool is_gguf = false;
     enum sp_status st;
 
     *out = a;
     if (!sp_file_exists(path)) {
         st = sp_fail(err, SP_E_INPUT,
-                     "%s does not exist, expected an adapter's folder or its .safetensors file",
+                     "%s does not exist, expected an adapter's folder, its .safetensors file or a "
+                     "GGUF file",
                      path);
         goto done;
     }
@@ -367,10 +411,14 @@ enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path, struct 
         if ((st = sp_copy_text(&folder, path, strlen(path), err))) goto done;
         if ((st = find_tensors(&a.path, folder, err))) goto done;
     } else {
-        if ((st = check_file(path, err)) || (st = folder_of(&folder, path, err))) goto done;
+        if ((st = check_file(&is_gguf, path, err))) goto done;
+        if ((st = folder_of(&folder, path, err))) goto done;
         if ((st = sp_copy_text(&a.path, path, strlen(path), err))) goto done;
     }
-    if ((st = read_config(&a, folder, err)) || (st = read_tensors(&a, err))) goto done;
+    if (!is_gguf && (st = read_config(&a, folder, err))) goto done;
+    if ((st = sp_adapter_file_open(&a.file, a.path, is_gguf, head_dim_of(model), err))) goto done;
+    if (is_gguf && (st = read_metadata(&a, model, err))) goto done;
+    if ((st = read_tensors(&a, err))) goto done;
     if ((st = digest_file(&a.digest, a.path, err))) goto done;
     *out = a;
     a = (struct sp_adapter){0};
@@ -389,7 +437,7 @@ void sp_adapter_release(struct sp_adapter *adapter)
     free(adapter->products);
     free(adapter->wholes);
     sp_adapter_config_release(&adapter->config);
-    sp_safetensors_close(adapter->file);
+    sp_adapter_file_close(&adapter->file);
     free(adapter->path);
     *adapter = (struct sp_adapter){0};
 }
@@ -399,19 +447,22 @@ void sp_adapter_release(struct sp_adapter *adapter)
  *            matrix                        embedding
  *   PEFT     b [rows][rank] a [rank][cols] a [rank][rows] b [cols][rank]
  *   mlx-lm   b [rank][rows] a [cols][rank] a [rows][rank] b [rank][cols]
+ *   GGUF     b [rows][rank] a [rank][cols] a [rows][rank] b [cols][rank]
  *   experts  b [..][rows][rank] a [..][rank][cols] */
 struct sp_adapter_factors sp_adapter_factors(const struct sp_adapter *adapter,
                                              const struct sp_adapter_product *product)
 {
-    bool mlx = adapter->config.format == SP_ADAPTER_MLX;
+    enum sp_adapter_format format = adapter->config.format;
+    bool mlx = format == SP_ADAPTER_MLX, transposed = mlx != product->embeds && !product->experts;
     struct sp_adapter_factors f = {
         .left = product->embeds ? product->a : product->b,
         .right = product->embeds ? product->b : product->a,
-        .transposed = mlx != product->embeds && !product->experts,
+        .left_transposed = transposed && format != SP_ADAPTER_GGUF,
+        .right_transposed = transposed,
     };
 
     if (f.left->rank == (product->experts ? 3 : 2)) {
-        f.rank = f.left->shape[f.transposed ? 0 : f.left->rank - 1];
+        f.rank = f.left->shape[f.left_transposed ? 0 : f.left->rank - 1];
     }
     return f;
 }

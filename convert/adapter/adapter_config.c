@@ -240,7 +240,31 @@ static enum sp_status read_mlx(struct sp_adapter_config *out, const struct sp_js
     return SP_OK;
 }
 
-/* ---- both ---- */
+/* ---- GGUF ---- */
+
+enum sp_status sp_adapter_config_of_gguf(struct sp_adapter_config *out, const struct sp_gguf *file,
+                                         struct sp_err *err)
+{
+    static const char *const known[] = {"adapter.type", "adapter.lora.alpha",
+                                        "adapter.lora.task_name"};
+    size_t n;
+    const struct sp_gguf_value *values = sp_gguf_values(file, &n);
+    double alpha = 0;
+    enum sp_status st;
+
+    *out = (struct sp_adapter_config){0};
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(values[i].key, "adapter.", 8) != 0 || LISTED(values[i].key, known)) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "%.100s: not supported", values[i].key);
+    }
+    if ((st = sp_gguf_get_float(file, "adapter.lora.alpha", &alpha, err))) return st;
+    if (!(fabs(alpha) <= MAX_NUMBER))
+        return sp_fail(err, SP_E_INPUT, "adapter.lora.alpha is out of range");
+    *out = (struct sp_adapter_config){.format = SP_ADAPTER_GGUF, .alpha = alpha};
+    return SP_OK;
+}
+
+/* ---- PEFT and mlx-lm ---- */
 
 static void release_patterns(struct sp_adapter_patterns *patterns)
 {

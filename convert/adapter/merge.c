@@ -139,7 +139,7 @@ static const char *shape_text(char text[96], const uint64_t *shape, unsigned ran
     return text;
 }
 
-static enum sp_status check_float(const struct placing *p, const struct sp_safetensor *t)
+static enum sp_status check_float(const struct placing *p, const struct sp_adapter_tensor *t)
 {
     if (t->dtype == SP_F32 || t->dtype == SP_F16 || t->dtype == SP_BF16) return SP_OK;
     return sp_fail(p->err, SP_E_UNSUPPORTED, "tensor \"%s\" is of type %s, expected a float",
@@ -148,7 +148,7 @@ static enum sp_status check_float(const struct placing *p, const struct sp_safet
 
 /* It must be of a float type, and [rows, cols], or [rows] where cols is 0; of `experts` (0: not by
  * experts) [experts, rows, cols]. */
-static enum sp_status check_shape(const struct placing *p, const struct sp_safetensor *t,
+static enum sp_status check_shape(const struct placing *p, const struct sp_adapter_tensor *t,
                                   uint64_t experts, uint64_t rows, uint64_t cols,
                                   const struct sp_source_tensor *of)
 {
@@ -187,18 +187,18 @@ static enum sp_status check_product(const struct placing *p, const struct sp_ada
                        "tensor \"%s\" has rank %" PRIu64 ", but its config says %" PRIu64,
                        f.left->name, rank, x->rank);
     }
-    st = check_shape(p, f.left, experts, f.transposed ? rank : of->shape[0],
-                     f.transposed ? of->shape[0] : rank, of);
+    st = check_shape(p, f.left, experts, f.left_transposed ? rank : of->shape[0],
+                     f.left_transposed ? of->shape[0] : rank, of);
     if (st) return st;
-    st = check_shape(p, f.right, experts, f.transposed ? of->shape[1] : rank,
-                     f.transposed ? rank : of->shape[1], of);
+    st = check_shape(p, f.right, experts, f.right_transposed ? of->shape[1] : rank,
+                     f.right_transposed ? rank : of->shape[1], of);
     if (st || x->magnitudes == NULL) return st;
     return check_shape(p, x->magnitudes, 0, of->shape[0], 0, of);
 }
 
 /* ---- placing ---- */
 
-static enum sp_status fail_without_place(const struct placing *p, const struct sp_safetensor *t,
+static enum sp_status fail_without_place(const struct placing *p, const struct sp_adapter_tensor *t,
                                          const char *name)
 {
     return sp_fail(p->err, SP_E_INPUT,
@@ -255,7 +255,7 @@ static enum sp_status place_weight(struct placing *p, struct sp_adapter_product 
     size_t n;
 
     if ((places = find_places(p, name, &n)) == NULL) return fail_without_place(p, x->a, name);
-    if (p->merge->adapter.config.format == SP_ADAPTER_MLX) {
+    if (p->merge->adapter.config.format != SP_ADAPTER_PEFT) {
         x->embeds = strcmp(places->name, "embed_tokens.weight") == 0;
     }
     if ((st = check_product(p, x, places->tensor))) return st;
@@ -272,7 +272,8 @@ static enum sp_status place_weight(struct placing *p, struct sp_adapter_product 
     return SP_OK;
 }
 
-/* mlx-lm has the experts of a layer in one: X.switch_mlp.up_proj for X.experts.N.up_proj. */
+/* mlx-lm and GGUF files have the experts of a layer in one: X.switch_mlp.up_proj for
+ * X.experts.N.up_proj. */
 static enum sp_status place_experts(struct placing *p, struct sp_adapter_product *x)
 {
     static const char all[] = ".switch_mlp.";

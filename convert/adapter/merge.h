@@ -18,7 +18,7 @@
 
 /* The changes to the rows of a span, applied in this order; all borrowed from the adapter. */
 struct sp_merge_change {
-    const struct sp_safetensor *whole;        /* takes the place of the tensor, or NULL */
+    const struct sp_adapter_tensor *whole;    /* takes the place of the tensor, or NULL */
     const struct sp_adapter_product *product; /* is added, or NULL */
     uint64_t expert;                          /* whose of a product by experts */
     const struct sp_adapter_product *bias;    /* whose bias is added, or NULL */

@@ -14,7 +14,8 @@ enum {
     MAX_RECORDS = 1000,
 };
 
-static const char *const format_names[] = {[SP_ADAPTER_PEFT] = "peft", [SP_ADAPTER_MLX] = "mlx"};
+static const char *const format_names[] = {
+    [SP_ADAPTER_PEFT] = "peft", [SP_ADAPTER_MLX] = "mlx", [SP_ADAPTER_GGUF] = "gguf"};
 
 const char *sp_adapter_format_name(enum sp_adapter_format format)
 {
@@ -106,6 +107,16 @@ static bool read_range(double out[2], const struct sp_json *array)
            sp_json_to_double(sp_json_at(array, 1), &out[1]) && out[0] <= out[1];
 }
 
+static bool read_format(enum sp_adapter_format *out, const char *name)
+{
+    for (unsigned i = 0; i < sizeof format_names / sizeof *format_names; i++) {
+        if (strcmp(name, format_names[i]) != 0) continue;
+        *out = (enum sp_adapter_format)i;
+        return true;
+    }
+    return false;
+}
+
 static bool read_record(struct sp_merge_record *out, const struct sp_json *v)
 {
     const char *format = sp_json_to_string(sp_json_get(v, "format"), NULL);
@@ -116,13 +127,7 @@ static bool read_record(struct sp_merge_record *out, const struct sp_json *v)
         strspn(digest, "0123456789abcdef") != 16) {
         return false;
     }
-    if (strcmp(format, format_names[SP_ADAPTER_PEFT]) == 0) {
-        out->format = SP_ADAPTER_PEFT;
-    } else if (strcmp(format, format_names[SP_ADAPTER_MLX]) == 0) {
-        out->format = SP_ADAPTER_MLX;
-    } else {
-        return false;
-    }
+    if (!read_format(&out->format, format)) return false;
     out->digest = strtoull(digest, NULL, 16);
     if (!read_range(rank, sp_json_get(v, "rank")) || rank[0] < 0 || rank[1] > 1e9) {
         return false;

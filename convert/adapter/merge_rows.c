@@ -28,20 +28,20 @@ static enum sp_status grow(void *array, size_t *cap, size_t n, size_t size, stru
 
 /* workspace->numbers[0..n-1] = elements first.. of a tensor. */
 static enum sp_status read_elements(struct sp_merge_workspace *workspace,
-                                    const struct sp_merge *merge, const struct sp_safetensor *t,
+                                    const struct sp_merge *merge, const struct sp_adapter_tensor *t,
                                     uint64_t first, size_t n, struct sp_err *err)
 {
-    size_t width = sp_dtype_info(t->dtype)->bits / 8;
     enum sp_status st;
+    size_t size;
 
-    if ((st = grow(&workspace->bytes, &workspace->cap_bytes, n * width, 1, err))) return st;
+    if (!sp_adapter_file_scratch(&size, t, n)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor \"%s\" is too large", t->name);
+    }
+    if ((st = grow(&workspace->bytes, &workspace->cap_bytes, size, 1, err))) return st;
     st = grow(&workspace->numbers, &workspace->cap_numbers, n, sizeof *workspace->numbers, err);
     if (st) return st;
-    st = sp_safetensors_read(merge->adapter.file, t, first * width, n * width, workspace->bytes,
-                             err);
-    if (st) return st;
-    sp_decode_floats(workspace->numbers, t->dtype, workspace->bytes, n);
-    return SP_OK;
+    return sp_adapter_file_read(workspace->numbers, &merge->adapter.file, t, first, n,
+                                workspace->bytes, size, err);
 }
 
 /* ---- products ---- */
@@ -62,7 +62,7 @@ static enum sp_status hold_right(struct sp_merge_workspace *workspace, const str
                                  const struct sp_adapter_factors *f, size_t rank, size_t cols,
                                  struct sp_err *err)
 {
-    size_t rows = f->transposed ? cols : rank, width = f->transposed ? rank : cols;
+    size_t rows = f->right_transposed ? cols : rank, width = f->right_transposed ? rank : cols;
     size_t most = READ_SIZE / (width * sizeof(float)) + 1, size;
     enum sp_status st;
 
@@ -80,8 +80,8 @@ static enum sp_status hold_right(struct sp_merge_workspace *workspace, const str
         if (st) return st;
         for (size_t i = 0; i < n * width; i++) {
             size_t r = row + i / width, c = i % width;
-            *panel_element(workspace, rank, f->transposed ? r : c, f->transposed ? c : r) =
-                workspace->numbers[i];
+            *panel_element(workspace, rank, f->right_transposed ? r : c,
+                           f->right_transposed ? c : r) = workspace->numbers[i];
         }
     }
     return SP_OK;
@@ -119,7 +119,7 @@ static enum sp_status read_left(struct sp_merge_workspace *workspace, const stru
     enum sp_status st;
 
     if (workspace->held->experts) row += workspace->expert * f.left->shape[1];
-    if (!f.transposed) {
+    if (!f.left_transposed) {
         st = read_elements(workspace, merge, f.left, row * rank,
                            ((n - 1) * (size_t)step + 1) * rank, err);
         if (st) return st;
@@ -128,7 +128,7 @@ static enum sp_status read_left(struct sp_merge_workspace *workspace, const stru
                    rank * sizeof(float));
         }
     }
-    for (size_t k = 0; f.transposed && k < rank; k++) {
+    for (size_t k = 0; f.left_transposed && k < rank; k++) {
         st = read_elements(workspace, merge, f.left, k * f.left->shape[1] + row,
                            (size_t)((n - 1) * step + 1), err);
         if (st) return st;
@@ -155,7 +155,7 @@ static enum sp_status give_lengths(float *rows, const struct sp_merge *merge,
                                    const struct sp_row_span *span, uint64_t first, size_t n,
                                    struct sp_merge_workspace *workspace, struct sp_err *err)
 {
-    const struct sp_safetensor *magnitudes = workspace->held->magnitudes;
+    const struct sp_adapter_tensor *magnitudes = workspace->held->magnitudes;
     enum sp_status st;
 
     for (size_t r = 0; r < n; r++) {
@@ -216,7 +216,7 @@ static enum sp_status add_product(float *rows, const struct sp_merge *merge,
 
 /* Rows of another tensor of the same shape: put in place of those that are there, or added. */
 static enum sp_status change_rows(float *rows, const struct sp_merge *merge,
-                                  const struct sp_row_span *span, const struct sp_safetensor *t,
+                                  const struct sp_row_span *span, const struct sp_adapter_tensor *t,
                                   const float *scale, uint64_t first, uint64_t n,
                                   struct sp_merge_workspace *workspace, struct sp_err *err)
 {

@@ -1,8 +1,8 @@
 /* Opening sources: what is there, and how it is stored. Reading weights is in source_read.c. */
 #include "convert/source/source.h"
 
-#include "convert/source/gguf_config.h"
-#include "convert/source/gguf_tokenizer.h"
+#include "convert/gguf/gguf_config.h"
+#include "convert/gguf/gguf_tokenizer.h"
 #include "convert/source/pooling_files.h"
 #include "convert/source/quantized_weights_read.h"
 #include "format/model/config_packed.h"

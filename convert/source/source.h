@@ -10,7 +10,7 @@
 
 #include "convert/adapter/merge.h"
 #include "convert/adapter/merge_rows.h"
-#include "convert/source/gguf_model.h"
+#include "convert/gguf/gguf_model.h"
 #include "convert/source/quantized_weights.h"
 #include "format/model/config.h"
 #include "format/model/family.h"

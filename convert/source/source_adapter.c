@@ -91,7 +91,7 @@ enum sp_status sp_source_merge(struct sp_source *source, const char *path, char 
 
     if ((st = sp_new(&merge, 1, sizeof *merge, err))) return st;
     source->merge = merge;
-    if ((st = sp_adapter_open(&merge->adapter, path, err))) return st;
+    if ((st = sp_adapter_open(&merge->adapter, path, &source->config, err))) return st;
     if ((st = part_tables(source, &merge->adapter, warnings, err))) return st;
     if ((st = place(source, err))) return st;
     record = sp_merge_record_of(&merge->adapter);

@@ -24,6 +24,10 @@ spectool create -f tied/Modelfile -o untied.bin 2>/dev/null
 spectool logits tied.bin --ids 7,99,3 --output one.npy
 spectool logits untied.bin --ids 7,99,3 --output two.npy
 cmp one.npy two.npy && echo 'the same logits'
+echo '# in GGUF'
+printf 'FROM %s\nADAPTER %s\n' "$TESTDATA/families/granite" "$a/gguf/adapter.gguf" >Modelfile
+spectool create -o gguf.bin
+spectool show gguf.bin | grep -i adapter
 echo '# refusals'
 printf 'FROM %s\nADAPTER %s\n' "$TESTDATA/tiny/target" "$a/tied_head" >Modelfile
 spectool create --force

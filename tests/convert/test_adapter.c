@@ -22,9 +22,10 @@
 
 #define ADAPTERS TESTDATA "/adapters"
 
-static const char *const names[] = {"dora",        "mlx_dora",       "mlx_lora", "mlx_tied",
-                                    "mlx_experts", "patterns",       "phi3",     "rslora_biases",
-                                    "tables",      "tied_embedding", "tied_head"};
+static const char *const names[] = {"dora",        "mlx_dora",       "mlx_lora",  "mlx_tied",
+                                    "mlx_experts", "patterns",       "phi3",      "rslora_biases",
+                                    "tables",      "tied_embedding", "tied_head", "gguf",
+                                    "gguf_q8_0",   "gguf_shift"};
 
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
@@ -47,7 +48,8 @@ static const char *modelfile_of(const char *name, const char *from, bool with_ad
     free(base);
     if (with_adapter) {
         size_t n = strlen(lines);
-        snprintf(lines + n, sizeof lines - n, "ADAPTER %s/%s\n", ADAPTERS, name);
+        snprintf(lines + n, sizeof lines - n, "ADAPTER %s/%s%s\n", ADAPTERS, name,
+                 strncmp(name, "gguf", 4) ? "" : "/adapter.gguf");
     }
     return create_modelfile(lines);
 }

@@ -1,7 +1,9 @@
 /* Tests adapters that are refused, each with its message: configs with unsupported options, tensors
  * that do not belong to the model, and files of other kinds. No file is written. */
 #include "format/base/bytes.h"
+#include "format/ggml_type.h"
 #include "tests/support/create_files.h"
+#include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"
 
 #include <setjmp.h>
@@ -217,8 +219,6 @@ static void test_files_of_other_kinds(void **state)
 
     assert_outcome("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "Modelfile:2:9: ADAPTER: ");
     assert_outcome("FROM @/target\nADAPTER nowhere", SP_E_INPUT, "nowhere does not exist");
-    scratch_write("x.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
-    assert_outcome("FROM @/target\nADAPTER x.gguf", SP_E_UNSUPPORTED, "x.gguf: a GGUF file");
     scratch_write("x.txt", "x", 1);
     assert_outcome("FROM @/target\nADAPTER x.txt", SP_E_INPUT, "expected an adapter's folder");
     write_tensors("a.safetensors", GOOD);
@@ -234,6 +234,109 @@ static void test_files_of_other_kinds(void **state)
                    "its tensors are in adapter_model.bin");
     unlink(lines);
     rmdir(folder);
+}
+
+struct gguf_refusal {
+    const char *key, *text; /* one more value; NULL: none */
+    const char *tensors[2]; /* names of tensors [2, 192] and [192, 2]; NULL: none */
+    enum sp_status status;
+    const char *message;
+};
+
+static const struct gguf_refusal gguf_refusals[] = {
+    {"adapter.alora.invocation_tokens",
+     "1",
+     {NULL},
+     SP_E_UNSUPPORTED,
+     "adapter.alora.invocation_tokens: not supported"},
+    {"adapter.lora.prompt_prefix",
+     "x",
+     {NULL},
+     SP_E_UNSUPPORTED,
+     "adapter.lora.prompt_prefix: not"},
+    {"adapter.lora.alpha", "x", {NULL}, SP_E_INPUT, "adapter.lora.alpha is not a number"},
+    {NULL, NULL, {NULL}, SP_E_INPUT, "no tensors"},
+    {NULL, NULL, {"blk.0.attn_q.weight.lora_a"}, SP_E_INPUT, "has no second factor"},
+    {NULL, NULL, {NULL, "blk.0.attn_q.weight.lora_b"}, SP_E_INPUT, "has no first factor"},
+    {NULL,
+     NULL,
+     {"blk.0.attn_q.weight"},
+     SP_E_UNSUPPORTED,
+     "\"blk.0.attn_q.weight\" is not a tensor of a LoRA adapter"},
+    {NULL,
+     NULL,
+     {"blk.0.odd.weight.lora_a"},
+     SP_E_UNSUPPORTED,
+     "blk.0.odd.weight.lora_a is not a tensor of qwen3 models"},
+    {NULL,
+     NULL,
+     {"blk.0.attn_q.weight.lora_a", "blk.0.attn_k.weight.lora_b"},
+     SP_E_INPUT,
+     "has no"},
+    {NULL,
+     NULL,
+     {"blk.9.attn_q.weight.lora_a", "blk.9.attn_q.weight.lora_b"},
+     SP_E_INPUT,
+     "blk.9.attn_q.weight.lora_a\" changes model.layers.9.self_attn.q_proj.weight, which the "
+     "model"},
+    {NULL,
+     NULL,
+     {"blk.0.attn_k.weight.lora_a", "blk.0.attn_k.weight.lora_b"},
+     SP_E_INPUT,
+     "blk.0.attn_k.weight.lora_b\" has shape [192, 2], expected [64, 2]"},
+    {NULL,
+     NULL,
+     {"blk.0.attn_norm.weight"},
+     SP_E_INPUT,
+     "blk.0.attn_norm.weight\" has shape [2, 192], but"},
+};
+
+static void begin_adapter(struct made_gguf *m, const char *type, const char *adapter,
+                          const char *arch)
+{
+    gguf_begin(m);
+    gguf_value_string(m, "general.type", type);
+    gguf_value_string(m, "adapter.type", adapter);
+    gguf_value_string(m, "general.architecture", arch);
+}
+
+static void test_gguf_adapters(void **state)
+{
+    static const struct {
+        const char *type, *adapter, *arch, *message;
+    } kinds[] = {
+        {"model", "lora", "qwen3", "general.type is \"model\", expected \"adapter\""},
+        {"adapter", "control", "qwen3", "adapter.type is \"control\", expected \"lora\""},
+        {"adapter", "lora", "rwkv7", "architecture \"rwkv7\" is not supported in GGUF files"},
+        {"adapter", "lora", "gemma2",
+         "general.architecture is \"gemma2\", but the model it is merged into is Qwen3ForCausalLM"},
+    };
+    struct made_gguf m;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        begin_adapter(&m, kinds[i].type, kinds[i].adapter, kinds[i].arch);
+        gguf_write(&m, "a.gguf", 0);
+        assert_outcome("FROM @/target\nADAPTER a.gguf", i < 3 ? SP_E_UNSUPPORTED : SP_E_INPUT,
+                       kinds[i].message);
+    }
+    for (size_t i = 0; i < sizeof gguf_refusals / sizeof *gguf_refusals; i++) {
+        const struct gguf_refusal *r = &gguf_refusals[i];
+
+        begin_adapter(&m, "adapter", "lora", "qwen3");
+        if (r->key) gguf_value_string(&m, r->key, r->text);
+        if (r->tensors[0]) gguf_tensor(&m, r->tensors[0], 192, 2, SP_GGML_F32, 0);
+        if (r->tensors[1])
+            gguf_tensor(&m, r->tensors[1], 2, 192, SP_GGML_F32, r->tensors[0] ? 1536 : 0);
+        gguf_write(&m, "a.gguf", 3072);
+        assert_outcome("FROM @/target\nADAPTER a.gguf", r->status, r->message);
+    }
+    assert_outcome("FROM a.gguf", SP_E_INPUT, "a LoRA adapter, expected a model");
+    begin_adapter(&m, "adapter", "lora", "granite");
+    gguf_tensor(&m, "blk.0.attn_q.weight.lora_b", 2, 190, SP_GGML_F32, 0);
+    gguf_write(&m, "a.gguf", 3072);
+    assert_outcome("FROM " TESTDATA "/families/granite\nADAPTER a.gguf", SP_E_INPUT,
+                   "blk.0.attn_q.weight.lora_b: 190 rows do not consist of heads of even size");
 }
 
 /* Weights that were rounded to blocks are not rounded again, and tables that a packed file shares
@@ -264,6 +367,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_valid_adapter_is_accepted, create_setup,
                                         create_teardown),
         cmocka_unit_test_setup_teardown(test_files_of_other_kinds, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_gguf_adapters, create_setup, create_teardown),
         cmocka_unit_test_setup_teardown(test_packed_files, create_setup, create_teardown),
     };
 

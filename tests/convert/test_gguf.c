@@ -5,6 +5,7 @@
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 #include "tests/support/golden.h"
+#include "tests/support/made_gguf.h"
 #include "tests/support/scratch.h"
 #include "tests/support/stored_tensor.h"
 
@@ -93,90 +94,6 @@ static void oracle_target(void **state)
 
 /* ---- files made here ---- */
 
-struct made {
-    uint8_t bytes[8192];
-    size_t size;
-    uint64_t n_tensors, n_values;
-};
-
-static void add_u32(struct made *m, uint32_t v)
-{
-    sp_put32(m->bytes + m->size, v);
-    m->size += 4;
-}
-
-static void add_u64(struct made *m, uint64_t v)
-{
-    sp_put64(m->bytes + m->size, v);
-    m->size += 8;
-}
-
-static void add_string(struct made *m, const char *text)
-{
-    add_u64(m, strlen(text));
-    memcpy(m->bytes + m->size, text, strlen(text));
-    m->size += strlen(text);
-}
-
-static void begin_file(struct made *m)
-{
-    m->size = 24;
-    m->n_tensors = m->n_values = 0;
-}
-
-static void value_u32(struct made *m, const char *key, uint32_t v)
-{
-    add_string(m, key);
-    add_u32(m, SP_GGUF_U32);
-    add_u32(m, v);
-    m->n_values++;
-}
-
-static void value_float(struct made *m, const char *key, float v)
-{
-    add_string(m, key);
-    add_u32(m, SP_GGUF_F32);
-    add_u32(m, sp_bits_of_float(v));
-    m->n_values++;
-}
-
-static void value_string(struct made *m, const char *key, const char *v)
-{
-    add_string(m, key);
-    add_u32(m, SP_GGUF_STRING);
-    add_string(m, v);
-    m->n_values++;
-}
-
-static void tensor(struct made *m, const char *name, uint64_t cols, uint64_t rows, uint32_t type,
-                   uint64_t offset)
-{
-    add_string(m, name);
-    add_u32(m, rows ? 2 : 1);
-    add_u64(m, cols);
-    if (rows) add_u64(m, rows);
-    add_u32(m, type);
-    add_u64(m, offset);
-    m->n_tensors++;
-}
-
-/* Writes the file with `data` zero bytes behind its header, and returns its path. */
-static const char *write_file(struct made *m, size_t data)
-{
-    static char path[512];
-
-    memcpy(m->bytes, "GGUF", 4);
-    sp_put32(m->bytes + 4, 3);
-    sp_put64(m->bytes + 8, m->n_tensors);
-    sp_put64(m->bytes + 16, m->n_values);
-    while (m->size % 32)
-        m->bytes[m->size++] = 0;
-    assert_true(m->size + data <= sizeof m->bytes);
-    memset(m->bytes + m->size, 0, data);
-    snprintf(path, sizeof path, "%s", scratch_write("made.gguf", m->bytes, m->size + data));
-    return path;
-}
-
 static void assert_refused(const char *path, enum sp_status status, const char *message)
 {
     struct sp_source source;
@@ -187,33 +104,33 @@ static void assert_refused(const char *path, enum sp_status status, const char *
 }
 
 /* The metadata of a llama model of one layer. */
-static void add_llama(struct made *m)
+static void add_llama(struct made_gguf *m)
 {
-    value_string(m, "general.architecture", "llama");
-    value_u32(m, "llama.block_count", 1);
-    value_u32(m, "llama.context_length", 64);
-    value_u32(m, "llama.embedding_length", 32);
-    value_u32(m, "llama.feed_forward_length", 32);
-    value_u32(m, "llama.attention.head_count", 2);
-    value_float(m, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    gguf_value_string(m, "general.architecture", "llama");
+    gguf_value_u32(m, "llama.block_count", 1);
+    gguf_value_u32(m, "llama.context_length", 64);
+    gguf_value_u32(m, "llama.embedding_length", 32);
+    gguf_value_u32(m, "llama.feed_forward_length", 32);
+    gguf_value_u32(m, "llama.attention.head_count", 2);
+    gguf_value_float(m, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
 }
 
-static void add_llama_tensors(struct made *m)
+static void add_llama_tensors(struct made_gguf *m)
 {
     static const char *const matrices[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
                                            "ffn_gate", "ffn_up", "ffn_down"};
     uint64_t at = 0;
 
-    tensor(m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, at);
+    gguf_tensor(m, "token_embd.weight", 32, 32, SP_GGML_Q8_0, at);
     at += 1088;
     for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++, at += 576) {
         char name[64];
         snprintf(name, sizeof name, "blk.0.%s.weight", matrices[i]);
-        tensor(m, name, 32, 32, SP_GGML_Q4_0, at);
+        gguf_tensor(m, name, 32, 32, SP_GGML_Q4_0, at);
     }
-    tensor(m, "blk.0.attn_norm.weight", 32, 0, SP_GGML_F32, at);
-    tensor(m, "blk.0.ffn_norm.weight", 32, 0, SP_GGML_F32, at + 128);
-    tensor(m, "output_norm.weight", 32, 0, SP_GGML_F32, at + 256);
+    gguf_tensor(m, "blk.0.attn_norm.weight", 32, 0, SP_GGML_F32, at);
+    gguf_tensor(m, "blk.0.ffn_norm.weight", 32, 0, SP_GGML_F32, at + 128);
+    gguf_tensor(m, "output_norm.weight", 32, 0, SP_GGML_F32, at + 256);
 }
 
 enum { LLAMA_DATA = 1088 + 7 * 576 + 3 * 128 };
@@ -221,16 +138,16 @@ enum { LLAMA_DATA = 1088 + 7 * 576 + 3 * 128 };
 /* Without --quantize, blocks of codes become q8 and plain floats stay. */
 static void default_types(void **state)
 {
-    struct made m;
+    struct made_gguf m;
     struct sp_source source;
     struct sp_plan plan = {0};
     struct sp_policy_request request = {0};
     (void)state;
 
-    begin_file(&m);
+    gguf_begin(&m);
     add_llama(&m);
     add_llama_tensors(&m);
-    source = open_source(write_file(&m, LLAMA_DATA));
+    source = open_source(gguf_write(&m, "made.gguf", LLAMA_DATA));
     assert_true(source.config.tied);
     assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL),
                      SP_OK);
@@ -250,12 +167,12 @@ static void default_types(void **state)
 
 static void refused_headers(void **state)
 {
-    struct made m;
+    struct made_gguf m;
     const char *path;
     (void)state;
 
-    begin_file(&m);
-    path = write_file(&m, 0);
+    gguf_begin(&m);
+    path = gguf_write(&m, "made.gguf", 0);
     assert_refused(path, SP_E_INPUT, "general.architecture is missing");
     sp_put32(m.bytes + 4, 1);
     scratch_write("made.gguf", m.bytes, m.size);
@@ -265,28 +182,31 @@ static void refused_headers(void **state)
     assert_refused(path, SP_E_UNSUPPORTED, "big-endian GGUF is not supported");
     scratch_write("made.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
     assert_refused(path, SP_E_INPUT, "12 bytes are too few for a GGUF file");
-    begin_file(&m);
+    gguf_begin(&m);
     m.n_tensors = UINT64_MAX;
-    assert_refused(write_file(&m, 0), SP_E_INPUT, "tensors and 0 values do not fit 32 bytes");
-    begin_file(&m);
-    add_string(&m, "x");
-    add_u32(&m, SP_GGUF_ARRAY);
-    add_u32(&m, SP_GGUF_U64);
-    add_u64(&m, UINT64_MAX / 8);
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT,
+                   "tensors and 0 values do not fit 32 bytes");
+    gguf_begin(&m);
+    gguf_add_string(&m, "x");
+    gguf_add_u32(&m, SP_GGUF_ARRAY);
+    gguf_add_u32(&m, SP_GGUF_U64);
+    gguf_add_u64(&m, UINT64_MAX / 8);
     m.n_values = 1;
-    assert_refused(write_file(&m, 0), SP_E_INPUT, "x: an array at byte");
-    begin_file(&m);
-    add_string(&m, "x");
-    add_u32(&m, 99);
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT, "x: an array at byte");
+    gguf_begin(&m);
+    gguf_add_string(&m, "x");
+    gguf_add_u32(&m, 99);
     m.n_values = 1;
-    assert_refused(write_file(&m, 0), SP_E_INPUT, "x: its value has type 99, which is unknown");
-    begin_file(&m);
-    value_u32(&m, "x", 1);
-    value_u32(&m, "x", 1);
-    assert_refused(write_file(&m, 0), SP_E_INPUT, "x occurs twice");
-    begin_file(&m);
-    value_u32(&m, "general.alignment", 24);
-    assert_refused(write_file(&m, 0), SP_E_INPUT, "general.alignment is not a power of two");
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT,
+                   "x: its value has type 99, which is unknown");
+    gguf_begin(&m);
+    gguf_value_u32(&m, "x", 1);
+    gguf_value_u32(&m, "x", 1);
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT, "x occurs twice");
+    gguf_begin(&m);
+    gguf_value_u32(&m, "general.alignment", 24);
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT,
+                   "general.alignment is not a power of two");
 }
 
 static void refused_tensors(void **state)
@@ -309,20 +229,21 @@ static void refused_tensors(void **state)
         {"blk.0.wrong.weight", 8, 1, SP_GGML_F32, 0, SP_E_UNSUPPORTED,
          "tensor blk.0.wrong.weight is not a tensor of llama models"},
     };
-    struct made m;
+    struct made_gguf m;
     (void)state;
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        begin_file(&m);
+        gguf_begin(&m);
         add_llama(&m);
-        tensor(&m, cases[i].name, cases[i].cols, cases[i].rows, cases[i].type, cases[i].offset);
-        assert_refused(write_file(&m, 64), cases[i].status, cases[i].message);
+        gguf_tensor(&m, cases[i].name, cases[i].cols, cases[i].rows, cases[i].type,
+                    cases[i].offset);
+        assert_refused(gguf_write(&m, "made.gguf", 64), cases[i].status, cases[i].message);
     }
-    begin_file(&m);
+    gguf_begin(&m);
     add_llama(&m);
-    tensor(&m, "a", 16, 1, SP_GGML_F32, 0);
-    tensor(&m, "b", 16, 1, SP_GGML_F32, 32);
-    assert_refused(write_file(&m, 128), SP_E_INPUT, "tensors a and b overlap");
+    gguf_tensor(&m, "a", 16, 1, SP_GGML_F32, 0);
+    gguf_tensor(&m, "b", 16, 1, SP_GGML_F32, 32);
+    assert_refused(gguf_write(&m, "made.gguf", 128), SP_E_INPUT, "tensors a and b overlap");
 }
 
 static void refused_models(void **state)
@@ -340,36 +261,36 @@ static void refused_models(void **state)
         {"llama.attention.key_length", "8", SP_E_INPUT,
          "llama.attention.key_length is not an integer"},
     };
-    struct made m;
+    struct made_gguf m;
     (void)state;
 
-    begin_file(&m);
-    value_string(&m, "general.architecture", "rwkv7");
-    assert_refused(write_file(&m, 0), SP_E_UNSUPPORTED,
+    gguf_begin(&m);
+    gguf_value_string(&m, "general.architecture", "rwkv7");
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_UNSUPPORTED,
                    "made.gguf: architecture \"rwkv7\" is not supported in GGUF files");
-    begin_file(&m);
+    gguf_begin(&m);
     add_llama(&m);
-    assert_refused(write_file(&m, 0), SP_E_INPUT, "token_embd.weight is missing");
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT, "token_embd.weight is missing");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        begin_file(&m);
+        gguf_begin(&m);
         add_llama(&m);
-        value_string(&m, cases[i].key, cases[i].text);
+        gguf_value_string(&m, cases[i].key, cases[i].text);
         add_llama_tensors(&m);
-        assert_refused(write_file(&m, LLAMA_DATA), cases[i].status, cases[i].message);
+        assert_refused(gguf_write(&m, "made.gguf", LLAMA_DATA), cases[i].status, cases[i].message);
     }
 }
 
 /* Cut off anywhere, a file is refused and nothing is read behind its end. */
 static void every_length(void **state)
 {
-    struct made m;
+    struct made_gguf m;
     size_t size;
     (void)state;
 
-    begin_file(&m);
+    gguf_begin(&m);
     add_llama(&m);
     add_llama_tensors(&m);
-    (void)write_file(&m, LLAMA_DATA);
+    (void)gguf_write(&m, "made.gguf", LLAMA_DATA);
     size = m.size + LLAMA_DATA;
     for (size_t n = 4; n < size; n += n < m.size ? 1 : 101) {
         struct sp_source source;
@@ -381,20 +302,22 @@ static void every_length(void **state)
 
 static void refused_parts(void **state)
 {
-    struct made m;
+    struct made_gguf m;
     (void)state;
 
-    begin_file(&m);
-    value_u32(&m, "split.no", 1);
-    value_u32(&m, "split.count", 3);
-    assert_refused(write_file(&m, 0), SP_E_INPUT, "is part 2 of 3 of a split file");
-    begin_file(&m);
-    value_u32(&m, "split.no", 0);
-    value_u32(&m, "split.count", 3);
-    assert_refused(write_file(&m, 0), SP_E_INPUT, "should end with -00001-of-00003.gguf");
-    begin_file(&m);
-    value_u32(&m, "split.count", 65535);
-    assert_refused(write_file(&m, 0), SP_E_UNSUPPORTED, "65535 parts, at most 4096 are supported");
+    gguf_begin(&m);
+    gguf_value_u32(&m, "split.no", 1);
+    gguf_value_u32(&m, "split.count", 3);
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT, "is part 2 of 3 of a split file");
+    gguf_begin(&m);
+    gguf_value_u32(&m, "split.no", 0);
+    gguf_value_u32(&m, "split.count", 3);
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_INPUT,
+                   "should end with -00001-of-00003.gguf");
+    gguf_begin(&m);
+    gguf_value_u32(&m, "split.count", 65535);
+    assert_refused(gguf_write(&m, "made.gguf", 0), SP_E_UNSUPPORTED,
+                   "65535 parts, at most 4096 are supported");
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* Tokenizers made from the metadata of GGUF files: the ids are those of the tokenizers library with
  * the tokenizer.json that the vocabulary was taken from, and of sentencepiece. */
-#include "convert/source/gguf_tokenizer.h"
+#include "convert/gguf/gguf_tokenizer.h"
 
 #include "tests/support/tokenizer_cases.h"
 

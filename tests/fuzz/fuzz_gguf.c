@@ -1,8 +1,10 @@
 /* Any file either is refused with a sentence, or all of its tensors and values can be read; and
- * then it is opened as a source, which may refuse it too. */
+ * then it is opened as a source and as an adapter, which may refuse it too. */
+#include "convert/adapter/adapter.h"
 #include "convert/source/source.h"
 #include "format/gguf.h"
 
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +48,22 @@ static void read_values(const struct sp_gguf *g)
     if (sum == SIZE_MAX) abort();
 }
 
+/* As an adapter of a model of layers with heads of 8. */
+static void open_adapter(const char *path)
+{
+    struct sp_layer_config layer = {.head_dim = 8};
+    struct sp_config model = {
+        .architecture = "LlamaForCausalLM", .n_layers = 1, .layers = &layer, .n_hidden = 32};
+    struct sp_adapter adapter;
+    struct sp_err err = {0};
+
+    if (sp_adapter_open(&adapter, path, &model, &err) && err.text[0] == '\0') abort();
+    for (size_t i = 0; i < adapter.n_products; i++) {
+        if (!isfinite(adapter.products[i].scale)) abort();
+    }
+    sp_adapter_release(&adapter);
+}
+
 static void open_source(const char *path)
 {
     struct sp_source source;
@@ -73,6 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_tensors(g);
         read_values(g);
         open_source(path);
+        open_adapter(path);
     } else if (err.text[0] == '\0') {
         abort();
     }

@@ -1,9 +1,9 @@
 /* config.json and generation_config.json of a GGUF model, made from its metadata: the keys that the
  * published files of the same model have. */
-#ifndef SP_CONVERT_SOURCE_GGUF_CONFIG_H
-#define SP_CONVERT_SOURCE_GGUF_CONFIG_H
+#ifndef SP_CONVERT_GGUF_GGUF_CONFIG_H
+#define SP_CONVERT_GGUF_GGUF_CONFIG_H
 
-#include "convert/source/gguf_model.h"
+#include "convert/gguf/gguf_model.h"
 
 /* *text = the JSON, owned by the caller. A key of the architecture that is not read is named in
  * *warnings; one whose value cannot be honoured is an error. */

@@ -1,6 +1,6 @@
 /* The vocabulary of a GGUF file: texts, types and scores of its tokens. For gguf_tokenizer.c. */
-#ifndef SP_CONVERT_SOURCE_GGUF_TOKENS_H
-#define SP_CONVERT_SOURCE_GGUF_TOKENS_H
+#ifndef SP_CONVERT_GGUF_GGUF_TOKENS_H
+#define SP_CONVERT_GGUF_GGUF_TOKENS_H
 
 #include "format/base/strbuf.h"
 #include "format/gguf.h"

@@ -1,9 +1,9 @@
 /* tokenizer.json in the form that the tokenizers library writes. What a GGUF file does not hold,
  * the normalizer and the regular expressions, is that of the published files of the models that
  * have this `pre`. */
-#include "convert/source/gguf_tokenizer.h"
+#include "convert/gguf/gguf_tokenizer.h"
 
-#include "convert/source/gguf_tokens.h"
+#include "convert/gguf/gguf_tokens.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"

@@ -1,9 +1,9 @@
 /* The members of a JSON object, made from values of a GGUF file's metadata. For the files that make
  * config.json and generation_config.json of it. */
-#ifndef SP_CONVERT_SOURCE_GGUF_WRITER_H
-#define SP_CONVERT_SOURCE_GGUF_WRITER_H
+#ifndef SP_CONVERT_GGUF_GGUF_WRITER_H
+#define SP_CONVERT_GGUF_GGUF_WRITER_H
 
-#include "convert/source/gguf_model.h"
+#include "convert/gguf/gguf_model.h"
 #include "format/base/json_write.h"
 
 enum { SP_GGUF_KEY_SIZE = 96 };

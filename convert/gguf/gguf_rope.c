@@ -1,5 +1,5 @@
 /* Rotary embedding of GGUF models: scaling by keys, and by tensors of divisors. */
-#include "convert/source/gguf_writer.h"
+#include "convert/gguf/gguf_writer.h"
 
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"

@@ -1,6 +1,6 @@
 /* Names as in gguf/constants.py and gguf/tensor_mapping.py of llama.cpp; what is done to rows and
  * norms, as in its converter. */
-#include "convert/source/gguf_arch.h"
+#include "convert/gguf/gguf_arch.h"
 
 #include <string.h>
 
@@ -77,6 +77,22 @@ const struct sp_gguf_arch *sp_gguf_arch_find(const char *name, size_t len)
         if (strlen(archs[i].name) == len && memcmp(archs[i].name, name, len) == 0) return &archs[i];
     }
     return NULL;
+}
+
+/* The name of a family stands in front of "For": Gemma3ForCausalLM, Gemma3ForConditionalGeneration.
+ */
+static bool is_family(const char *class, const char *family, size_t len)
+{
+    return strncmp(class, family, len) == 0 && strncmp(class + len, "For", 3) == 0;
+}
+
+bool sp_gguf_arch_has_class(const struct sp_gguf_arch *arch, const char *name)
+{
+    const char *end = strstr(arch->architecture, "For");
+
+    if (is_family(name, arch->architecture, (size_t)(end - arch->architecture))) return true;
+    return strcmp(arch->name, "llama") == 0 &&
+           (is_family(name, "Mistral", 7) || is_family(name, "Mixtral", 7));
 }
 
 static const struct sp_gguf_name *find(const struct sp_gguf_name *list, const char *ggml,

@@ -1,5 +1,5 @@
 /* The tensors of a GGUF file under their published names, and their rows as floats. */
-#include "convert/source/gguf_model.h"
+#include "convert/gguf/gguf_model.h"
 
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
@@ -81,29 +81,53 @@ static bool ends_with(const char *text, const char *end)
     return n >= k && strcmp(text + n - k, end) == 0;
 }
 
+/* The ending of a factor of an adapter's product; "" for every other tensor. */
+static const char *factor_ending(const struct sp_gguf_model *m, const char *name)
+{
+    if (!m->is_adapter) return "";
+    return ends_with(name, ".lora_a") ? ".lora_a" : ends_with(name, ".lora_b") ? ".lora_b" : "";
+}
+
 /* ---- the list ---- */
 
-/* Rows of a head of q or k, if the converter turned them. */
-static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
-                                struct sp_err *err)
+/* Rows of a head of q or k. */
+static enum sp_status read_head_dim(uint64_t *out, const struct sp_gguf_weight *w,
+                                    const struct sp_gguf_model *m, bool is_k, struct sp_err *err)
 {
-    bool is_q = strstr(w->name, ".q_proj.") != NULL, is_k = strstr(w->name, ".k_proj.") != NULL;
     uint64_t heads = 0, rows = w->shape[0];
     char key[64];
     enum sp_status st;
 
-    if (!m->arch->turned || (!is_q && !is_k)) return SP_OK;
     snprintf(key, sizeof key, "%s.attention.head_count", m->arch->name);
     if ((st = sp_gguf_get_u64(m->file, key, UINT32_MAX, &heads, err))) return st;
     snprintf(key, sizeof key, "%s.attention.head_count_kv", m->arch->name);
     if (is_k && (st = sp_gguf_get_u64(m->file, key, UINT32_MAX, &heads, err))) return st;
-    if (heads == 0 || rows % heads || rows / heads % 2) {
+    if (heads == 0 || rows % heads) {
         return sp_fail(err, SP_E_INPUT,
-                       "tensor %s: %" PRIu64 " rows do not consist of %" PRIu64
-                       " heads of even size",
+                       "tensor %s: %" PRIu64 " rows do not consist of %" PRIu64 " heads",
                        w->tensor->name, rows, heads);
     }
-    w->turned = rows / heads;
+    *out = rows / heads;
+    return SP_OK;
+}
+
+/* Finds out how the converter turned the rows of q or k. The first factor of a product has rows of
+ * another kind. */
+static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
+                                struct sp_err *err)
+{
+    bool is_q = strstr(w->name, ".q_proj.") != NULL, is_k = strstr(w->name, ".k_proj.") != NULL;
+    uint64_t rows = w->shape[0], head = m->head_dim;
+    enum sp_status st;
+
+    if (!m->arch->turned || (!is_q && !is_k) || ends_with(w->name, ".lora_a")) return SP_OK;
+    if (!m->is_adapter && (st = read_head_dim(&head, w, m, is_k, err))) return st;
+    if (head == 0 || head % 2 || rows % head) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tensor %s: %" PRIu64 " rows do not consist of heads of even size",
+                       w->tensor->name, rows);
+    }
+    w->turned = head;
     return SP_OK;
 }
 
@@ -112,12 +136,19 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
 {
     enum sp_status st;
     struct sp_gguf_weight *w = &m->weights[m->n];
-    char name[NAME_SIZE];
+    const char *ending = factor_ending(m, t->name);
+    size_t len = strlen(t->name) - strlen(ending);
+    char stem[NAME_SIZE], name[NAME_SIZE + sizeof ".lora_a"];
 
-    if (!publish_name(name, m->arch, t->name)) {
+    if (len < sizeof stem) {
+        memcpy(stem, t->name, len);
+        stem[len] = '\0';
+    }
+    if (len >= sizeof stem || !publish_name(name, m->arch, stem)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor %.*s is not a tensor of %s models",
                        SHOWN_NAME, t->name, m->arch->name);
     }
+    strcat(name, ending);
     if ((st = sp_copy_text(&w->name, name, strlen(name), err))) return st;
     m->n++;
     w->tensor = t;
@@ -258,9 +289,14 @@ static enum sp_status tie_head(struct sp_gguf_model *m, char **warnings, struct 
 static enum sp_status find_arch(struct sp_gguf_model *m, struct sp_err *err)
 {
     enum sp_status st;
-    const char *name = NULL;
+    const char *name = NULL, *type = NULL;
     size_t len = 0;
 
+    if ((st = sp_gguf_get_text(m->file, "general.type", &type, &len, err))) return st;
+    if (!m->is_adapter && type && len == 7 && memcmp(type, "adapter", len) == 0) {
+        return sp_fail(err, SP_E_INPUT,
+                       "a LoRA adapter, expected a model: an ADAPTER record merges it into one");
+    }
     if ((st = sp_gguf_get_text(m->file, "general.architecture", &name, &len, err))) return st;
     if (name == NULL) return sp_fail(err, SP_E_INPUT, "general.architecture is missing");
     m->arch = sp_gguf_arch_find(name, len);
@@ -281,6 +317,39 @@ enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path, c
     if ((st = sp_gguf_open(&m.file, path, err))) return st;
     if ((st = find_arch(&m, err)) || (st = list_weights(&m, err)) ||
         (st = tie_head(&m, warnings, err))) {
+        sp_context(err, "%s", path);
+        sp_gguf_model_release(&m);
+        return st;
+    }
+    *out = m;
+    return SP_OK;
+}
+
+/* Refuses a file whose key has another text than `want`. */
+static enum sp_status check_text(const struct sp_gguf *file, const char *key, const char *want,
+                                 struct sp_err *err)
+{
+    const char *text = "";
+    size_t len = 0;
+    enum sp_status st;
+
+    if ((st = sp_gguf_get_text(file, key, &text, &len, err))) return st;
+    if (strlen(want) == len && memcmp(text, want, len) == 0) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s is \"%.*s\", expected \"%s\"", key,
+                   (int)(len < SHOWN_NAME ? len : SHOWN_NAME), text, want);
+}
+
+enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path, uint64_t head_dim,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_gguf_model m = {.is_adapter = true, .head_dim = head_dim};
+
+    *out = (struct sp_gguf_model){0};
+    if ((st = sp_gguf_open(&m.file, path, err))) return st;
+    if ((st = check_text(m.file, "general.type", "adapter", err)) ||
+        (st = check_text(m.file, "adapter.type", "lora", err)) || (st = find_arch(&m, err)) ||
+        (st = list_weights(&m, err))) {
         sp_context(err, "%s", path);
         sp_gguf_model_release(&m);
         return st;

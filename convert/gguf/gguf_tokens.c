@@ -1,5 +1,5 @@
 /* Vocabularies of GGUF files, and the merges of those that have only scores. */
-#include "convert/source/gguf_tokens.h"
+#include "convert/gguf/gguf_tokens.h"
 
 #include "format/base/json_write.h"
 #include "format/base/mem.h"

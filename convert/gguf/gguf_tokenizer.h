@@ -1,8 +1,8 @@
 /* tokenizer.json and tokenizer_config.json of a GGUF model, made from tokenizer.ggml.*: byte-level
  * BPE ("gpt2") with the split rules that tokenizer.ggml.pre names, and SentencePiece BPE ("llama").
  */
-#ifndef SP_CONVERT_SOURCE_GGUF_TOKENIZER_H
-#define SP_CONVERT_SOURCE_GGUF_TOKENIZER_H
+#ifndef SP_CONVERT_GGUF_GGUF_TOKENIZER_H
+#define SP_CONVERT_GGUF_GGUF_TOKENIZER_H
 
 #include "format/gguf.h"
 

@@ -1,7 +1,7 @@
 /* The architectures that GGUF files state and what llama.cpp's converter makes of their tensors:
  * one row a family. */
-#ifndef SP_CONVERT_SOURCE_GGUF_ARCH_H
-#define SP_CONVERT_SOURCE_GGUF_ARCH_H
+#ifndef SP_CONVERT_GGUF_GGUF_ARCH_H
+#define SP_CONVERT_GGUF_GGUF_ARCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +25,9 @@ struct sp_gguf_arch {
 
 /* The row of an architecture; NULL: it is not read. */
 const struct sp_gguf_arch *sp_gguf_arch_find(const char *name, size_t len);
+
+/* Whether models whose config.json states this class (architectures[0]) are of the architecture. */
+bool sp_gguf_arch_has_class(const struct sp_gguf_arch *arch, const char *name);
 
 /* The published counterpart of a tensor of a layer; NULL: models of the architecture have none. */
 const struct sp_gguf_name *sp_gguf_arch_name(const struct sp_gguf_arch *arch, const char *ggml,

@@ -4,10 +4,10 @@
  * llama.cpp's converter renames tensors, turns the rows of q and k of some families, adds 1 to
  * Gemma's norms and stores rotary scaling as a tensor. All of that is undone while rows are read.
  * The texts of the checkpoint come from gguf_config.h and gguf_tokenizer.h. */
-#ifndef SP_CONVERT_SOURCE_GGUF_MODEL_H
-#define SP_CONVERT_SOURCE_GGUF_MODEL_H
+#ifndef SP_CONVERT_GGUF_GGUF_MODEL_H
+#define SP_CONVERT_GGUF_GGUF_MODEL_H
 
-#include "convert/source/gguf_arch.h"
+#include "convert/gguf/gguf_arch.h"
 #include "format/dtype.h"
 #include "format/gguf.h"
 
@@ -26,6 +26,8 @@ struct sp_gguf_weight {
 struct sp_gguf_model {
     struct sp_gguf *file; /* owned */
     const struct sp_gguf_arch *arch;
+    bool is_adapter;                /* names may end with .lora_a or .lora_b */
+    uint64_t head_dim;              /* adapters: rows of a head of the model's queries and keys */
     struct sp_gguf_weight *weights; /* [n], sorted by name; owned */
     size_t n;
     bool tied;        /* one matrix is embedding and head */
@@ -36,6 +38,10 @@ struct sp_gguf_model {
  * architecture has is refused by name. Zeroed on failure. */
 SP_MUST_CHECK enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path,
                                                 char **warnings, struct sp_err *err);
+/* Opens a LoRA adapter (general.type "adapter") the same way: NAME.lora_a and NAME.lora_b are named
+ * and turned as NAME is. The file does not state the size of a head. */
+SP_MUST_CHECK enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
+                                                  uint64_t head_dim, struct sp_err *err);
 void sp_gguf_model_release(struct sp_gguf_model *model);
 
 /* By binary search; NULL: there is none. */

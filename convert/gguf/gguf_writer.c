@@ -1,5 +1,5 @@
 /* Members of JSON objects out of metadata. */
-#include "convert/source/gguf_writer.h"
+#include "convert/gguf/gguf_writer.h"
 
 #include <inttypes.h>
 #include <stdio.h>

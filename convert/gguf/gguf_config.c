@@ -1,7 +1,7 @@
 /* Metadata to config.json, key by key. Constants of an architecture that its files do not hold
  * stand in write_own; they are those of llama.cpp's model loader and of transformers' classes. */
-#include "convert/source/gguf_config.h"
-#include "convert/source/gguf_writer.h"
+#include "convert/gguf/gguf_config.h"
+#include "convert/gguf/gguf_writer.h"
 
 #include "format/base/warnings.h"
 #include "format/ggml_type.h"

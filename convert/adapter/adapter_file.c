@@ -1,0 +1,100 @@
+#include "convert/adapter/adapter_file.h"
+
+#include "format/base/mem.h"
+#include "quantize/codec.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert((int)SP_GGUF_MAX_RANK <= (int)SP_MAX_RANK, "shapes fit");
+
+static enum sp_status list_safetensors(struct sp_adapter_file *f, struct sp_err *err)
+{
+    const struct sp_safetensor *all = sp_safetensors_tensors(f->safetensors, &f->n);
+    enum sp_status st;
+
+    if ((st = sp_new(&f->tensors, f->n, sizeof *f->tensors, err))) return st;
+    for (size_t i = 0; i < f->n; i++) {
+        struct sp_adapter_tensor *t = &f->tensors[i];
+        *t = (struct sp_adapter_tensor){.name = all[i].name,
+                                        .published = all[i].name,
+                                        .dtype = all[i].dtype,
+                                        .rank = all[i].rank,
+                                        .plain = &all[i]};
+        memcpy(t->shape, all[i].shape, all[i].rank * sizeof *t->shape);
+    }
+    return SP_OK;
+}
+
+static enum sp_status list_gguf(struct sp_adapter_file *f, struct sp_err *err)
+{
+    enum sp_status st;
+
+    f->n = f->gguf.n;
+    if ((st = sp_new(&f->tensors, f->n, sizeof *f->tensors, err))) return st;
+    for (size_t i = 0; i < f->n; i++) {
+        const struct sp_gguf_weight *w = &f->gguf.weights[i];
+        struct sp_adapter_tensor *t = &f->tensors[i];
+        *t = (struct sp_adapter_tensor){.name = w->tensor->name,
+                                        .published = w->name,
+                                        .dtype = sp_gguf_weight_float_type(w),
+                                        .rank = w->rank,
+                                        .encoded = w};
+        memcpy(t->shape, w->shape, w->rank * sizeof *t->shape);
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_adapter_file_open(struct sp_adapter_file *out, const char *path, bool is_gguf,
+                                    uint64_t head_dim, struct sp_err *err)
+{
+    struct sp_adapter_file f = {0};
+    enum sp_status st;
+
+    *out = f;
+    if (is_gguf) {
+        st = sp_gguf_adapter_open(&f.gguf, path, head_dim, err);
+        if (!st) st = list_gguf(&f, err);
+    } else {
+        st = sp_safetensors_open(&f.safetensors, path, NULL, err);
+        if (!st) st = list_safetensors(&f, err);
+    }
+    if (st) {
+        sp_adapter_file_close(&f);
+        return st;
+    }
+    *out = f;
+    return SP_OK;
+}
+
+void sp_adapter_file_close(struct sp_adapter_file *file)
+{
+    free(file->tensors);
+    sp_gguf_model_release(&file->gguf);
+    sp_safetensors_close(file->safetensors);
+    *file = (struct sp_adapter_file){0};
+}
+
+bool sp_adapter_file_scratch(size_t *out, const struct sp_adapter_tensor *tensor, size_t n)
+{
+    if (tensor->encoded) return sp_gguf_weight_scratch(out, tensor->encoded, n);
+    return sp_mul(out, n, sp_dtype_info(tensor->dtype)->bits / 8);
+}
+
+enum sp_status sp_adapter_file_read(float *out, const struct sp_adapter_file *file,
+                                    const struct sp_adapter_tensor *t, uint64_t first, size_t n,
+                                    uint8_t *bytes, size_t size, struct sp_err *err)
+{
+    size_t width = sp_dtype_info(t->dtype)->bits / 8;
+    uint64_t cols = t->shape[t->rank - 1];
+    enum sp_status st;
+
+    if (t->encoded) {
+        if (first % cols || n % cols) cols = 1;
+        return sp_gguf_weight_read(out, &file->gguf, t->encoded, cols, first / cols, 1, n / cols,
+                                   bytes, size, err);
+    }
+    st = sp_safetensors_read(file->safetensors, t->plain, first * width, n * width, bytes, err);
+    if (!st) sp_decode_floats(out, t->dtype, bytes, n);
+    return st;
+}
