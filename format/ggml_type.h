@@ -24,7 +24,10 @@ enum sp_ggml_type {
     SP_GGML_IQ4_NL = 20,
     SP_GGML_IQ4_XS = 23,
     SP_GGML_BF16 = 30,
+    SP_GGML_TQ1_0 = 34,
+    SP_GGML_TQ2_0 = 35,
     SP_GGML_MXFP4 = 39,
+    SP_GGML_NVFP4 = 40,
     SP_GGML_N_TYPES = 43, /* numbers from here on have no name */
 };
 

@@ -99,10 +99,12 @@ static float half_of_e8m0(uint8_t e)
     return sp_float_of_bits(e < 2 ? 0x00200000u << e : (uint32_t)(e - 1) << 23);
 }
 
-/* An exponent byte, 16 bytes of e2m1 codes. The code of -0 gives 0. */
+/* Twice the values of the codes of e2m1. That of -0 gives 0. */
+static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/* An exponent byte, 16 bytes of e2m1 codes */
 static void decode_mxfp4(float *out, const uint8_t *b)
 {
-    static const int8_t doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     float d = half_of_e8m0(b[0]);
 
     for (unsigned i = 0; i < SMALL / 2; i++) {
@@ -111,9 +113,36 @@ static void decode_mxfp4(float *out, const uint8_t *b)
     }
 }
 
+/* ---- blocks of 64 ---- */
+
+/* Half of what E4M3 means by a code, whose sign is ignored; 0x7f is 0 and no NaN. */
+static float half_of_e4m3(uint8_t code)
+{
+    unsigned exponent = code >> 3 & 15, fraction = code & 7;
+
+    if (code == 0x7f) return 0;
+    if (exponent == 0) return (float)fraction * 0x1p-10f;
+    return (float)(8 + fraction) * sp_float_of_bits((exponent + 127 - 11) << 23);
+}
+
+/* An E4M3 scale for each 16 weights, then 8 bytes of e2m1 codes for each */
+static void decode_nvfp4(float *out, const uint8_t *b)
+{
+    for (unsigned g = 0; g < 4; g++, out += 16) {
+        float d = half_of_e4m3(b[g]);
+
+        for (unsigned i = 0; i < 8; i++) {
+            uint8_t codes = b[4 + 8 * g + i];
+            out[i] = d * (float)doubled[codes & 15];
+            out[i + 8] = d * (float)doubled[codes >> 4];
+        }
+    }
+}
+
 /* ---- blocks of 256 ---- */
 
-/* 2-bit codes of Q2_K and Q3_K: 32 bytes hold 128 of them, the first 32 in the lowest bits. */
+/* 2-bit codes of Q2_K, Q3_K and TQ2_0: 32 bytes hold 128 of them, the first 32 in the lowest bits.
+ */
 static unsigned code2(const uint8_t *codes, unsigned i)
 {
     return codes[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
@@ -218,6 +247,37 @@ static void decode_iq4_xs(float *out, const uint8_t *b)
     }
 }
 
+/* n_digits digits of base 3 of each of n bytes: digit p of byte i is weight n * p + i. A byte holds
+ * the digits as a fraction, the first one in front: 256 / 243 times their number. */
+static void decode_ternary(float *out, float d, const uint8_t *bytes, unsigned n, unsigned n_digits)
+{
+    for (unsigned i = 0; i < n; i++) {
+        uint8_t rest = bytes[i];
+
+        for (unsigned p = 0; p < n_digits; p++, rest = (uint8_t)(3 * rest))
+            out[n * p + i] = d * (float)((3 * rest >> 8) - 1);
+    }
+}
+
+/* 48 bytes of five digits of base 3, in groups of 32 and 16, 4 bytes of four, d f16 */
+static void decode_tq1_0(float *out, const uint8_t *b)
+{
+    float d = half(b + 52);
+
+    decode_ternary(out, d, b, 32, 5);
+    decode_ternary(out + 160, d, b + 32, 16, 5);
+    decode_ternary(out + 240, d, b + 48, 4, 4);
+}
+
+/* 64 bytes of codes, d f16 */
+static void decode_tq2_0(float *out, const uint8_t *b)
+{
+    float d = half(b + 64);
+
+    for (unsigned i = 0; i < SUPER; i++)
+        out[i] = d * (float)((int)code2(b, i) - 1);
+}
+
 void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_blocks)
 {
     static void (*const decoders[SP_GGML_N_TYPES])(float *, const uint8_t *) = {
@@ -227,7 +287,8 @@ void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_b
         [SP_GGML_Q3_K] = decode_q3_k,     [SP_GGML_Q4_K] = decode_q4_k,
         [SP_GGML_Q5_K] = decode_q5_k,     [SP_GGML_Q6_K] = decode_q6_k,
         [SP_GGML_IQ4_NL] = decode_iq4_nl, [SP_GGML_IQ4_XS] = decode_iq4_xs,
-        [SP_GGML_MXFP4] = decode_mxfp4,
+        [SP_GGML_MXFP4] = decode_mxfp4,   [SP_GGML_NVFP4] = decode_nvfp4,
+        [SP_GGML_TQ1_0] = decode_tq1_0,   [SP_GGML_TQ2_0] = decode_tq2_0,
     };
     const struct sp_ggml_type_info *info = sp_ggml_type_info(type);
 

@@ -377,6 +377,7 @@ enum sp_dtype sp_gguf_weight_float_type(const struct sp_gguf_weight *w)
         return SP_F16;
     case SP_GGML_BF16:
     case SP_GGML_MXFP4: /* two significant bits times a power of two */
+    case SP_GGML_NVFP4: /* two significant bits times four */
         return SP_BF16;
     default:
         return SP_F32;

@@ -47,10 +47,16 @@ static void blocks_of_32(void **state)
     check_file("ggml_32.txt", 34, 32, 7);
 }
 
+static void blocks_of_64(void **state)
+{
+    (void)state;
+    check_file("ggml_64.txt", 36, 64, 1);
+}
+
 static void blocks_of_256(void **state)
 {
     (void)state;
-    check_file("ggml_256.txt", 210, 256, 6);
+    check_file("ggml_256.txt", 210, 256, 8);
 }
 
 /* Plain floats are blocks of one. */
@@ -90,9 +96,8 @@ static void sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_of_32),
-        cmocka_unit_test(blocks_of_256),
-        cmocka_unit_test(floats),
+        cmocka_unit_test(blocks_of_32),  cmocka_unit_test(blocks_of_64),
+        cmocka_unit_test(blocks_of_256), cmocka_unit_test(floats),
         cmocka_unit_test(sizes),
     };
 
