@@ -1,5 +1,6 @@
 /* spectool create: converts the models of a Modelfile to a packed file. */
 #include "cli/create_callbacks.h"
+#include "format/pack_contents.h"
 #include "format/packfile.h"
 #include "runtime/spectool.h"
 
@@ -52,6 +53,33 @@ static void note_template(const char *path, const char *command)
         sp_out_note(command, sentence);
     }
     sp_template_free(template);
+}
+
+/* KL divergence (nats per token) that a type for all weights costs models of 0.1 to 0.5 billion
+ * weights, on prose and on source code (BENCHMARKS.md). */
+static const struct {
+    enum sp_dtype type;
+    const char *from, *to;
+} usual_costs[] = {
+    {SP_Q8, "0.001", "0.005"}, {SP_Q6, "0.003", "0.012"}, {SP_Q5, "0.006", "0.02"},
+    {SP_Q4, "0.02", "0.07"},   {SP_Q3, "0.08", "0.4"},    {SP_Q2, "0.4", "2.6"},
+};
+
+/* Says what the type costs, and how a small model loses less. */
+static void print_cost(enum sp_dtype type, uint64_t n_weights, bool is_calibrated)
+{
+    static const uint64_t SMALL = 1000000000;
+    const char *advice = "";
+
+    if (n_weights < SMALL && !is_calibrated && sp_dtype_info(type)->code_bits)
+        advice = "; below 1B parameters --calibration is worth it, see spectool calibrate";
+    for (size_t i = 0; i < sizeof usual_costs / sizeof *usual_costs; i++) {
+        if (usual_costs[i].type != type) continue;
+        fprintf(stderr, "%s usually costs a KL divergence of %s to %s nats%s%s\n",
+                sp_dtype_info(type)->name, usual_costs[i].from, usual_costs[i].to,
+                n_weights < SMALL ? "" : " in models below 1B parameters, larger ones lose less",
+                advice);
+    }
 }
 
 enum { FOLDER_SIZE = 4096 };
@@ -119,6 +147,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (st) return st;
     if (!o->dry_run) note_template(output, args->command->name);
     sp_create_print_report(&report, output);
+    if (o->target) {
+        print_cost(create.target_type, report.n_weights[SP_PART_TARGET], o->calibration != NULL);
+    }
     return SP_OK;
 }
 

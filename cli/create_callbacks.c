@@ -100,6 +100,10 @@ void sp_create_print_report(const struct sp_create_report *report, const char *p
                 sp_out_size(before, report->source_size[part]),
                 sp_out_size(after, report->size[part]), 8 * (double)report->size[part] / (double)n);
     }
+    if (report->predicted_kl > 0) {
+        fprintf(stderr, "predicted KL divergence by the rounding of weights: %.4g nats per token\n",
+                report->predicted_kl);
+    }
     if (report->file_size == 0) return;
     fprintf(stderr, "%s: %s\n", path, sp_out_size(after, report->file_size));
 }

@@ -17,6 +17,7 @@
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,15 +153,21 @@ static enum sp_status check_pair(struct job *job, struct sp_err *err)
     return st;
 }
 
-static enum sp_status show_groups(const struct job *job, struct sp_err *err)
+/* n is 0 if there is no calibration. */
+static const struct sp_sensitivities *sensitivities_of(const struct job *job)
 {
     static const struct sp_sensitivities none = {0};
+
+    if (job->made.calibration == NULL) return &none;
+    return sp_calibration_sensitivities(job->made.calibration);
+}
+
+static enum sp_status show_groups(const struct job *job, struct sp_err *err)
+{
     enum sp_status st;
     char *text = NULL;
 
-    st = sp_plan_groups_print(
-        &text, &job->made.plan,
-        job->made.calibration ? sp_calibration_sensitivities(job->made.calibration) : &none, err);
+    st = sp_plan_groups_print(&text, &job->made.plan, sensitivities_of(job), err);
     if (st) return st;
     job->callbacks->plan(job->callbacks->context, "");
     job->callbacks->plan(job->callbacks->context, text);
@@ -184,9 +191,12 @@ static enum sp_status show_plan(const struct job *job, struct sp_err *err)
     return st ? st : show_groups(job, err);
 }
 
-static struct sp_create_report report_of(const struct job *job)
+static enum sp_status make_report(struct sp_create_report *out, const struct job *job,
+                                  struct sp_err *err)
 {
     struct sp_create_report report = {0};
+    const struct sp_sensitivities *measured = sensitivities_of(job);
+    enum sp_status st = SP_OK;
 
     for (size_t i = 0; i < job->made.plan.n_items; i++) {
         const struct sp_plan_item *item = &job->made.plan.items[i];
@@ -196,7 +206,11 @@ static struct sp_create_report report_of(const struct job *job)
         report.source_size[item->part] += item->source_size;
         report.size[item->part] += item->size;
     }
-    return report;
+    if (measured->n)
+        st = sp_plan_groups_predict(&report.predicted_kl, &job->made.plan, measured, err);
+    if (isnan(report.predicted_kl)) report.predicted_kl = 0;
+    *out = report;
+    return st;
 }
 
 /* The default output exists: offers another name, after the folder or file of FROM. */
@@ -251,7 +265,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     tell_notes(job);
     if ((st = make_plan(job, err))) return st;
     tell_notes(job);
-    done = report_of(job);
+    if ((st = make_report(&done, job, err))) return st;
     if (job->dry_run) {
         st = show_plan(job, err);
     } else if (job->from != NULL && !job->force && sp_file_exists(job->output)) {

@@ -81,6 +81,7 @@ struct sp_create_report {
     uint64_t source_size[3]; /* bytes of the tensors in the sources */
     uint64_t size[3];        /* bytes of the tensors in the packed file */
     uint64_t file_size;      /* 0 with dry_run */
+    double predicted_kl;     /* by measured sensitivities, nats per token; 0: none, or unknown */
 };
 
 /* *report may be NULL; it is filled on success. */

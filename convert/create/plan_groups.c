@@ -71,7 +71,7 @@ void sp_plan_groups_release(struct sp_plan_groups *groups)
     *groups = (struct sp_plan_groups){0};
 }
 
-/* ---- the table ---- */
+/* ---- prediction ---- */
 
 /* NAN if the group was not measured; a group whose weights are not rounded costs nothing. */
 static double predict(const struct sp_sensitivities *sensitivities, const struct sp_plan_group *g)
@@ -82,6 +82,25 @@ static double predict(const struct sp_sensitivities *sensitivities, const struct
     if (g->part == SP_PART_TARGET) s = sp_sensitivities_find(sensitivities, g->group);
     return s ? s->kl_per_error * g->error : (double)NAN;
 }
+
+enum sp_status sp_plan_groups_predict(double *kl, const struct sp_plan *plan,
+                                      const struct sp_sensitivities *sensitivities,
+                                      struct sp_err *err)
+{
+    struct sp_plan_groups groups = {0};
+    enum sp_status st = sp_plan_groups_collect(&groups, plan, err);
+
+    if (st) return st;
+    *kl = 0;
+    for (size_t i = 0; i < groups.n; i++) {
+        if (groups.groups[i].part == SP_PART_TARGET)
+            *kl += predict(sensitivities, &groups.groups[i]);
+    }
+    sp_plan_groups_release(&groups);
+    return SP_OK;
+}
+
+/* ---- the table ---- */
 
 static bool continues(const struct sp_plan_group *g, const struct sp_plan_group *next)
 {

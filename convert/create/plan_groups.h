@@ -24,6 +24,12 @@ SP_MUST_CHECK enum sp_status sp_plan_groups_collect(struct sp_plan_groups *out,
                                                     const struct sp_plan *plan, struct sp_err *err);
 void sp_plan_groups_release(struct sp_plan_groups *groups);
 
+/* *kl = the KL divergence that rounding the target's weights is predicted to cause, in nats per
+ * token; NAN if a group that is rounded was not measured. */
+SP_MUST_CHECK enum sp_status sp_plan_groups_predict(double *kl, const struct sp_plan *plan,
+                                                    const struct sp_sensitivities *sensitivities,
+                                                    struct sp_err *err);
+
 /* *text = a table, without a last newline, owned by the caller: a line for each group, where
  * consecutive layers that agree are one line, and a line for the whole of each part. With measured
  * sensitivities (n > 0) it has a column for the predicted KL divergence, of the target. */

@@ -2,6 +2,7 @@
  * calibration's record. */
 #include "convert/create/plan_groups.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -88,8 +89,8 @@ static void test_malformed_sensitivities(void **state)
     sp_sensitivities_release(&s);
 }
 
-/* The table of the tiny target in q4. */
-static char *print_table(const char *record)
+/* The table of the tiny target in q4, and its predicted divergence. */
+static char *print_table(const char *record, double *kl)
 {
     struct sp_policy_request request = {.type = SP_Q4};
     struct sp_sensitivities s;
@@ -102,6 +103,7 @@ static char *print_table(const char *record)
     assert_int_equal(sp_plan_add(&plan, &source, SP_PART_TARGET, &request, NULL, false, NULL),
                      SP_OK);
     assert_int_equal(sp_plan_groups_print(&text, &plan, &s, NULL), SP_OK);
+    assert_int_equal(sp_plan_groups_predict(kl, &plan, &s, NULL), SP_OK);
     sp_plan_release(&plan);
     sp_source_release(&source);
     sp_sensitivities_release(&s);
@@ -111,13 +113,15 @@ static char *print_table(const char *record)
 /* Layers 0 to 5 have equal sizes and types; 2.5 times 0.06 squared is 0.009. */
 static void test_table(void **state)
 {
+    double kl;
     char *text = print_table("{\"sensitivity\":["
                              "{\"group\":\"down\",\"layer\":1,\"kl_per_error\":2},"
                              "{\"group\":\"down\",\"layer\":0,\"kl_per_error\":0.5},"
                              "{\"group\":\"down\",\"layer\":2,\"kl_per_error\":0},"
                              "{\"group\":\"down\",\"layer\":3,\"kl_per_error\":0},"
                              "{\"group\":\"down\",\"layer\":4,\"kl_per_error\":0},"
-                             "{\"group\":\"down\",\"layer\":5,\"kl_per_error\":0}]}");
+                             "{\"group\":\"down\",\"layer\":5,\"kl_per_error\":0}]}",
+                             &kl);
 
     (void)state;
     assert_string_equal(
@@ -129,7 +133,27 @@ static void test_table(void **state)
               "target  down          0-5      q4                        336384   4.56   0.009000\n"
               "target  other         -        bf16                        6528  16.00   0.000000\n"
               "target  all                    bf16, q8, q4             1772160   5.31    unknown");
+    assert_true(isnan(kl));
     free(text);
+}
+
+/* All groups: 0.5 a layer, and 1 for the embedding, which is q8 as keys and values are. */
+static void test_prediction(void **state)
+{
+    static const char *const kinds[] = {"attention", "key-value", "feed-forward", "down"};
+    char record[4096] = "{\"sensitivity\":[{\"group\":\"embedding\",\"kl_per_error\":1}";
+    double kl, expected = 0.0054 * 0.0054 + 6 * 0.5 * (3 * 0.06 * 0.06 + 0.0054 * 0.0054);
+    (void)state;
+
+    for (int layer = 0; layer < 6; layer++) {
+        for (int k = 0; k < 4; k++) {
+            snprintf(record + strlen(record), sizeof record - strlen(record),
+                     ",{\"group\":\"%s\",\"layer\":%d,\"kl_per_error\":0.5}", kinds[k], layer);
+        }
+    }
+    strcat(record, "]}");
+    free(print_table(record, &kl));
+    assert_true(fabs(kl - expected) < 1e-9);
 }
 
 int main(void)
@@ -138,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_groups_of_names),
         cmocka_unit_test(test_malformed_sensitivities),
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_prediction),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
