@@ -6,9 +6,9 @@
 #include "cli/base/out.h"
 #include "cli/base/settings_opts.h"
 #include "cli/commands.h"
-#include "cli/serve/jobs/serve.h"
-#include "cli/serve/jobs/serve_folder.h"
 #include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/serve_log.h"
+#include "cli/serve/serve_opener.h"
 #include "cli/serve/serve_routes.h"
 #include "cli/serve/serve_sandbox.h"
 #include "format/pack_contents.h"
@@ -170,63 +170,6 @@ static void end_watch(struct guard *g)
 /* ---- serving ----------------------------------------------------------------------------------
  */
 
-/* Replaces characters of the request that are not printable ASCII by '?', so that a client cannot
- * send control sequences to the terminal. */
-static void mask(char *text)
-{
-    for (; *text; text++) {
-        if (*text < 0x20 || *text > 0x7E) *text = '?';
-    }
-}
-
-/* Writes a request as a JSON object; `members` are further members of it. */
-static void log_json(FILE *out, const char *time, const char *method, const char *path, int status,
-                     const char *members)
-{
-    struct sp_json_out json = {.file = out};
-    char shown[201];
-
-    snprintf(shown, sizeof shown, "%s", path);
-    mask(shown);
-    sp_json_out_begin(&json, NULL, '{');
-    sp_json_out_text(&json, "time", time);
-    sp_json_out_text(&json, "method", method);
-    sp_json_out_text(&json, "path", shown);
-    sp_json_out_u64(&json, "status", (uint64_t)status);
-    fprintf(out, "%s%s", *members ? ", " : "", members);
-    sp_json_out_end(&json, '}');
-    fputc('\n', out);
-}
-
-static void log_text(FILE *out, const char *time, const char *method, const char *path, int status,
-                     const char *log_line)
-{
-    char line[1024], result[32] = "client disconnected";
-
-    if (status != 0) snprintf(result, sizeof result, "%d", status);
-    snprintf(line, sizeof line, "%s %.16s %.200s %s%s%s", time, method, path, result,
-             *log_line ? ": " : "", log_line);
-    mask(line);
-    fprintf(out, "%s\n", line);
-}
-
-/* Counts a request and prints its line of the log. */
-static void log_request(void *context, const char *method, const char *path, int status,
-                        const char *log_line)
-{
-    const struct sp_serve *s = context;
-    struct timespec now;
-    char time[SP_TIME_TEXT];
-
-    sp_serve_metrics_response(s->metrics, status);
-    if (s->quiet) return;
-    clock_gettime(CLOCK_REALTIME, &now);
-    flockfile(stderr);
-    (s->log_json ? log_json : log_text)(stderr, sp_serve_time(time, &now), method, path, status,
-                                        log_line);
-    funlockfile(stderr);
-}
-
 /* Warns of sockets that other machines can reach, if no key is needed. */
 static void warn_without_key(const struct sp_serve *s, const struct sp_listeners *listeners)
 {
@@ -239,38 +182,6 @@ static void warn_without_key(const struct sp_serve *s, const struct sp_listeners
                  "everyone who can reach %s can use this server, see --api-key-file", l->url);
         sp_out_note("serve", sentence);
     }
-}
-
-/* Prints the formats in which the model writes reasoning and tool calls. */
-static void print_tags(const struct sp_chat_info *chat)
-{
-    fprintf(stderr, "reasoning: %s\n", chat->reasoning);
-    fprintf(stderr, "tool calls: %s\n", chat->tool_calls);
-}
-
-/* Prints the address and the model or, if there are several, their names. */
-static void announce(const struct sp_serve *s, const char *url)
-{
-    const struct sp_serve_model *m = s->all;
-    const struct sp_generation *g = m->generation;
-
-    if (s->n_models == 1) {
-        fprintf(stderr, "%s: %s, draft %s, %zu tokens of context, at %s\n", m->names[0],
-                m->file.facts.parts[SP_PART_TARGET].config.family,
-                g->no_draft || g->info.draft == NULL ? "none" : g->info.draft, m->n_context, url);
-    } else {
-        fprintf(stderr, "%zu models:", s->n_models);
-        for (size_t i = 0; i < s->n_models; i++)
-            fprintf(stderr, "%s %s", i ? "," : "", m[i].names[0]);
-        fprintf(stderr, ", at %s\n", url);
-    }
-    if (sp_out_is_terminal(stderr)) {
-        fprintf(stderr, "  curl %s/v1/chat/completions -d '{", url);
-        if (s->n_models > 1) fprintf(stderr, "\"model\": \"%s\", ", m->names[0]);
-        fprintf(stderr, "\"messages\": [{\"role\": \"user\", "
-                        "\"content\": \"Why is the sky blue?\"}]}'\n");
-    }
-    fflush(stderr);
 }
 
 /* Opens the sockets to listen on: those that systemd has passed, or the one that the options name.
@@ -301,7 +212,7 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
         .context = s,
         .admits = sp_serve_admits,
         .handle = sp_serve_handle,
-        .log = log_request,
+        .log = sp_serve_log_request,
     };
     pthread_t threads[MOST_SESSIONS];
     struct sp_http *http = NULL;
@@ -313,7 +224,7 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
     atomic_store(&guard->serving, true);
     warn_without_key(s, &http_options.listeners);
     for (size_t i = 0; i < http_options.listeners.n; i++)
-        announce(s, http_options.listeners.at[i].url);
+        sp_serve_announce(s, http_options.listeners.at[i].url);
 done:
     if (s->n_models == 1) sp_serve_models_release(s->models, s->all);
     if (st) return st;
@@ -330,89 +241,6 @@ done:
 /* ---- models -----------------------------------------------------------------------------------
  */
 
-/* The options of opening a model. */
-struct opener {
-    struct sp_serve *serve;
-    struct sp_serve_model_options options;
-    struct sp_serve_paths paths;
-    bool verbose;
-};
-
-/* Reads the description of a file that was replaced after it had been read. */
-static enum sp_status update(const struct opener *o, struct sp_serve_model *m, struct sp_err *err)
-{
-    struct sp_serve_file fresh = {0}, old;
-    char digest[17];
-    enum sp_status st;
-
-    snprintf(digest, sizeof digest, "%016" PRIx64, m->generation->info.identity);
-    if (strcmp(digest, m->file.digest) == 0) return SP_OK;
-    if ((st = sp_serve_file_read(&fresh, m->path, m->names[0], &o->options, err))) return st;
-    sp_serve_models_lock(o->serve->models);
-    old = m->file;
-    m->file = fresh;
-    sp_serve_models_unlock(o->serve->models);
-    sp_serve_file_release(&old);
-    return SP_OK;
-}
-
-/* Logs that a model was opened or closed, if there are several. */
-static void log_model(const struct sp_serve *s, const struct sp_serve_model *m, const char *what,
-                      double seconds)
-{
-    struct sp_json_out json = {.file = stderr};
-    struct timespec now;
-    char time[SP_TIME_TEXT];
-
-    if (s->quiet || s->n_models == 1) return;
-    clock_gettime(CLOCK_REALTIME, &now);
-    sp_serve_time(time, &now);
-    flockfile(stderr);
-    if (s->log_json) {
-        sp_json_out_begin(&json, NULL, '{');
-        sp_json_out_text(&json, "time", time);
-        sp_json_out_text(&json, "event", what);
-        sp_json_out_text(&json, "model", m->names[0]);
-        sp_json_out_double(&json, "seconds", seconds);
-        sp_json_out_end(&json, '}');
-        fputc('\n', stderr);
-    } else {
-        char line[512];
-        snprintf(line, sizeof line, "%s %s %.300s in %.3f s", time, what, m->names[0], seconds);
-        mask(line);
-        fprintf(stderr, "%s\n", line);
-    }
-    funlockfile(stderr);
-}
-
-static enum sp_status open_model(void *context, struct sp_serve_model *m, struct sp_err *err)
-{
-    const struct opener *o = context;
-    double began = sp_seconds();
-    enum sp_status st = sp_serve_model_open(m, &o->options, err);
-
-    if (st) return st;
-    if ((st = update(o, m, err))) {
-        sp_serve_model_close(m);
-        return st;
-    }
-    if (o->verbose) {
-        sp_settings_print(stderr, m->generation->settings);
-        print_tags(&m->generation->conversation.chat_info);
-    }
-    log_model(o->serve, m, "opened", sp_seconds() - began);
-    return SP_OK;
-}
-
-static void close_model(void *context, struct sp_serve_model *m)
-{
-    const struct opener *o = context;
-    double began = sp_seconds();
-
-    sp_serve_model_close(m);
-    log_model(o->serve, m, "closed", sp_seconds() - began);
-}
-
 /* Refuses options that mean one model. */
 static enum sp_status check_several(const struct sp_args *args, struct sp_err *err)
 {
@@ -425,18 +253,6 @@ static enum sp_status check_several(const struct sp_args *args, struct sp_err *e
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) {
         if (sp_args_given(args, single[i]))
             return sp_fail(err, SP_E_USAGE, "--%s needs a single model", single[i]);
-    }
-    return SP_OK;
-}
-
-static enum sp_status check_names(const struct sp_serve *s, struct sp_err *err)
-{
-    for (size_t i = 0; i < s->n_models; i++) {
-        for (size_t k = 0; k < i; k++) {
-            if (strcmp(s->all[i].names[0], s->all[k].names[0]) != 0) continue;
-            return sp_fail(err, SP_E_USAGE, "%s and %s: both models have the name %s",
-                           s->all[k].path, s->all[i].path, s->all[i].names[0]);
-        }
     }
     return SP_OK;
 }
@@ -473,50 +289,29 @@ static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
     return st;
 }
 
-/* Describes the models of all files. */
-static enum sp_status open_models(struct sp_serve *s, struct opener *o, const struct sp_args *args,
+static enum sp_status open_models(struct sp_serve_opener *opener, const struct options *o,
                                   struct sp_err *err)
 {
-    const struct options *options = args->options;
-    struct sp_serve_models_options models = {
-        .max_open = (size_t)options->max_models,
-        .max_waiting = (size_t)options->max_queue,
-        .keep_open = options->backend.n_ranks > 1 || options->backend.group,
-        .open = open_model,
-        .close = close_model,
-        .context = o,
+    const struct sp_serve_models_options limits = {
+        .max_open = (size_t)o->max_models,
+        .max_waiting = (size_t)o->max_queue,
+        .keep_open = o->backend.n_ranks > 1 || o->backend.group,
     };
+
+    return sp_serve_opener_open(opener, &o->names, &limits, err);
+}
+
+/* Opens the only model before the first request and checks the options that depend on it. */
+static enum sp_status open_first(struct sp_serve *s, const struct sp_args *args, struct sp_err *err)
+{
+    const struct options *o = args->options;
     enum sp_status st;
 
-    if ((st = sp_new(&s->all, o->paths.n, sizeof *s->all, err))) return st;
-    for (; s->n_models < o->paths.n; s->n_models++) {
-        struct sp_serve_model *m = &s->all[s->n_models];
-        st =
-            sp_serve_model_describe(m, o->paths.at[s->n_models], &options->names, &o->options, err);
-        if (st) return st;
-        m->number = s->n_models;
-    }
-    models.models = s->all;
-    models.n_models = s->n_models;
-    if ((st = check_names(s, err))) return st;
-    return sp_serve_models_new(&s->models, &models, err);
-}
-
-/* Opens the only model before the first request. */
-static enum sp_status open_first(struct sp_serve *s, struct sp_err *err)
-{
-    int status = sp_serve_models_acquire(s->models, s->all, s->keep_alive, NULL, err);
-
-    return status ? err->status : SP_OK;
-}
-
-static void close_models(struct sp_serve *s, struct opener *o)
-{
-    sp_serve_models_free(s->models);
-    while (s->n_models > 0)
-        sp_serve_model_release(&s->all[--s->n_models]);
-    free(s->all);
-    sp_serve_paths_release(&o->paths);
+    if (sp_serve_models_acquire(s->models, s->all, s->keep_alive, NULL, err)) return err->status;
+    st = sp_generation_check_reasoning_budget(s->all->generation, args, err);
+    if (!st && o->settings.draft_len != 0)
+        sp_generation_note_no_effect(s->all->generation, args, o->no_draft, drafting);
+    return st;
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
@@ -538,15 +333,15 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                          .quiet = o->quiet,
                          .pooling = sp_embed_pooling_of(o->pooling),
                          .log_json = o->log_format && strcmp(o->log_format, "json") == 0};
-    struct opener opener = {.serve = &s,
-                            .options = {.args = args,
-                                        .settings = &o->settings,
-                                        .backend = o->backend,
-                                        .system = o->system,
-                                        .prompt_cache = o->prompt_cache,
-                                        .no_draft = o->no_draft,
-                                        .n_sessions = (size_t)o->sessions},
-                            .verbose = o->verbose};
+    struct sp_serve_opener opener = {.serve = &s,
+                                     .options = {.args = args,
+                                                 .settings = &o->settings,
+                                                 .backend = o->backend,
+                                                 .system = o->system,
+                                                 .prompt_cache = o->prompt_cache,
+                                                 .no_draft = o->no_draft,
+                                                 .n_sessions = (size_t)o->sessions},
+                                     .verbose = o->verbose};
     struct sp_listeners listeners = {.n = 0};
     struct guard guard = {0};
     enum sp_status st;
@@ -559,23 +354,17 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         (st = find_models(&opener.paths, args, err)) ||
         (st = open_listeners(&listeners, args, err)) ||
         (st = enter_sandbox(&opener.paths, &listeners, o, err)) ||
-        (st = watch_signals(&guard, err)) || (st = open_models(&s, &opener, args, err)) ||
+        (st = watch_signals(&guard, err)) || (st = open_models(&opener, o, err)) ||
         (st = sp_serve_metrics_new(&s.metrics, s.n_models, err))) {
         goto done;
     }
     guard.models = s.models;
-    if (s.n_models == 1 &&
-        ((st = open_first(&s, err)) ||
-         (st = sp_generation_check_reasoning_budget(s.all->generation, args, err)))) {
-        goto done;
-    }
-    if (s.n_models == 1 && o->settings.draft_len != 0)
-        sp_generation_note_no_effect(s.all->generation, args, o->no_draft, drafting);
+    if (s.n_models == 1 && (st = open_first(&s, args, err))) goto done;
     st = serve_requests(&s, args, &listeners, &guard, err);
 done:
     sp_listen_close(&listeners);
     end_watch(&guard);
-    close_models(&s, &opener);
+    sp_serve_opener_close(&opener);
     sp_serve_queue_free(s.queue);
     sp_serve_metrics_free(s.metrics);
     sp_serve_keys_release(&keys);

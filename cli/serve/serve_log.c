@@ -1,0 +1,110 @@
+#include "cli/serve/serve_log.h"
+#include "cli/base/out.h"
+
+/* Replaces characters of the request that are not printable ASCII by '?', so that a client cannot
+ * send control sequences to the terminal. */
+static void mask(char *text)
+{
+    for (; *text; text++) {
+        if (*text < 0x20 || *text > 0x7E) *text = '?';
+    }
+}
+
+/* Writes a request as a JSON object; `members` are further members of it. */
+static void log_json(FILE *out, const char *time, const char *method, const char *path, int status,
+                     const char *members)
+{
+    struct sp_json_out json = {.file = out};
+    char shown[201];
+
+    snprintf(shown, sizeof shown, "%s", path);
+    mask(shown);
+    sp_json_out_begin(&json, NULL, '{');
+    sp_json_out_text(&json, "time", time);
+    sp_json_out_text(&json, "method", method);
+    sp_json_out_text(&json, "path", shown);
+    sp_json_out_u64(&json, "status", (uint64_t)status);
+    fprintf(out, "%s%s", *members ? ", " : "", members);
+    sp_json_out_end(&json, '}');
+    fputc('\n', out);
+}
+
+static void log_text(FILE *out, const char *time, const char *method, const char *path, int status,
+                     const char *log_line)
+{
+    char line[1024], result[32] = "client disconnected";
+
+    if (status != 0) snprintf(result, sizeof result, "%d", status);
+    snprintf(line, sizeof line, "%s %.16s %.200s %s%s%s", time, method, path, result,
+             *log_line ? ": " : "", log_line);
+    mask(line);
+    fprintf(out, "%s\n", line);
+}
+
+void sp_serve_log_request(void *context, const char *method, const char *path, int status,
+                          const char *log_line)
+{
+    const struct sp_serve *s = context;
+    struct timespec now;
+    char time[SP_TIME_TEXT];
+
+    sp_serve_metrics_response(s->metrics, status);
+    if (s->quiet) return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    flockfile(stderr);
+    (s->log_json ? log_json : log_text)(stderr, sp_serve_time(time, &now), method, path, status,
+                                        log_line);
+    funlockfile(stderr);
+}
+
+void sp_serve_log_model(const struct sp_serve *s, const struct sp_serve_model *m, const char *what,
+                        double seconds)
+{
+    struct sp_json_out json = {.file = stderr};
+    struct timespec now;
+    char time[SP_TIME_TEXT];
+
+    if (s->quiet || s->n_models == 1) return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    sp_serve_time(time, &now);
+    flockfile(stderr);
+    if (s->log_json) {
+        sp_json_out_begin(&json, NULL, '{');
+        sp_json_out_text(&json, "time", time);
+        sp_json_out_text(&json, "event", what);
+        sp_json_out_text(&json, "model", m->names[0]);
+        sp_json_out_double(&json, "seconds", seconds);
+        sp_json_out_end(&json, '}');
+        fputc('\n', stderr);
+    } else {
+        char line[512];
+        snprintf(line, sizeof line, "%s %s %.300s in %.3f s", time, what, m->names[0], seconds);
+        mask(line);
+        fprintf(stderr, "%s\n", line);
+    }
+    funlockfile(stderr);
+}
+
+void sp_serve_announce(const struct sp_serve *s, const char *url)
+{
+    const struct sp_serve_model *m = s->all;
+    const struct sp_generation *g = m->generation;
+
+    if (s->n_models == 1) {
+        fprintf(stderr, "%s: %s, draft %s, %zu tokens of context, at %s\n", m->names[0],
+                m->file.facts.parts[SP_PART_TARGET].config.family,
+                g->no_draft || g->info.draft == NULL ? "none" : g->info.draft, m->n_context, url);
+    } else {
+        fprintf(stderr, "%zu models:", s->n_models);
+        for (size_t i = 0; i < s->n_models; i++)
+            fprintf(stderr, "%s %s", i ? "," : "", m[i].names[0]);
+        fprintf(stderr, ", at %s\n", url);
+    }
+    if (sp_out_is_terminal(stderr)) {
+        fprintf(stderr, "  curl %s/v1/chat/completions -d '{", url);
+        if (s->n_models > 1) fprintf(stderr, "\"model\": \"%s\", ", m->names[0]);
+        fprintf(stderr, "\"messages\": [{\"role\": \"user\", "
+                        "\"content\": \"Why is the sky blue?\"}]}'\n");
+    }
+    fflush(stderr);
+}

@@ -1,0 +1,109 @@
+#include "cli/serve/serve_opener.h"
+#include "cli/serve/serve_log.h"
+#include "format/base/clock.h"
+#include "format/base/mem.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Reads the description of a file that was replaced after it had been read. */
+static enum sp_status update(const struct sp_serve_opener *o, struct sp_serve_model *m,
+                             struct sp_err *err)
+{
+    struct sp_serve_file fresh = {0}, old;
+    char digest[17];
+    enum sp_status st;
+
+    snprintf(digest, sizeof digest, "%016" PRIx64, m->generation->info.identity);
+    if (strcmp(digest, m->file.digest) == 0) return SP_OK;
+    if ((st = sp_serve_file_read(&fresh, m->path, m->names[0], &o->options, err))) return st;
+    sp_serve_models_lock(o->serve->models);
+    old = m->file;
+    m->file = fresh;
+    sp_serve_models_unlock(o->serve->models);
+    sp_serve_file_release(&old);
+    return SP_OK;
+}
+
+/* Prints the formats in which the model writes reasoning and tool calls. */
+static void print_tags(const struct sp_chat_info *chat)
+{
+    fprintf(stderr, "reasoning: %s\n", chat->reasoning);
+    fprintf(stderr, "tool calls: %s\n", chat->tool_calls);
+}
+
+static enum sp_status open_model(void *context, struct sp_serve_model *m, struct sp_err *err)
+{
+    const struct sp_serve_opener *o = context;
+    double began = sp_seconds();
+    enum sp_status st = sp_serve_model_open(m, &o->options, err);
+
+    if (st) return st;
+    if ((st = update(o, m, err))) {
+        sp_serve_model_close(m);
+        return st;
+    }
+    if (o->verbose) {
+        sp_settings_print(stderr, m->generation->settings);
+        print_tags(&m->generation->conversation.chat_info);
+    }
+    sp_serve_log_model(o->serve, m, "opened", sp_seconds() - began);
+    return SP_OK;
+}
+
+static void close_model(void *context, struct sp_serve_model *m)
+{
+    const struct sp_serve_opener *o = context;
+    double began = sp_seconds();
+
+    sp_serve_model_close(m);
+    sp_serve_log_model(o->serve, m, "closed", sp_seconds() - began);
+}
+
+static enum sp_status check_names(const struct sp_serve *s, struct sp_err *err)
+{
+    for (size_t i = 0; i < s->n_models; i++) {
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(s->all[i].names[0], s->all[k].names[0]) != 0) continue;
+            return sp_fail(err, SP_E_USAGE, "%s and %s: both models have the name %s",
+                           s->all[k].path, s->all[i].path, s->all[i].names[0]);
+        }
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_serve_opener_open(struct sp_serve_opener *o, const struct sp_opt_list *names,
+                                    const struct sp_serve_models_options *limits,
+                                    struct sp_err *err)
+{
+    struct sp_serve *s = o->serve;
+    struct sp_serve_models_options models = *limits;
+    enum sp_status st;
+
+    if ((st = sp_new(&s->all, o->paths.n, sizeof *s->all, err))) return st;
+    for (; s->n_models < o->paths.n; s->n_models++) {
+        struct sp_serve_model *m = &s->all[s->n_models];
+        st = sp_serve_model_describe(m, o->paths.at[s->n_models], names, &o->options, err);
+        if (st) return st;
+        m->number = s->n_models;
+    }
+    if ((st = check_names(s, err))) return st;
+    models.models = s->all;
+    models.n_models = s->n_models;
+    models.open = open_model;
+    models.close = close_model;
+    models.context = o;
+    return sp_serve_models_new(&s->models, &models, err);
+}
+
+void sp_serve_opener_close(struct sp_serve_opener *o)
+{
+    struct sp_serve *s = o->serve;
+
+    sp_serve_models_free(s->models);
+    while (s->n_models > 0)
+        sp_serve_model_release(&s->all[--s->n_models]);
+    free(s->all);
+    sp_serve_paths_release(&o->paths);
+}
