@@ -308,11 +308,38 @@ static bool hides_reasoning(const struct options *o)
     return o->format && !o->json && !o->show_draft && !sp_out_is_terminal(stdout);
 }
 
+/* Opens the file, or the packed file of a folder, whose path becomes *packed, owned by the caller.
+ * session: an interactive one, which may still set another draft length. */
+static enum sp_status open_file(struct sp_generation *g, char **packed, const struct sp_args *args,
+                                bool session, struct sp_err *err)
+{
+    const struct options *o = args->options;
+    struct sp_backend_opts backend = o->backend;
+    enum sp_status st;
+
+    if (!o->no_cache && sp_file_is_folder(g->path)) {
+        if ((st = sp_packed_folder(packed, g->path, args->command->name, err))) return st;
+        g->path = *packed;
+        g->style.started = sp_seconds();
+    }
+    if ((st = sp_generation_read(g, args, o->raw || o->ids, o->system, err))) return st;
+    if (!session && g->settings->draft_len == 0) g->no_draft = g->style.plain = true;
+    if (o->batch) backend.max_batch = (size_t)o->sessions;
+    if ((st = sp_generation_open(g, args, &backend, err))) return st;
+    if (o->think && (st = sp_conversation_set_thinking(&g->conversation, o->think, err))) return st;
+    if ((st = sp_generation_check_reasoning_budget(g, args, err))) return st;
+    if (o->settings.draft_len != 0)
+        sp_generation_note_no_effect(g, args, o->no_draft, draft_options);
+    g->style.ids = !g->info.has_tokenizer;
+    if (o->ids || o->batch || g->info.has_tokenizer) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: give the prompt as --ids ID,ID,...",
+                   g->path);
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_settings settings = o->settings;
-    struct sp_backend_opts backend = o->backend;
     bool session = !o->batch && o->ids == NULL && args->n_operands == 1 &&
                    sp_out_is_terminal(stdin) && sp_out_is_terminal(stdout);
     struct sp_generation g = {
@@ -343,26 +370,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     g.grammar = grammar;
-    if (!o->no_cache && sp_file_is_folder(g.path)) {
-        if ((st = sp_packed_folder(&packed, g.path, args->command->name, err))) goto done;
-        g.path = packed;
-        g.style.started = sp_seconds();
-    }
-    if ((st = sp_generation_read(&g, args, o->raw || o->ids, o->system, err))) goto done;
-    /* An interactive session may still set another draft length. */
-    if (!session && settings.draft_len == 0) g.no_draft = g.style.plain = true;
-    if (o->batch) backend.max_batch = (size_t)o->sessions;
-    if ((st = sp_generation_open(&g, args, &backend, err))) goto done;
-    if (o->think && (st = sp_conversation_set_thinking(&g.conversation, o->think, err))) goto done;
-    if ((st = sp_generation_check_reasoning_budget(&g, args, err))) goto done;
-    if (o->settings.draft_len != 0)
-        sp_generation_note_no_effect(&g, args, o->no_draft, draft_options);
-    g.style.ids = !g.info.has_tokenizer;
-    if (o->ids == NULL && !o->batch && !g.info.has_tokenizer) {
-        st = sp_fail(err, SP_E_UNSUPPORTED,
-                     "%s has no tokenizer: give the prompt as --ids ID,ID,...", g.path);
-        goto done;
-    }
+    if ((st = open_file(&g, &packed, args, session, err))) goto done;
     if (o->verbose && !g.style.json) sp_settings_print(stderr, &settings);
     note_depth(&g);
     if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;
