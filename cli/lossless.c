@@ -2,6 +2,7 @@
 #include "cli/chat/conversation.h"
 #include "cli/chat/response_format.h"
 #include "cli/base/out.h"
+#include "cli/base/word_wrap.h"
 
 #include "format/base/mem.h"
 
@@ -224,9 +225,11 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
     if (c->options->sessions > 0) {
         snprintf(together, sizeof together, ", batch of %d and", (int)c->options->sessions);
     }
-    printf("prompt %zu: %zu token%s, %zu of %zu draft tokens accepted: plain%s drafted output are "
-           "bit-identical (logits %s)\n",
-           prompt, r->n_ids, r->n_ids == 1 ? "" : "s", r->accepted, r->drafted, together, digest);
+    sp_word_wrap_print(stdout, 0,
+                       "prompt %zu: %zu token%s, %zu of %zu draft tokens accepted: plain%s drafted "
+                       "output are bit-identical (logits %s)",
+                       prompt, r->n_ids, r->n_ids == 1 ? "" : "s", r->accepted, r->drafted,
+                       together, digest);
 }
 
 /* Prints a note if no draft token was proposed, since the comparison then proves nothing. */

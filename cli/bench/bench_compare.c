@@ -4,6 +4,7 @@
 
 #include "cli/base/json_out.h"
 #include "cli/base/out.h"
+#include "cli/base/word_wrap.h"
 #include "cli/bench/bench_result.h"
 #include "cli/bench/bench_svg.h"
 #include "format/base/mem.h"
@@ -15,6 +16,7 @@ enum {
     MAX_ROWS = 1 + SP_BENCH_MAX_DEPTHS * SP_BENCH_ROW_COUNTS +
                SP_BENCH_MAX_PROMPTS * (1 + SP_BENCH_MAX_DRAFT_LENS),
     NAME_SIZE = 64,
+    LEGEND_INDENT = 3,
 };
 
 struct row {
@@ -132,15 +134,13 @@ static enum sp_status print_table(const struct sp_bench_result *results, const s
     for (size_t k = 0; k < n; k++) {
         const struct sp_bench *b = &results[k].bench;
         if (k > 0) strcat(align, "rr");
-        printf("%c: ", (char)('A' + k));
-        sp_out_text(stdout, results[k].path, strlen(results[k].path));
-        fputs(": ", stdout);
-        sp_out_text(stdout, b->name, strlen(b->name));
-        printf(", %u thread%s, ", b->info.n_threads, b->info.n_threads == 1 ? "" : "s");
-        sp_out_text(stdout, b->info.kernels, strlen(b->info.kernels));
-        printf(" kernels, medians of %zu\n", b->options->n_repeat);
+        sp_word_wrap_print(
+            stdout, LEGEND_INDENT, "%c: %s: %s, %u thread%s, %s kernels, medians of %zu",
+            (char)('A' + k), results[k].path, b->name, b->info.n_threads,
+            b->info.n_threads == 1 ? "" : "s", b->info.kernels, b->options->n_repeat);
     }
-    puts("B/A: the speed of B divided by that of A; above 1 B is faster\n");
+    sp_word_wrap_print(stdout, 0,
+                       "B/A: the speed of B divided by that of A; above 1 B is faster\n");
     if ((st = sp_table_add(&table, err, "%s", ""))) goto done;
     if ((st = sp_table_add(&table, err, "%s", ""))) goto done;
     for (size_t k = 0; k < n; k++) {

@@ -1,6 +1,7 @@
 /* Compares several draft lengths: finds the fastest on this machine and how close the automatic
  * length comes to it. */
 #include "cli/bench/bench_draft_lens.h"
+#include "cli/base/word_wrap.h"
 
 #include <string.h>
 
@@ -137,18 +138,22 @@ void sp_bench_print_advice(const struct sp_bench *b)
     struct sp_bench_prompt all = sp_bench_all_prompts(b);
     size_t best = sp_bench_best_draft_len(b, &all);
     const struct sp_bench_runs *runs = sp_bench_runs_of(&all, best);
-    char name[SP_BENCH_DRAFT_LEN_TEXT];
+    char name[SP_BENCH_DRAFT_LEN_TEXT], reached[48] = "";
 
-    if (best == SP_BENCH_PLAIN) {
-        printf("\nGeneration without drafting is the fastest: none of these draft depths speeds it "
-               "up.");
-    } else {
-        printf("\nThe fastest draft depth is %s: %.2fx.", sp_bench_draft_len_name(name, b, best),
-               sp_bench_speed_up(runs, &all.plain));
-    }
     if (b->draft_lens[b->n_draft_lens - 1] == SP_DRAFT_LENGTH_AUTO) {
         const struct sp_bench_runs *chosen = &all.drafted[b->n_draft_lens - 1];
-        printf(" Auto reaches %.0f%% of that.", 100 * chosen->rate / runs->rate);
+        snprintf(reached, sizeof reached, " Auto reaches %.0f%% of that.",
+                 100 * chosen->rate / runs->rate);
     }
-    putchar('\n');
+    if (best == SP_BENCH_PLAIN) {
+        sp_word_wrap_print(
+            stdout, 0,
+            "\nGeneration without drafting is the fastest: none of these draft depths "
+            "speeds it up.%s",
+            reached);
+    } else {
+        sp_word_wrap_print(stdout, 0, "\nThe fastest draft depth is %s: %.2fx.%s",
+                           sp_bench_draft_len_name(name, b, best),
+                           sp_bench_speed_up(runs, &all.plain), reached);
+    }
 }

@@ -1,6 +1,7 @@
 /* Prints the figures of bench as tables, a row as soon as it is measured, or as JSON. */
 #include "cli/bench/bench_print.h"
 #include "cli/bench/bench_draft_lens.h"
+#include "cli/base/word_wrap.h"
 
 static const double GIGA = 1e9;
 enum { INDENT = 2 };
@@ -23,9 +24,11 @@ static enum sp_status begin_passes(struct sp_table *table, const struct sp_bench
     static const char *const headings[] = {"depth",    "rows", "pass ms", "to one row",
                                            "bus GB/s", "used", "draft ms"};
 
-    printf("Prompt processing, %zu tokens: %.1f tokens/s (bus %.1f GB/s)\n\nForward passes of 1 to "
-           "16 rows (tokens) after `depth` tokens of context, logits of all rows:\n",
-           b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
+    sp_word_wrap_print(stdout, 0,
+                       "Prompt processing, %zu tokens: %.1f tokens/s (bus %.1f GB/s)\n\nForward "
+                       "passes of 1 to 16 rows (tokens) after `depth` tokens of context, logits of "
+                       "all rows:",
+                       b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
     *table = (struct sp_table){.align = "rrrrrrr", .widths = {6, 4, 8}};
     return add_headings(table, headings, err);
 }
@@ -53,9 +56,12 @@ static enum sp_status add_passes(struct sp_table *table, const struct sp_bench_d
 
 static void print_exchange(const struct sp_bench_exchange *x)
 {
-    printf("\nExchange with the other ranks in a pass of one row: %.0f messages to each, %.1f kB "
-           "sent, %.1f kB\nreceived; %.1f%% of the time, waiting for answers included\n",
-           x->messages, x->sent / 1e3, x->received / 1e3, 100 * x->share);
+    sp_word_wrap_print(
+        stdout, 0,
+        "\nExchange with the other ranks in a pass of one row: %.0f messages to each, "
+        "%.1f kB sent, %.1f kB received; %.1f%% of the time, waiting for answers "
+        "included",
+        x->messages, x->sent / 1e3, x->received / 1e3, 100 * x->share);
 }
 
 /* ---- generation ---- */
@@ -69,15 +75,16 @@ static enum sp_status begin_prompts(struct sp_table *table, const struct sp_benc
         "speed-up", "accepted", "per pass"};
     bool several = b->n_draft_lens > 1;
 
-    printf("\n%s, %zu tokens after each prompt, in tokens/s:\n",
-           several         ? "Generation without drafting and at each draft depth, interleaved"
-           : b->info.draft ? "Generation without (plain) and with drafting, interleaved"
-                           : "Generation without drafting",
-           b->options->n_predict);
+    sp_word_wrap_print(stdout, 0, "\n%s, %zu tokens after each prompt, in tokens/s:",
+                       several ? "Generation without drafting and at each draft depth, interleaved"
+                       : b->info.draft ? "Generation without (plain) and with drafting, interleaved"
+                                       : "Generation without drafting",
+                       b->options->n_predict);
     if (sp_bench_simulated(b)) {
-        printf("SIMULATION: each draft token is accepted with probability %g; the cost is real, "
-               "the text is not.\n",
-               b->options->acceptance);
+        sp_word_wrap_print(stdout, 0,
+                           "SIMULATION: each draft token is accepted with probability %g; the cost "
+                           "is real, the text is not.",
+                           b->options->acceptance);
     }
     if (several) {
         *table = sp_bench_draft_lens_table();
@@ -129,11 +136,14 @@ static enum sp_status complete(struct sp_table *table, const struct sp_bench *b,
 
 static void print_title(const struct sp_bench *b)
 {
-    printf("%s, ", b->name);
-    if (b->info.n_ranks > 1) printf("%u ranks of ", b->info.n_ranks);
-    printf("%u threads, %s kernels, medians of %zu\nbus: memory bandwidth measured at that "
-           "moment; used: fraction of it that a decoding step reads\n\n",
-           b->info.n_threads, b->info.kernels, b->options->n_repeat);
+    char ranks[32] = "";
+
+    if (b->info.n_ranks > 1) snprintf(ranks, sizeof ranks, "%u ranks of ", b->info.n_ranks);
+    sp_word_wrap_print(
+        stdout, 0,
+        "%s, %s%u threads, %s kernels, medians of %zu\nbus: memory bandwidth measured "
+        "at that moment; used: fraction of it that a decoding step reads\n",
+        b->name, ranks, b->info.n_threads, b->info.kernels, b->options->n_repeat);
 }
 
 enum sp_status sp_bench_print_step(void *context, enum sp_bench_step step, size_t index,
