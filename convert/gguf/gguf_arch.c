@@ -43,6 +43,43 @@ static const struct sp_gguf_name phi3[] = {
     {NULL, NULL, false},
 };
 
+/* ffn_up is gate and up; both sublayers have a norm on each side. */
+static const struct sp_gguf_name glm4[] = {
+    {"ffn_up", "mlp.gate_up_proj", false},
+    {"post_attention_norm", "post_self_attn_layernorm", false},
+    {"post_ffw_norm", "post_mlp_layernorm", false},
+    {NULL, NULL, false},
+};
+
+/* The prediction head is one more layer. */
+static const struct sp_gguf_name glm4_moe[] = {
+    {"post_attention_norm", "post_attention_layernorm", false},
+    {"exp_probs_b", "mlp.gate.e_score_correction_bias", true},
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj", false},
+    {"ffn_up_shexp", "mlp.shared_experts.up_proj", false},
+    {"ffn_down_shexp", "mlp.shared_experts.down_proj", false},
+    {"nextn.eh_proj", "eh_proj", false},
+    {"nextn.enorm", "enorm", false},
+    {"nextn.hnorm", "hnorm", false},
+    {"nextn.embed_tokens", "embed_tokens", false},
+    {"nextn.shared_head_head", "shared_head.head", false},
+    {"nextn.shared_head_norm", "shared_head.norm", false},
+    {NULL, NULL, false},
+};
+
+static const struct sp_gguf_name granite_moe[] = {
+    {"ffn_gate_inp", "block_sparse_moe.router.layer", false},
+    {"ffn_gate_exps", "block_sparse_moe.switch_mlp.gate_proj", false},
+    {"ffn_up_exps", "block_sparse_moe.switch_mlp.up_proj", false},
+    {"ffn_down_exps", "block_sparse_moe.switch_mlp.down_proj", false},
+    {NULL, NULL, false},
+};
+
+static const struct sp_gguf_name seed_oss[] = {
+    {"post_attention_norm", "post_attention_layernorm", false},
+    {NULL, NULL, false},
+};
+
 static const struct sp_gguf_name gpt_oss[] = {
     {"attn_sinks", "self_attn.sinks", true},
     {"post_attention_norm", "post_attention_layernorm", false},
@@ -68,6 +105,14 @@ static const struct sp_gguf_arch archs[] = {
     {"smollm3", "smollm3", "SmolLM3ForCausalLM", NULL, true, false, false},
     {"granite", "granite", "GraniteForCausalLM", NULL, true, false, false},
     {"olmo2", "olmo2", "Olmo2ForCausalLM", sandwich, false, false, false},
+    {"olmoe", "olmoe", "OlmoeForCausalLM", NULL, false, false, false},
+    {"ernie4_5", "ernie4_5", "Ernie4_5ForCausalLM", NULL, false, false, false},
+    {"exaone4", "exaone4", "Exaone4ForCausalLM", sandwich, false, false, false},
+    {"arcee", "arcee", "ArceeForCausalLM", NULL, true, false, false},
+    {"glm4", "glm4", "Glm4ForCausalLM", glm4, false, false, false},
+    {"glm4moe", "glm4_moe", "Glm4MoeForCausalLM", glm4_moe, false, false, false},
+    {"granitemoe", "granitemoe", "GraniteMoeForCausalLM", granite_moe, true, false, false},
+    {"seed_oss", "seed_oss", "SeedOssForCausalLM", seed_oss, false, false, false},
     {"gpt-oss", "gpt_oss", "GptOssForCausalLM", gpt_oss, false, false, false},
 };
 
@@ -91,6 +136,7 @@ bool sp_gguf_arch_has_class(const struct sp_gguf_arch *arch, const char *name)
     const char *end = strstr(arch->architecture, "For");
 
     if (is_family(name, arch->architecture, (size_t)(end - arch->architecture))) return true;
+    if (strcmp(arch->name, "olmo2") == 0) return is_family(name, "Olmo3", 5);
     return strcmp(arch->name, "llama") == 0 &&
            (is_family(name, "Mistral", 7) || is_family(name, "Mixtral", 7));
 }

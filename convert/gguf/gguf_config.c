@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_KEY = 100 };
+enum { SHOWN_KEY = 100, SIGMOID = 2 };
 
 /* ---- families ---- */
 
@@ -127,16 +127,102 @@ static enum sp_status write_granite(struct sp_gguf_writer *w)
 
     for (size_t i = 0; i < sizeof scales / sizeof *scales && !st; i++)
         st = sp_gguf_copy_float(w, scales[i].key, scales[i].published);
-    return st;
+    return st ? st : write_experts(w, "num_local_experts");
 }
 
-/* Biases that the family has only if its config says so. */
+static enum sp_status write_olmoe(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_copy_size(w, "expert_count", "num_experts");
+
+    if (!st) st = sp_gguf_copy_size(w, "expert_used_count", "num_experts_per_tok");
+    if (!st) st = sp_gguf_copy_float(w, "attention.clamp_kqv", "clip_qkv");
+    return st ? st : sp_gguf_put_word(w, "norm_topk_prob", "false");
+}
+
+/* Without a window the class has one, and rotates in some layers only. */
+static enum sp_status write_exaone4(struct sp_gguf_writer *w)
+{
+    enum sp_status st;
+
+    if (!sp_gguf_has(w, "attention.sliding_window"))
+        return sp_gguf_put_word(w, "sliding_window", "null");
+    st = write_window(w);
+    return st ? st : write_pattern(w);
+}
+
+/* The part of a head that rotates, half of it if the file does not say. */
+static enum sp_status write_partial_rotary(struct sp_gguf_writer *w)
+{
+    uint64_t head, rotated;
+    enum sp_status st;
+
+    if ((st = sp_gguf_need_size(&head, w, "attention.key_length"))) return st;
+    rotated = head / 2;
+    if ((st = sp_gguf_get_size(&rotated, w, "rope.dimension_count"))) return st;
+    if (head == 0 || rotated > head)
+        return sp_fail(w->err, SP_E_INPUT, "%s.rope.dimension_count is larger than a head",
+                       w->model->arch->name);
+    return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
+}
+
+static enum sp_status write_glm4_moe(struct sp_gguf_writer *w)
+{
+    static const struct {
+        const char *key, *published;
+    } sizes[] = {
+        {"expert_count", "n_routed_experts"},
+        {"expert_used_count", "num_experts_per_tok"},
+        {"expert_feed_forward_length", "moe_intermediate_size"},
+        {"expert_shared_count", "n_shared_experts"},
+        {"expert_group_count", "n_group"},
+        {"expert_group_used_count", "topk_group"},
+        {"leading_dense_block_count", "first_k_dense_replace"},
+        {"nextn_predict_layers", "num_nextn_predict_layers"},
+    };
+    uint64_t law = SIGMOID;
+    bool norm = true;
+    char key[SP_GGUF_KEY_SIZE];
+    enum sp_status st = sp_gguf_get_size(&law, w, "expert_gating_func");
+
+    if (!st && law != SIGMOID) {
+        return sp_fail(w->err, SP_E_UNSUPPORTED,
+                       "glm4moe.expert_gating_func is %" PRIu64 ", expected %d (sigmoid)", law,
+                       SIGMOID);
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !st; i++)
+        st = sp_gguf_copy_size(w, sizes[i].key, sizes[i].published);
+    sp_gguf_key(key, w, "expert_weights_norm");
+    if (!st) st = sp_gguf_get_bool(w->model->file, key, &norm, w->err);
+    if (!st) st = sp_gguf_put_bool(w, "norm_topk_prob", norm);
+    if (!st) st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor");
+    if (!st) {
+        st = sp_gguf_put_bool(w, "use_qk_norm",
+                              sp_gguf_has_weight(w, "model.layers.0.self_attn.q_norm.weight"));
+    }
+    return st ? st : write_partial_rotary(w);
+}
+
+/* With a window it is OLMo 3. */
+static enum sp_status write_olmo2(struct sp_gguf_writer *w)
+{
+    enum sp_status st = write_window(w);
+
+    return st ? st : write_pattern(w);
+}
+
+/* Biases that the family has only if its config says so, or unless it denies them. */
 static enum sp_status write_biases(struct sp_gguf_writer *w)
 {
+    const char *name = w->model->arch->name;
+    bool one_key = strcmp(name, "ernie4_5") == 0, q, o;
     enum sp_status st = SP_OK;
 
-    if (sp_gguf_has_weight(w, "model.layers.0.self_attn.q_proj.bias"))
-        st = sp_gguf_put_word(w, "attention_bias", "true");
+    q = sp_gguf_has_weight(w, "model.layers.0.self_attn.q_proj.bias");
+    if (one_key) return sp_gguf_put_bool(w, "use_bias", q);
+    if (q || strncmp(name, "glm4", 4) == 0 || strcmp(name, "seed_oss") == 0)
+        st = sp_gguf_put_bool(w, "attention_bias", q);
+    o = sp_gguf_has_weight(w, "model.layers.0.self_attn.o_proj.bias");
+    if (!st && strcmp(name, "seed_oss") == 0) st = sp_gguf_put_bool(w, "attention_out_bias", o);
     if (!st && sp_gguf_has_weight(w, "model.layers.0.mlp.up_proj.bias"))
         st = sp_gguf_put_word(w, "mlp_bias", "true");
     return st;
@@ -150,7 +236,12 @@ static enum sp_status write_own(struct sp_gguf_writer *w)
     if (strcmp(name, "gemma2") == 0) return write_gemma(w, 46);
     if (strcmp(name, "gemma3") == 0) return write_gemma3(w);
     if (strcmp(name, "phi3") == 0) return write_phi3(w);
-    if (strcmp(name, "granite") == 0) return write_granite(w);
+    if (strncmp(name, "granite", 7) == 0) return write_granite(w);
+    if (strcmp(name, "olmoe") == 0) return write_olmoe(w);
+    if (strcmp(name, "exaone4") == 0) return write_exaone4(w);
+    if (strcmp(name, "glm4") == 0) return write_partial_rotary(w);
+    if (strcmp(name, "glm4moe") == 0) return write_glm4_moe(w);
+    if (strcmp(name, "olmo2") == 0) return write_olmo2(w);
     if (strcmp(name, "smollm3") == 0) return sp_gguf_put_word(w, "no_rope_layer_interval", "4");
     if (strcmp(name, "llama") == 0 || strcmp(name, "gpt-oss") == 0) {
         if ((st = write_experts(w, "num_local_experts"))) return st;
@@ -163,11 +254,15 @@ static enum sp_status write_own(struct sp_gguf_writer *w)
     return SP_OK;
 }
 
-/* Mixtral and Mistral are stated as "llama". */
+/* Mixtral and Mistral are stated as "llama", and OLMo 3 as "olmo2". */
 static void find_class(const char **type, const char **class, const struct sp_gguf_writer *w)
 {
     *type = w->model->arch->model_type;
     *class = w->model->arch->architecture;
+    if (strcmp(w->model->arch->name, "olmo2") == 0 && sp_gguf_has(w, "attention.sliding_window")) {
+        *type = "olmo3";
+        *class = "Olmo3ForCausalLM";
+    }
     if (strcmp(w->model->arch->name, "llama") != 0) return;
     if (sp_gguf_has(w, "expert_count")) {
         *type = "mixtral";
@@ -191,15 +286,16 @@ static const char *dtype_of(const struct sp_gguf_writer *w)
     return type == SP_GGML_F32 ? "float32" : type == SP_GGML_F16 ? "float16" : "bfloat16";
 }
 
-/* One size of heads is supported: that of keys, of values and of the part that rotates; Phi-3 may
- * rotate less. */
+/* One size of heads is supported: that of keys, of values and of the part that rotates; Phi-3 and
+ * GLM-4 may rotate less. */
 static enum sp_status write_head_size(struct sp_gguf_writer *w)
 {
     static const char *const others[] = {
         "attention.value_length",   "attention.key_length_swa", "attention.value_length_swa",
         "rope.dimension_count_swa", "rope.dimension_count",
     };
-    bool partial = strcmp(w->model->arch->name, "phi3") == 0;
+    const char *name = w->model->arch->name;
+    bool phi3 = strcmp(name, "phi3") == 0, partial = phi3 || strncmp(name, "glm4", 4) == 0;
     size_t n = sizeof others / sizeof *others - partial;
     uint64_t size, hidden, heads;
     enum sp_status st;
@@ -215,10 +311,10 @@ static enum sp_status write_head_size(struct sp_gguf_writer *w)
         if ((st = sp_gguf_get_size(&other, w, others[i]))) return st;
         if (other == size) continue;
         return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "%s.%s is %" PRIu64 ", but heads of %" PRIu64 " need %" PRIu64,
-                       w->model->arch->name, others[i], other, size, size);
+                       "%s.%s is %" PRIu64 ", but heads of %" PRIu64 " need %" PRIu64, name,
+                       others[i], other, size, size);
     }
-    return partial ? SP_OK : sp_gguf_put_integer(w, "head_dim", size);
+    return phi3 ? SP_OK : sp_gguf_put_integer(w, "head_dim", size);
 }
 
 static enum sp_status write_sizes(struct sp_gguf_writer *w)
@@ -238,6 +334,11 @@ static enum sp_status write_sizes(struct sp_gguf_writer *w)
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if ((st = sp_gguf_need_size(&value, w, sizes[i].key))) return st;
+        if (strcmp(sizes[i].key, "block_count") == 0) { /* prediction heads are counted, too */
+            uint64_t predicting = 0;
+            if ((st = sp_gguf_get_size(&predicting, w, "nextn_predict_layers"))) return st;
+            value -= predicting < value ? predicting : 0;
+        }
         if ((st = sp_gguf_put_integer(w, sizes[i].published, value))) return st;
     }
     value = 0;
@@ -251,6 +352,23 @@ static enum sp_status write_sizes(struct sp_gguf_writer *w)
     if (embedding == NULL || embedding->rank != 2)
         return sp_fail(w->err, SP_E_INPUT, "tensor token_embd.weight is missing or not a matrix");
     return sp_gguf_put_integer(w, "vocab_size", embedding->shape[0]);
+}
+
+/* Keys that one architecture reads only. */
+static bool is_own_key(const char *arch, const char *key)
+{
+    static const char *const glm4_moe[] = {
+        "expert_gating_func",        "expert_group_count",   "expert_group_used_count",
+        "expert_shared_count",       "expert_weights_norm",  "expert_weights_scale",
+        "leading_dense_block_count", "nextn_predict_layers",
+    };
+
+    if (strcmp(arch, "olmoe") == 0) return strcmp(key, "attention.clamp_kqv") == 0;
+    for (size_t i = 0; i < sizeof glm4_moe / sizeof *glm4_moe && strcmp(arch, "glm4moe") == 0;
+         i++) {
+        if (strcmp(key, glm4_moe[i]) == 0) return true;
+    }
+    return false;
 }
 
 /* Names keys of the architecture that are not read. */
@@ -300,8 +418,9 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
 
     for (size_t i = 0; i < n && !st; i++) {
         const char *key = values[i].key;
-        bool known = false;
+        bool known;
         if (strncmp(key, m->arch->name, len) != 0 || key[len] != '.') continue;
+        known = is_own_key(m->arch->name, key + len + 1);
         for (size_t k = 0; k < sizeof read / sizeof *read && !known; k++)
             known = strcmp(key + len + 1, read[k]) == 0;
         if (known) continue;
@@ -318,6 +437,12 @@ static enum sp_status put_ids(struct sp_gguf_writer *w)
     return st ? st : sp_gguf_copy_id(w, "tokenizer.ggml.padding_token_id", "pad_token_id");
 }
 
+static const char *activation_of(const struct sp_gguf_writer *w)
+{
+    if (w->model->arch->gelu) return "\"gelu_pytorch_tanh\"";
+    return strcmp(w->model->arch->name, "arcee") == 0 ? "\"relu2\"" : "\"silu\"";
+}
+
 static enum sp_status write_config(struct sp_gguf_writer *w)
 {
     const char *type, *class;
@@ -331,12 +456,8 @@ static enum sp_status write_config(struct sp_gguf_writer *w)
         (st = sp_gguf_put_rope(w)) || (st = write_own(w)) || (st = write_biases(w))) {
         return st;
     }
-    if (w->model->arch->gelu)
-        st = sp_gguf_put_word(w, "hidden_activation", "\"gelu_pytorch_tanh\"");
-    if (!st) {
-        st = sp_gguf_put_word(w, "hidden_act",
-                              w->model->arch->gelu ? "\"gelu_pytorch_tanh\"" : "\"silu\"");
-    }
+    if (w->model->arch->gelu) st = sp_gguf_put_word(w, "hidden_activation", activation_of(w));
+    if (!st) st = sp_gguf_put_word(w, "hidden_act", activation_of(w));
     if (!st) st = sp_gguf_put_bool(w, "tie_word_embeddings", w->model->tied);
     if (!st) {
         st = sp_json_put(&w->text, w->err, ",\n  \"torch_dtype\": \"%s\"", dtype_of(w));

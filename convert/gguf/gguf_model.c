@@ -65,7 +65,7 @@ static bool publish_name(char out[NAME_SIZE], const struct sp_gguf_arch *arch, c
     if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return false;
     layer = strtoul(name + 4, &end, 10);
     if (*end != '.' || layer > 99999) return false;
-    dot = strchr(end + 1, '.');
+    dot = strrchr(end + 1, '.'); /* of the ending; names of prediction heads have one inside */
     if (dot == NULL || (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0)) return false;
     found = sp_gguf_arch_name(arch, end + 1, (size_t)(dot - end - 1));
     if (found == NULL) return false;

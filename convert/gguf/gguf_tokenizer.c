@@ -27,6 +27,8 @@ enum { SHOWN = 200, N_SPECIALS = 4 };
     "]+[" LOWER "]*" contractions "|\\p{N}" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" REST
 
 static const char qwen2_pattern[] = WORDS(""), llama3_pattern[] = WORDS("{1,3}");
+static const char seed_pattern[] =
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" REST;
 static const char o200k_pattern[] = CASED(CONTRACTIONS "?", "{1,3}"),
                   tekken_pattern[] = CASED("", "");
 
@@ -42,6 +44,7 @@ struct pre {
 static const struct pre pres[] = {
     {"gpt-2", NULL, false, false, false, false},
     {"olmo", NULL, false, false, false, false},
+    {"exaone4", NULL, false, false, false, false},
     {"smollm", NULL, true, false, false, false},
     {"starcoder", NULL, true, false, false, false},
     {"refact", NULL, true, false, false, false},
@@ -51,6 +54,9 @@ static const struct pre pres[] = {
     {"llama3", llama3_pattern, false, false, true, true},
     {"llama-v3", llama3_pattern, false, false, true, true},
     {"smaug-bpe", llama3_pattern, false, false, false, false},
+    {"glm4", llama3_pattern, false, false, false, false},
+    {"chatglm-bpe", llama3_pattern, false, false, false, false},
+    {"seed-coder", seed_pattern, false, false, false, false},
     {"dbrx", llama3_pattern, false, false, false, false},
     {"gpt-4o", o200k_pattern, false, false, true, false},
     {"tekken", tekken_pattern, false, false, true, true},

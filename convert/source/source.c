@@ -284,7 +284,14 @@ enum sp_status sp_source_open_mtp(struct sp_source *out, const struct sp_source 
     if ((st = sp_copy_text(&source.texts[SP_SECTION_CONFIG], config, size, err))) goto done;
     source.text_sizes[SP_SECTION_CONFIG] = size;
     if ((st = sp_config_parse(&source.config, config, size, NULL, err))) goto done;
-    if ((st = open_weights(&source, source.path, source.path, NULL, err))) goto done;
+    if (target->gguf) {
+        if ((st = sp_new(&source.gguf, 1, sizeof *source.gguf, err)) ||
+            (st = sp_gguf_model_open(source.gguf, source.path, NULL, err))) {
+            goto done;
+        }
+    } else if ((st = open_weights(&source, source.path, source.path, NULL, err))) {
+        goto done;
+    }
     if ((st = match_mtp(&source, err))) goto done;
     *out = source;
     source = (struct sp_source){0};

@@ -54,6 +54,19 @@ static void assert_same_tensors(const struct sp_source *a, const struct sp_sourc
     }
 }
 
+/* The prediction heads of two checkpoints. */
+static void assert_same_heads(const struct sp_source *a, const struct sp_source *b)
+{
+    struct sp_source x, y;
+    struct sp_err err = {0};
+
+    if (sp_source_open_mtp(&x, a, &err) || sp_source_open_mtp(&y, b, &err))
+        fail_msg("%s", err.text);
+    assert_same_tensors(&x, &y);
+    sp_source_release(&x);
+    sp_source_release(&y);
+}
+
 /* What llama.cpp's converter made of a checkpoint reads as that checkpoint. */
 static void same_as_checkpoint(const char *name, const char *folder)
 {
@@ -67,13 +80,17 @@ static void same_as_checkpoint(const char *name, const char *folder)
     assert_int_equal(a.config.n_layers, b.config.n_layers);
     assert_int_equal(a.config.tied, b.config.tied);
     assert_same_tensors(&a, &b);
+    assert_int_equal(a.has_mtp, b.has_mtp);
+    if (a.has_mtp) assert_same_heads(&a, &b);
     sp_source_release(&a);
     sp_source_release(&b);
 }
 
 static void families(void **state)
 {
-    static const char *const names[] = {"mixtral", "olmo2", "granite", "gemma"};
+    static const char *const names[] = {"mixtral",  "olmo2",      "granite",      "gemma", "olmoe",
+                                        "ernie4_5", "exaone4",    "exaone4_full", "arcee", "glm4",
+                                        "seed_oss", "granitemoe", "glm4_moe",     "olmo3"};
     (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -103,16 +120,31 @@ static void assert_refused(const char *path, enum sp_status status, const char *
     if (strstr(err.text, message) == NULL) fail_msg("\"%s\", expected \"%s\"", err.text, message);
 }
 
-/* The metadata of a llama model of one layer. */
+/* The metadata of a model of one layer. */
+static void add_model(struct made_gguf *m, const char *arch)
+{
+    static const struct {
+        const char *key;
+        uint32_t value;
+    } sizes[] = {{"block_count", 1},
+                 {"context_length", 64},
+                 {"embedding_length", 32},
+                 {"feed_forward_length", 32},
+                 {"attention.head_count", 2}};
+    char key[80];
+
+    gguf_value_string(m, "general.architecture", arch);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        snprintf(key, sizeof key, "%s.%s", arch, sizes[i].key);
+        gguf_value_u32(m, key, sizes[i].value);
+    }
+    snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", arch);
+    gguf_value_float(m, key, 1e-5f);
+}
+
 static void add_llama(struct made_gguf *m)
 {
-    gguf_value_string(m, "general.architecture", "llama");
-    gguf_value_u32(m, "llama.block_count", 1);
-    gguf_value_u32(m, "llama.context_length", 64);
-    gguf_value_u32(m, "llama.embedding_length", 32);
-    gguf_value_u32(m, "llama.feed_forward_length", 32);
-    gguf_value_u32(m, "llama.attention.head_count", 2);
-    gguf_value_float(m, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
+    add_model(m, "llama");
 }
 
 static void add_llama_tensors(struct made_gguf *m)
@@ -280,6 +312,36 @@ static void refused_models(void **state)
     }
 }
 
+/* Values of GLM-4 that its class does not have. */
+static void refused_glm4(void **state)
+{
+    static const struct {
+        const char *arch, *key;
+        uint32_t value;
+        enum sp_status status;
+        const char *message;
+    } cases[] = {
+        {"glm4moe", "glm4moe.expert_gating_func", 1, SP_E_UNSUPPORTED,
+         "glm4moe.expert_gating_func is 1, expected 2 (sigmoid)"},
+        {"glm4", "glm4.rope.dimension_count", 18, SP_E_INPUT,
+         "glm4.rope.dimension_count is larger than a head"},
+    };
+    struct made_gguf m;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char key[80];
+
+        gguf_begin(&m);
+        add_model(&m, cases[i].arch);
+        snprintf(key, sizeof key, "%s.attention.key_length", cases[i].arch);
+        gguf_value_u32(&m, key, 16);
+        gguf_value_u32(&m, cases[i].key, cases[i].value);
+        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
+        assert_refused(gguf_write(&m, "made.gguf", 4096), cases[i].status, cases[i].message);
+    }
+}
+
 /* Cut off anywhere, a file is refused and nothing is read behind its end. */
 static void every_length(void **state)
 {
@@ -332,6 +394,7 @@ int main(void)
         cmocka_unit_test(refused_headers),
         cmocka_unit_test(refused_tensors),
         cmocka_unit_test(refused_models),
+        cmocka_unit_test(refused_glm4),
         cmocka_unit_test(every_length),
         cmocka_unit_test(refused_parts),
     };

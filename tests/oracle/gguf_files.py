@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Write testdata/gguf: llama.cpp's own converter on tiny checkpoints: python3 gguf_files.py OUT CHECKPOINT...
 
-    python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mixtral,olmo2,granite,gemma} \\
+    python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mixtral,olmo2,granite,gemma,olmo3,olmoe,granitemoe,\\
+        ernie4_5,exaone4,exaone4_full,arcee,glm4,glm4_moe,seed_oss} \\
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
 
 The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers).
