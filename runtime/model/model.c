@@ -136,21 +136,25 @@ static const float *bind_bias(struct binder *b, const char *name, unsigned layer
     return bind_vector(b, name, layer, false);
 }
 
-static struct sp_matrix bind_matrix(struct binder *b, const char *name, unsigned layer)
+/* Sets *w to the matrix of a tensor, unless the tensor is absent. */
+static void bind_matrix(struct binder *b, struct sp_matrix *w, const char *name, unsigned layer)
 {
     const struct sp_pack_tensor *t = find(b, name, layer);
-    struct sp_matrix w = {0};
+    struct sp_model *m = b->model;
 
-    if (t == NULL) return w;
-    w.dtype = t->dtype;
-    w.rows = (size_t)t->shape[t->rank - 2];
-    w.cols = (size_t)t->shape[t->rank - 1];
-    w.n_panels = (w.rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
-    w.panels = t->data;
-    if (!sp_panel_size(&w.panel_size, w.dtype, w.cols)) {
+    if (t == NULL) return;
+    b->status =
+        sp_grow(&m->matrices, &m->cap_matrices, m->n_matrices + 1, sizeof *m->matrices, b->err);
+    if (b->status) return;
+    m->matrices[m->n_matrices++] = (struct sp_bound_matrix){t, w};
+    w->dtype = t->dtype;
+    w->rows = (size_t)t->shape[t->rank - 2];
+    w->cols = (size_t)t->shape[t->rank - 1];
+    w->n_panels = (w->rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
+    w->panels = t->data;
+    if (!sp_panel_size(&w->panel_size, w->dtype, w->cols)) {
         b->status = sp_fail(b->err, SP_E_BUG, "tensor \"%s\" has no panels", t->name);
     }
-    return w;
 }
 
 /* Binds the weight of a convolution, [channels, 1, kernel], as taps [kernel][channels]. */
@@ -174,11 +178,11 @@ static void bind_delta(struct binder *b, struct sp_delta_weights *w, unsigned i)
     size_t channels =
         2 * (size_t)c->n_key_heads * c->key_dim + (size_t)c->n_value_heads * c->value_dim;
 
-    w->qkv = bind_matrix(b, "@linear_attn.in_proj_qkv.weight", i);
-    w->z = bind_matrix(b, "@linear_attn.in_proj_z.weight", i);
-    w->b = bind_matrix(b, "@linear_attn.in_proj_b.weight", i);
-    w->a = bind_matrix(b, "@linear_attn.in_proj_a.weight", i);
-    w->out = bind_matrix(b, "@linear_attn.out_proj.weight", i);
+    bind_matrix(b, &w->qkv, "@linear_attn.in_proj_qkv.weight", i);
+    bind_matrix(b, &w->z, "@linear_attn.in_proj_z.weight", i);
+    bind_matrix(b, &w->b, "@linear_attn.in_proj_b.weight", i);
+    bind_matrix(b, &w->a, "@linear_attn.in_proj_a.weight", i);
+    bind_matrix(b, &w->out, "@linear_attn.out_proj.weight", i);
     w->conv = bind_taps(b, "@linear_attn.conv1d.weight", i, channels, c->kernel);
     w->a_log = bind_bias(b, "@linear_attn.A_log", i);
     w->dt_bias = bind_bias(b, "@linear_attn.dt_bias", i);
@@ -189,8 +193,8 @@ static void bind_short_conv(struct binder *b, struct sp_short_conv_weights *w, u
 {
     const struct sp_config *c = &b->model->config;
 
-    w->in = bind_matrix(b, "@conv.in_proj.weight", i);
-    w->out = bind_matrix(b, "@conv.out_proj.weight", i);
+    bind_matrix(b, &w->in, "@conv.in_proj.weight", i);
+    bind_matrix(b, &w->out, "@conv.out_proj.weight", i);
     w->taps = bind_taps(b, "@conv.conv.weight", i, c->n_hidden, c->short_conv.kernel);
     w->in_bias = bind_bias(b, "@conv.in_proj.bias", i);
     w->bias = bind_bias(b, "@conv.conv.bias", i);
@@ -217,10 +221,10 @@ static float *bind_mamba_taps(struct binder *b, const struct sp_mamba_config *c,
 static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
 {
 
-    w->z = bind_matrix(b, "@mamba.in_proj_z.weight", i);
-    w->xbc = bind_matrix(b, "@mamba.in_proj_xbc.weight", i);
-    w->dt = bind_matrix(b, "@mamba.in_proj_dt.weight", i);
-    w->out = bind_matrix(b, "@mamba.out_proj.weight", i);
+    bind_matrix(b, &w->z, "@mamba.in_proj_z.weight", i);
+    bind_matrix(b, &w->xbc, "@mamba.in_proj_xbc.weight", i);
+    bind_matrix(b, &w->dt, "@mamba.in_proj_dt.weight", i);
+    bind_matrix(b, &w->out, "@mamba.out_proj.weight", i);
     w->taps = bind_mamba_taps(b, &b->model->config.mamba, i);
     w->conv_bias = bind_bias(b, "@mamba.conv1d.bias", i);
     w->z_bias = bind_bias(b, "@mamba.in_proj_z.bias", i);
@@ -235,11 +239,11 @@ static void bind_mamba(struct binder *b, struct sp_mamba_weights *w, unsigned i)
 
 static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned i)
 {
-    w->q_a = bind_matrix(b, "@self_attn.q_a_proj.weight", i);
-    w->q_b = bind_matrix(b, "@self_attn.q_b_proj.weight", i);
-    w->kv_a = bind_matrix(b, "@self_attn.kv_a_proj_with_mqa.weight", i);
-    w->k_b = bind_matrix(b, "@self_attn.k_b_proj.weight", i);
-    w->v_b = bind_matrix(b, "@self_attn.v_b_proj.weight", i);
+    bind_matrix(b, &w->q_a, "@self_attn.q_a_proj.weight", i);
+    bind_matrix(b, &w->q_b, "@self_attn.q_b_proj.weight", i);
+    bind_matrix(b, &w->kv_a, "@self_attn.kv_a_proj_with_mqa.weight", i);
+    bind_matrix(b, &w->k_b, "@self_attn.k_b_proj.weight", i);
+    bind_matrix(b, &w->v_b, "@self_attn.v_b_proj.weight", i);
     w->q_bias = bind_bias(b, "@self_attn.q_a_proj.bias", i);
     w->kv_bias = bind_bias(b, "@self_attn.kv_a_proj_with_mqa.bias", i);
     w->q_norm = bind_norm(b, "@self_attn.q_a_layernorm.weight", i);
@@ -248,12 +252,13 @@ static void bind_latent(struct binder *b, struct sp_latent_weights *w, unsigned 
 
 static void bind_attention(struct binder *b, struct sp_layer *l, unsigned i)
 {
-    l->q = bind_matrix(b, "@self_attn.q_proj.weight", i);
-    l->output_gate = bind_matrix(
-        b, l->config->head_gate ? "@self_attn.head_gate.weight" : "@self_attn.gate_proj.weight", i);
-    l->k = bind_matrix(b, "@self_attn.k_proj.weight", i);
-    l->v = bind_matrix(b, "@self_attn.v_proj.weight", i);
-    l->o = bind_matrix(b, "@self_attn.o_proj.weight", i);
+    bind_matrix(b, &l->q, "@self_attn.q_proj.weight", i);
+    bind_matrix(
+        b, &l->output_gate,
+        l->config->head_gate ? "@self_attn.head_gate.weight" : "@self_attn.gate_proj.weight", i);
+    bind_matrix(b, &l->k, "@self_attn.k_proj.weight", i);
+    bind_matrix(b, &l->v, "@self_attn.v_proj.weight", i);
+    bind_matrix(b, &l->o, "@self_attn.o_proj.weight", i);
     l->q_bias = bind_bias(b, "@self_attn.q_proj.bias", i);
     l->output_gate_bias = bind_bias(b, "@self_attn.gate_proj.bias", i);
     l->k_bias = bind_bias(b, "@self_attn.k_proj.bias", i);
@@ -272,18 +277,18 @@ static void bind_per_layer(struct binder *b, struct sp_layer *l, unsigned i)
     const float *scalar = bind_bias(b, "@layer_scalar", i);
 
     l->scalar = scalar ? scalar[0] : 1;
-    l->per_layer_gate = bind_matrix(b, "@per_layer_input_gate.weight", i);
-    l->per_layer_out = bind_matrix(b, "@per_layer_projection.weight", i);
+    bind_matrix(b, &l->per_layer_gate, "@per_layer_input_gate.weight", i);
+    bind_matrix(b, &l->per_layer_out, "@per_layer_projection.weight", i);
     l->per_layer_post = bind_norm(b, "@post_per_layer_input_norm.weight", i);
 }
 
 /* Binds the shared expert. */
 static void bind_shared(struct binder *b, struct sp_layer *l, unsigned i)
 {
-    l->shared_gate = bind_matrix(b, "@mlp.shared_expert.gate_proj.weight", i);
-    l->shared_up = bind_matrix(b, "@mlp.shared_expert.up_proj.weight", i);
-    l->shared_down = bind_matrix(b, "@mlp.shared_expert.down_proj.weight", i);
-    l->shared_weight = bind_matrix(b, "@mlp.shared_expert_gate.weight", i);
+    bind_matrix(b, &l->shared_gate, "@mlp.shared_expert.gate_proj.weight", i);
+    bind_matrix(b, &l->shared_up, "@mlp.shared_expert.up_proj.weight", i);
+    bind_matrix(b, &l->shared_down, "@mlp.shared_expert.down_proj.weight", i);
+    bind_matrix(b, &l->shared_weight, "@mlp.shared_expert_gate.weight", i);
     l->shared_post = bind_norm(b, "@post_feedforward_layernorm_1.weight", i);
     l->experts_norm = bind_norm(b, "@pre_feedforward_layernorm_2.weight", i);
     l->experts_post = bind_norm(b, "@post_feedforward_layernorm_2.weight", i);
@@ -309,21 +314,21 @@ static void bind_xielu(struct binder *b, struct sp_xielu *w, unsigned i)
 static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
 {
     if (l->config->n_experts) {
-        l->router = bind_matrix(b, "@mlp.router.weight", i);
+        bind_matrix(b, &l->router, "@mlp.router.weight", i);
         l->router_bias = bind_bias(b, "@mlp.router.bias", i);
         l->router_correction = bind_bias(b, "@mlp.router.correction", i);
-        l->gate = bind_matrix(b, "@mlp.experts.gate_proj.weight", i);
-        l->up = bind_matrix(b, "@mlp.experts.up_proj.weight", i);
-        l->down = bind_matrix(b, "@mlp.experts.down_proj.weight", i);
+        bind_matrix(b, &l->gate, "@mlp.experts.gate_proj.weight", i);
+        bind_matrix(b, &l->up, "@mlp.experts.up_proj.weight", i);
+        bind_matrix(b, &l->down, "@mlp.experts.down_proj.weight", i);
         l->gate_bias = bind_bias(b, "@mlp.experts.gate_proj.bias", i);
         l->up_bias = bind_bias(b, "@mlp.experts.up_proj.bias", i);
         l->down_bias = bind_bias(b, "@mlp.experts.down_proj.bias", i);
         bind_shared(b, l, i);
         return;
     }
-    l->gate = bind_matrix(b, "@mlp.gate_proj.weight", i);
-    l->up = bind_matrix(b, "@mlp.up_proj.weight", i);
-    l->down = bind_matrix(b, "@mlp.down_proj.weight", i);
+    bind_matrix(b, &l->gate, "@mlp.gate_proj.weight", i);
+    bind_matrix(b, &l->up, "@mlp.up_proj.weight", i);
+    bind_matrix(b, &l->down, "@mlp.down_proj.weight", i);
     if (b->model->config.activation == SP_XIELU) bind_xielu(b, &l->xielu, i);
     l->gate_bias = bind_bias(b, "@mlp.gate_proj.bias", i);
     l->up_bias = bind_bias(b, "@mlp.up_proj.bias", i);
@@ -333,9 +338,9 @@ static void bind_ffn(struct binder *b, struct sp_layer *l, unsigned i)
 static void bind_convolutions(struct binder *b, struct sp_layer *l, unsigned i)
 {
     l->attention_conv.base = bind_bias(b, "@attention_conv.base_kernel", i);
-    l->attention_conv.dynamic = bind_matrix(b, "@attention_conv.kernel_projection.weight", i);
+    bind_matrix(b, &l->attention_conv.dynamic, "@attention_conv.kernel_projection.weight", i);
     l->ffn_conv.base = bind_bias(b, "@mlp_conv.base_kernel", i);
-    l->ffn_conv.dynamic = bind_matrix(b, "@mlp_conv.kernel_projection.weight", i);
+    bind_matrix(b, &l->ffn_conv.dynamic, "@mlp_conv.kernel_projection.weight", i);
 }
 
 static void bind_layer(struct binder *b, struct sp_layer *l, unsigned i)
@@ -370,13 +375,13 @@ static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
 {
     bool rnn = b->model->config.draft.dspark.markov == SP_MARKOV_RNN;
 
-    w->embedding = bind_matrix(b, "markov_head.markov_w1.weight", 0);
-    w->correction = bind_matrix(b, "markov_head.markov_w2.weight", 0);
-    w->gate =
-        bind_matrix(b, rnn ? "markov_head.joint_proj.weight" : "markov_head.gate_proj.weight", 0);
+    bind_matrix(b, &w->embedding, "markov_head.markov_w1.weight", 0);
+    bind_matrix(b, &w->correction, "markov_head.markov_w2.weight", 0);
+    bind_matrix(b, &w->gate, rnn ? "markov_head.joint_proj.weight" : "markov_head.gate_proj.weight",
+                0);
     w->gate_bias =
         bind_bias(b, rnn ? "markov_head.joint_proj.bias" : "markov_head.gate_proj.bias", 0);
-    w->confidence = bind_matrix(b, "confidence_head.proj.weight", 0);
+    bind_matrix(b, &w->confidence, "confidence_head.proj.weight", 0);
     w->confidence_bias = bind_bias(b, "confidence_head.proj.bias", 0);
 }
 
@@ -402,7 +407,7 @@ static void bind_pooling(struct binder *b, struct sp_model *m)
 
     for (unsigned i = 0; i < m->config.pooling.n_dense; i++) {
         snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.weight", i);
-        m->dense[i] = bind_matrix(b, name, 0);
+        bind_matrix(b, &m->dense[i], name, 0);
         snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.bias", i);
         m->dense_bias[i] = bind_bias(b, name, 0);
     }
@@ -419,14 +424,14 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->embedding_norm = bind_norm(&b, "embed_norm.weight", 0);
     m->embedding_norm_bias = bind_bias(&b, "embed_norm.bias", 0);
     m->positions = bind_positions(&b);
-    m->embedding = bind_matrix(&b, "embed_tokens.weight", 0);
-    m->head = bind_matrix(&b, "lm_head.weight", 0);
+    bind_matrix(&b, &m->embedding, "embed_tokens.weight", 0);
+    bind_matrix(&b, &m->head, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;
     m->head_bias = bind_bias(&b, "lm_head.bias", 0);
-    m->per_layer_embedding = bind_matrix(&b, "embed_tokens_per_layer.weight", 0);
-    m->per_layer_projection = bind_matrix(&b, "per_layer_model_projection.weight", 0);
+    bind_matrix(&b, &m->per_layer_embedding, "embed_tokens_per_layer.weight", 0);
+    bind_matrix(&b, &m->per_layer_projection, "per_layer_model_projection.weight", 0);
     m->per_layer_norm = bind_norm(&b, "per_layer_projection_norm.weight", 0);
-    m->fc = bind_matrix(&b, "fc.weight", 0);
+    bind_matrix(&b, &m->fc, "fc.weight", 0);
     m->hidden_norm = bind_norm(&b, "hidden_norm.weight", 0);
     m->feature_norm =
         bind_norm(&b, m->config.draft.taps_normed ? "fc_norm.weight" : "input_norm.weight", 0);
@@ -434,13 +439,13 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->token_map = bind_bias(&b, "d2t", 0);
     m->pair_norms[0] = bind_norm(&b, "pre_fc_norm_embedding.weight", 0);
     m->pair_norms[1] = bind_norm(&b, "pre_fc_norm_hidden.weight", 0);
-    if (m->fc.rows == 0) m->fc = bind_matrix(&b, "pre_projection.weight", 0);
-    m->post = bind_matrix(&b, "post_projection.weight", 0);
-    m->centroids = bind_matrix(&b, "masked_embedding.centroids.weight", 0);
+    if (m->fc.rows == 0) bind_matrix(&b, &m->fc, "pre_projection.weight", 0);
+    bind_matrix(&b, &m->post, "post_projection.weight", 0);
+    bind_matrix(&b, &m->centroids, "masked_embedding.centroids.weight", 0);
     m->token_order = bind_bias(&b, "masked_embedding.token_ordering", 0);
-    m->selector.hidden = bind_matrix(&b, "candidate_selector.hidden_projection.weight", 0);
-    m->selector.predecessors = bind_matrix(&b, "candidate_selector.predecessor_codebook", 0);
-    m->selector.successors = bind_matrix(&b, "candidate_selector.successor_codebook", 0);
+    bind_matrix(&b, &m->selector.hidden, "candidate_selector.hidden_projection.weight", 0);
+    bind_matrix(&b, &m->selector.predecessors, "candidate_selector.predecessor_codebook", 0);
+    bind_matrix(&b, &m->selector.successors, "candidate_selector.successor_codebook", 0);
     bind_dspark(&b, &m->dspark);
     bind_pooling(&b, m);
     return b.status;
@@ -465,12 +470,21 @@ done:
     return st;
 }
 
+void sp_model_set_matrix(struct sp_model *model, size_t i, struct sp_matrix w)
+{
+    struct sp_matrix *bound = model->matrices[i].w;
+
+    if (bound == &model->embedding && model->head.panels == bound->panels) model->head = w;
+    *bound = w;
+}
+
 void sp_model_close(struct sp_model *model)
 {
     if (model == NULL) return;
     for (size_t i = 0; i < model->n_vectors; i++)
         free(model->vectors[i]);
     free(model->vectors);
+    free(model->matrices);
     free(model->layers);
     sp_config_release(&model->config);
     free(model);

@@ -119,6 +119,12 @@ struct sp_layer {
     const float *router_correction;  /* [n_experts] added to scores for the selection alone */
 };
 
+/* A matrix, or a stack of them, and its tensor in the packed file. */
+struct sp_bound_matrix {
+    const struct sp_pack_tensor *tensor; /* borrowed from the pack */
+    struct sp_matrix *w;                 /* a member of the model */
+};
+
 struct sp_model {
     struct sp_config config; /* owned */
     enum sp_part part;
@@ -149,7 +155,9 @@ struct sp_model {
     struct sp_dspark_weights dspark;
     struct sp_matrix dense[SP_MAX_DENSE];  /* of the pooling: [n_out, n_in] */
     const float *dense_bias[SP_MAX_DENSE]; /* [n_out], or NULL */
-    float **vectors;                       /* all widened vectors, owned */
+    struct sp_bound_matrix *matrices;      /* [n_matrices] all matrices; owned */
+    size_t n_matrices, cap_matrices;
+    float **vectors; /* all widened vectors, owned */
     size_t n_vectors, cap_vectors;
 };
 
@@ -157,5 +165,9 @@ struct sp_model {
 SP_MUST_CHECK enum sp_status sp_model_open(struct sp_model **out, const struct sp_pack *pack,
                                            enum sp_part part, struct sp_err *err);
 void sp_model_close(struct sp_model *model); /* NULL is fine */
+
+/* Replaces matrix i, and the head if it is tied to it, by one of the same shape, whose panels are
+ * borrowed. No pass may run meanwhile. */
+void sp_model_set_matrix(struct sp_model *model, size_t i, struct sp_matrix w);
 
 #endif
