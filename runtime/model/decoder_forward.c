@@ -339,8 +339,8 @@ static void run_layer(struct layer_job *job, unsigned layer)
         ws->backend->vector->scale(ws->x + t * ws->ld_x, l->scalar, ws->model->config.n_hidden);
 }
 
-/* Runs the pass's n rows through all layers. */
-static void run_layers(struct sp_workspace *ws, size_t n)
+/* Runs the pass's n rows through layers first..end-1. */
+static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsigned end)
 {
     struct layer_job job = {.ws = ws, .n = n};
 
@@ -351,7 +351,7 @@ static void run_layers(struct sp_workspace *ws, size_t n)
         if (ws->seqs[i].pos == 0) sp_recurrent_reset(d);
     }
     keep_taps(ws, SP_TAP_EMBEDDING);
-    for (unsigned i = 0; i < ws->model->config.n_layers; i++) {
+    for (unsigned i = first; i < end; i++) {
         job.layer = &ws->model->layers[i];
         run_layer(&job, i);
         keep_taps(ws, i);
@@ -361,7 +361,24 @@ static void run_layers(struct sp_workspace *ws, size_t n)
 
 void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)
 {
-    run_layers(d->workspace, begin_single(d, n, pos, n_committed));
+    size_t n_rows = begin_single(d, n, pos, n_committed);
+
+    run_layers(d->workspace, n_rows, 0, d->model->config.n_layers);
+}
+
+void sp_decoder_run_layers(struct sp_decoder *d, const uint32_t *ids, size_t n, const float *from,
+                           float *to, unsigned first, unsigned end)
+{
+    struct sp_workspace *ws = d->workspace;
+    size_t h = ws->model->config.n_hidden;
+
+    begin_single(d, n, 0, n);
+    embed(ws, d->model, ids, n);
+    for (size_t t = 0; from && t < n; t++)
+        memcpy(ws->x + t * ws->ld_x, from + t * h, h * sizeof *from);
+    run_layers(ws, n, first, end);
+    for (size_t t = 0; to && t < n; t++)
+        memcpy(to + t * h, ws->x + t * ws->ld_x, h * sizeof *to);
 }
 
 void sp_decoder_commit(struct sp_decoder *d, size_t n)
@@ -483,7 +500,7 @@ void sp_batch_run(const struct sp_batch_seq *seqs, size_t n_seqs)
 
     assert(sp_batch_fits(seqs, n_seqs));
     make_inputs(ws, n);
-    run_layers(ws, n);
+    run_layers(ws, n, 0, ws->model->config.n_layers);
     make_logits(ws);
 }
 
