@@ -15,7 +15,7 @@ enum { FEW_TOKENS = 4096 };
 
 struct options {
     const char *output;
-    bool force;
+    bool force, sensitivity;
     struct sp_backend_opts backend;
 };
 
@@ -24,6 +24,10 @@ struct options {
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 'o', "output", NULL, "OUT", AT(output), .path = true,
      .shown = "./calibration.bin", .help = "Calibration file to write"},
+    {SP_OPT_FLAG, 0, "sensitivity", NULL, NULL, AT(sensitivity),
+     .help =
+         "Also measure how much each group of matrices matters to the output; when interrupted, "
+         "the same command continues the measurement"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
      .help = "Overwrite an existing calibration or packed file (never any other file)"},
     SP_OPT_THREADS(struct options, backend),
@@ -38,6 +42,7 @@ struct job {
     struct sp_calibration_text *texts;
     size_t n_texts;
     struct sp_progress progress;
+    bool is_measuring; /* the progress is that of the sensitivities */
 };
 
 static int show_progress(void *context, size_t done, size_t total)
@@ -46,6 +51,28 @@ static int show_progress(void *context, size_t done, size_t total)
 
     sp_progress_show(&job->progress, done, total);
     return sp_signals_caught();
+}
+
+/* The bar of the sensitivities replaces that of the texts. */
+static int show_layer_progress(void *context, size_t done, size_t total)
+{
+    struct job *job = context;
+
+    if (!job->is_measuring) {
+        sp_progress_end(&job->progress);
+        sp_progress_begin(&job->progress, "measuring sensitivities");
+        job->progress.unit = "layers";
+        job->is_measuring = true;
+    }
+    return show_progress(context, done, total);
+}
+
+/* ", N groups" if sensitivities were measured. */
+static const char *groups_text(char *text, size_t size, size_t n_groups)
+{
+    *text = 0;
+    if (n_groups) snprintf(text, size, ", %zu groups", n_groups);
+    return text;
 }
 
 static enum sp_status read_text(struct sp_ids *ids, const struct sp_package *package,
@@ -80,7 +107,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     const char *file = args->operands[0], *output = o->output ? o->output : "calibration.bin";
-    char size[SP_AMOUNT_TEXT];
+    char size[SP_AMOUNT_TEXT], groups[40];
     struct job job = {0};
     struct sp_calibration made = SP_CALIBRATION_INIT;
     enum sp_status st;
@@ -98,12 +125,14 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                                          .path = output,
                                          .force = o->force,
                                          .context = &job,
-                                         .progress = show_progress},
+                                         .progress = show_progress,
+                                         .sensitivity = o->sensitivity,
+                                         .layer_progress = show_layer_progress},
         &made, err);
     sp_progress_end(&job.progress);
     if (st) goto done;
-    fprintf(stderr, "%s: %zu tokens, %zu matrices, %s\n", output, made.n_tokens, made.n_matrices,
-            sp_out_size(size, made.n_bytes));
+    fprintf(stderr, "%s: %zu tokens, %zu matrices%s, %s\n", output, made.n_tokens, made.n_matrices,
+            groups_text(groups, sizeof groups, made.n_groups), sp_out_size(size, made.n_bytes));
     if (made.n_tokens < FEW_TOKENS) {
         sp_out_note(
             args->command->name,

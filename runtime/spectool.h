@@ -1017,6 +1017,9 @@ struct sp_calibration_request {
     bool force;       /* replace an existing packed file or calibration */
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
+    bool sensitivity; /* measure how much groups of matrices matter to the output as well */
+    int (*layer_progress)(void *context, size_t done, size_t total); /* of measuring, in layers
+                                                                        run; nonzero: stop */
 };
 #define SP_CALIBRATION_REQUEST_INIT SP_SIZED(struct sp_calibration_request)
 
@@ -1026,13 +1029,15 @@ struct sp_calibration {
     size_t n_tokens;             /* read, the repeated beginnings of windows included */
     size_t n_inputs, n_matrices; /* inputs with statistics; matrices that read them */
     uint64_t n_bytes;            /* of statistics, in memory and in the file */
+    size_t n_groups;             /* groups of matrices whose sensitivity was measured */
 };
 #define SP_CALIBRATION_INIT SP_SIZED(struct sp_calibration)
 
 /* Collects statistics of what the target's matrices read, which weigh the errors of quantizing it
  * to q2 to q6, and writes them to a file. The file depends on the package and the ids alone. It
  * cannot replace the file of the package (SP_E_USAGE). SP_E_CHECK "interrupted": the callback
- * stopped. [package] */
+ * stopped. Sensitivities that were measured until then stay in a file named `path`.sensitivity,
+ * from which the same request continues, and which is removed at the end. [package] */
 SP_API SP_MUST_CHECK enum sp_status
 sp_package_calibrate(struct sp_package *package, const struct sp_calibration_request *request,
                      struct sp_calibration *out, struct sp_err *err);

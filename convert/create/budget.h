@@ -12,7 +12,7 @@
 #define SP_CONVERT_CREATE_BUDGET_H
 
 #include "convert/create/plan.h"
-#include "convert/create/sensitivity.h"
+#include "format/model/sensitivity.h"
 
 struct sp_budget_request {
     const struct sp_plan *plan; /* begins with the target's tensors, in their stored types */

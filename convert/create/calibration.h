@@ -7,7 +7,7 @@
 #define SP_CONVERT_CREATE_CALIBRATION_H
 
 #include "convert/create/plan.h"
-#include "convert/create/sensitivity.h"
+#include "format/model/sensitivity.h"
 
 struct sp_calibration_file; /* opaque */
 

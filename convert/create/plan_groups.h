@@ -4,7 +4,7 @@
 #define SP_CONVERT_CREATE_PLAN_GROUPS_H
 
 #include "convert/create/plan.h"
-#include "convert/create/sensitivity.h"
+#include "format/model/sensitivity.h"
 #include "format/model/tensor_group.h"
 
 struct sp_plan_group {

@@ -240,7 +240,8 @@ static enum sp_status fill_tensors(struct sp_pack_tensor *tensors, char **names,
 }
 
 enum sp_status sp_input_stats_write(const struct sp_input_stats *stats, const char *path,
-                                    bool force, const char *record, struct sp_err *err)
+                                    bool force, const char *record, size_t record_size,
+                                    struct sp_err *err)
 {
     enum sp_status st;
     size_t n = sp_input_stats_measure(stats).n_inputs, *slot_of = NULL;
@@ -253,8 +254,7 @@ enum sp_status sp_input_stats_write(const struct sp_input_stats *stats, const ch
     if ((st = sp_new(&slot_of, n, sizeof *slot_of, err))) goto done;
     if ((st = fill_tensors(tensors, names, slot_of, stats, err))) goto done;
     if ((st = sp_pack_writer_open(&w, path, force, tensors, n, err))) goto done;
-    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record, strlen(record),
-                                err);
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record, record_size, err);
     for (size_t i = 0; i < n && !st; i++) {
         const struct slot *s = &stats->slots[slot_of[i]];
         st = sp_pack_writer_put(w, i, s->sums, s->n * sizeof *s->sums, err);

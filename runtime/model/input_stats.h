@@ -36,6 +36,6 @@ struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *s
 /* Writes a calibration file (spectool-pack(5)) of the observed inputs; `record` is its section. */
 SP_MUST_CHECK enum sp_status sp_input_stats_write(const struct sp_input_stats *stats,
                                                   const char *path, bool force, const char *record,
-                                                  struct sp_err *err);
+                                                  size_t record_size, struct sp_err *err);
 
 #endif

@@ -3,14 +3,16 @@
 #include "runtime/session/session.h"
 
 #include "format/base/file.h"
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/packfile_write.h"
 #include "quantize/gptq.h"
 #include "runtime/model/input_stats.h"
+#include "runtime/session/measure_sensitivity.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { USUAL_WINDOW = 1024 };
 
@@ -21,6 +23,7 @@ struct calibration {
     struct sp_input_stats *stats; /* owned */
     uint32_t *ids;                /* [n_window] ids of the current window; owned */
     size_t n_window, n_done, n_total;
+    struct sp_sensitivities sensitivities; /* owned */
 };
 
 static size_t lead_of(const struct calibration *c, const struct sp_calibration_text *text)
@@ -105,19 +108,47 @@ static enum sp_status check_output(const struct sp_package *package,
     return st;
 }
 
+static enum sp_status print_record(struct sp_strbuf *record, const struct calibration *c,
+                                   struct sp_err *err)
+{
+    enum sp_status st =
+        sp_json_put(record, err, "{\"block\":%d,\"tokens\":%zu", SP_GPTQ_BLOCK, c->n_done);
+
+    if (!st && c->request->sensitivity) {
+        if ((st = sp_json_put(record, err, ","))) return st;
+        st = sp_sensitivities_print(record, &c->sensitivities, err);
+    }
+    return st ? st : sp_json_put(record, err, "}");
+}
+
 static enum sp_status write_file(struct calibration *c, struct sp_calibration *out,
                                  struct sp_err *err)
 {
+    const struct sp_calibration_request *q = c->request;
     struct sp_input_stats_size size = sp_input_stats_measure(c->stats);
-    char record[64];
+    struct sp_strbuf record = {0};
+    enum sp_status st = print_record(&record, c, err);
 
-    snprintf(record, sizeof record, "{\"block\":%d,\"tokens\":%zu}", SP_GPTQ_BLOCK, c->n_done);
+    if (!st) st = sp_input_stats_write(c->stats, q->path, q->force, record.at, record.len, err);
     *out = (struct sp_calibration){.size = sizeof *out,
                                    .n_tokens = c->n_done,
                                    .n_inputs = size.n_inputs,
                                    .n_matrices = size.n_matrices,
-                                   .n_bytes = size.size};
-    return sp_input_stats_write(c->stats, c->request->path, c->request->force, record, err);
+                                   .n_bytes = size.size,
+                                   .n_groups = c->sensitivities.n};
+    sp_strbuf_release(&record);
+    return st;
+}
+
+/* Removes the file from which measuring could have continued. */
+static enum sp_status remove_measured(const struct sp_calibration_request *q, struct sp_err *err)
+{
+    char *path = NULL;
+    enum sp_status st = sp_measure_sensitivity_path(&path, q, err);
+
+    if (!st) unlink(path);
+    free(path);
+    return st;
 }
 
 enum sp_status sp_package_calibrate(struct sp_package *package,
@@ -141,11 +172,16 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
     package->backend.observer = (struct sp_input_observer){0};
     if (st) goto done;
     if ((st = sp_input_stats_solve(c.stats, package->backend.pool, err))) goto done;
+    if (q.sensitivity && (st = sp_measure_sensitivity(&c.sensitivities, package, &q, err))) {
+        goto done;
+    }
     if ((st = write_file(&c, &all, err))) goto done;
+    if (q.sensitivity && (st = remove_measured(&q, err))) goto done;
     sp_copy_out(out, &all);
 done:
     sp_decoder_close(c.decoder);
     sp_input_stats_close(c.stats);
+    sp_sensitivities_release(&c.sensitivities);
     free(c.ids);
     return st;
 }

@@ -17,6 +17,11 @@ spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration calibration.bi
 spectool quantize -q q4 --calibration calibration.bin target.bin again.bin --force 2>/dev/null
 cmp packed.bin again.bin && echo 'as if made at once'
 spectool quantize -q q4 --quantize-output q4 --calibration calibration.bin target.bin again.bin --force
+# Sensitivities, and the divergence that create predicts from them.
+spectool calibrate --sensitivity --force -o sensitive.bin target.bin one.txt two.txt
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration sensitive.bin --dry-run 2>/dev/null |
+    sed -n '/^part    group/,/^target  all/p'
+rm sensitive.bin
 # Refusals.
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin --force
 echo "exit $?"

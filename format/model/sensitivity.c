@@ -1,5 +1,6 @@
-#include "convert/create/sensitivity.h"
+#include "format/model/sensitivity.h"
 
+#include "format/base/json_write.h"
 #include "format/base/mem.h"
 
 #include <limits.h>
@@ -65,6 +66,41 @@ enum sp_status sp_sensitivities_read(struct sp_sensitivities *out, const struct 
 done:
     sp_sensitivities_release(&made);
     return st;
+}
+
+enum sp_status sp_sensitivities_print(struct sp_strbuf *text,
+                                      const struct sp_sensitivities *sensitivities,
+                                      struct sp_err *err)
+{
+    enum sp_status st = sp_json_put(text, err, "\"sensitivity\":[");
+
+    for (size_t i = 0; i < sensitivities->n && !st; i++) {
+        const struct sp_sensitivity *s = &sensitivities->entries[i];
+
+        st = sp_json_put(text, err, "%s{\"group\":\"%s\",", i ? "," : "",
+                         sp_group_kind_name(s->group.kind));
+        if (!st && s->group.layer != SP_NO_LAYER)
+            st = sp_json_put(text, err, "\"layer\":%d,", s->group.layer);
+        if (!st) st = sp_json_put(text, err, "\"kl_per_error\":%.6g}", s->kl_per_error);
+    }
+    return st ? st : sp_json_put(text, err, "]");
+}
+
+enum sp_status sp_sensitivities_add(struct sp_sensitivities *sensitivities,
+                                    struct sp_tensor_group group, double kl_per_error,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (!(kl_per_error >= 0 && kl_per_error <= MOST)) {
+        return sp_fail(err, SP_E_INPUT, "the sensitivity of group %s of layer %d is not finite",
+                       sp_group_kind_name(group.kind), group.layer);
+    }
+    st = sp_grow(&sensitivities->entries, &sensitivities->cap, sensitivities->n + 1,
+                 sizeof *sensitivities->entries, err);
+    if (st) return st;
+    sensitivities->entries[sensitivities->n++] = (struct sp_sensitivity){group, kl_per_error};
+    return SP_OK;
 }
 
 void sp_sensitivities_release(struct sp_sensitivities *sensitivities)

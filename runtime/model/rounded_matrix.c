@@ -1,0 +1,85 @@
+#include "runtime/model/rounded_matrix.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+
+/* Panels that are being rounded, one for each item of the pool. */
+struct round_job {
+    const struct sp_rounding *rounding;
+    const struct sp_matrix *from;
+    const bool *used; /* [panels], or NULL: all */
+    uint8_t *panels;
+    size_t panel_size;
+    float *rows;             /* [threads][16][cols] */
+    enum sp_status *results; /* [threads] the first failure, with its message */
+    struct sp_err *errors;   /* [threads] */
+};
+
+static void round_panel(void *context, size_t p, unsigned worker)
+{
+    const struct round_job *job = context;
+    const struct sp_matrix *w = job->from;
+    const struct sp_encoder *encoder = job->rounding->encoder;
+    size_t first_row = p % w->n_panels * SP_PANEL_ROWS;
+    size_t n = w->rows - first_row < SP_PANEL_ROWS ? w->rows - first_row : SP_PANEL_ROWS;
+    float *rows = job->rows + worker * SP_PANEL_ROWS * w->cols;
+
+    if (job->results[worker] || (job->used && !job->used[p])) return;
+    sp_panel_decode(rows, w->dtype, w->panels + p * w->panel_size, n, w->cols, encoder->kernels);
+    job->results[worker] =
+        sp_panel_encode(job->panels + p * job->panel_size, job->rounding->dtype, encoder, rows, n,
+                        w->cols, first_row, &job->errors[worker]);
+}
+
+static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_err *err)
+{
+    unsigned n_threads = sp_pool_n_threads(job->rounding->pool);
+    enum sp_status st;
+
+    if ((st = sp_new_rows(&job->rows, n_threads, SP_PANEL_ROWS * job->from->cols, err)) ||
+        (st = sp_new(&job->results, n_threads, sizeof *job->results, err)) ||
+        (st = sp_new(&job->errors, n_threads, sizeof *job->errors, err))) {
+        goto done;
+    }
+    sp_pool_run(job->rounding->pool, n_panels, round_panel, job);
+    for (unsigned i = 0; i < n_threads && !st; i++) {
+        st = job->results[i];
+        if (st && err) *err = job->errors[i];
+    }
+done:
+    free(job->rows);
+    free(job->results);
+    free(job->errors);
+    return st;
+}
+
+enum sp_status sp_rounded_matrix_init(struct sp_rounded_matrix *out,
+                                      const struct sp_rounding *rounding, const struct sp_matrix *w,
+                                      size_t n_matrices, const bool *used, struct sp_err *err)
+{
+    struct round_job job = {.rounding = rounding, .from = w, .used = used};
+    struct sp_rounded_matrix made = {.w = *w};
+    size_t n_panels = n_matrices * w->n_panels;
+    enum sp_status st;
+
+    made.w.dtype = rounding->dtype;
+    if (!sp_panel_size(&made.w.panel_size, rounding->dtype, w->cols))
+        return sp_fail(err, SP_E_BUG, "a matrix of %zu columns has no panels", w->cols);
+    if ((st = sp_new_sparse(&job.panels, &made.memory, n_panels, made.w.panel_size, err)))
+        return st;
+    made.w.panels = job.panels;
+    job.panel_size = made.w.panel_size;
+    if ((st = run_job(&job, n_panels, err))) {
+        sp_rounded_matrix_release(&made);
+        return st;
+    }
+    *out = made;
+    return SP_OK;
+}
+
+void sp_rounded_matrix_release(struct sp_rounded_matrix *matrix)
+{
+    free(matrix->memory);
+    *matrix = (struct sp_rounded_matrix){0};
+}

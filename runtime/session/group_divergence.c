@@ -1,0 +1,391 @@
+#include "runtime/session/group_divergence.h"
+
+#include "format/base/mem.h"
+#include "runtime/model/rounded_matrix.h"
+#include "runtime/session/output_reference.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 128, MAX_WINDOWS = 4, LOGIT_ROWS = 32 };
+
+/* A sequence of its own. Its first quarter, whose tokens have little context, is not scored. */
+struct window {
+    struct sp_decoder *decoder; /* owned */
+    uint32_t *ids;              /* [n] owned */
+    float *x;                   /* [n][H] residual stream that enters layer `d->layer`; owned */
+    size_t n, first_scored;
+    size_t row; /* row of the reference where its scored tokens begin */
+};
+
+struct sp_group_divergence {
+    struct sp_package *package;
+    struct window windows[MAX_WINDOWS];
+    size_t n_windows, n_scored;
+    unsigned layer; /* the layer that the windows' x enters */
+    struct sp_output_reference reference;
+    struct sp_encoder encoder;
+    struct sp_matrix_group *groups;
+    size_t n_groups;
+    size_t *matrices; /* [n_matrices] matrices of the model, group by group */
+    size_t n_matrices;
+    float *scratch; /* [threads][ld_scratch] */
+    size_t ld_scratch;
+    /* Rows that are being scored, first_row.. of the reference. */
+    const struct sp_decoder *scoring;
+    size_t first_row;
+    bool is_reference;
+    bool finite[LOGIT_ROWS];
+    double divergences[LOGIT_ROWS];
+};
+
+/* ---- windows ----------------------------------------------------------------------------------
+ */
+
+/* Copies a window of `size` tokens around token `at` of all texts, after the text's lead. */
+static enum sp_status cut_window(struct sp_group_divergence *d, struct window *w,
+                                 const struct sp_calibration_text *text, size_t at, size_t size,
+                                 struct sp_err *err)
+{
+    size_t lead = 0, first, n;
+    enum sp_status st;
+
+    while (at >= text->n)
+        at -= text++->n;
+    if (d->package->tokenizer) lead = sp_tokenizer_lead(d->package->tokenizer, text->ids, text->n);
+    if (lead >= size) lead = 0;
+    n = text->n - lead < size - lead ? text->n - lead : size - lead;
+    first = at > lead + n / 2 ? at - n / 2 : lead;
+    if (first > text->n - n) first = text->n - n;
+    w->n = lead + n;
+    if ((st = sp_new(&w->ids, w->n, sizeof *w->ids, err))) return st;
+    memcpy(w->ids, text->ids, lead * sizeof *w->ids);
+    memcpy(w->ids + lead, text->ids + first, n * sizeof *w->ids);
+    w->first_scored = w->n / 4;
+    w->row = d->n_scored;
+    d->n_scored += w->n - w->first_scored;
+    return sp_new(&w->x, w->n * d->package->target->config.n_hidden, sizeof *w->x, err);
+}
+
+static enum sp_status open_windows(struct sp_group_divergence *d,
+                                   const struct sp_calibration_text *texts, size_t n_texts,
+                                   struct sp_err *err)
+{
+    size_t max = d->package->target->config.max_positions, all = 0;
+    size_t size = max < WINDOW ? max : WINDOW, n;
+    enum sp_status st;
+
+    for (size_t i = 0; i < n_texts; i++)
+        all += texts[i].n;
+    n = all / size < MAX_WINDOWS ? all / size : MAX_WINDOWS;
+    if (n == 0) n = 1;
+    for (size_t k = 0; k < n; k++) {
+        struct window *w = &d->windows[k];
+        struct sp_decoder_options options = {
+            .n_positions = size,
+            .max_rows = size,
+            .max_logit_rows = LOGIT_ROWS,
+            .cache_type = SP_CACHE_F32,
+            .workspace_of = d->windows[0].decoder,
+        };
+
+        d->n_windows++;
+        if ((st = cut_window(d, w, texts, (2 * k + 1) * all / (2 * n), size, err)) ||
+            (st = sp_decoder_open(&w->decoder, d->package->target, &d->package->backend, &options,
+                                  err))) {
+            return st;
+        }
+    }
+    return SP_OK;
+}
+
+/* ---- groups -----------------------------------------------------------------------------------
+ */
+
+struct member {
+    struct sp_tensor_group group;
+    unsigned depth;
+    size_t matrix;
+};
+
+static int compare_members(const void *a, const void *b)
+{
+    const struct member *x = a, *y = b;
+
+    if (x->depth != y->depth) return x->depth < y->depth ? -1 : 1;
+    return sp_tensor_group_compare(x->group, y->group);
+}
+
+static unsigned depth_of(struct sp_tensor_group group, unsigned n_layers)
+{
+    if (group.layer != SP_NO_LAYER) return 1 + (unsigned)group.layer;
+    return group.kind == SP_GROUP_OUTPUT ? 1 + n_layers : 0;
+}
+
+/* Sets members[0..n-1] to the model's matrices that have a group, by group; returns n. */
+static size_t collect(struct member *members, const struct sp_model *model,
+                      const struct sp_specs *specs)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < model->n_matrices; i++) {
+        const struct sp_bound_matrix *b = &model->matrices[i];
+        const struct sp_tensor_spec *spec = sp_specs_find(specs, b->tensor->name);
+        struct sp_tensor_group group = sp_tensor_group_of(spec->name, spec->role);
+
+        if (group.kind == SP_GROUP_OTHER || b->w->cols % SP_BLOCK) continue;
+        members[n++] = (struct member){group, depth_of(group, model->config.n_layers), i};
+    }
+    qsort(members, n, sizeof *members, compare_members);
+    return n;
+}
+
+static enum sp_status open_groups(struct sp_group_divergence *d, struct sp_err *err)
+{
+    const struct sp_model *model = d->package->target;
+    struct sp_specs specs = {0};
+    struct member *members = NULL;
+    enum sp_status st;
+
+    if ((st = sp_specs_of_config(&specs, &model->config, err)) ||
+        (st = sp_new(&members, model->n_matrices, sizeof *members, err)) ||
+        (st = sp_new(&d->groups, model->n_matrices, sizeof *d->groups, err)) ||
+        (st = sp_new(&d->matrices, model->n_matrices, sizeof *d->matrices, err))) {
+        goto done;
+    }
+    d->n_matrices = collect(members, model, &specs);
+    for (size_t i = 0; i < d->n_matrices; i++) {
+        d->matrices[i] = members[i].matrix;
+        if (i == 0 || compare_members(&members[i - 1], &members[i]) != 0) {
+            d->groups[d->n_groups++] =
+                (struct sp_matrix_group){members[i].group, members[i].depth, i, 0};
+        }
+        d->groups[d->n_groups - 1].n++;
+    }
+done:
+    free(members);
+    sp_specs_release(&specs);
+    return st;
+}
+
+/* ---- scores -----------------------------------------------------------------------------------
+ */
+
+static void score_row(void *context, size_t i, unsigned worker)
+{
+    struct sp_group_divergence *d = context;
+    const struct sp_vector *vector = d->package->backend.vector;
+    const float *logits = sp_decoder_row(d->scoring, i).row;
+    float *scratch = d->scratch + worker * d->ld_scratch;
+    size_t row = d->first_row + i;
+
+    d->finite[i] = d->is_reference
+                       ? sp_output_reference_set(&d->reference, row, vector, logits, scratch)
+                       : sp_output_reference_compare(&d->divergences[i], &d->reference, row, vector,
+                                                     logits, scratch);
+}
+
+/* Scores the tokens of a window after its last pass: sets the reference, or adds the divergences to
+ * *sum. */
+static enum sp_status score(struct sp_group_divergence *d, const struct window *w, double *sum,
+                            struct sp_err *err)
+{
+    d->is_reference = sum == NULL;
+    d->scoring = w->decoder;
+    for (size_t t = w->first_scored; t < w->n; t += LOGIT_ROWS) {
+        size_t n = w->n - t < LOGIT_ROWS ? w->n - t : LOGIT_ROWS;
+
+        d->first_row = w->row + t - w->first_scored;
+        sp_decoder_logits(w->decoder, d->package->target, t, n);
+        sp_pool_run(d->package->backend.pool, n, score_row, d);
+        for (size_t i = 0; i < n; i++) {
+            if (!d->finite[i]) return sp_fail(err, SP_E_INPUT, "a logit is not finite");
+            if (sum) *sum += d->divergences[i];
+        }
+    }
+    return SP_OK;
+}
+
+static enum sp_status run_reference(struct sp_group_divergence *d, struct sp_err *err)
+{
+    unsigned n_layers = d->package->target->config.n_layers;
+    size_t n = d->package->target->head.rows;
+    enum sp_status st;
+
+    d->ld_scratch = sp_round_up(n, 16);
+    if ((st = sp_output_reference_init(&d->reference, d->n_scored, n, err)) ||
+        (st = sp_new_rows(&d->scratch, sp_pool_n_threads(d->package->backend.pool), d->ld_scratch,
+                          err))) {
+        return st;
+    }
+
+    for (size_t k = 0; k < d->n_windows && !st; k++) {
+        struct window *w = &d->windows[k];
+
+        sp_decoder_run_layers(w->decoder, w->ids, w->n, NULL, NULL, 0, n_layers);
+        st = score(d, w, NULL, err);
+        sp_decoder_run_layers(w->decoder, w->ids, w->n, NULL, w->x, 0, 0);
+    }
+    return st;
+}
+
+enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
+                                        struct sp_package *package,
+                                        const struct sp_calibration_text *texts, size_t n_texts,
+                                        struct sp_err *err)
+{
+    struct sp_group_divergence *d = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
+    d->package = package;
+    sp_encoder_init(&d->encoder);
+    if ((st = open_windows(d, texts, n_texts, err)) || (st = open_groups(d, err)) ||
+        (st = run_reference(d, err))) {
+        sp_group_divergence_close(d);
+        return st;
+    }
+    *out = d;
+    return SP_OK;
+}
+
+void sp_group_divergence_close(struct sp_group_divergence *d)
+{
+    if (d == NULL) return;
+    for (size_t k = d->n_windows; k-- > 0;) {
+        sp_decoder_close(d->windows[k].decoder);
+        free(d->windows[k].ids);
+        free(d->windows[k].x);
+    }
+    sp_output_reference_release(&d->reference);
+    free(d->scratch);
+    free(d->groups);
+    free(d->matrices);
+    free(d);
+}
+
+const struct sp_matrix_group *sp_group_divergence_groups(const struct sp_group_divergence *d,
+                                                         size_t *n)
+{
+    *n = d->n_groups;
+    return d->groups;
+}
+
+/* ---- rounding ---------------------------------------------------------------------------------
+ */
+
+/* A table whose rows are looked up and never multiplied. */
+static bool is_lookup(const struct sp_model *model, const struct sp_matrix *w)
+{
+    return w == &model->per_layer_embedding ||
+           (w == &model->embedding && model->head.panels != w->panels);
+}
+
+/* *used = the panels of a table that have rows of the windows' tokens, owned by the caller. */
+static enum sp_status find_used(bool **used, const struct sp_group_divergence *d,
+                                const struct sp_matrix *w, struct sp_err *err)
+{
+    enum sp_status st = sp_new(used, w->n_panels, sizeof **used, err);
+
+    for (size_t k = 0; k < d->n_windows && !st; k++) {
+        for (size_t t = 0; t < d->windows[k].n; t++)
+            (*used)[d->windows[k].ids[t] / SP_PANEL_ROWS] = true;
+    }
+    return st;
+}
+
+/* Rounds matrix i of the model. */
+static enum sp_status round_matrix(struct sp_rounded_matrix *out,
+                                   const struct sp_group_divergence *d, size_t i,
+                                   enum sp_dtype dtype, struct sp_err *err)
+{
+    const struct sp_model *model = d->package->target;
+    const struct sp_bound_matrix *b = &model->matrices[i];
+    const struct sp_rounding rounding = {&d->encoder, d->package->backend.pool, dtype};
+    size_t n_matrices = 1;
+    bool *used = NULL;
+    enum sp_status st = SP_OK;
+
+    for (unsigned k = 0; k + 2 < b->tensor->rank; k++)
+        n_matrices *= (size_t)b->tensor->shape[k];
+    if (is_lookup(model, b->w)) st = find_used(&used, d, b->w, err);
+    if (!st) st = sp_rounded_matrix_init(out, &rounding, b->w, n_matrices, used, err);
+    if (st) sp_context(err, "tensor %s", b->tensor->name);
+    free(used);
+    return st;
+}
+
+/* Exchanges matrix matrices[i] of the model and the matrix of rounded[i], for each i < n. */
+static void exchange(struct sp_model *model, const size_t *matrices,
+                     struct sp_rounded_matrix *rounded, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct sp_matrix w = *model->matrices[matrices[i]].w;
+
+        sp_model_set_matrix(model, matrices[i], rounded[i].w);
+        rounded[i].w = w;
+    }
+}
+
+/* ---- measuring --------------------------------------------------------------------------------
+ */
+
+/* Runs the unchanged model up to the layer that belongs to a depth. */
+static void advance(struct sp_group_divergence *d, unsigned depth)
+{
+    unsigned to = depth ? depth - 1 : 0;
+
+    assert(d->layer <= to);
+    for (size_t k = 0; k < d->n_windows && d->layer < to; k++) {
+        struct window *w = &d->windows[k];
+        sp_decoder_run_layers(w->decoder, w->ids, w->n, w->x, w->x, d->layer, to);
+    }
+    d->layer = to;
+}
+
+/* Runs the changed model from a depth on. */
+static enum sp_status run_changed(struct sp_group_divergence *d, double *sum, unsigned depth,
+                                  struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    *sum = 0;
+    for (size_t k = 0; k < d->n_windows && !st; k++) {
+        const struct window *w = &d->windows[k];
+
+        sp_decoder_run_layers(w->decoder, w->ids, w->n, depth ? w->x : NULL, NULL, d->layer,
+                              d->package->target->config.n_layers);
+        st = score(d, w, sum, err);
+    }
+    return st;
+}
+
+enum sp_status sp_group_divergence_measure(struct sp_group_divergence *d, double *nats,
+                                           size_t first, size_t n, enum sp_dtype dtype,
+                                           struct sp_err *err)
+{
+    struct sp_model *model = d->package->target;
+    const struct sp_matrix_group *groups = d->groups + first;
+    const size_t *matrices = d->matrices + groups->first;
+    size_t n_matrices = groups[n - 1].first + groups[n - 1].n - groups->first;
+    struct sp_rounded_matrix *rounded = NULL;
+    double sum = 0;
+    enum sp_status st = sp_new(&rounded, n_matrices, sizeof *rounded, err);
+
+    if (st) return st;
+    assert(groups->depth == groups[n - 1].depth);
+    for (size_t i = 0; i < n_matrices && !st; i++)
+        st = round_matrix(&rounded[i], d, matrices[i], dtype, err);
+    if (!st) {
+        advance(d, groups->depth);
+        exchange(model, matrices, rounded, n_matrices);
+        st = run_changed(d, &sum, groups->depth, err);
+        exchange(model, matrices, rounded, n_matrices);
+    }
+    if (!st) *nats = sum / (double)d->n_scored;
+    for (size_t i = 0; i < n_matrices; i++)
+        sp_rounded_matrix_release(&rounded[i]);
+    free(rounded);
+    return st;
+}

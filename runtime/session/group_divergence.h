@@ -1,0 +1,41 @@
+/* The divergence of a model's output when the matrices of some groups (format/model/tensor_group.h)
+ * are rounded: windows of texts run through the model as it is and then, from the first changed
+ * layer on, through the changed model.
+ *
+ * The residual stream that enters the current layer is kept for each window, so groups are measured
+ * in ascending depth and the layers below are not run again. */
+#ifndef SP_RUNTIME_SESSION_GROUP_DIVERGENCE_H
+#define SP_RUNTIME_SESSION_GROUP_DIVERGENCE_H
+
+#include "format/model/tensor_group.h"
+#include "runtime/session/session.h"
+
+struct sp_group_divergence; /* opaque */
+
+/* A group of the target's matrices that q2 to q6 can store. */
+struct sp_matrix_group {
+    struct sp_tensor_group group;
+    unsigned depth;  /* 0: read before the layers; 1 + i: in layer i; 1 + n_layers: after them */
+    size_t first, n; /* its matrices */
+};
+
+/* Runs windows of the texts, 512 tokens in all or fewer if the texts are short. No other pass of
+ * the target may run until it is closed. */
+SP_MUST_CHECK enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
+                                                      struct sp_package *package,
+                                                      const struct sp_calibration_text *texts,
+                                                      size_t n_texts, struct sp_err *err);
+void sp_group_divergence_close(struct sp_group_divergence *d); /* NULL is fine */
+
+/* The groups, by depth and kind; *n is their number; borrowed. */
+const struct sp_matrix_group *sp_group_divergence_groups(const struct sp_group_divergence *d,
+                                                         size_t *n);
+
+/* *nats = the mean of KL(unchanged || changed) over the scored tokens, if the matrices of groups
+ * first..first+n-1, which have one depth, are rounded to `dtype` (q2 to q6). No depth is smaller
+ * than that of an earlier call. SP_E_INPUT if a logit is not finite. */
+SP_MUST_CHECK enum sp_status sp_group_divergence_measure(struct sp_group_divergence *d,
+                                                         double *nats, size_t first, size_t n,
+                                                         enum sp_dtype dtype, struct sp_err *err);
+
+#endif

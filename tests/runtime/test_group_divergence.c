@@ -1,0 +1,297 @@
+/* Tests the measurement of sensitivities: divergences of rounded groups against transformers and
+ * against evaluation, groups of every family, sensitivities of a record, and continuing after an
+ * interruption. */
+#include "runtime/session/group_divergence.h"
+
+#include "convert/create/create.h"
+#include "format/model/sensitivity.h"
+#include "format/pack_contents.h"
+#include "quantize/kernels.h"
+#include "quantize/policy.h"
+#include "tests/support/create_files.h"
+#include "tests/support/golden.h"
+#include "tests/support/scratch.h"
+#include "tests/support/vector_file.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { N_IDS = 600 };
+
+static uint32_t ids[N_IDS];
+static const struct sp_calibration_text text = {ids, N_IDS};
+
+/* The ids of tests/oracle/group_divergence.py, below n_vocab. */
+static void fill_ids(uint32_t n_vocab)
+{
+    for (uint32_t i = 0; i < N_IDS; i++)
+        ids[i] = (i * i * 7 + 13 * i) % n_vocab;
+}
+
+static struct sp_package *open_model(const char *from, enum sp_dtype dtype, const char *kernels,
+                                     unsigned n_threads)
+{
+    const char *file = create_path("model.bin");
+    struct sp_package_options options = {
+        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
+    struct sp_package *package = NULL;
+    struct sp_err err = {0};
+    char line[256];
+
+    snprintf(line, sizeof line, "FROM @/%s\n", from);
+    create_pack(create_modelfile(line), file, dtype, SP_DTYPE_NONE, 2);
+    if (sp_package_open(&package, file, &options, &err)) fail_msg("%s", err.text);
+    return package;
+}
+
+static struct sp_group_divergence *open_divergence(struct sp_package *package)
+{
+    struct sp_group_divergence *d = NULL;
+    struct sp_err err = {0};
+
+    if (sp_group_divergence_open(&d, package, &text, 1, &err)) fail_msg("%s", err.text);
+    return d;
+}
+
+static double measure(struct sp_group_divergence *d, size_t first, size_t n, enum sp_dtype dtype)
+{
+    double nats = -1;
+    struct sp_err err = {0};
+
+    if (sp_group_divergence_measure(d, &nats, first, n, dtype, &err)) fail_msg("%s", err.text);
+    return nats;
+}
+
+static size_t find_group(const struct sp_group_divergence *d, struct sp_tensor_group group)
+{
+    size_t n;
+    const struct sp_matrix_group *groups = sp_group_divergence_groups(d, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        if (sp_tensor_group_compare(groups[i].group, group) == 0) return i;
+    }
+    fail_msg("no group %s of layer %d", sp_group_kind_name(group.kind), group.layer);
+    return 0;
+}
+
+/* The products of rounded matrices read activations of 8 bits, which the oracle does not round. */
+static void test_transformers(void **state)
+{
+    enum { KIND, LAYER, DTYPE, NATS, PER_LINE };
+    size_t n;
+    uint64_t *lines = vector_file_read("group_divergence.txt", PER_LINE, &n);
+
+    (void)state;
+    fill_ids(1500);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *line = lines + i * PER_LINE;
+        struct sp_tensor_group group = {(enum sp_group_kind)line[KIND], (int)line[LAYER] - 1};
+        struct sp_package *package = open_model("target", SP_DTYPE_NONE, NULL, 2);
+        struct sp_group_divergence *d = open_divergence(package);
+        double expected, nats = measure(d, find_group(d, group), 1, (enum sp_dtype)line[DTYPE]);
+
+        memcpy(&expected, &line[NATS], sizeof expected);
+        print_message("%s %d: %.6f, expected %.6f\n", sp_group_kind_name(group.kind), group.layer,
+                      nats, expected);
+        assert_true(fabs(nats / expected - 1) < 0.03);
+        sp_group_divergence_close(d);
+        sp_package_close(package);
+    }
+    free(lines);
+}
+
+/* The same numbers for any threads and kernels; and the model is as before afterwards. */
+static void test_threads_and_kernels(void **state)
+{
+    double first[2] = {-1, -1};
+
+    (void)state;
+    fill_ids(1500);
+    for (const struct sp_kernels *const *k = sp_kernels_all(); *k; k++) {
+        struct sp_package *package;
+        struct sp_group_divergence *d;
+
+        if (!sp_kernels_supported(*k)) continue;
+        package = open_model("target", SP_Q8, (*k)->name, k == sp_kernels_all() ? 3 : 1);
+        d = open_divergence(package);
+        for (size_t i = 0; i < 2; i++) {
+            double nats = measure(d, 6 * i + 1, 1, SP_Q3);
+
+            if (first[i] < 0) first[i] = nats;
+            assert_true(nats > 0 && nats == first[i]);
+        }
+        sp_group_divergence_close(d);
+        d = open_divergence(package);
+        assert_true(measure(d, 7, 1, SP_Q3) == first[1]);
+        sp_group_divergence_close(d);
+        sp_package_close(package);
+    }
+}
+
+/* ---- records ----------------------------------------------------------------------------------
+ */
+
+static int interrupt_after; /* calls of the callback; -1: never */
+static size_t n_calls, n_reported;
+
+static int count(void *context, size_t done, size_t total)
+{
+    (void)context;
+    assert_true(done <= total);
+    n_reported = total - done;
+    return interrupt_after >= 0 && ++n_calls > (size_t)interrupt_after;
+}
+
+static enum sp_status calibrate(struct sp_package *package, const char *out,
+                                struct sp_calibration *made, struct sp_err *err)
+{
+    struct sp_calibration_request request = {.size = sizeof request,
+                                             .texts = &text,
+                                             .n_texts = 1,
+                                             .path = out,
+                                             .force = true,
+                                             .sensitivity = true,
+                                             .layer_progress = count};
+
+    n_calls = 0;
+    *made = (struct sp_calibration)SP_CALIBRATION_INIT;
+    return sp_package_calibrate(package, &request, made, err);
+}
+
+/* The sensitivities of a calibration file; the caller releases them. */
+static struct sp_sensitivities read_sensitivities(const char *path)
+{
+    struct sp_sensitivities s = {0};
+    struct sp_pack *pack = create_open(path);
+    struct sp_json *json = NULL;
+    struct sp_err err = {0};
+    char *record = NULL;
+    size_t size;
+
+    if (sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &record, &size, &err) ||
+        sp_json_parse(&json, record, size, SP_JSON_STRICT, &err) ||
+        sp_sensitivities_read(&s, json, &err)) {
+        fail_msg("%s", err.text);
+    }
+    sp_json_free(json);
+    free(record);
+    sp_pack_close(pack);
+    return s;
+}
+
+/* Every group of every family is measured, and the sum of sensitivity times error predicts the
+ * divergence within an order of magnitude. */
+static void check_family(const char *name)
+{
+    const char *out = create_path("calibration.bin");
+    char from[128];
+    struct sp_package *package;
+    struct sp_calibration made;
+    struct sp_sensitivities s;
+    struct sp_err err = {0};
+    double sum = 0;
+    size_t n;
+
+    snprintf(from, sizeof from, "../families/%s", name);
+    package = open_model(from, SP_F32, NULL, 2);
+    fill_ids(package->target->config.n_vocab);
+    struct sp_group_divergence *d = open_divergence(package);
+    sp_group_divergence_groups(d, &n);
+    sp_group_divergence_close(d);
+    interrupt_after = -1;
+    if (calibrate(package, out, &made, &err)) fail_msg("%s: %s", name, err.text);
+    s = read_sensitivities(out);
+    if (s.n != n || made.n_groups != n) fail_msg("%s: %zu of %zu groups", name, s.n, n);
+    for (size_t i = 0; i < s.n; i++)
+        sum += s.entries[i].kl_per_error;
+    if (!(sum > 0)) fail_msg("%s: no group matters", name);
+    sp_sensitivities_release(&s);
+    sp_package_close(package);
+}
+
+static void test_families(void **state)
+{
+    for (const char *const *name = golden_families(); *name; name++) {
+        create_setup(state);
+        check_family(*name);
+        create_teardown(state);
+    }
+}
+
+/* An interrupted measurement continues, and the file is that of one run. */
+static void test_continuing(void **state)
+{
+    const char *whole = create_path("whole.bin"), *parts = create_path("parts.bin");
+    const char *beside = create_path("parts.bin.sensitivity");
+    struct sp_package *package = open_model("target", SP_Q8, NULL, 2);
+    struct sp_calibration made;
+    struct sp_err err = {0};
+    size_t n_files;
+
+    (void)state;
+    fill_ids(1500);
+    interrupt_after = -1;
+    assert_int_equal(calibrate(package, whole, &made, &err), SP_OK);
+    assert_int_equal(made.n_groups, 6 * 4 + 1);
+    assert_int_equal(n_reported, 0);
+    n_files = create_count_files();
+    interrupt_after = 14; /* in the third layer */
+    assert_int_equal(calibrate(package, parts, &made, &err), SP_E_CHECK);
+    assert_string_equal(err.text, "interrupted");
+    assert_int_equal(create_count_files(), n_files + 1);
+    assert_true(golden_exists(beside));
+    interrupt_after = 17; /* the embedding and two layers are not measured again */
+    assert_int_equal(calibrate(package, parts, &made, &err), SP_E_CHECK);
+    interrupt_after = 8;
+    assert_int_equal(calibrate(package, parts, &made, &err), SP_OK);
+    assert_int_equal(n_reported, 0);
+    create_assert_same_file(whole, parts);
+    assert_int_equal(create_count_files(), n_files + 1);
+    sp_package_close(package);
+}
+
+/* What another request has measured is not used; a foreign file is refused and stays. */
+static void test_files_beside_the_output(void **state)
+{
+    static const char other[] =
+        "{\"measured_with\":\"0123456789abcdef\",\"sensitivity\":[{\"group\":\"embedding\","
+        "\"kl_per_error\":7}]}";
+    const char *out = create_path("out.bin");
+    struct sp_package *package = open_model("target", SP_Q8, NULL, 2);
+    struct sp_calibration made;
+    struct sp_sensitivities s;
+    struct sp_err err = {0};
+
+    (void)state;
+    fill_ids(1500);
+    interrupt_after = -1;
+    scratch_write("out.bin.sensitivity", "{}", 2);
+    assert_int_equal(calibrate(package, out, &made, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "out.bin.sensitivity: it does not hold sensitivities"));
+    assert_true(golden_exists(create_path("out.bin.sensitivity")));
+    scratch_write("out.bin.sensitivity", other, sizeof other - 1);
+    assert_int_equal(calibrate(package, out, &made, &err), SP_OK);
+    s = read_sensitivities(out);
+    assert_true(s.entries[0].group.kind == SP_GROUP_EMBEDDING && s.entries[0].kl_per_error != 7);
+    sp_sensitivities_release(&s);
+    sp_package_close(package);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_transformers, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_threads_and_kernels, create_setup, create_teardown),
+        cmocka_unit_test(test_families),
+        cmocka_unit_test_setup_teardown(test_continuing, create_setup, create_teardown),
+        cmocka_unit_test_setup_teardown(test_files_beside_the_output, create_setup,
+                                        create_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
