@@ -394,6 +394,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         "expert_shared_feed_forward_length",
         "expert_used_count",
         "feed_forward_length",
+        "pooling_type",
         "final_logit_softcapping",
         "logit_scale",
         "residual_scale",

@@ -4,6 +4,7 @@
 #define SP_CONVERT_GGUF_GGUF_CONFIG_H
 
 #include "convert/gguf/gguf_model.h"
+#include "format/model/pooling.h"
 
 /* *text = the JSON, owned by the caller. A key of the architecture that is not read is named in
  * *warnings; one whose value cannot be honoured is an error. */
@@ -13,5 +14,13 @@ SP_MUST_CHECK enum sp_status sp_gguf_config_text(char **text, size_t *size,
 SP_MUST_CHECK enum sp_status sp_gguf_generation_text(char **text, size_t *size,
                                                      const struct sp_gguf_model *model,
                                                      struct sp_err *err);
+
+/* *text = the record of the pooling that ARCH.pooling_type states, owned by the caller; unchanged
+ * with *out if it states none. Embeddings have length 1, as llama.cpp's have by default.
+ * max_tokens: of the longest text. */
+SP_MUST_CHECK enum sp_status sp_gguf_pooling_text(char **text, size_t *size,
+                                                  struct sp_pooling_config *out,
+                                                  const struct sp_gguf_model *model,
+                                                  unsigned max_tokens, struct sp_err *err);
 
 #endif

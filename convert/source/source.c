@@ -325,7 +325,8 @@ static enum sp_status make_texts(struct sp_source *source, char **warnings, stru
                                  gguf->file, warnings, err);
 }
 
-static enum sp_status open_gguf(struct sp_source *source, char **warnings, struct sp_err *err)
+static enum sp_status open_gguf(struct sp_source *source, enum sp_part want, char **warnings,
+                                struct sp_err *err)
 {
     enum sp_status st;
 
@@ -335,6 +336,11 @@ static enum sp_status open_gguf(struct sp_source *source, char **warnings, struc
     if (!st) {
         st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
                              source->text_sizes[SP_SECTION_CONFIG], warnings, err);
+    }
+    if (!st && want == SP_PART_TARGET) {
+        st = sp_gguf_pooling_text(&source->texts[SP_SECTION_POOLING],
+                                  &source->text_sizes[SP_SECTION_POOLING], &source->config.pooling,
+                                  source->gguf, source->config.max_positions, err);
     }
     if (!st) st = match_tensors(source, err);
     if (st) sp_context(err, "%s", source->path);
@@ -463,7 +469,7 @@ static enum sp_status open_file(struct sp_source *source, enum sp_part want, cha
 
     if ((st = read_magic(magic, source->path, err))) return st;
     if (memcmp(magic, sp_pack_magic, sizeof magic) == 0) return open_pack(source, want, err);
-    if (sp_gguf_is_magic(magic)) return open_gguf(source, warnings, err);
+    if (sp_gguf_is_magic(magic)) return open_gguf(source, want, warnings, err);
     if (!ends_with(source->path, ".safetensors")) {
         return sp_fail(err, SP_E_INPUT,
                        "%s: neither safetensors, GGUF nor packed, expected a checkpoint folder, a "

@@ -342,6 +342,29 @@ static void refused_glm4(void **state)
     }
 }
 
+/* A file of an embedding model has the pooling that sentence-transformers' files state. */
+static void pooling(void **state)
+{
+    struct sp_source a = open_source(TESTDATA "/gguf/qwen3.gguf");
+    struct sp_source b = open_source(TESTDATA "/embeddings/qwen3");
+    struct made_gguf m;
+    (void)state;
+
+    assert_int_equal(a.config.pooling.mode, SP_POOL_LAST);
+    assert_int_equal(a.config.pooling.mode, b.config.pooling.mode);
+    assert_int_equal(a.config.pooling.normalize, b.config.pooling.normalize);
+    assert_non_null(a.texts[SP_SECTION_POOLING]);
+    assert_same_tensors(&a, &b);
+    sp_source_release(&a);
+    sp_source_release(&b);
+    gguf_begin(&m);
+    add_llama(&m);
+    gguf_value_u32(&m, "llama.pooling_type", 4);
+    add_llama_tensors(&m);
+    assert_refused(gguf_write(&m, "made.gguf", LLAMA_DATA), SP_E_UNSUPPORTED,
+                   "llama.pooling_type is 4, expected 0 (none), 1 (mean), 2 (cls) or 3 (last)");
+}
+
 /* Cut off anywhere, a file is refused and nothing is read behind its end. */
 static void every_length(void **state)
 {
@@ -395,6 +418,7 @@ int main(void)
         cmocka_unit_test(refused_tensors),
         cmocka_unit_test(refused_models),
         cmocka_unit_test(refused_glm4),
+        cmocka_unit_test(pooling),
         cmocka_unit_test(every_length),
         cmocka_unit_test(refused_parts),
     };

@@ -3,7 +3,7 @@
 
     python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mixtral,olmo2,granite,gemma,olmo3,olmoe,granitemoe,\\
         ernie4_5,exaone4,exaone4_full,arcee,glm4,glm4_moe,seed_oss} \\
-        ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
+        ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3} testdata/embeddings/qwen3
 
 The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers).
 Matrices are BF16, which holds the checkpoints' numbers exactly. The files have no tokenizer: those of
