@@ -153,9 +153,9 @@ static enum sp_status note_choice(struct maker *m, const struct sp_budget_result
                        path, result->n_measured, result->n_groups);
     }
     return sp_warn(m->warnings, err,
-                   "types are chosen by a table of typical sensitivities, not by measurements of "
-                   "this model%s%s",
-                   path ? ", which are not in " : "", path ? path : "");
+                   "types are chosen by a table of typical sensitivities; %s%sspectool calibrate "
+                   "--sensitivity measures those of this model",
+                   path ? path : "", path ? " has none, and " : "");
 }
 
 /* Refuses a budget that is too small. */
