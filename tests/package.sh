@@ -1,6 +1,7 @@
 #!/bin/sh
-# The Debian package: it names its dependencies, holds what `cmake --install` installs, and after
-# its installation in an empty root and its removal nothing is left. Needs no network and no root.
+# The Debian packages: they name their dependencies, of which MPI is the module's alone, and hold what
+# `cmake --install` installs; after their installation in an empty root and their removal nothing is left.
+# Needs no network and no root.
 # usage: tests/package.sh BUILD_DIR
 set -eu
 build=$(cd "$1" && pwd)
@@ -15,6 +16,14 @@ deb=$(echo "$tmp/package"/spectool_*.deb)
 for library in libzstd1 libjson-c libpcre2-8 libutf8proc libedit2 libmicrohttpd libxxhash libnuma1; do
     dpkg-deb -f "$deb" Depends | grep -q "$library" || fail "no dependency on $library"
 done
+! dpkg-deb -f "$deb" Depends | grep -q mpi || fail 'the program depends on MPI'
+module=
+if [ -f "$build/spectool-mpi.so" ]; then
+    module=$(echo "$tmp/package"/spectool-mpi_*.deb)
+    [ -f "$module" ] || fail 'no .deb of the module was made'
+    dpkg-deb -f "$module" Depends | grep -q '^spectool (= .*mpi' || fail 'the module does not depend on MPI'
+    dpkg-deb -x "$module" "$tmp/unpacked"
+fi
 
 # What is installed is the same as with `cmake --install`.
 cmake --install "$build" --prefix "$tmp/plain" >/dev/null
@@ -32,7 +41,7 @@ in_root() {
     PATH=$PATH:/usr/sbin:/sbin dpkg --root="$root" --log=/dev/null --force-not-root --force-depends \
         --force-script-chrootless "$@" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 }
-in_root -i "$deb"
+in_root -i "$deb" $module
 "$root/usr/bin/spectool" --version >/dev/null
 printf '\211SPK\r\n\032\n\001\000\000\000' >"$tmp/packed.bin"
 if command -v file >/dev/null; then
@@ -41,7 +50,7 @@ if command -v file >/dev/null; then
 fi
 in_root -i "$deb"
 [ "$(grep -c '^# begin spectool' "$root/etc/magic")" = 1 ] || fail 'not exactly one entry in /etc/magic'
-in_root -P spectool
+in_root -P spectool ${module:+spectool-mpi}
 [ "$(cat "$root/etc/magic")" = '# local magic data' ] || fail 'the entry in /etc/magic was not removed'
 left=$(find "$root" ! -type d ! -path "$root/var/lib/dpkg/*" ! -path "$root/etc/magic")
 [ -z "$left" ] || fail "not removed: $left"
