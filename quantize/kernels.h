@@ -42,6 +42,7 @@ struct sp_acts {
     float *x;        /* [n][ld], 64-byte aligned; columns cols..ld are 0 */
     int8_t *q;       /* [n][ld], 64-byte aligned, -127..127; columns cols..ld are 0 */
     float *scale;    /* [n][ld_block] */
+    bool coded;      /* the product that makes the rows leaves their codes, and perhaps no x */
     /* Initial values of the sums in kernels that multiply unsigned weights. */
     int32_t
         *start_q4; /* [n][ld_block][2]: 2 - 64 * sum of a half block's codes, for entries + 64 */

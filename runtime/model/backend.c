@@ -46,6 +46,13 @@ void sp_backend_rows(const struct sp_backend *backend, size_t n_rows, sp_pool_fn
     sp_pool_run(backend->pool, n_rows, fn, context);
 }
 
+void sp_backend_prepare(const struct sp_backend *backend, struct sp_acts *acts,
+                        const struct sp_matrix *reader)
+{
+    acts->cols = reader->cols;
+    acts->coded = sp_kernels_want_codes(reader->dtype) && !backend->observer.observe;
+}
+
 struct quantize_job {
     const struct sp_backend *backend;
     const struct sp_acts *acts;
@@ -59,6 +66,14 @@ static void quantize_item(void *context, size_t t, unsigned worker)
     job->backend->kernels->quantize_row(job->acts, t);
 }
 
+void sp_backend_quantize(const struct sp_backend *backend, const struct sp_acts *acts,
+                         size_t n_rows)
+{
+    struct quantize_job job = {backend, acts};
+
+    sp_backend_rows(backend, n_rows, quantize_item, &job);
+}
+
 void sp_backend_multiply_groups(const struct sp_backend *backend, const struct sp_product *products,
                                 size_t n_products, const struct sp_acts *acts, size_t n_rows,
                                 const struct sp_row_group *groups, size_t n_groups)
@@ -69,7 +84,6 @@ void sp_backend_multiply_groups(const struct sp_backend *backend, const struct s
                                  .acts = acts,
                                  .groups = groups,
                                  .n_groups = n_groups};
-    struct quantize_job quantize = {backend, acts};
     bool want_codes = false;
 
     assert(n_products <= SP_MAX_PRODUCTS);
@@ -80,9 +94,13 @@ void sp_backend_multiply_groups(const struct sp_backend *backend, const struct s
         for (size_t t = 0; products[i].finish && t < n_rows; t++)
             atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
     }
-    if (want_codes) sp_backend_rows(backend, n_rows, quantize_item, &quantize);
+    if (want_codes && !acts->coded) sp_backend_quantize(backend, acts, n_rows);
     if (backend->ranks && sp_remote_multiply(backend->ranks, &job, n_rows)) return;
     sp_product_job_run(&job);
+    for (size_t i = 0; i < n_products; i++) {
+        if (!sp_product_makes_codes(&products[i])) continue;
+        sp_backend_quantize(backend, products[i].into, sp_product_job_rows(&job));
+    }
 }
 
 void sp_backend_observe(const struct sp_backend *backend, const struct sp_product *products,

@@ -75,14 +75,26 @@ struct sp_product {
     float limit;                    /* of SP_SWIGLU_CLAMPED, for both factors */
     const struct sp_xielu *xielu;   /* of SP_XIELU, which ignores the factors */
     const struct sp_finish *finish; /* NULL: none; not for a gated product */
+    /* The activations whose rows are y's. If they are coded, the codes of all rows are computed
+     * too, and y is then undefined: ranks exchange codes instead of floats. NULL: none. */
+    const struct sp_acts *into;
 };
 
 enum { SP_MAX_PRODUCTS = 4 };
 
-/* Computes products that read the same activations, rows 0..n_rows-1 (any number), whose x is set.
- * Quantizes the rows first if the weights of any product need codes. */
+/* Prepares rows that products make and the product with `reader` reads: their columns, and whether
+ * they are coded, since `reader` needs no more than codes and nothing observes its input. */
+void sp_backend_prepare(const struct sp_backend *backend, struct sp_acts *acts,
+                        const struct sp_matrix *reader);
+
+/* Computes products that read the same activations, rows 0..n_rows-1 (any number), whose x is set
+ * or which are coded. Quantizes the rows first if the weights of any product need codes. */
 void sp_backend_multiply(const struct sp_backend *backend, const struct sp_product *products,
                          size_t n_products, const struct sp_acts *acts, size_t n_rows);
+
+/* Computes the codes of rows 0..n_rows-1 of x. */
+void sp_backend_quantize(const struct sp_backend *backend, const struct sp_acts *acts,
+                         size_t n_rows);
 
 /* Calls the observer, if there is one. sp_backend_multiply does so itself. */
 void sp_backend_observe(const struct sp_backend *backend, const struct sp_product *products,

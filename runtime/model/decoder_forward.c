@@ -138,14 +138,16 @@ static void run_ffn(struct layer_job *job)
                                   .gated = true,
                                   .activation = ws->model->config.activation,
                                   .factors = ws->ones,
-                                  .xielu = &l->xielu};
+                                  .xielu = &l->xielu,
+                                  .into = &ws->ffn};
     struct sp_product gate_up[] = {
         {.w = &l->gate,
          .bias = l->gate_bias,
          .y = ws->ffn.x,
          .ldy = ws->ffn.ld,
          .gated = true,
-         .activation = ws->model->config.activation},
+         .activation = ws->model->config.activation,
+         .into = &ws->ffn},
         {.w = &l->up, .bias = l->up_bias, .y = ws->up, .ldy = ws->ld_ffn},
     };
     struct sp_product down = {.w = &l->down, .bias = l->down_bias, .y = ws->y, .ldy = ws->ld_x};
@@ -154,12 +156,12 @@ static void run_ffn(struct layer_job *job)
         sp_experts_run(ws, l, job->n);
         return;
     }
+    sp_backend_prepare(ws->backend, &ws->ffn, &l->down);
     if (ws->ones) {
         sp_backend_multiply(ws->backend, &plain_up, 1, &ws->hidden, job->n);
     } else {
         sp_backend_multiply(ws->backend, gate_up, 2, &ws->hidden, job->n);
     }
-    ws->ffn.cols = l->down.cols;
     sp_backend_multiply(ws->backend, &down, 1, &ws->ffn, job->n);
 }
 

@@ -292,14 +292,15 @@ static void run_shared(struct sp_workspace *ws, const struct sp_layer *l, size_t
          .ldy = ws->ffn.ld,
          .gated = true,
          .activation = ws->model->config.activation,
-         .factors = ws->ones},
+         .factors = ws->ones,
+         .into = &ws->ffn},
         {.w = &l->shared_up, .y = ws->up, .ldy = ws->ld_ffn},
         {.w = &l->shared_weight, .y = e->shared_gate, .ldy = e->ld_shared_gate},
     };
     struct sp_product out = {.w = &l->shared_down, .y = e->shared, .ldy = ws->ld_x};
 
+    sp_backend_prepare(ws->backend, &ws->ffn, &l->shared_down);
     sp_backend_multiply(ws->backend, in, plain ? 1 : l->shared_weight.rows ? 3 : 2, &ws->hidden, n);
-    ws->ffn.cols = l->shared_down.cols;
     sp_backend_multiply(ws->backend, &out, 1, &ws->ffn, n);
 }
 
@@ -426,15 +427,16 @@ static void run_groups(const struct route_job *job, size_t n_slots, size_t n_gro
          .gated = true,
          .activation = ws->model->config.activation,
          .factors = ws->ones,
-         .limit = (float)ws->model->config.swiglu_limit},
+         .limit = (float)ws->model->config.swiglu_limit,
+         .into = &e->ffn},
         {.w = &l->up, .bias = l->up_bias, .y = e->up, .ldy = ws->ld_ffn},
     };
     struct sp_product out = {.w = &l->down, .bias = l->down_bias, .y = e->y, .ldy = ws->ld_x};
     const struct sp_acts *input = is_single(job) ? &ws->hidden : &e->input;
 
+    sp_backend_prepare(ws->backend, &e->ffn, &l->down);
     sp_backend_multiply_groups(ws->backend, gate_up, plain ? 1 : 2, input,
                                is_single(job) ? 1 : n_slots, e->groups, n_groups);
-    e->ffn.cols = l->down.cols;
     for (size_t i = 0; i < n_groups; i++)
         e->groups[i].from = e->groups[i].to;
     sp_backend_multiply_groups(ws->backend, &out, 1, &e->ffn, n_slots, e->groups, n_groups);

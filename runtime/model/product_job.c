@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Multiplications, or copied elements, that are worth another thread: about a microsecond. */
-enum { MIN_WORK = 1 << 17 };
+enum { MIN_WORK = 1 << 17, PANELS_PER_BLOCK = SP_BLOCK / SP_PANEL_ROWS };
 
 /* Matrix i of a stack of matrices of one shape (experts), whose panels are contiguous. */
 static struct sp_matrix matrix_at(const struct sp_matrix *stack, size_t i)
@@ -77,13 +77,34 @@ static float *result_row(const struct sp_product_job *job, const struct sp_produ
     return p->y + t * p->ldy + (first - origin) * SP_PANEL_ROWS;
 }
 
+/* Copies the codes of panels, and the scales of the blocks that begin in them. */
+static void copy_codes(const struct sp_product_job *job, const struct sp_row_group *g,
+                       const struct sp_product *p, size_t first, size_t n_panels)
+{
+    const struct sp_panel_slice *slice = &job->slices[p - job->products];
+    const struct sp_acts *acts = p->into;
+    const int8_t *codes = job->answers[p - job->products];
+    const float *scales = job->scales[p - job->products];
+    size_t block = (first + 1) / PANELS_PER_BLOCK;
+    size_t n_blocks = (first + n_panels + 1) / PANELS_PER_BLOCK - block;
+    size_t at = first - slice->first, block_at = block - slice->first / PANELS_PER_BLOCK;
+
+    for (size_t t = g->to; t < g->to + g->n; t++) {
+        memcpy(acts->q + t * acts->ld + first * SP_PANEL_ROWS,
+               codes + (t * slice->n + at) * SP_PANEL_ROWS, n_panels * SP_PANEL_ROWS);
+        memcpy(acts->scale + t * acts->ld_block + block,
+               scales + t * (slice->n / PANELS_PER_BLOCK) + block_at, n_blocks * sizeof *scales);
+    }
+}
+
 /* Copies what another rank computed for the rows of a group. */
 static void copy_panels(const struct sp_product_job *job, const struct sp_row_group *g,
                         const struct sp_product *p, size_t first, size_t n_panels)
 {
     const struct sp_panel_slice *slice = &job->slices[p - job->products];
-    const float *answer = job->answers[p - job->products] + (first - slice->first) * SP_PANEL_ROWS;
+    const float *answer = job->answers[p - job->products];
 
+    answer += (first - slice->first) * SP_PANEL_ROWS;
     for (size_t t = g->to; t < g->to + g->n; t++) {
         memcpy(result_row(job, p, t, first), answer + t * slice->n * SP_PANEL_ROWS,
                n_panels * SP_PANEL_ROWS * sizeof *answer);
@@ -112,7 +133,9 @@ static void make_panels(const struct sp_product_job *job, const struct sp_row_gr
 {
     size_t begin = first * SP_PANEL_ROWS, len = rows_of(p->w, first, n_panels);
 
-    if (job->is_answer) {
+    if (job->is_answer && job->coded_by_sender[p - job->products]) {
+        copy_codes(job, g, p, first, n_panels);
+    } else if (job->is_answer) {
         copy_panels(job, g, p, first, n_panels);
     } else {
         multiply_panels(job, g, p, first, n_panels);
@@ -155,6 +178,11 @@ static void apply_gate(const struct sp_product_job *job, const struct sp_row_gro
             break;
         }
     }
+}
+
+bool sp_product_makes_codes(const struct sp_product *p)
+{
+    return p->into && p->into->coded;
 }
 
 bool sp_product_uses_next(const struct sp_product *p)
@@ -217,9 +245,11 @@ static void make_range(void *context, size_t first, size_t n, unsigned worker)
 
 struct sp_panel_slice sp_panel_slice_of(size_t n_panels, unsigned rank, unsigned n_ranks)
 {
-    size_t first = n_panels * rank / n_ranks;
+    size_t n_blocks = (n_panels + PANELS_PER_BLOCK - 1) / PANELS_PER_BLOCK;
+    size_t first = n_blocks * rank / n_ranks * PANELS_PER_BLOCK;
+    size_t end = n_blocks * (rank + 1) / n_ranks * PANELS_PER_BLOCK;
 
-    return (struct sp_panel_slice){first, n_panels * (rank + 1) / n_ranks - first};
+    return (struct sp_panel_slice){first, (end < n_panels ? end : n_panels) - first};
 }
 
 size_t sp_product_job_rows(const struct sp_product_job *job)

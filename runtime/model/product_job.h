@@ -24,12 +24,18 @@ struct sp_product_job {
     /* On the rank that made them, the rows of y begin with the slice; otherwise with column 0. */
     bool y_is_slice;
     bool is_answer;                        /* the slices were multiplied by another rank */
-    const float *answers[SP_MAX_PRODUCTS]; /* [n_out_rows][16 * slice.n]; borrowed */
     bool gated_by_sender[SP_MAX_PRODUCTS]; /* the answer of this product went through its gate */
+    bool coded_by_sender[SP_MAX_PRODUCTS]; /* and then it was quantized */
+    /* Borrowed: [n_out_rows][16 * slice.n] floats, or codes and [n_out_rows][slice.n / 2] scales. */
+    const void *answers[SP_MAX_PRODUCTS];
+    const float *scales[SP_MAX_PRODUCTS];
 };
 
-/* The part of `rank` of n_panels panels. */
+/* The part of `rank` of n_panels panels: whole blocks of activations, two panels each. */
 struct sp_panel_slice sp_panel_slice_of(size_t n_panels, unsigned rank, unsigned n_ranks);
+
+/* True if the product makes the codes of activations. */
+bool sp_product_makes_codes(const struct sp_product *product);
 
 /* True if the next product makes the factors of this one's gate. */
 bool sp_product_uses_next(const struct sp_product *product);

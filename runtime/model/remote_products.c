@@ -21,7 +21,7 @@ struct product_head {
     uint64_t panels; /* place in the file */
     uint64_t rows, n_panels, panel_size;
     uint32_t dtype;
-    uint32_t is_gated; /* by the sender of the answer */
+    uint32_t is_gated, is_coded; /* by the sender of the answer */
     uint32_t activation;
     float limit;
 };
@@ -51,10 +51,11 @@ static struct layout layout_of(const struct head *h)
     return l;
 }
 
-/* The places of a job's results in an answer: [n_out_rows][16 * n] floats of each product's slice.
- * Products that only make factors for a gate come last and are not sent. */
+/* The places of a job's results in an answer: [n_out_rows][16 * n] floats of each product's slice,
+ * or as many codes and their scales. Products that only make factors for a gate come last and are
+ * not sent. */
 struct answer {
-    size_t places[SP_MAX_PRODUCTS];
+    size_t places[SP_MAX_PRODUCTS], scales[SP_MAX_PRODUCTS];
     size_t size, total; /* bytes that are sent; with the factors */
 };
 
@@ -71,8 +72,11 @@ static struct answer answer_of(const struct sp_product_job *job)
     for (int sent = 1; sent >= 0; sent--) {
         for (size_t i = 0; i < job->n_products; i++) {
             if (is_sent(job, i) != (sent == 1)) continue;
+            size_t n = n_out * job->slices[i].n * SP_PANEL_ROWS;
             a.places[i] = a.total;
-            a.total += aligned(n_out * job->slices[i].n * SP_PANEL_ROWS * sizeof(float));
+            a.total += aligned(job->coded_by_sender[i] ? n : n * sizeof(float));
+            a.scales[i] = a.total;
+            if (job->coded_by_sender[i]) a.total += aligned(n / SP_BLOCK * sizeof(float));
         }
         if (sent) a.size = a.total;
     }
@@ -83,6 +87,20 @@ static void slice_job(struct sp_product_job *job, unsigned rank, unsigned n_rank
 {
     for (size_t i = 0; i < job->n_products; i++)
         job->slices[i] = sp_panel_slice_of(job->products[i].w->n_panels, rank, n_ranks);
+}
+
+/* The most bytes that a rank needs for its answer. */
+static size_t largest_answer(const struct sp_product_job *job, unsigned n_ranks)
+{
+    struct sp_product_job part = *job;
+    size_t most = 0;
+
+    for (unsigned rank = 1; rank < n_ranks; rank++) {
+        slice_job(&part, rank, n_ranks);
+        size_t total = answer_of(&part).total;
+        if (total > most) most = total;
+    }
+    return most;
 }
 
 /* ---- rank 0 ---- */
@@ -140,6 +158,7 @@ static void put_products(uint8_t *to, const struct sp_ranks *ranks,
                                        .panel_size = p->w->panel_size,
                                        .dtype = (uint32_t)p->w->dtype,
                                        .is_gated = job->gated_by_sender[i],
+                                       .is_coded = job->coded_by_sender[i],
                                        .activation = (uint32_t)p->activation,
                                        .limit = p->limit};
         memcpy(to, &h, sizeof h);
@@ -167,7 +186,6 @@ static void put_rows(uint8_t *message, const struct layout *l, const struct head
 static bool send_job(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows)
 {
     struct sp_transport *transport = ranks->transport;
-    struct sp_product_job last = *job;
     struct head h = head_of(job, n_rows);
     struct layout l = layout_of(&h);
     uint8_t *message = transport->ops->message(transport, l.size);
@@ -177,8 +195,8 @@ static bool send_job(struct sp_ranks *ranks, const struct sp_product_job *job, s
     put_products(message + l.products, ranks, job);
     memcpy(message + l.groups, job->groups, job->n_groups * sizeof *job->groups);
     put_rows(message, &l, &h, job->acts);
-    slice_job(&last, transport->n_ranks - 1, transport->n_ranks); /* no slice is larger */
-    if (!transport->ops->send(transport, l.size, answer_of(&last).total)) return false;
+    if (!transport->ops->send(transport, l.size, largest_answer(job, transport->n_ranks)))
+        return false;
     ranks->traffic.n_messages++;
     ranks->traffic.sent += l.size * (transport->n_ranks - 1);
     return true;
@@ -191,46 +209,94 @@ static void lose(struct sp_ranks *ranks)
     if (ranks->on_lost) ranks->on_lost(ranks->context, ranks->transport->lost);
 }
 
-/* Receives what a rank computed, or computes it here if the rank is lost. */
-static void finish_job(struct sp_ranks *ranks, const struct sp_product_job *job, unsigned rank)
+/* Receives what a rank computed. */
+static bool finish_job(struct sp_ranks *ranks, const struct sp_product_job *job, unsigned rank)
 {
     struct sp_transport *transport = ranks->transport;
     struct sp_product_job part = *job;
     struct answer a;
-    const uint8_t *bytes = NULL;
+    const uint8_t *bytes;
 
     slice_job(&part, rank, transport->n_ranks);
     a = answer_of(&part);
-    if (!ranks->is_lost) bytes = transport->ops->receive(transport, rank, a.size);
-    if (bytes == NULL) {
-        lose(ranks);
-        memset(part.gated_by_sender, 0, sizeof part.gated_by_sender);
+    bytes = transport->ops->receive(transport, rank, a.size);
+    if (bytes == NULL) return false;
+    part.is_answer = true;
+    for (size_t i = 0; i < part.n_products; i++) {
+        part.answers[i] = bytes + a.places[i];
+        part.scales[i] = (const float *)(const void *)(bytes + a.scales[i]);
     }
-    part.is_answer = bytes != NULL;
-    for (size_t i = 0; bytes && i < part.n_products; i++)
-        part.answers[i] = (const float *)(const void *)(bytes + a.places[i]);
     ranks->traffic.received += a.size;
     sp_product_job_run(&part);
+    return true;
+}
+
+struct starts_job {
+    const struct sp_acts *acts;
+};
+
+static void set_starts(void *context, size_t t, unsigned worker)
+{
+    const struct starts_job *job = context;
+
+    (void)worker;
+    sp_acts_set_starts(job->acts, t);
+}
+
+/* Computes the codes of a job's own slices. */
+static void code_own(const struct sp_product_job *own)
+{
+    for (size_t i = 0; i < own->n_products; i++) {
+        if (!own->coded_by_sender[i]) continue;
+        struct sp_acts acts = *own->products[i].into;
+        acts.cols = own->slices[i].n * SP_PANEL_ROWS; /* the first ones, as this is rank 0 */
+        sp_backend_quantize(own->backend, &acts, sp_product_job_rows(own));
+    }
+}
+
+/* Completes the codes of all slices. */
+static void finish_codes(const struct sp_product_job *job)
+{
+    for (size_t i = 0; i < job->n_products; i++) {
+        const struct sp_product *p = &job->products[i];
+        struct starts_job starts = {p->into};
+        size_t n = sp_product_job_rows(job);
+        if (!sp_product_makes_codes(p)) continue;
+        if (job->coded_by_sender[i]) {
+            sp_backend_rows(job->backend, n, set_starts, &starts);
+        } else {
+            sp_backend_quantize(job->backend, p->into, n);
+        }
+    }
 }
 
 bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows)
 {
-    struct sp_product_job shared = *job, own = *job;
+    struct sp_product_job shared = *job, own;
     double t0 = sp_seconds(), t1;
 
     if (ranks->is_lost) return false;
     for (size_t i = 0; i < job->n_products; i++) {
         if (!is_in_file(&ranks->file, job->products[i].w)) return false;
         shared.gated_by_sender[i] = can_gate_remotely(&job->products[i]);
+        shared.coded_by_sender[i] =
+            shared.gated_by_sender[i] && sp_product_makes_codes(&job->products[i]);
     }
     if (!send_job(ranks, &shared, n_rows)) return false;
     t1 = sp_seconds();
     ranks->traffic.seconds += t1 - t0;
+    own = shared;
+    memset(own.gated_by_sender, 0, sizeof own.gated_by_sender);
     slice_job(&own, 0, ranks->transport->n_ranks);
     sp_product_job_run(&own);
+    code_own(&own);
     t1 = sp_seconds();
-    for (unsigned rank = 1; rank < ranks->transport->n_ranks; rank++)
-        finish_job(ranks, &shared, rank);
+    for (unsigned rank = 1; rank < ranks->transport->n_ranks; rank++) {
+        if (finish_job(ranks, &shared, rank)) continue;
+        lose(ranks);
+        return false;
+    }
+    finish_codes(&shared);
     ranks->traffic.seconds += sp_seconds() - t1;
     return true;
 }
@@ -240,19 +306,23 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
 /* Activations by number of columns, which are few in a model. */
 enum { MAX_WIDTHS = 32 };
 
-struct rank_buffers {
+struct acts_by_width {
     struct sp_acts acts[MAX_WIDTHS];
     size_t n_rows[MAX_WIDTHS], n_widths;
 };
 
-static void release_buffers(struct rank_buffers *b)
+struct rank_buffers {
+    struct acts_by_width received, coded; /* coded: slices whose codes are the answer */
+};
+
+static void release_widths(struct acts_by_width *b)
 {
     for (size_t i = 0; i < b->n_widths; i++)
         sp_acts_release(&b->acts[i]);
 }
 
 /* Returns activations of n_rows rows; their contents are those of an earlier message. */
-static enum sp_status find_acts(struct rank_buffers *b, struct sp_acts **out, size_t n_rows,
+static enum sp_status find_acts(struct acts_by_width *b, struct sp_acts **out, size_t n_rows,
                                 size_t cols, struct sp_err *err)
 {
     enum sp_status st;
@@ -294,6 +364,7 @@ struct received_job {
     struct sp_product_job job;
     struct sp_product products[SP_MAX_PRODUCTS];
     struct sp_matrix matrices[SP_MAX_PRODUCTS];
+    const struct sp_acts *coded[SP_MAX_PRODUCTS]; /* results to quantize; NULL: floats */
 };
 
 static enum sp_status get_products(struct received_job *r, const uint8_t *at,
@@ -316,8 +387,47 @@ static enum sp_status get_products(struct received_job *r, const uint8_t *at,
                                              .activation = (enum sp_activation)h.activation,
                                              .limit = h.limit};
         r->job.gated_by_sender[i] = h.is_gated;
+        r->job.coded_by_sender[i] = h.is_coded;
     }
     return SP_OK;
+}
+
+/* Sets where the results of a job are computed: in the answer, unless they are quantized for it. */
+static enum sp_status place_results(struct received_job *r, const struct answer *a, uint8_t *bytes,
+                                    struct rank_buffers *b, struct sp_err *err)
+{
+    for (size_t i = 0; i < r->job.n_products; i++) {
+        size_t cols = r->job.slices[i].n * SP_PANEL_ROWS;
+        struct sp_acts *acts;
+        enum sp_status st;
+
+        r->products[i].y = (float *)(void *)(bytes + a->places[i]);
+        r->products[i].ldy = cols;
+        if (!r->job.coded_by_sender[i]) continue;
+        if ((st = find_acts(&b->coded, &acts, sp_product_job_rows(&r->job), cols, err))) return st;
+        r->products[i].y = acts->x;
+        r->products[i].ldy = acts->ld;
+        r->coded[i] = acts;
+    }
+    return SP_OK;
+}
+
+/* Quantizes results into the answer. */
+static void put_codes(const struct received_job *r, const struct answer *a, uint8_t *bytes)
+{
+    size_t n_rows = sp_product_job_rows(&r->job);
+
+    for (size_t i = 0; i < r->job.n_products; i++) {
+        const struct sp_acts *acts = r->coded[i];
+        if (acts == NULL) continue;
+        size_t cols = acts->cols, scales_size = cols / SP_BLOCK * sizeof(float);
+        sp_backend_quantize(r->job.backend, acts, n_rows);
+        for (size_t t = 0; t < n_rows; t++) {
+            memcpy(bytes + a->places[i] + t * cols, acts->q + t * acts->ld, cols);
+            memcpy(bytes + a->scales[i] + t * scales_size, acts->scale + t * acts->ld_block,
+                   scales_size);
+        }
+    }
 }
 
 static enum sp_status answer_message(struct sp_transport *transport, struct rank_buffers *b,
@@ -337,7 +447,7 @@ static enum sp_status answer_message(struct sp_transport *transport, struct rank
     memcpy(&h, message, sizeof h);
     l = layout_of(&h);
     assert(h.n_products <= SP_MAX_PRODUCTS && size == l.size);
-    if ((st = find_acts(b, &acts, (size_t)h.n_rows, (size_t)h.cols, err))) return st;
+    if ((st = find_acts(&b->received, &acts, (size_t)h.n_rows, (size_t)h.cols, err))) return st;
     r.job = (struct sp_product_job){
         .backend = backend,
         .products = r.products,
@@ -354,12 +464,10 @@ static enum sp_status answer_message(struct sp_transport *transport, struct rank
     if ((bytes = transport->ops->answer(transport, a.total)) == NULL) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.total);
     }
-    for (size_t i = 0; i < r.job.n_products; i++) {
-        r.products[i].y = (float *)(void *)(bytes + a.places[i]);
-        r.products[i].ldy = r.job.slices[i].n * SP_PANEL_ROWS;
-    }
+    if ((st = place_results(&r, &a, bytes, b, err))) return st;
     memset(r.job.gated_by_sender, 0, sizeof r.job.gated_by_sender);
     sp_product_job_run(&r.job);
+    put_codes(&r, &a, bytes);
     transport->ops->reply(transport, a.size);
     return SP_OK;
 }
@@ -379,6 +487,7 @@ enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_b
         st = answer_message(transport, &buffers, backend, file, message, size, err);
     }
     *has_ended = message == NULL;
-    release_buffers(&buffers);
+    release_widths(&buffers.received);
+    release_widths(&buffers.coded);
     return st;
 }
