@@ -149,11 +149,25 @@ struct sp_package_info {
     unsigned n_numa_nodes;       /* of this machine, that this process may use */
     uint64_t rank_messages, rank_sent, rank_received; /* so far: messages to each of the other
                                                        * ranks; bytes to and from all of them */
-    double rank_seconds; /* spent on messages, and on waiting for answers */
+    double rank_seconds;         /* spent on messages, and on waiting for answers */
+    double rank_product_seconds; /* that, and on this process's part of the products */
+    unsigned n_ranks_here;       /* those of n_ranks on this machine */
 };
 #define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)
 /* [any thread] */
 SP_API void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
+
+/* What the messages between the ranks of a package cost. */
+struct sp_rank_link {
+    size_t size;
+    double round_trip; /* seconds of a message of 64 bytes to all other ranks and their answers */
+    double bandwidth;  /* bytes per second, of large messages and answers */
+};
+#define SP_RANK_LINK_INIT SP_SIZED(struct sp_rank_link)
+/* Measures it, in some milliseconds, while nothing generates. SP_E_USAGE: there is one rank.
+ * SP_E_IO: a rank is lost. [package] */
+SP_API SP_MUST_CHECK enum sp_status
+sp_package_measure_link(struct sp_package *package, struct sp_rank_link *link, struct sp_err *err);
 
 enum sp_encode_flags {
     SP_ENCODE_ADD_SPECIAL = 1,   /* add the special tokens of the tokenizer's post-processor */

@@ -44,9 +44,12 @@ check() {
     }
     n_models=$((n_models + 1))
     if [ "$scope" = all ]; then
-        ways='2x1 2x2 3x1 3x2 4x1'
+        ways='2x1 2x2 3x1 3x2 4x1 4x2'
         compare "$1 $3" --kv-type f32
         compare "$1 $3" --no-draft
+        ways='2x1 3x2'
+        compare "$1 $3" --kv-type q8
+        compare "$1 $3" --kernels scalar
         return
     fi
     case $((n_models % 4)) in 0) ways=2x1 ;; 1) ways=3x1 ;; 2) ways=2x2 ;; 3) ways=3x2 ;; esac
@@ -89,6 +92,56 @@ for ranks in 1 2; do
         grep -o '"logits_xxh3": "[0-9a-f]*"' >"$dir/batch$ranks"
 done
 [ "$(wc -l <"$dir/batch1")" -eq 5 ] && cmp "$dir/batch1" "$dir/batch2" || say 'a batch differs'
+# Answers of serve to two requests at once, where curl is at hand.
+ask() {
+    curl -s --max-time 60 "http://127.0.0.1:$port/v1/completions" -H 'Content-Type: application/json' \
+        -d "{\"prompt\": \"What is $1 plus 2?\", \"max_tokens\": 12, \"temperature\": 0}" |
+        grep -o '"text": *"[^"]*"' >"$2"
+}
+servers='1 2 3'
+command -v curl >/dev/null || servers=
+for ranks in $servers; do
+    "$spectool" serve --ranks $ranks --threads 1 --port 0 "$dir/p.bin" >"$dir/serve.log" 2>&1 &
+    server=$!
+    tries=0
+    until port=$(sed -n 's|.*http://[^ ]*:\([0-9][0-9]*\).*|\1|p' "$dir/serve.log" | head -n 1) && [ -n "$port" ]; do
+        [ $((tries += 1)) -le 100 ] || { say "serve does not start: $(cat "$dir/serve.log")"; break; }
+        sleep 0.1
+    done
+    ask 3 "$dir/first$ranks" &
+    asking=$!
+    ask 8 "$dir/second$ranks"
+    wait $asking
+    kill $server
+    wait $server || say "serve over $ranks ranks: $(cat "$dir/serve.log")"
+    [ -s "$dir/first$ranks" ] && cmp "$dir/first1" "$dir/first$ranks" && cmp "$dir/second1" "$dir/second$ranks" ||
+        say "serve over $ranks ranks differs"
+done
+
+# What a pass of one row exchanges, as computed from the shapes: a message has a head, a description of the products
+# and of the rows, and the codes and scales of a row; each part is rounded up to 64 bytes. An answer has floats, or
+# codes and scales for the gated rows of an MLP. Rank 1 of 2 has the second half of the blocks of 32 rows.
+up() { echo $((($1 + 63) / 64 * 64)); }
+half() { echo $((($1 / 32 - $1 / 32 / 2) * 32)); }
+sent() { echo $((64 + $(up $((56 * $2))) + 64 + $(up "$1") + $(up $(($1 / 8))))); }
+floats() { up $((4 * $(half "$1"))); }
+codes() { echo $(($(up "$(half "$1")") + $(up $(($(half "$1") / 8))))); }
+layers=6 hidden=192 q=192 kv=64 inner=512 vocab=1600 # of testdata/tiny/target
+echo "FROM $root/testdata/tiny/target" >"$dir/Modelfile"
+"$spectool" create -f "$dir/Modelfile" --quantize q8 -o "$dir/target.bin" >"$dir/log" 2>&1 || say "$(cat "$dir/log")"
+"$spectool" bench --ranks 2 --threads 1 --json --ids 1,2,3 --num-predict 2 --repeat 1 --depths 4 "$dir/target.bin" \
+    >"$dir/bench" 2>&1 || say "$(cat "$dir/bench")"
+want="\"messages\": $((4 * layers + 1)), \"sent_bytes\": $((layers * ($(sent $hidden 3) + $(sent $q 1) +
+    $(sent $hidden 2) + $(sent $inner 1)) + $(sent $hidden 1))), \"received_bytes\": $((layers *
+    ($(floats $q) + 2 * $(floats $kv) + $(floats $hidden) + $(codes $inner) + $(floats $hidden)) + $(floats $vocab))),"
+grep -q "$want" "$dir/bench" || say "exchange: $(grep -o '"exchange".*"share"' "$dir/bench"), expected $want"
+[ "$(grep -o '"network"' "$dir/bench" | wc -l)" -eq 3 ] || say 'bench predicts nothing'
+
+# Ranks need little address space. The memory of sanitizers exceeds the limit without them.
+if (ulimit -v 8000000 && "$spectool" --version) >/dev/null 2>&1; then
+    (ulimit -v 8000000 && "$spectool" run --ranks 4 --threads 1 --num-predict 2 --ids 1 "$dir/p.bin") >"$dir/log" 2>&1 ||
+        say "limited address space: $(cat "$dir/log")"
+fi
 "$spectool" run --ranks 2 --huge-pages "$dir/p.bin" x >"$dir/log" 2>&1
 [ $? -eq 4 ] || say "huge pages: $(cat "$dir/log")"
 

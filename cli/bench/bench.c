@@ -147,3 +147,33 @@ void sp_bench_release(struct sp_bench *bench)
     for (size_t i = 0; i < SP_BENCH_MAX_PROMPTS; i++)
         sp_ids_release(&bench->prompts[i].ids);
 }
+
+/* Round trips of a product's message and its answers, and bytes per second, of a well-tuned stack.
+ */
+const struct sp_bench_network sp_bench_networks[SP_BENCH_NETWORKS] = {
+    {"10 Gbit/s, TCP", 60e-6, 1.1e9},
+    {"25 Gbit/s, TCP", 30e-6, 2.8e9},
+    {"100 Gbit/s, RDMA", 10e-6, 11e9},
+};
+
+static double transfer_seconds(const struct sp_bench_exchange *x, double round_trip,
+                               double bandwidth)
+{
+    return x->messages * round_trip + (x->sent + x->received) / bandwidth;
+}
+
+double sp_bench_transfer_share(const struct sp_bench_exchange *x)
+{
+    return transfer_seconds(x, x->link.round_trip, x->link.bandwidth) / x->pass_seconds;
+}
+
+double sp_bench_predict(const struct sp_bench_exchange *x, unsigned n_ranks,
+                        const struct sp_bench_network *network)
+{
+    double here = transfer_seconds(x, x->link.round_trip, x->link.bandwidth);
+    double products = x->product_seconds > here ? x->product_seconds - here : 0;
+    double rest = x->pass_seconds - x->product_seconds;
+    double messages = network ? transfer_seconds(x, network->round_trip, network->bandwidth) : 0;
+
+    return rest + products / n_ranks + messages;
+}

@@ -63,7 +63,27 @@ struct sp_bench_exchange {
     double messages, sent,
         received; /* messages to each of the other ranks; bytes to and from all */
     double share; /* of the time: messages, and waiting for answers; 0..1 */
+    double pass_seconds, product_seconds; /* of a pass; of its products, exchange included */
+    struct sp_rank_link link;
 };
+
+/* A network between machines. */
+struct sp_bench_network {
+    const char *name;
+    double round_trip, bandwidth; /* seconds; bytes per second */
+};
+enum { SP_BENCH_NETWORKS = 3 };
+extern const struct sp_bench_network sp_bench_networks[SP_BENCH_NETWORKS];
+
+/* The fraction of a pass that its messages take by the latency and bandwidth alone, without waiting
+ * for a slower rank. */
+double sp_bench_transfer_share(const struct sp_bench_exchange *exchange);
+
+/* The predicted seconds of a pass on n_ranks machines, each as fast as all ranks of this bench
+ * together: products take 1/n_ranks of their time, and messages that of the network; the rest is
+ * unchanged. NULL: one machine, no network. */
+double sp_bench_predict(const struct sp_bench_exchange *exchange, unsigned n_ranks,
+                        const struct sp_bench_network *network);
 
 struct sp_bench {
     const struct sp_bench_options *options;

@@ -333,7 +333,10 @@ static enum sp_status measure_exchange(struct run *r)
     x->sent /= PASSES;
     x->received /= PASSES;
     x->share = (last.rank_seconds - first.rank_seconds) / seconds;
-    return SP_OK;
+    x->pass_seconds = seconds / (PASSES + 1); /* and one of the prompt's last token */
+    x->product_seconds = (last.rank_product_seconds - first.rank_product_seconds) / (PASSES + 1);
+    x->link = (struct sp_rank_link)SP_RANK_LINK_INIT;
+    return sp_package_measure_link(r->package, &x->link, r->err);
 }
 
 /* The samples of the passes at one depth. */

@@ -54,14 +54,51 @@ static enum sp_status add_passes(struct sp_table *table, const struct sp_bench_d
     return st;
 }
 
-static void print_exchange(const struct sp_bench_exchange *x)
+/* Prints what a pass would take if each rank had a machine as fast as all of them have together. */
+static enum sp_status print_predictions(const struct sp_bench *b, struct sp_err *err)
 {
+    static const char *const headings[] = {"network", "round trip us", "GB/s", "pass ms",
+                                           "to one machine"};
+    const struct sp_bench_exchange *x = &b->exchange;
+    double alone = sp_bench_predict(x, 1, NULL);
+    struct sp_table table = {.align = "lrrrr"};
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sizeof headings / sizeof *headings && !st; i++)
+        st = sp_table_add(&table, err, "%s", headings[i]);
+    for (size_t i = 0; i < SP_BENCH_NETWORKS && !st; i++) {
+        const struct sp_bench_network *net = &sp_bench_networks[i];
+        double seconds = sp_bench_predict(x, b->info.n_ranks, net);
+        if ((st = sp_table_add(&table, err, "%s", net->name))) break;
+        if ((st = sp_table_add(&table, err, "%.0f", net->round_trip * 1e6))) break;
+        if ((st = sp_table_add(&table, err, "%.1f", net->bandwidth / GIGA))) break;
+        if ((st = sp_table_add(&table, err, "%.2f", seconds * 1e3))) break;
+        st = sp_table_add(&table, err, "%.2fx", alone / seconds);
+    }
+    if (st == SP_OK) {
+        sp_word_wrap_print(
+            stdout, 0,
+            "\nPredicted for %u machines, each as fast as these ranks together (%.2f ms):",
+            b->info.n_ranks, alone * 1e3);
+        sp_table_print(stdout, &table, 2);
+    }
+    sp_table_release(&table);
+    return st;
+}
+
+static enum sp_status print_exchange(const struct sp_bench *b, struct sp_err *err)
+{
+    const struct sp_bench_exchange *x = &b->exchange;
+
     sp_word_wrap_print(
         stdout, 0,
         "\nExchange with the other ranks in a pass of one row: %.0f messages to each, "
         "%.1f kB sent, %.1f kB received; %.1f%% of the time, waiting for answers "
-        "included",
-        x->messages, x->sent / 1e3, x->received / 1e3, 100 * x->share);
+        "included, %.1f%% by latency (%.1f us both ways) and bandwidth (%.2f GB/s) alone",
+        x->messages, x->sent / 1e3, x->received / 1e3, 100 * x->share,
+        100 * sp_bench_transfer_share(x), x->link.round_trip * 1e6, x->link.bandwidth / GIGA);
+    if (b->info.n_ranks_here < b->info.n_ranks) return SP_OK; /* measured, not predicted */
+    return print_predictions(b, err);
 }
 
 /* ---- generation ---- */
@@ -165,7 +202,7 @@ enum sp_status sp_bench_print_step(void *context, enum sp_bench_step step, size_
         st = add_passes(table, &b->depths[index], err);
         break;
     case SP_BENCH_EXCHANGE:
-        print_exchange(&b->exchange);
+        st = print_exchange(b, err);
         break;
     case SP_BENCH_PROMPT:
         if (index == 0) {
@@ -270,6 +307,30 @@ static void print_json_prompt(struct sp_json_out *out, const struct sp_bench *b,
     sp_json_out_end(out, '}');
 }
 
+static void print_json_predictions(struct sp_json_out *out, const struct sp_bench *b)
+{
+    const struct sp_bench_exchange *x = &b->exchange;
+
+    sp_json_out_double(out, "transfer_share", sp_bench_transfer_share(x));
+    sp_json_out_double(out, "round_trip_seconds", x->link.round_trip);
+    sp_json_out_double(out, "bandwidth", x->link.bandwidth);
+    sp_json_out_double(out, "pass_seconds", x->pass_seconds);
+    sp_json_out_double(out, "product_seconds", x->product_seconds);
+    if (b->info.n_ranks_here < b->info.n_ranks) return;
+    sp_json_out_double(out, "predicted_one_machine", sp_bench_predict(x, 1, NULL));
+    sp_json_out_begin(out, "predicted", '[');
+    for (size_t i = 0; i < SP_BENCH_NETWORKS; i++) {
+        const struct sp_bench_network *net = &sp_bench_networks[i];
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "network", net->name);
+        sp_json_out_double(out, "round_trip_seconds", net->round_trip);
+        sp_json_out_double(out, "bandwidth", net->bandwidth);
+        sp_json_out_double(out, "pass_seconds", sp_bench_predict(x, b->info.n_ranks, net));
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+}
+
 void sp_bench_print_json(const struct sp_bench *b)
 {
     struct sp_json_out out = {.file = stdout};
@@ -296,6 +357,7 @@ void sp_bench_print_json(const struct sp_bench *b)
         sp_json_out_double(&out, "sent_bytes", b->exchange.sent);
         sp_json_out_double(&out, "received_bytes", b->exchange.received);
         sp_json_out_double(&out, "share", b->exchange.share);
+        print_json_predictions(&out, b);
         sp_json_out_end(&out, '}');
     }
     sp_json_out_begin(&out, "depths", '[');

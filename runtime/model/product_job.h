@@ -26,9 +26,9 @@ struct sp_product_job {
     bool is_answer;                        /* the slices were multiplied by another rank */
     bool gated_by_sender[SP_MAX_PRODUCTS]; /* the answer of this product went through its gate */
     bool coded_by_sender[SP_MAX_PRODUCTS]; /* and then it was quantized */
-    /* Borrowed: [n_out_rows][16 * slice.n] floats, or codes and [n_out_rows][slice.n / 2] scales. */
+    /* [n_out_rows][16 * slice.n] floats, or codes and scales; borrowed */
     const void *answers[SP_MAX_PRODUCTS];
-    const float *scales[SP_MAX_PRODUCTS];
+    const float *scales[SP_MAX_PRODUCTS]; /* [n_out_rows][slice.n / 2] of codes */
 };
 
 /* The part of `rank` of n_panels panels: whole blocks of activations, two panels each. */

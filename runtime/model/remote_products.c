@@ -273,7 +273,7 @@ static void finish_codes(const struct sp_product_job *job)
 bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows)
 {
     struct sp_product_job shared = *job, own;
-    double t0 = sp_seconds(), t1;
+    double t0 = sp_seconds(), t1, t2;
 
     if (ranks->is_lost) return false;
     for (size_t i = 0; i < job->n_products; i++) {
@@ -297,7 +297,34 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
         return false;
     }
     finish_codes(&shared);
-    ranks->traffic.seconds += sp_seconds() - t1;
+    t2 = sp_seconds();
+    ranks->traffic.seconds += t2 - t1;
+    ranks->traffic.product_seconds += t2 - t0;
+    return true;
+}
+
+/* The bytes of an echo follow its kind. */
+bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds)
+{
+    struct sp_transport *transport = ranks->transport;
+    uint32_t kind = SP_MESSAGE_ECHO;
+    double start = sp_seconds();
+    uint8_t *message;
+
+    if (ranks->is_lost || !(message = transport->ops->message(transport, ALIGNMENT + size)))
+        return false;
+    memcpy(message, &kind, sizeof kind);
+    memcpy(message + ALIGNMENT, bytes, size);
+    if (!transport->ops->send(transport, ALIGNMENT + size, size)) return false;
+    for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
+        const void *answer = transport->ops->receive(transport, rank, size);
+        if (answer == NULL) {
+            lose(ranks);
+            return false;
+        }
+        memcpy(bytes, answer, size);
+    }
+    *seconds = sp_seconds() - start;
     return true;
 }
 
@@ -472,6 +499,19 @@ static enum sp_status answer_message(struct sp_transport *transport, struct rank
     return SP_OK;
 }
 
+static enum sp_status answer_echo(struct sp_transport *transport, const uint8_t *message,
+                                  size_t size, struct sp_err *err)
+{
+    void *bytes = transport->ops->answer(transport, size - ALIGNMENT);
+
+    if (bytes == NULL) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
+    }
+    memcpy(bytes, message + ALIGNMENT, size - ALIGNMENT);
+    transport->ops->reply(transport, size - ALIGNMENT);
+    return SP_OK;
+}
+
 enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_backend *backend,
                                const struct sp_rank_file *file, bool *has_ended, struct sp_err *err)
 {
@@ -483,8 +523,13 @@ enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_b
 
     while (st == SP_OK && (message = transport->ops->next(transport, &size)) != NULL) {
         memcpy(&kind, message, sizeof kind);
-        if (kind != SP_MESSAGE_PRODUCTS) break;
-        st = answer_message(transport, &buffers, backend, file, message, size, err);
+        if (kind == SP_MESSAGE_ECHO) {
+            st = answer_echo(transport, message, size, err);
+        } else if (kind == SP_MESSAGE_PRODUCTS) {
+            st = answer_message(transport, &buffers, backend, file, message, size, err);
+        } else {
+            break;
+        }
     }
     *has_ended = message == NULL;
     release_widths(&buffers.received);

@@ -27,10 +27,16 @@ typedef void sp_rank_lost_fn(void *context, const char *sentence);
 struct sp_rank_traffic {
     uint64_t n_messages, sent, received; /* messages to each rank; bytes to and from all ranks */
     double seconds;                      /* building messages, waiting, copying answers */
+    double product_seconds;              /* that, and computing its own part */
 };
 
 /* The first 32 bits of every message. */
-enum sp_message_kind { SP_MESSAGE_PRODUCTS = 1, SP_MESSAGE_OPEN, SP_MESSAGE_CLOSE };
+enum sp_message_kind {
+    SP_MESSAGE_PRODUCTS = 1,
+    SP_MESSAGE_ECHO,
+    SP_MESSAGE_OPEN,
+    SP_MESSAGE_CLOSE
+};
 
 struct sp_ranks {
     struct sp_transport *transport;        /* owned, unless it has an owner */
@@ -51,9 +57,13 @@ void sp_ranks_close(struct sp_ranks *ranks);
  */
 bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows);
 
-/* Other ranks. Computes products until another message than one for products, which is dropped, or
- * until rank 0 ends (*has_ended). Failures are those of memory and of messages that do not fit the
- * file. */
+/* Rank 0. Sends `size` bytes to all other ranks and receives as many from each, which are copied
+ * over `bytes`. *seconds: that took. False: a rank is lost, or there is no memory. */
+bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds);
+
+/* Other ranks. Computes products until another message than one for products or an echo, which is
+ * dropped, or until rank 0 ends (*has_ended). Failures are those of memory and of messages that do
+ * not fit the file. */
 SP_MUST_CHECK enum sp_status sp_remote_serve(struct sp_transport *transport,
                                              const struct sp_backend *backend,
                                              const struct sp_rank_file *file, bool *has_ended,

@@ -21,12 +21,14 @@
 #include <unistd.h>
 
 /* The mapping begins with this page; an area of address space for messages and one for the answers
- * of each rank follow. Memory backs an area as far as it was ever used. */
+ * of each rank follow. Memory backs an area as far as it was ever used: the messages of a pass of
+ * 128 rows have some megabytes. An area is large enough for texts of 32 thousand tokens that are
+ * embedded in one pass; what does not fit is computed by rank 0. */
 enum { POLLS_PER_CLOCK = 16, NAP_MS = 50, ANSWER_SECONDS = 120 };
 /* Ranks of one product finish within a part of its time, and attention may take that long. A rank
  * that waits longer than a wake-up takes lets other processes run in between. */
 static const double spin_seconds = 50e-6, yield_seconds = 2e-3;
-static const size_t page = 1 << 16, area = (size_t)1 << 34;
+static const size_t page = 1 << 16, area = (size_t)1 << 30;
 
 /* A number that one process increases and others wait for. A waiting process spins a bounded time,
  * then announces that it sleeps and looks again; the other posts the semaphore if it sees that. */

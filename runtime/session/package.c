@@ -292,6 +292,7 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
         .max_embedding_tokens = sp_package_max_embedding_tokens(package),
         .n_ranks = 1,
         .n_numa_nodes = sp_numa_nodes(),
+        .n_ranks_here = 1,
     };
     const struct sp_ranks *ranks = package->backend.ranks;
 
@@ -301,6 +302,8 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
         all.rank_sent = ranks->traffic.sent;
         all.rank_received = ranks->traffic.received;
         all.rank_seconds = ranks->traffic.seconds;
+        all.rank_product_seconds = ranks->traffic.product_seconds;
+        all.n_ranks_here = ranks->transport->n_here;
     }
     if (draft) {
         all.draft = sp_draft_kind_name(draft->config.draft.kind);
