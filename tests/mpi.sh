@@ -62,7 +62,7 @@ refused 5 'rank 1 of 2: packed.bin: No such file' \
 refused 4 'one process is enough' -n 2 "$spectool" show packed.bin
 refused 2 'under mpirun' -n 2 "$spectool" run packed.bin --ranks 2 --ids 1
 refused 2 'unknown option' -n 2 "$spectool" run packed.bin --nonsense
-refused 4 'ranks compute one at a time' -n 2 "$spectool" eval packed.bin --text "$root/README.md" --against other/packed.bin
+refused 4 'ranks compute one model at a time' -n 2 "$spectool" eval packed.bin --text "$root/README.md" --against other/packed.bin
 
 # Each rank of a running job is killed in turn. mpirun says which, and after five seconds no process is left.
 for victim in 0 1; do
