@@ -2,108 +2,10 @@
 
 #include "format/base/clock.h"
 #include "format/base/mem.h"
+#include "runtime/model/remote_message.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A message is a struct head, the products, the groups of rows, and then the activations of all
- * rows: codes and scales, or floats, or both, as the weights need them. Ranks are processes of one
- * version of the program, so the structs are sent as they are in memory. */
-struct head {
-    uint32_t kind; /* SP_MESSAGE_PRODUCTS */
-    uint32_t n_products, n_groups;
-    uint64_t n_rows, cols;
-    uint32_t has_codes, has_floats;
-};
-
-struct product_head {
-    uint64_t panels; /* place in the file */
-    uint64_t rows, n_panels, panel_size;
-    uint32_t dtype;
-    uint32_t is_gated, is_coded; /* by the sender of the answer */
-    uint32_t activation;
-    float limit;
-};
-
-enum { ALIGNMENT = 64 };
-
-static size_t aligned(size_t size)
-{
-    return sp_round_up(size, ALIGNMENT);
-}
-
-/* The places of the parts of a message. */
-struct layout {
-    size_t products, groups, codes, scales, floats, size;
-};
-
-static struct layout layout_of(const struct head *h)
-{
-    struct layout l = {.products = aligned(sizeof *h)};
-    size_t n = (size_t)(h->n_rows * h->cols);
-
-    l.groups = l.products + aligned(h->n_products * sizeof(struct product_head));
-    l.codes = l.groups + aligned(h->n_groups * sizeof(struct sp_row_group));
-    l.scales = l.codes + aligned(h->has_codes ? n : 0);
-    l.floats = l.scales + aligned(h->has_codes ? n / SP_BLOCK * sizeof(float) : 0);
-    l.size = l.floats + aligned(h->has_floats ? n * sizeof(float) : 0);
-    return l;
-}
-
-/* The places of a job's results in an answer: [n_out_rows][16 * n] floats of each product's slice,
- * or as many codes and their scales. Products that only make factors for a gate come last and are
- * not sent. */
-struct answer {
-    size_t places[SP_MAX_PRODUCTS], scales[SP_MAX_PRODUCTS];
-    size_t size, total; /* bytes that are sent; with the factors */
-};
-
-static bool is_sent(const struct sp_product_job *job, size_t i)
-{
-    return i == 0 || !job->gated_by_sender[i - 1];
-}
-
-static struct answer answer_of(const struct sp_product_job *job)
-{
-    struct answer a = {0};
-    size_t n_out = sp_product_job_rows(job);
-
-    for (int sent = 1; sent >= 0; sent--) {
-        for (size_t i = 0; i < job->n_products; i++) {
-            if (is_sent(job, i) != (sent == 1)) continue;
-            size_t n = n_out * job->slices[i].n * SP_PANEL_ROWS;
-            a.places[i] = a.total;
-            a.total += aligned(job->coded_by_sender[i] ? n : n * sizeof(float));
-            a.scales[i] = a.total;
-            if (job->coded_by_sender[i]) a.total += aligned(n / SP_BLOCK * sizeof(float));
-        }
-        if (sent) a.size = a.total;
-    }
-    return a;
-}
-
-static void slice_job(struct sp_product_job *job, unsigned rank, unsigned n_ranks)
-{
-    for (size_t i = 0; i < job->n_products; i++)
-        job->slices[i] = sp_panel_slice_of(job->products[i].w->n_panels, rank, n_ranks);
-}
-
-/* The most bytes that a rank needs for its answer. */
-static size_t largest_answer(const struct sp_product_job *job, unsigned n_ranks)
-{
-    struct sp_product_job part = *job;
-    size_t most = 0;
-
-    for (unsigned rank = 1; rank < n_ranks; rank++) {
-        slice_job(&part, rank, n_ranks);
-        size_t total = answer_of(&part).total;
-        if (total > most) most = total;
-    }
-    return most;
-}
-
-/* ---- rank 0 ---- */
 
 void sp_ranks_close(struct sp_ranks *ranks)
 {
@@ -129,13 +31,13 @@ static bool can_gate_remotely(const struct sp_product *p)
     return sp_product_uses_next(p) && p[0].bias == NULL && p[1].bias == NULL && !p->xielu;
 }
 
-static struct head head_of(const struct sp_product_job *job, size_t n_rows)
+static struct sp_remote_head head_of(const struct sp_product_job *job, size_t n_rows)
 {
-    struct head h = {.kind = SP_MESSAGE_PRODUCTS,
-                     .n_products = (uint32_t)job->n_products,
-                     .n_groups = (uint32_t)job->n_groups,
-                     .n_rows = n_rows,
-                     .cols = job->acts->cols};
+    struct sp_remote_head h = {.kind = SP_MESSAGE_PRODUCTS,
+                               .n_products = (uint32_t)job->n_products,
+                               .n_groups = (uint32_t)job->n_groups,
+                               .n_rows = n_rows,
+                               .cols = job->acts->cols};
 
     for (size_t i = 0; i < job->n_products; i++) {
         if (sp_kernels_want_codes(job->products[i].w->dtype)) {
@@ -150,23 +52,23 @@ static struct head head_of(const struct sp_product_job *job, size_t n_rows)
 static void put_products(uint8_t *to, const struct sp_ranks *ranks,
                          const struct sp_product_job *job)
 {
-    for (size_t i = 0; i < job->n_products; i++, to += sizeof(struct product_head)) {
+    for (size_t i = 0; i < job->n_products; i++, to += sizeof(struct sp_remote_product)) {
         const struct sp_product *p = &job->products[i];
-        const struct product_head h = {.panels = (uint64_t)(p->w->panels - ranks->file.bytes),
-                                       .rows = p->w->rows,
-                                       .n_panels = p->w->n_panels,
-                                       .panel_size = p->w->panel_size,
-                                       .dtype = (uint32_t)p->w->dtype,
-                                       .is_gated = job->gated_by_sender[i],
-                                       .is_coded = job->coded_by_sender[i],
-                                       .activation = (uint32_t)p->activation,
-                                       .limit = p->limit};
+        const struct sp_remote_product h = {.panels = (uint64_t)(p->w->panels - ranks->file.bytes),
+                                            .rows = p->w->rows,
+                                            .n_panels = p->w->n_panels,
+                                            .panel_size = p->w->panel_size,
+                                            .dtype = (uint32_t)p->w->dtype,
+                                            .is_gated = job->gated_by_sender[i],
+                                            .is_coded = job->coded_by_sender[i],
+                                            .activation = (uint32_t)p->activation,
+                                            .limit = p->limit};
         memcpy(to, &h, sizeof h);
     }
 }
 
-static void put_rows(uint8_t *message, const struct layout *l, const struct head *h,
-                     const struct sp_acts *acts)
+static void put_rows(uint8_t *message, const struct sp_remote_layout *l,
+                     const struct sp_remote_head *h, const struct sp_acts *acts)
 {
     size_t cols = acts->cols, n_blocks = cols / SP_BLOCK;
 
@@ -182,12 +84,26 @@ static void put_rows(uint8_t *message, const struct layout *l, const struct head
     }
 }
 
+/* The most bytes that a rank needs for its answer. */
+static size_t largest_answer(const struct sp_product_job *job, unsigned n_ranks)
+{
+    struct sp_product_job part = *job;
+    size_t most = 0;
+
+    for (unsigned rank = 1; rank < n_ranks; rank++) {
+        sp_remote_slice(&part, rank, n_ranks);
+        size_t total = sp_remote_answer_of(&part).total;
+        if (total > most) most = total;
+    }
+    return most;
+}
+
 /* Sends the job to all other ranks. */
 static bool send_job(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows)
 {
     struct sp_transport *transport = ranks->transport;
-    struct head h = head_of(job, n_rows);
-    struct layout l = layout_of(&h);
+    struct sp_remote_head h = head_of(job, n_rows);
+    struct sp_remote_layout l = sp_remote_layout_of(&h);
     uint8_t *message = transport->ops->message(transport, l.size);
 
     if (message == NULL) return false;
@@ -214,11 +130,11 @@ static bool finish_job(struct sp_ranks *ranks, const struct sp_product_job *job,
 {
     struct sp_transport *transport = ranks->transport;
     struct sp_product_job part = *job;
-    struct answer a;
+    struct sp_remote_answer a;
     const uint8_t *bytes;
 
-    slice_job(&part, rank, transport->n_ranks);
-    a = answer_of(&part);
+    sp_remote_slice(&part, rank, transport->n_ranks);
+    a = sp_remote_answer_of(&part);
     bytes = transport->ops->receive(transport, rank, a.size);
     if (bytes == NULL) return false;
     part.is_answer = true;
@@ -287,7 +203,7 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
     ranks->traffic.seconds += t1 - t0;
     own = shared;
     memset(own.gated_by_sender, 0, sizeof own.gated_by_sender);
-    slice_job(&own, 0, ranks->transport->n_ranks);
+    sp_remote_slice(&own, 0, ranks->transport->n_ranks);
     sp_product_job_run(&own);
     code_own(&own);
     t1 = sp_seconds();
@@ -303,7 +219,6 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
     return true;
 }
 
-/* The bytes of an echo follow its kind. */
 bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds)
 {
     struct sp_transport *transport = ranks->transport;
@@ -311,11 +226,12 @@ bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *sec
     double start = sp_seconds();
     uint8_t *message;
 
-    if (ranks->is_lost || !(message = transport->ops->message(transport, ALIGNMENT + size)))
+    if (ranks->is_lost ||
+        !(message = transport->ops->message(transport, SP_REMOTE_ALIGNMENT + size)))
         return false;
     memcpy(message, &kind, sizeof kind);
-    memcpy(message + ALIGNMENT, bytes, size);
-    if (!transport->ops->send(transport, ALIGNMENT + size, size)) return false;
+    memcpy(message + SP_REMOTE_ALIGNMENT, bytes, size);
+    if (!transport->ops->send(transport, SP_REMOTE_ALIGNMENT + size, size)) return false;
     for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
         const void *answer = transport->ops->receive(transport, rank, size);
         if (answer == NULL) {
@@ -326,213 +242,4 @@ bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *sec
     }
     *seconds = sp_seconds() - start;
     return true;
-}
-
-/* ---- other ranks ---- */
-
-/* Activations by number of columns, which are few in a model. */
-enum { MAX_WIDTHS = 32 };
-
-struct acts_by_width {
-    struct sp_acts acts[MAX_WIDTHS];
-    size_t n_rows[MAX_WIDTHS], n_widths;
-};
-
-struct rank_buffers {
-    struct acts_by_width received, coded; /* coded: slices whose codes are the answer */
-};
-
-static void release_widths(struct acts_by_width *b)
-{
-    for (size_t i = 0; i < b->n_widths; i++)
-        sp_acts_release(&b->acts[i]);
-}
-
-/* Returns activations of n_rows rows; their contents are those of an earlier message. */
-static enum sp_status find_acts(struct acts_by_width *b, struct sp_acts **out, size_t n_rows,
-                                size_t cols, struct sp_err *err)
-{
-    enum sp_status st;
-    size_t i = 0;
-
-    while (i < b->n_widths && b->acts[i].cols != cols)
-        i++;
-    if (i == MAX_WIDTHS) i = 0;
-    if (i == b->n_widths) b->n_widths++;
-    *out = &b->acts[i];
-    if (b->acts[i].cols == cols && b->n_rows[i] >= n_rows) return SP_OK;
-    sp_acts_release(&b->acts[i]);
-    b->n_rows[i] = 0;
-    if ((st = sp_acts_init(&b->acts[i], n_rows, cols, err))) return st;
-    b->n_rows[i] = n_rows;
-    return SP_OK;
-}
-
-static void get_rows(const struct sp_acts *acts, const uint8_t *message, const struct layout *l,
-                     const struct head *h)
-{
-    size_t cols = acts->cols, n_blocks = cols / SP_BLOCK;
-
-    for (size_t t = 0; t < h->n_rows; t++) {
-        if (h->has_codes) {
-            memcpy(acts->q + t * acts->ld, message + l->codes + t * cols, cols);
-            memcpy(acts->scale + t * acts->ld_block,
-                   message + l->scales + t * n_blocks * sizeof(float), n_blocks * sizeof(float));
-            sp_acts_set_starts(acts, t);
-        }
-        if (!h->has_floats) continue;
-        memcpy(acts->x + t * acts->ld, message + l->floats + t * cols * sizeof(float),
-               cols * sizeof(float));
-    }
-}
-
-/* The job that a message describes, with what its pointers refer to. */
-struct received_job {
-    struct sp_product_job job;
-    struct sp_product products[SP_MAX_PRODUCTS];
-    struct sp_matrix matrices[SP_MAX_PRODUCTS];
-    const struct sp_acts *coded[SP_MAX_PRODUCTS]; /* results to quantize; NULL: floats */
-};
-
-static enum sp_status get_products(struct received_job *r, const uint8_t *at,
-                                   const struct sp_rank_file *file, struct sp_err *err)
-{
-    for (size_t i = 0; i < r->job.n_products; i++, at += sizeof(struct product_head)) {
-        struct product_head h;
-        memcpy(&h, at, sizeof h);
-        if (h.panels >= file->size || h.n_panels * h.panel_size > file->size - h.panels) {
-            return sp_fail(err, SP_E_BUG, "a product of weights outside the file");
-        }
-        r->matrices[i] = (struct sp_matrix){.dtype = (enum sp_dtype)h.dtype,
-                                            .rows = (size_t)h.rows,
-                                            .cols = r->job.acts->cols,
-                                            .n_panels = (size_t)h.n_panels,
-                                            .panel_size = (size_t)h.panel_size,
-                                            .panels = file->bytes + h.panels};
-        r->products[i] = (struct sp_product){.w = &r->matrices[i],
-                                             .gated = h.is_gated,
-                                             .activation = (enum sp_activation)h.activation,
-                                             .limit = h.limit};
-        r->job.gated_by_sender[i] = h.is_gated;
-        r->job.coded_by_sender[i] = h.is_coded;
-    }
-    return SP_OK;
-}
-
-/* Sets where the results of a job are computed: in the answer, unless they are quantized for it. */
-static enum sp_status place_results(struct received_job *r, const struct answer *a, uint8_t *bytes,
-                                    struct rank_buffers *b, struct sp_err *err)
-{
-    for (size_t i = 0; i < r->job.n_products; i++) {
-        size_t cols = r->job.slices[i].n * SP_PANEL_ROWS;
-        struct sp_acts *acts;
-        enum sp_status st;
-
-        r->products[i].y = (float *)(void *)(bytes + a->places[i]);
-        r->products[i].ldy = cols;
-        if (!r->job.coded_by_sender[i]) continue;
-        if ((st = find_acts(&b->coded, &acts, sp_product_job_rows(&r->job), cols, err))) return st;
-        r->products[i].y = acts->x;
-        r->products[i].ldy = acts->ld;
-        r->coded[i] = acts;
-    }
-    return SP_OK;
-}
-
-/* Quantizes results into the answer. */
-static void put_codes(const struct received_job *r, const struct answer *a, uint8_t *bytes)
-{
-    size_t n_rows = sp_product_job_rows(&r->job);
-
-    for (size_t i = 0; i < r->job.n_products; i++) {
-        const struct sp_acts *acts = r->coded[i];
-        if (acts == NULL) continue;
-        size_t cols = acts->cols, scales_size = cols / SP_BLOCK * sizeof(float);
-        sp_backend_quantize(r->job.backend, acts, n_rows);
-        for (size_t t = 0; t < n_rows; t++) {
-            memcpy(bytes + a->places[i] + t * cols, acts->q + t * acts->ld, cols);
-            memcpy(bytes + a->scales[i] + t * scales_size, acts->scale + t * acts->ld_block,
-                   scales_size);
-        }
-    }
-}
-
-static enum sp_status answer_message(struct sp_transport *transport, struct rank_buffers *b,
-                                     const struct sp_backend *backend,
-                                     const struct sp_rank_file *file, const uint8_t *message,
-                                     size_t size, struct sp_err *err)
-{
-    struct received_job r = {0};
-    struct answer a;
-    struct sp_acts *acts;
-    struct head h;
-    struct layout l;
-    enum sp_status st;
-    uint8_t *bytes;
-
-    assert(size >= sizeof h);
-    memcpy(&h, message, sizeof h);
-    l = layout_of(&h);
-    assert(h.n_products <= SP_MAX_PRODUCTS && size == l.size);
-    if ((st = find_acts(&b->received, &acts, (size_t)h.n_rows, (size_t)h.cols, err))) return st;
-    r.job = (struct sp_product_job){
-        .backend = backend,
-        .products = r.products,
-        .n_products = h.n_products,
-        .acts = acts,
-        .groups = (const struct sp_row_group *)(const void *)(message + l.groups),
-        .n_groups = h.n_groups,
-        .y_is_slice = true,
-    };
-    if ((st = get_products(&r, message + l.products, file, err))) return st;
-    get_rows(acts, message, &l, &h);
-    slice_job(&r.job, transport->rank, transport->n_ranks);
-    a = answer_of(&r.job);
-    if ((bytes = transport->ops->answer(transport, a.total)) == NULL) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.total);
-    }
-    if ((st = place_results(&r, &a, bytes, b, err))) return st;
-    memset(r.job.gated_by_sender, 0, sizeof r.job.gated_by_sender);
-    sp_product_job_run(&r.job);
-    put_codes(&r, &a, bytes);
-    transport->ops->reply(transport, a.size);
-    return SP_OK;
-}
-
-static enum sp_status answer_echo(struct sp_transport *transport, const uint8_t *message,
-                                  size_t size, struct sp_err *err)
-{
-    void *bytes = transport->ops->answer(transport, size - ALIGNMENT);
-
-    if (bytes == NULL) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
-    }
-    memcpy(bytes, message + ALIGNMENT, size - ALIGNMENT);
-    transport->ops->reply(transport, size - ALIGNMENT);
-    return SP_OK;
-}
-
-enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_backend *backend,
-                               const struct sp_rank_file *file, bool *has_ended, struct sp_err *err)
-{
-    struct rank_buffers buffers = {0};
-    enum sp_status st = SP_OK;
-    const void *message = NULL;
-    uint32_t kind = SP_MESSAGE_PRODUCTS;
-    size_t size;
-
-    while (st == SP_OK && (message = transport->ops->next(transport, &size)) != NULL) {
-        memcpy(&kind, message, sizeof kind);
-        if (kind == SP_MESSAGE_ECHO) {
-            st = answer_echo(transport, message, size, err);
-        } else if (kind == SP_MESSAGE_PRODUCTS) {
-            st = answer_message(transport, &buffers, backend, file, message, size, err);
-        } else {
-            break;
-        }
-    }
-    *has_ended = message == NULL;
-    release_widths(&buffers.received);
-    release_widths(&buffers.coded);
-    return st;
 }

@@ -9,15 +9,10 @@
 #define SP_RUNTIME_MODEL_REMOTE_PRODUCTS_H
 
 #include "runtime/model/product_job.h"
+#include "runtime/model/remote_service.h"
 #include "runtime/ranks/transport.h"
 
 #include <stdint.h>
-
-/* The mapped file that all ranks have, from which matrices are taken. */
-struct sp_rank_file {
-    const uint8_t *bytes;
-    uint64_t size;
-};
 
 /* Is called once, by the thread that computes, with a sentence; it may end the process. If it
  * returns, rank 0 computes everything itself from then on. */
@@ -28,14 +23,6 @@ struct sp_rank_traffic {
     uint64_t n_messages, sent, received; /* messages to each rank; bytes to and from all ranks */
     double seconds;                      /* building messages, waiting, copying answers */
     double product_seconds;              /* that, and computing its own part */
-};
-
-/* The first 32 bits of every message. */
-enum sp_message_kind {
-    SP_MESSAGE_PRODUCTS = 1,
-    SP_MESSAGE_ECHO,
-    SP_MESSAGE_OPEN,
-    SP_MESSAGE_CLOSE
 };
 
 struct sp_ranks {
@@ -53,20 +40,12 @@ struct sp_ranks {
 void sp_ranks_close(struct sp_ranks *ranks);
 
 /* Rank 0. Computes a job with the other ranks. The rows of activations have codes if any weights
- * want them. False: nothing was computed, since a rank is lost or the weights are not in the file.
- */
+ * want them. False: the results are undefined, since a rank is lost, the weights are not in the
+ * file, or there is no memory for messages. */
 bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows);
 
 /* Rank 0. Sends `size` bytes to all other ranks and receives as many from each, which are copied
  * over `bytes`. *seconds: that took. False: a rank is lost, or there is no memory. */
 bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds);
-
-/* Other ranks. Computes products until another message than one for products or an echo, which is
- * dropped, or until rank 0 ends (*has_ended). Failures are those of memory and of messages that do
- * not fit the file. */
-SP_MUST_CHECK enum sp_status sp_remote_serve(struct sp_transport *transport,
-                                             const struct sp_backend *backend,
-                                             const struct sp_rank_file *file, bool *has_ended,
-                                             struct sp_err *err);
 
 #endif

@@ -1,0 +1,25 @@
+/* The part of a rank other than 0 in products (runtime/model/remote_products.h): it computes what
+ * the messages describe until rank 0 ends or sends another kind of message. */
+#ifndef SP_RUNTIME_MODEL_REMOTE_SERVICE_H
+#define SP_RUNTIME_MODEL_REMOTE_SERVICE_H
+
+#include "runtime/model/backend.h"
+#include "runtime/ranks/transport.h"
+
+#include <stdint.h>
+
+/* The mapped file that all ranks have, from which matrices are taken. */
+struct sp_rank_file {
+    const uint8_t *bytes;
+    uint64_t size;
+};
+
+/* Computes products until another message than one for products or an echo, which is
+ * dropped, or until rank 0 ends (*has_ended). Failures are those of memory and of messages that do
+ * not fit the file. */
+SP_MUST_CHECK enum sp_status sp_remote_serve(struct sp_transport *transport,
+                                             const struct sp_backend *backend,
+                                             const struct sp_rank_file *file, bool *has_ended,
+                                             struct sp_err *err);
+
+#endif
