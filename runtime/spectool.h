@@ -157,14 +157,14 @@ struct sp_package_info {
 /* [any thread] */
 SP_API void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
 
-/* What the messages between the ranks of a package cost. */
+/* Costs of the messages between the ranks of a package. */
 struct sp_rank_link {
     size_t size;
     double round_trip; /* seconds of a message of 64 bytes to all other ranks and their answers */
     double bandwidth;  /* bytes per second, of large messages and answers */
 };
 #define SP_RANK_LINK_INIT SP_SIZED(struct sp_rank_link)
-/* Measures it, in some milliseconds, while nothing generates. SP_E_USAGE: there is one rank.
+/* Measures them, in some milliseconds, while nothing generates. SP_E_USAGE: there is one rank.
  * SP_E_IO: a rank is lost. [package] */
 SP_API SP_MUST_CHECK enum sp_status
 sp_package_measure_link(struct sp_package *package, struct sp_rank_link *link, struct sp_err *err);

@@ -93,7 +93,7 @@ for ranks in 1 2; do
 done
 [ "$(wc -l <"$dir/batch1")" -eq 5 ] && cmp "$dir/batch1" "$dir/batch2" || say 'a batch differs'
 # Answers of serve to two requests at once, where curl is at hand.
-ask() {
+complete() {
     curl -s --max-time 60 "http://127.0.0.1:$port/v1/completions" -H 'Content-Type: application/json' \
         -d "{\"prompt\": \"What is $1 plus 2?\", \"max_tokens\": 12, \"temperature\": 0}" |
         grep -o '"text": *"[^"]*"' >"$2"
@@ -108,17 +108,17 @@ for ranks in $servers; do
         [ $((tries += 1)) -le 100 ] || { say "serve does not start: $(cat "$dir/serve.log")"; break; }
         sleep 0.1
     done
-    ask 3 "$dir/first$ranks" &
-    asking=$!
-    ask 8 "$dir/second$ranks"
-    wait $asking
+    complete 3 "$dir/first$ranks" &
+    client=$!
+    complete 8 "$dir/second$ranks"
+    wait $client
     kill $server
     wait $server || say "serve over $ranks ranks: $(cat "$dir/serve.log")"
     [ -s "$dir/first$ranks" ] && cmp "$dir/first1" "$dir/first$ranks" && cmp "$dir/second1" "$dir/second$ranks" ||
         say "serve over $ranks ranks differs"
 done
 
-# What a pass of one row exchanges, as computed from the shapes: a message has a head, a description of the products
+# The messages and bytes of a pass of one row, computed from the shapes: a message has a head, a description of the products
 # and of the rows, and the codes and scales of a row; each part is rounded up to 64 bytes. An answer has floats, or
 # codes and scales for the gated rows of an MLP. Rank 1 of 2 has the second half of the blocks of 32 rows.
 up() { echo $((($1 + 63) / 64 * 64)); }

@@ -45,7 +45,7 @@ void sp_ranks_close(struct sp_ranks *ranks);
 bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows);
 
 /* Rank 0. Sends `size` bytes to all other ranks and receives as many from each, which are copied
- * over `bytes`. *seconds: that took. False: a rank is lost, or there is no memory. */
+ * over `bytes`. *seconds: the duration. False: a rank is lost, or there is no memory. */
 bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds);
 
 #endif
