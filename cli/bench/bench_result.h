@@ -18,7 +18,7 @@ struct sp_bench_result {
  * sp_bench_result_release also on failure. */
 SP_MUST_CHECK enum sp_status sp_bench_result_read(struct sp_bench_result *result, const char *path,
                                                   struct sp_err *err);
-/* The same for a text in memory. */
+/* sp_bench_result_read for a text in memory. */
 SP_MUST_CHECK enum sp_status sp_bench_result_parse(struct sp_bench_result *result, const char *text,
                                                    size_t size, struct sp_err *err);
 void sp_bench_result_release(struct sp_bench_result *result);

@@ -320,7 +320,7 @@ static enum sp_status group(struct sp_adapter *a, struct entry *entries, struct 
     return sp_fail(err, SP_E_INPUT, "no tensors");
 }
 
-/* Of GGUF files, where a rank of 0 is refused later. */
+/* Sets the scales of a GGUF adapter, where a rank of 0 is refused later. */
 static void set_scales(struct sp_adapter *a)
 {
     for (size_t i = 0; i < a->n_products; i++) {

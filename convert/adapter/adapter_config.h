@@ -54,13 +54,13 @@ struct sp_adapter_config {
 SP_MUST_CHECK enum sp_status sp_adapter_config_parse(struct sp_adapter_config *out,
                                                      const char *text, size_t size,
                                                      struct sp_err *err);
-/* The same from the metadata of a GGUF adapter. */
+/* Reads the config from the metadata of a GGUF adapter. */
 SP_MUST_CHECK enum sp_status sp_adapter_config_of_gguf(struct sp_adapter_config *out,
                                                        const struct sp_gguf *file,
                                                        struct sp_err *err);
 void sp_adapter_config_release(struct sp_adapter_config *config);
 
-/* Of PEFT and mlx-lm: the rank and the scale of a module, by its name inside the model:
+/* Finds the rank and the scale of a module of PEFT or mlx-lm by its name inside the model, such as
  * "model.layers.0.mlp.up_proj". *rank 0: the config does not state one. */
 struct sp_regex_matcher;
 SP_MUST_CHECK enum sp_status

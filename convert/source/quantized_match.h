@@ -21,7 +21,7 @@ bool sp_name_ends_with(const char *name, const char *end, size_t *len);
 /* The tensor named base[0..len-1] and `end`; NULL: there is none. */
 const struct sp_safetensor *sp_match_find(const struct sp_weight_match *m, const char *base,
                                           size_t len, const char *end);
-/* The same, and SP_E_INPUT if there is none; `t` is the tensor that needs it. */
+/* sp_match_find, but SP_E_INPUT if there is none; `t` is the tensor that needs it. */
 SP_MUST_CHECK enum sp_status sp_match_need(const struct sp_safetensor **out,
                                            const struct sp_weight_match *m,
                                            const struct sp_safetensor *t, size_t len,

@@ -11,7 +11,7 @@ typedef void sp_control_group_fn(void *context, const char *folder);
  * the folders are, /sys/fs/cgroup. */
 void sp_each_control_group(const char *list, const char *root, const char *controller,
                            sp_control_group_fn *fn, void *context);
-/* The same with the list and the root of this process. */
+/* sp_each_control_group with the list and the root of this process. */
 void sp_each_own_control_group(const char *controller, sp_control_group_fn *fn, void *context);
 
 #endif

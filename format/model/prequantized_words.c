@@ -154,7 +154,7 @@ static const struct {
     {"mxfp8", SP_MLX_MXFP8, 32, "8"},
 };
 
-/* Of the whole model or of one module, which has its own mode: affine unless it is stated. */
+/* Reads the mode of the whole model or of one module, which may have its own; affine by default. */
 static enum sp_status read_mlx_format(struct sp_mlx_format *out, const struct sp_json *q,
                                       struct sp_err *err)
 {

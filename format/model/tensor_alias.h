@@ -34,7 +34,7 @@ extern const struct sp_alias sp_aliases_latent[];
 extern const struct sp_alias sp_aliases_mamba[];        /* mamba.in_proj */
 extern const struct sp_alias sp_aliases_mixer[];        /* every sublayer is called mixer */
 extern const struct sp_alias sp_aliases_feed_forward[]; /* pre_ff_layernorm, feed_forward */
-/* Of a prediction head that is stored as one more layer: eh_proj, enorm, hnorm, shared_head. */
+/* A prediction head that is stored as one more layer: eh_proj, enorm, hnorm, shared_head. */
 extern const struct sp_alias sp_aliases_next_layer[];
 
 #endif

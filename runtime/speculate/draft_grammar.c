@@ -56,8 +56,8 @@ static size_t read_history(const struct grammar_draft *f, size_t *context, char 
     return len;
 }
 
-/* Of the tokens that spell `context` bytes and the certain text: the index of the first token
- * after the context, or SIZE_MAX if none begins there. */
+/* Returns the index of the first token after the context, among those that spell `context` bytes
+ * and the certain text, or SIZE_MAX if none begins there. */
 static size_t after_context(const struct grammar_draft *f, const uint32_t *tokens, size_t n,
                             size_t context, size_t len)
 {

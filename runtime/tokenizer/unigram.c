@@ -24,7 +24,7 @@ static uint32_t find(const struct sp_tokmap *map, const char *text, size_t len)
     return sp_tokmap_find(map, text, len, sp_word_hash(text, len));
 }
 
-/* Of equal sums the first counts, which has the longest last token. */
+/* Among equal sums the first wins, which has the longest last token. */
 static void offer(struct sp_unigram_node *node, double score, size_t begin, uint32_t id)
 {
     if (node->begin != NOT_REACHED && !(score > node->score)) return;
