@@ -59,7 +59,7 @@ void sp_serve_answer_ready(struct sp_exchange *x)
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
 
     if (!open_object(x)) return;
-    sp_json_out_text(&x->out, "status", load.full ? "busy" : "ready");
+    sp_json_out_text(&x->out, "status", load.ends ? "shutting down" : load.full ? "busy" : "ready");
     sp_json_out_u64(&x->out, "answers_running", load.n_running);
     sp_json_out_u64(&x->out, "requests_waiting", load.n_waiting);
     sp_json_out_end(&x->out, '}');

@@ -89,7 +89,8 @@ static enum sp_status allocate_answers(struct sp_serve_job *job, struct sp_err *
     return sp_new(&job->answers, job->n_answers, sizeof *job->answers, err);
 }
 
-static const char queue_full[] = "too many requests are waiting, try again later";
+static const char queue_full[] = "too many requests are waiting, try again later",
+                  queue_ends[] = "the server is shutting down";
 
 /* Handles a request for text, whose body has been read. */
 static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
@@ -122,23 +123,19 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
         wait_for_job(x, c);
         return;
     }
-    if (entry == SP_SERVE_FULL) {
-        sp_exchange_refuse_for_now(x, queue_full);
-    } else {
-        sp_exchange_refuse(x, 503, "the server is shutting down");
-    }
+    sp_exchange_refuse_for_now(x, entry == SP_SERVE_FULL ? queue_full : queue_ends);
 refused:
     release_client(c);
 }
 
-/* Reads the body of a request for text, without opening its model. A request that would find the
- * queue full is refused before its body is parsed. */
+/* Reads the body of a request for text, without opening its model. A request that the queue would
+ * refuse is refused before its body is parsed. */
 static const struct sp_json *read_job(struct sp_exchange *x)
 {
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
 
-    if (!load.full || sp_serve_queue_is_stopped(x->serve->queue)) return sp_exchange_read_body(x);
-    sp_exchange_refuse_for_now(x, queue_full);
+    if (!load.full) return sp_exchange_read_body(x);
+    sp_exchange_refuse_for_now(x, load.ends ? queue_ends : queue_full);
     return NULL;
 }
 

@@ -242,11 +242,12 @@ static void test_slow_clients(void **state)
     close(deaf);
 }
 
-/* On shutdown a running response ends with an error, waiting requests are refused, and the server
- * exits successfully. */
+/* After the time for shutdown a running response ends with an error, waiting requests are refused,
+ * and the server exits successfully. */
 static void test_stopping(void **state)
 {
-    struct server s = server_start(served_file, (const char *const[]){SERVED_SLOW_OPTIONS, NULL});
+    struct server s = server_start(
+        served_file, (const char *const[]){SERVED_SLOW_OPTIONS, "--shutdown-timeout", "0.1", NULL});
     char streamed[256], whole[256], byte;
     struct http_reply r;
     int running, waiting;
@@ -272,13 +273,84 @@ static void test_stopping(void **state)
     assert_int_equal(server_wait(&s), 0);
 }
 
+/* A signal lets the pending requests be answered and refuses further ones. */
+static void test_draining(void **state)
+{
+    struct server s =
+        server_start(served_file, (const char *const[]){SERVED_SLOW_OPTIONS, "--sessions", "1",
+                                                        "--shutdown-timeout", "-1", NULL});
+    char streamed[256], whole[256], byte;
+    struct http_reply r;
+    struct sp_json *json;
+    int running, waiting;
+
+    (void)state;
+    snprintf(streamed, sizeof streamed, SERVED_LONG_REQUEST, "true");
+    snprintf(whole, sizeof whole, SERVED_LONG_REQUEST, "false");
+    memcpy(strstr(streamed, "4000"), " 400", 4);
+    memcpy(strstr(whole, "4000"), "   9", 4);
+    running = server_begin_request(&s, "/v1/completions", streamed);
+    assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
+    waiting = server_begin_request(&s, "/v1/completions", whole);
+    do {
+        json = http_reply_json(server_request(&s, "GET", "/ready", NULL), 200);
+        byte = json_number(json, "requests_waiting") > 0;
+        sp_json_free(json);
+    } while (!byte);
+    kill(s.pid, SIGTERM);
+    do {
+        r = server_request(&s, "GET", "/ready", NULL);
+        byte = r.status == 503;
+        if (byte) assert_non_null(strstr(r.body, "\"shutting down\""));
+        http_reply_release(&r);
+    } while (!byte);
+    r = server_request(&s, "POST", "/v1/completions", "{" GOLDEN_PROMPT "}");
+    assert_int_equal(r.status, 503);
+    assert_non_null(strstr(r.head, "\r\nRetry-After: 1\r\n"));
+    assert_non_null(strstr(r.body, "the server is shutting down"));
+    http_reply_release(&r);
+    sp_json_free(http_reply_json(server_request(&s, "GET", "/health", NULL), 200));
+    r = client_receive(running);
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.body, "[DONE]"));
+    assert_null(strstr(r.body, "\"error\""));
+    http_reply_release(&r);
+    sp_json_free(http_reply_json(client_receive(waiting), 200));
+    assert_int_equal(server_wait(&s), 0);
+}
+
+/* A second signal ends the server at once. */
+static void test_second_signal(void **state)
+{
+    struct server s = server_start(
+        served_file, (const char *const[]){SERVED_SLOW_OPTIONS, "--shutdown-timeout", "-1", NULL});
+    char body[256], byte;
+    struct http_reply r;
+    int running;
+
+    (void)state;
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
+    running = server_begin_request(&s, "/v1/completions", body);
+    assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
+    kill(s.pid, SIGTERM);
+    do {
+        r = server_request(&s, "GET", "/ready", NULL);
+        byte = r.status == 503;
+        http_reply_release(&r);
+    } while (!byte);
+    kill(s.pid, SIGTERM);
+    assert_int_equal(server_wait(&s), 1000 + SIGTERM);
+    close(running);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_clients), cmocka_unit_test(test_concurrent_responses),
-        cmocka_unit_test(test_queue),        cmocka_unit_test(test_many_answers),
-        cmocka_unit_test(test_disconnects),  cmocka_unit_test(test_slow_clients),
-        cmocka_unit_test(test_stopping),
+        cmocka_unit_test(test_many_clients),  cmocka_unit_test(test_concurrent_responses),
+        cmocka_unit_test(test_queue),         cmocka_unit_test(test_many_answers),
+        cmocka_unit_test(test_disconnects),   cmocka_unit_test(test_slow_clients),
+        cmocka_unit_test(test_stopping),      cmocka_unit_test(test_draining),
+        cmocka_unit_test(test_second_signal),
     };
 
     signal(SIGPIPE, SIG_IGN);

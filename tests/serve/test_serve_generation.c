@@ -229,7 +229,8 @@ static void test_failure(void **state)
  * them off. */
 static void test_end(void **state)
 {
-    const char *const options[] = {SERVED_SLOW_OPTIONS, "--sessions", "2", NULL};
+    const char *const options[] = {SERVED_SLOW_OPTIONS,  "--sessions", "2",
+                                   "--shutdown-timeout", "0",          NULL};
     struct server s = server_start(served_file, options);
     char body[256], head[16];
     struct http_reply r;

@@ -291,7 +291,7 @@ static void test_stream_logprobs(void **state)
 /* A response that the server's shutdown cuts off. */
 static void test_failed(void **state)
 {
-    const char *const options[] = {SERVED_SLOW_OPTIONS, NULL};
+    const char *const options[] = {SERVED_SLOW_OPTIONS, "--shutdown-timeout", "0", NULL};
     struct server s = server_start(served_file, options);
     int fd = server_begin_request(&s, "/v1/responses",
                                   "{\"input\": \"Tell me a story.\", \"stream\": true, \"text\": "

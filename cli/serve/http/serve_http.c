@@ -21,7 +21,7 @@
 enum {
     SPARE_CONNECTIONS = 256, /* connections beyond max_connections, which get a response at once */
     IDLE_SECONDS = 30,       /* timeout of a client that neither sends nor receives */
-    CLOSE_SECONDS = 2        /* time for pending responses when the server closes */
+    CLOSE_SECONDS = 1        /* time for pending responses when the server closes */
 };
 
 struct sp_http {
@@ -430,20 +430,25 @@ done:
     return st;
 }
 
-void sp_http_close(struct sp_http *http)
+void sp_http_await_responses(struct sp_http *http, double seconds)
 {
     struct timespec until;
     int late = 0;
 
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)seconds + 1;
+    pthread_mutex_lock(&http->lock);
+    while (http->n_open > 0 && !late)
+        late = pthread_cond_timedwait(&http->idle, &http->lock, &until);
+    pthread_mutex_unlock(&http->lock);
+}
+
+void sp_http_close(struct sp_http *http)
+{
     if (http == NULL) return;
     stop_accepting(http);
     if (http->daemon != NULL) {
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += CLOSE_SECONDS;
-        pthread_mutex_lock(&http->lock);
-        while (http->n_open > 0 && !late)
-            late = pthread_cond_timedwait(&http->idle, &http->lock, &until);
-        pthread_mutex_unlock(&http->lock);
+        sp_http_await_responses(http, CLOSE_SECONDS);
         MHD_stop_daemon(http->daemon);
     }
     sp_connections_close(http->connections);

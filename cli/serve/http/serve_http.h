@@ -72,6 +72,8 @@ struct sp_http; /* opaque */
 /* Starts to listen. */
 SP_MUST_CHECK enum sp_status
 sp_http_open(struct sp_http **out, const struct sp_http_options *options, struct sp_err *err);
+/* Waits until no response is pending, for at most some seconds. */
+void sp_http_await_responses(struct sp_http *http, double seconds);
 /* Accepts no more connections, gives pending responses a short time to be sent, and closes the
  * server. */
 void sp_http_close(struct sp_http *http); /* accepts NULL */

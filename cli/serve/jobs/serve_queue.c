@@ -16,7 +16,8 @@ struct sp_serve_queue {
     size_t n_waiting, max_waiting, n_running;
     size_t n_several, max_several; /* running answers of requests for several, and their maximum */
     uint64_t n_taken;
-    bool stopped;
+    bool drains;  /* refuses further jobs */
+    bool stopped; /* ends the present ones, too */
 };
 
 enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, size_t max_waiting, size_t n_threads,
@@ -59,10 +60,17 @@ static void unlock_and_signal(struct sp_serve_queue *q)
     pthread_mutex_unlock(&q->lock);
 }
 
+void sp_serve_queue_drain(struct sp_serve_queue *q)
+{
+    lock(q);
+    q->drains = true;
+    unlock_and_signal(q);
+}
+
 void sp_serve_queue_stop(struct sp_serve_queue *q)
 {
     lock(q);
-    q->stopped = true;
+    q->drains = q->stopped = true;
     unlock_and_signal(q);
 }
 
@@ -78,7 +86,7 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *q, struct sp_serve
     enum sp_serve_entry entry = SP_SERVE_IN;
 
     lock(q);
-    if (q->stopped) {
+    if (q->drains) {
         entry = SP_SERVE_STOPPED;
     } else if (q->n_waiting >= q->max_waiting) {
         entry = SP_SERVE_FULL;
@@ -98,7 +106,8 @@ struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *q)
     lock(q);
     load = (struct sp_serve_load){.n_running = q->n_running,
                                   .n_waiting = q->n_waiting,
-                                  .full = q->stopped || q->n_waiting >= q->max_waiting};
+                                  .full = q->drains || q->n_waiting >= q->max_waiting,
+                                  .ends = q->drains};
     unlock(q);
     return load;
 }
@@ -235,7 +244,7 @@ struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *q, size_t *answe
     struct sp_serve_job *job;
 
     lock(q);
-    while ((job = find_next(q)) == NULL && !(q->stopped && q->first == NULL))
+    while ((job = find_next(q)) == NULL && !(q->drains && q->first == NULL))
         pthread_cond_wait(&q->changed, &q->lock);
     if (job != NULL) take(q, job, answer);
     unlock(q);

@@ -52,6 +52,8 @@ SP_MUST_CHECK enum sp_status sp_serve_queue_new(struct sp_serve_queue **out, siz
                                                 size_t n_threads, struct sp_err *err);
 void sp_serve_queue_free(struct sp_serve_queue *queue); /* accepts NULL; the queue must be empty */
 
+/* Rejects further jobs; the present ones are completed. */
+void sp_serve_queue_drain(struct sp_serve_queue *queue);
 /* Rejects further jobs and makes the present ones end soon. */
 void sp_serve_queue_stop(struct sp_serve_queue *queue);
 
@@ -63,6 +65,7 @@ enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *queue, struct sp_s
 struct sp_serve_load {
     size_t n_running, n_waiting;
     bool full; /* the queue would refuse another job */
+    bool ends; /* the server is shutting down, so that it refuses all further jobs */
 };
 struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *queue);
 /* Waits until the job's status is known and returns it; 0: the client has gone, or memory ran out.
@@ -80,7 +83,7 @@ void sp_serve_queue_leave(struct sp_serve_queue *queue, struct sp_serve_job *job
 /* ---- for the threads that generate ---- */
 
 /* Waits for the next answer to generate and returns its job; *answer is its index. NULL: the queue
- * is stopped and empty. */
+ * drains or is stopped, and is empty. */
 struct sp_serve_job *sp_serve_queue_take(struct sp_serve_queue *queue, size_t *answer);
 /* True if the job need not continue: it was aborted, an answer has failed, or the queue is
  * stopped. */
