@@ -434,6 +434,7 @@ const struct sp_command sp_cmd_serve = {
     .min_operands = 1,
     .max_operands = SIZE_MAX,
     .opts = opts,
+    .reads_environment = true,
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .details =
@@ -443,7 +444,9 @@ const struct sp_command sp_cmd_serve = {
         "answered "
         "in one batch, which does not change any answer. Settings that a request leaves out "
         "default "
-        "as in run.",
+        "as in run.\n\n"
+        "An option that is not given may be set by the environment: SPECTOOL_SERVE_MAX_QUEUE=8 is "
+        "--max-queue 8.",
     .group_offset = offsetof(struct options, backend.group),
     .run = run,
 };

@@ -356,6 +356,93 @@ static enum sp_status take_words(struct parser *p)
     return st;
 }
 
+/* ---- the environment --------------------------------------------------------------------------
+ */
+
+enum { VARIABLE_SIZE = 128 };
+
+/* Writes the name of an option's variable: SPECTOOL_SERVE_MAX_QUEUE. */
+static void name_variable(char name[VARIABLE_SIZE], const struct sp_command *c,
+                          const struct sp_opt *o)
+{
+    int len = snprintf(name, VARIABLE_SIZE, "SPECTOOL_%s_%s", c->name, o->name);
+
+    assert(len > 0 && len < VARIABLE_SIZE);
+    for (; *name; name++)
+        *name = *name == '-' ? '_' : (char)toupper((unsigned char)*name);
+}
+
+static enum sp_status set_flag(bool *to, const char *text, struct sp_err *err)
+{
+    static const char *const words[2][4] = {{"false", "0", "no", "off"},
+                                            {"true", "1", "yes", "on"}};
+
+    for (int value = 0; value < 2; value++) {
+        for (size_t i = 0; i < sizeof words[0] / sizeof *words[0]; i++) {
+            if (strcasecmp(words[value][i], text) != 0) continue;
+            *to = value == 1;
+            return SP_OK;
+        }
+    }
+    return sp_fail(err, SP_E_USAGE, "\"%s\", expected true or false", text);
+}
+
+/* Takes the lines of a text, except for empty ones, as the values of a list. */
+static enum sp_status set_lines(struct sp_opt_list *list, const char *text, struct sp_err *err)
+{
+    size_t n = 1;
+    enum sp_status st;
+
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+        n++;
+    if ((st = sp_copy_text(&list->text, text, strlen(text), err)) ||
+        (st = sp_new(&list->items, n, sizeof *list->items, err))) {
+        return st;
+    }
+    for (char *at = list->text; *at != '\0';) {
+        size_t len = strcspn(at, "\n");
+        bool last = at[len] == '\0';
+        if (len > 0) list->items[list->n++] = at;
+        at[len] = '\0';
+        at += len + !last;
+    }
+    return SP_OK;
+}
+
+static enum sp_status take_variable(struct parser *p, const struct sp_opt *o)
+{
+    const size_t i = (size_t)(o - p->args->command->opts);
+    void *to = (char *)p->args->options + o->offset;
+    char name[VARIABLE_SIZE];
+    const char *text;
+    enum sp_status st;
+
+    if (!is_option(o) || p->args->given[i]) return SP_OK;
+    name_variable(name, p->args->command, o);
+    text = getenv(name);
+    if (text == NULL || *text == '\0') return SP_OK;
+    p->args->given[i] = p->args->by_environment[i] = true;
+    st = o->kind == SP_OPT_FLAG   ? set_flag(to, text, p->err)
+         : o->kind == SP_OPT_LIST ? set_lines(to, text, p->err)
+                                  : set_value(p, o, text);
+    if (st) sp_context(p->err, "%s", name);
+    return st;
+}
+
+static enum sp_status take_environment(struct parser *p)
+{
+    const struct sp_command *c = p->args->command;
+    enum sp_status st = SP_OK;
+
+    if (!c->reads_environment || p->args->help) return SP_OK;
+    for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END && !st; o++)
+        st = take_variable(p, o);
+    return st;
+}
+
+/* ---- the command line ------------------------------------------------------------------------
+ */
+
 static enum sp_status check_operands(struct parser *p)
 {
     const struct sp_command *c = p->args->command;
@@ -385,7 +472,7 @@ enum sp_status sp_args_parse(struct sp_args *out, const struct sp_command *comma
     if ((st = sp_new(&args.operands, (size_t)argc + 1, sizeof *args.operands, err))) goto done;
     if ((st = sp_new(&args.options, command->options_size, 1, err))) goto done;
     if (command->defaults) memcpy(args.options, command->defaults, command->options_size);
-    if ((st = take_words(&p))) goto done;
+    if ((st = take_words(&p)) || (st = take_environment(&p))) goto done;
     st = check_operands(&p);
 done:
     if (st) sp_args_release(&args);
@@ -399,7 +486,9 @@ void sp_args_release(struct sp_args *args)
 
     for (; o != NULL && o->kind != SP_OPT_END; o++) {
         if (o->kind == SP_OPT_LIST) {
-            free(((struct sp_opt_list *)((char *)args->options + o->offset))->items);
+            struct sp_opt_list *list = (struct sp_opt_list *)((char *)args->options + o->offset);
+            free(list->items);
+            free(list->text);
         }
     }
     free(args->options);
@@ -414,12 +503,23 @@ const char *sp_args_text(const struct sp_args *args)
     return text && strcmp(text, "-") == 0 ? NULL : text;
 }
 
-bool sp_args_given(const struct sp_args *args, const char *name)
+/* Returns the row of an option in its table. */
+static size_t row_of(const struct sp_args *args, const char *name)
 {
     const struct sp_opt *o = args->command->opts;
 
     while (o->kind != SP_OPT_END && !(is_option(o) && strcmp(o->name, name) == 0))
         o++;
     assert(o->kind != SP_OPT_END);
-    return args->given[o - args->command->opts];
+    return (size_t)(o - args->command->opts);
+}
+
+bool sp_args_given(const struct sp_args *args, const char *name)
+{
+    return args->given[row_of(args, name)];
+}
+
+bool sp_args_by_environment(const struct sp_args *args, const char *name)
+{
+    return args->by_environment[row_of(args, name)];
 }

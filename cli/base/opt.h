@@ -46,6 +46,7 @@ struct sp_opt {
 struct sp_opt_list {
     const char **items; /* [n] values; owned by sp_args */
     size_t n;
+    char *text; /* values that came from the environment; owned by sp_args; NULL: none did */
 };
 
 enum { SP_OPT_MAX = 64 }; /* most rows of a table */
@@ -55,9 +56,10 @@ struct sp_args {
     const struct sp_command *command;
     void *options; /* the command's struct of options; owned */
     char **operands;
-    size_t n_operands; /* operands[n]: the array is owned, the strings are borrowed */
-    bool help;         /* --help was given; nothing after it was checked */
-    bool given[SP_OPT_MAX];
+    size_t n_operands;               /* operands[n]: the array is owned, the strings are borrowed */
+    bool help;                       /* --help was given; nothing after it was checked */
+    bool given[SP_OPT_MAX];          /* on the command line, or by the environment */
+    bool by_environment[SP_OPT_MAX]; /* of these, those that the environment gives */
 };
 
 struct sp_command {
@@ -70,6 +72,10 @@ struct sp_command {
     const void *defaults;
     size_t options_size;
     bool hidden; /* not listed by `spectool help` */
+    /* Options that the command line lacks are taken from variables such as
+     * SPECTOOL_SERVE_MAX_QUEUE, for --max-queue of serve. An empty variable counts as absent. A
+     * flag's is true or false; the values of an option that is repeatable stand in lines. */
+    bool reads_environment;
     /* Place of a struct sp_rank_group * in the options; 0: does not run in several processes. */
     size_t group_offset;
     const char *details; /* paragraphs below the options in --help, or NULL */
@@ -82,8 +88,11 @@ SP_MUST_CHECK enum sp_status sp_args_parse(struct sp_args *out, const struct sp_
                                            int argc, char **argv, struct sp_err *err);
 void sp_args_release(struct sp_args *args);
 
-/* True if the option was given on the command line. The name must be in the table. */
+/* True if the option was given on the command line or by the environment. The name must be in the
+ * table. */
 bool sp_args_given(const struct sp_args *args, const char *name);
+/* True if the option was given by the environment. */
+bool sp_args_by_environment(const struct sp_args *args, const char *name);
 
 /* *out = the one of `choices` that `text` names, case ignored. SP_E_USAGE lists the choices and
  * names the nearest; `name` stands for the option, without dashes. */

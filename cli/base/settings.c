@@ -14,9 +14,9 @@
 #include <string.h>
 #include <strings.h>
 
-static const char from_line[] = "command line", from_file[] = "Modelfile",
-                  from_checkpoint[] = "generation_config.json", from_built_in[] = "built in",
-                  from_user[] = "/set", from_random[] = "drawn";
+static const char from_line[] = "command line", from_environment[] = "environment",
+                  from_file[] = "Modelfile", from_checkpoint[] = "generation_config.json",
+                  from_built_in[] = "built in", from_user[] = "/set", from_random[] = "drawn";
 
 const char *const sp_settings_accepts[] = {"coupled", "rejection", NULL};
 
@@ -284,6 +284,7 @@ enum sp_status sp_settings_complete(struct sp_settings *s, const struct sp_args 
     }
     for (size_t i = 0; i < SP_N_SETTINGS; i++) {
         if (sp_args_given(args, rows[i].option)) s->from[i] = from_line;
+        if (sp_args_by_environment(args, rows[i].option)) s->from[i] = from_environment;
     }
     for (; s->n_stops < s->stop_options.n; s->n_stops++) {
         s->stops[s->n_stops] = s->stop_options.items[s->n_stops];

@@ -21,6 +21,10 @@ try other --name both
 try packed.bin --num-ctx 4096
 try packed.bin --prompt-cache packed.bin
 try packed.bin --prompt-cache missing.cache
+# Options from the environment.
+SPECTOOL_SERVE_MAX_QUEUE=0 try packed.bin
+SPECTOOL_SERVE_NUM_CTX=4096 try packed.bin
+SPECTOOL_SERVE_MAX_QUEUE=0 try packed.bin --max-queue 4 --num-ctx 4096
 # A port belongs to one server, and a signal ends it cleanly. Notes are printed first.
 spectool serve packed.bin --port 0 --no-draft --draft-depth 4 --accept coupled 2>first &
 for _ in $(seq 600); do

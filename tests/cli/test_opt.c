@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/commands.h"
@@ -49,6 +50,18 @@ static const struct sp_command command = {
     .min_operands = 1,
     .max_operands = 2,
     .opts = opts,
+    .defaults = &defaults,
+    .options_size = sizeof defaults,
+};
+
+static const struct sp_command with_environment = {
+    .name = "test",
+    .summary = "s",
+    .operands = "A [B]",
+    .min_operands = 1,
+    .max_operands = 2,
+    .opts = opts,
+    .reads_environment = true,
     .defaults = &defaults,
     .options_size = sizeof defaults,
 };
@@ -310,6 +323,79 @@ static void kernels_are_those_of_the_machine(void **state)
     assert_null(sp_backend_kernels[i + 1]);
 }
 
+/* Parses a command line with one variable set. The caller releases the arguments. */
+static enum sp_status parse_with(struct sp_args *args, struct sp_err *err, const char *variable,
+                                 const char *value, const char *word)
+{
+    char operand[] = "a", option[64];
+    char *argv[] = {operand, option};
+    enum sp_status st;
+
+    *err = (struct sp_err){0};
+    snprintf(option, sizeof option, "%s", word ? word : "");
+    assert_int_equal(setenv(variable, value, 1), 0);
+    st = sp_args_parse(args, &with_environment, word ? 2 : 1, argv, err);
+    assert_int_equal(unsetenv(variable), 0);
+    return st;
+}
+
+static void the_environment_gives_options(void **state)
+{
+    static const struct {
+        const char *variable, *value, *sentence;
+    } wrong[] = {
+        {"SPECTOOL_TEST_NUMBER", "11", "SPECTOOL_TEST_NUMBER: --number is 11, expected an integer"},
+        {"SPECTOOL_TEST_FLAG", "maybe", "SPECTOOL_TEST_FLAG: \"maybe\", expected true or false"},
+        {"SPECTOOL_TEST_CHOICE", "three", "SPECTOOL_TEST_CHOICE: --choice is three, expected one "},
+        {"SPECTOOL_TEST_TIME", "soon", "SPECTOOL_TEST_TIME: --time is soon, expected seconds"},
+    };
+    struct sp_args args;
+    struct sp_err err;
+    const struct options *o;
+
+    (void)state;
+    assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "auto", NULL), SP_OK);
+    o = args.options;
+    assert_true(o->n == 99 && sp_args_given(&args, "number"));
+    assert_true(sp_args_by_environment(&args, "number") && !sp_args_given(&args, "flag"));
+    sp_args_release(&args);
+    /* The command line comes first, and an empty variable counts as absent. */
+    assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "x", "--number=3"), SP_OK);
+    o = args.options;
+    assert_true(o->n == 3 && !sp_args_by_environment(&args, "number"));
+    sp_args_release(&args);
+    assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_NUMBER", "", NULL), SP_OK);
+    o = args.options;
+    assert_true(o->n == 7 && !sp_args_given(&args, "number"));
+    sp_args_release(&args);
+    for (int on = 0; on < 2; on++) {
+        assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_FLAG", on ? "Yes" : "0", NULL),
+                         SP_OK);
+        o = args.options;
+        assert_int_equal(o->flag, on);
+        sp_args_release(&args);
+    }
+    assert_int_equal(parse_with(&args, &err, "SPECTOOL_TEST_LIST", "a, b\n\nc\n", NULL), SP_OK);
+    o = args.options;
+    assert_int_equal(o->list.n, 2);
+    assert_string_equal(o->list.items[0], "a, b");
+    assert_string_equal(o->list.items[1], "c");
+    sp_args_release(&args);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(parse_with(&args, &err, wrong[i].variable, wrong[i].value, NULL),
+                         SP_E_USAGE);
+        assert_ptr_equal(strstr(err.text, wrong[i].sentence), err.text);
+        assert_int_equal(parse_with(&args, &err, wrong[i].variable, wrong[i].value, "--help"),
+                         SP_OK);
+        sp_args_release(&args);
+    }
+    /* Other commands have no variables. */
+    assert_int_equal(setenv("SPECTOOL_TEST_NUMBER", "x", 1), 0);
+    assert_int_equal(parse(&args, &err, WORDS("a")), SP_OK);
+    sp_args_release(&args);
+    assert_int_equal(unsetenv("SPECTOOL_TEST_NUMBER"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +405,7 @@ int main(void)
         cmocka_unit_test(omitted_options_keep_their_defaults),
         cmocka_unit_test(help_stops_parsing),
         cmocka_unit_test(misuse_is_one_sentence),
+        cmocka_unit_test(the_environment_gives_options),
         cmocka_unit_test(distances),
         cmocka_unit_test(every_command_is_well_formed),
         cmocka_unit_test(kernels_are_those_of_the_machine),
