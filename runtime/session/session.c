@@ -270,7 +270,8 @@ static enum sp_status show_logits(struct sp_decoder *decoder, const struct sp_mo
     return SP_OK;
 }
 
-/* Runs ids[0..n-1] through a decoder of its own, which computes the logits of every row. */
+/* Runs ids[0..n-1] through a decoder of its own, which computes the logits of every row. Passes are
+ * submitted one by one, and short ones beside other threads, so that these generate in between. */
 static enum sp_status all_logits(struct sp_session *session, const struct sp_model *model,
                                  const uint32_t *ids, size_t n, sp_logits_fn *fn, void *context,
                                  struct sp_err *err)
@@ -283,18 +284,23 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
         .max_logit_rows = LOGIT_ROWS,
         .cache_type = sp_decoder_cache_type(s->decoder),
     };
+    struct sp_batch_seq seq = {.embedder = model, .head = model};
+    struct sp_pass pass;
     enum sp_status st;
 
     if ((st = sp_decoder_open(&decoder, model, &session->package->backend, &options, err))) {
         return st;
     }
+    seq.decoder = decoder;
     sp_scheduler_acquire(s->scheduler);
-    for (size_t pos = 0; st == SP_OK && pos < n; pos += options.max_rows) {
-        size_t rows = n - pos < options.max_rows ? n - pos : options.max_rows;
-        sp_decoder_embed(decoder, model, ids + pos, rows);
-        sp_decoder_run(decoder, rows, pos, rows);
-        sp_decoder_commit(decoder, rows);
-        st = show_logits(decoder, model, rows, pos, fn, context, err);
+    for (; st == SP_OK && seq.pos < n; seq.pos += seq.n) {
+        seq.ids = ids + seq.pos;
+        seq.n = sp_scheduler_prompt_rows(s->scheduler, options.max_rows);
+        if (seq.n > n - seq.pos) seq.n = n - seq.pos;
+        seq.n_committed = seq.n;
+        sp_scheduler_run(s->scheduler, &seq, SP_PRIORITY_EXCLUSIVE, &pass);
+        sp_decoder_commit(decoder, seq.n);
+        st = show_logits(decoder, model, seq.n, seq.pos, fn, context, err);
     }
     sp_scheduler_release(s->scheduler);
     sp_decoder_close(decoder);

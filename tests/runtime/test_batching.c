@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -593,6 +595,84 @@ static void logits_between_shared_passes(void **state)
     generate_close(&g);
 }
 
+/* ---- logits of a long text beside an answer ---------------------------------------------------
+ */
+
+struct answer {
+    struct sp_session *session;
+    atomic_size_t n_tokens;
+    atomic_bool ends;
+};
+
+static int count_token(void *context, const struct sp_token *token)
+{
+    struct answer *a = context;
+
+    (void)token;
+    atomic_fetch_add(&a->n_tokens, 1);
+    return atomic_load(&a->ends);
+}
+
+static void *answer_until_end(void *context)
+{
+    static const uint32_t prompt[] = {582, 580, 258, 421};
+    struct answer *a = context;
+    const struct sp_request request = {.size = sizeof request,
+                                       .prompt = prompt,
+                                       .n_prompt = 4,
+                                       .ignore_eos = true,
+                                       .no_draft = true,
+                                       .context = a,
+                                       .token = count_token};
+    struct sp_result r = SP_RESULT_INIT;
+
+    (void)!sp_session_generate(a->session, &request, &r, NULL);
+    sp_result_release(&r);
+    return NULL;
+}
+
+struct rows {
+    struct answer *answer;
+    size_t first, last; /* tokens of the answer at the first and at the last row */
+};
+
+static int note_row(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    struct rows *rows = context;
+
+    (void)logits, (void)n_vocab;
+    rows->last = atomic_load(&rows->answer->n_tokens);
+    if (row == 0) rows->first = rows->last;
+    return 0;
+}
+
+/* An answer goes on between the passes that compute the logits of a long text. */
+static void answers_beside_logits(void **state)
+{
+    enum { N = 320, LEAST = 5 };
+    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct generate_fixture g = generate_open(
+        packed_file(TESTDATA "/tiny/Modelfile", SP_DTYPE_NONE, SP_DTYPE_NONE), NULL, 1, &options);
+    struct answer answer = {.n_tokens = 0};
+    struct rows rows = {.answer = &answer};
+    uint32_t ids[N];
+    pthread_t thread;
+
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        ids[i] = (uint32_t)(i * 7 % 500);
+    assert_int_equal(sp_session_open(&answer.session, g.package, &options, NULL), SP_OK);
+    assert_int_equal(pthread_create(&thread, NULL, answer_until_end, &answer), 0);
+    while (atomic_load(&answer.n_tokens) == 0)
+        sched_yield();
+    assert_int_equal(sp_session_logits(g.session, ids, N, note_row, &rows, NULL), SP_OK);
+    atomic_store(&answer.ends, true);
+    pthread_join(thread, NULL);
+    assert_true(rows.last >= rows.first + LEAST);
+    sp_session_close(answer.session);
+    generate_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -610,6 +690,7 @@ int main(void)
         cmocka_unit_test(draft_passes_run_first),
         cmocka_unit_test(small_batches_change_nothing),
         cmocka_unit_test(logits_between_shared_passes),
+        cmocka_unit_test(answers_beside_logits),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
