@@ -156,7 +156,11 @@ static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn)
 {
     struct sp_serve_request request = {.n_each = 1};
     struct sp_serve_embed embed = {
-        .serve = x->serve, .request = &request, .connection = x->request->connection};
+        .serve = x->serve,
+        .request = &request,
+        .connection = x->request->connection,
+        .arrived_at = x->arrived_at,
+    };
     struct sp_err err = {0};
     enum sp_status st;
 

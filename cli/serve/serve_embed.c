@@ -233,8 +233,8 @@ enum sp_status sp_serve_ollama_embed(struct sp_json_out *out, struct sp_serve_em
     for (size_t i = 0; i < job.inputs.n; i++)
         write_numbers(out, NULL, job.rows + i * job.width, job.width);
     sp_json_out_end(out, ']');
-    sp_json_out_u64(out, "total_duration", (uint64_t)((sp_seconds() - began) * 1e9));
-    sp_json_out_u64(out, "load_duration", 0);
+    sp_json_out_u64(out, "total_duration", (uint64_t)((sp_seconds() - embed->arrived_at) * 1e9));
+    sp_json_out_u64(out, "load_duration", (uint64_t)((began - embed->arrived_at) * 1e9));
     sp_json_out_u64(out, "prompt_eval_count", job.inputs.n_tokens);
 done:
     release_job(&job);

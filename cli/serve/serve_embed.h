@@ -10,7 +10,8 @@ struct sp_serve_embed {
     const struct sp_serve *serve;
     const struct sp_serve_request *request; /* its body and its model */
     const struct sp_http_connection *connection;
-    const char *code; /* OpenAI's code of the error; NULL: none */
+    double arrived_at; /* when the request arrived, seconds of sp_seconds */
+    const char *code;  /* OpenAI's code of the error; NULL: none */
 };
 
 /* Each writes the members of the response, whose object is open. After a failure nothing useful has
