@@ -16,11 +16,15 @@ void sp_batch_line_release(struct sp_batch_line *line)
 
 static bool is_setting(const char *key)
 {
-    const struct sp_request_setting *row = sp_request_sampling_settings;
+    static const struct sp_request_setting *const tables[] = {sp_request_sampling_settings,
+                                                              sp_request_length_settings};
 
-    while (row->key != NULL && strcmp(row->key, key) != 0)
-        row++;
-    return row->key != NULL;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        for (const struct sp_request_setting *row = tables[i]; row->key != NULL; row++) {
+            if (strcmp(row->key, key) == 0) return true;
+        }
+    }
+    return false;
 }
 
 /* Checks that all members are known, since a misspelt member would silently change nothing. */
@@ -78,6 +82,8 @@ enum sp_status sp_batch_line_read(struct sp_batch_line *out, const struct sp_gen
     if ((st = check_members(out->json, err)) ||
         (st = sp_settings_copy(&out->settings, g->settings, err)) ||
         (st = sp_request_settings_read(&out->settings, out->json, sp_request_sampling_settings,
+                                       err)) ||
+        (st = sp_request_settings_read(&out->settings, out->json, sp_request_length_settings,
                                        err)) ||
         (st = sp_request_settings_read_breakers(&out->settings, out->json, err)) ||
         (st =

@@ -22,9 +22,13 @@ const struct sp_request_setting sp_request_sampling_settings[] = {
     {"dry_allowed_length", "dry_allowed_length"},
     {"dry_penalty_last_n", "dry_penalty_last_n"},
     {"seed", "seed"},
+    {"draft_num_predict", "draft_num_predict"},
+    {NULL, NULL},
+};
+
+const struct sp_request_setting sp_request_length_settings[] = {
     {"num_predict", "num_predict"},
     {"reasoning_budget", "reasoning_budget"},
-    {"draft_num_predict", "draft_num_predict"},
     {NULL, NULL},
 };
 

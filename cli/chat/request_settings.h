@@ -12,9 +12,10 @@ struct sp_request_setting {
     const char *key, *parameter; /* "max_tokens", "num_predict"; static */
 };
 
-/* The parameters of sampling, drafting and length, each under its own name; ends with a NULL key.
- */
+/* The parameters of sampling and drafting, and those of length, each under its own name; both end
+ * with a NULL key. */
 extern const struct sp_request_setting sp_request_sampling_settings[];
+extern const struct sp_request_setting sp_request_length_settings[];
 
 /* Sets those members of `object` that are in `rows`, which end with a NULL key. */
 SP_MUST_CHECK enum sp_status sp_request_settings_read(struct sp_settings *settings,

@@ -55,6 +55,8 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
     /* Other options configure ollama's server and have no effect here. */
     if ((st = sp_request_settings_read(&request->settings, options, sp_request_sampling_settings,
                                        err)) ||
+        (st = sp_request_settings_read(&request->settings, options, sp_request_length_settings,
+                                       err)) ||
         (st = sp_serve_read_reasoning_budget(request, &request->model->generation->conversation,
                                              options, "reasoning_budget", err)) ||
         (st = sp_request_settings_read_breakers(&request->settings, options, err)) ||

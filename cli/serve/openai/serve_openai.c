@@ -6,29 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct sp_request_setting sampling[] = {
-    {"temperature", "temperature"},
-    {"top_p", "top_p"},
-    {"presence_penalty", "presence_penalty"},
-    {"frequency_penalty", "frequency_penalty"},
-    {"seed", "seed"},
-    /* Extensions that other servers with this API accept. */
-    {"top_k", "top_k"},
-    {"min_p", "min_p"},
-    {"typical_p", "typical_p"},
-    {"repeat_penalty", "repeat_penalty"},
-    {"repeat_last_n", "repeat_last_n"},
-    {"top_n_sigma", "top_n_sigma"},
-    {"xtc_probability", "xtc_probability"},
-    {"xtc_threshold", "xtc_threshold"},
-    {"dry_multiplier", "dry_multiplier"},
-    {"dry_base", "dry_base"},
-    {"dry_allowed_length", "dry_allowed_length"},
-    {"dry_penalty_last_n", "dry_penalty_last_n"},
-    {"draft_num_predict", "draft_num_predict"},
-    {NULL, NULL},
-};
-
 static const struct sp_request_setting limits[] = {
     {"max_tokens", "num_predict"},
     {"max_completion_tokens", "num_predict"},
@@ -71,7 +48,8 @@ enum sp_status sp_serve_openai_read_settings(struct sp_serve_request *request,
     enum sp_status st;
     int64_t n;
 
-    if ((st = sp_request_settings_read(&request->settings, request->body, sampling, err)) ||
+    if ((st = sp_request_settings_read(&request->settings, request->body,
+                                       sp_request_sampling_settings, err)) ||
         (st = sp_request_settings_read_breakers(&request->settings, request->body, err)) ||
         (st = sp_request_settings_read(&request->settings, request->body, limit, err))) {
         return st;
