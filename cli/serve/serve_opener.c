@@ -1,4 +1,5 @@
 #include "cli/serve/serve_opener.h"
+#include "cli/base/out.h"
 #include "cli/serve/serve_log.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
@@ -73,6 +74,36 @@ static enum sp_status check_names(const struct sp_serve *s, struct sp_err *err)
     return SP_OK;
 }
 
+static bool is_named(const struct sp_args *args, const char *path)
+{
+    for (size_t i = 0; i < args->n_operands; i++) {
+        if (strcmp(args->operands[i], path) == 0) return true;
+    }
+    return false;
+}
+
+/* Describes the model of a file. A file of a folder that cannot be served is left out with a note.
+ */
+static enum sp_status describe(struct sp_serve_opener *o, const char *path,
+                               const struct sp_opt_list *names, struct sp_err *err)
+{
+    struct sp_serve *s = o->serve;
+    struct sp_serve_model *m = &s->all[s->n_models];
+    char sentence[SP_ERR_TEXT + 16];
+    struct sp_err own = {0};
+    enum sp_status st = sp_serve_model_describe(m, path, names, &o->options, &own);
+
+    if (st == SP_OK) {
+        m->number = s->n_models++;
+        return SP_OK;
+    }
+    if (is_named(o->options.args, path) || st == SP_E_NOMEM || st == SP_E_USAGE)
+        return sp_fail(err, st, "%s", own.text);
+    snprintf(sentence, sizeof sentence, "not served: %s", own.text);
+    sp_out_note("serve", sentence);
+    return SP_OK;
+}
+
 enum sp_status sp_serve_opener_open(struct sp_serve_opener *o, const struct sp_opt_list *names,
                                     const struct sp_serve_models_options *limits,
                                     struct sp_err *err)
@@ -82,12 +113,10 @@ enum sp_status sp_serve_opener_open(struct sp_serve_opener *o, const struct sp_o
     enum sp_status st;
 
     if ((st = sp_new(&s->all, o->paths.n, sizeof *s->all, err))) return st;
-    for (; s->n_models < o->paths.n; s->n_models++) {
-        struct sp_serve_model *m = &s->all[s->n_models];
-        st = sp_serve_model_describe(m, o->paths.at[s->n_models], names, &o->options, err);
-        if (st) return st;
-        m->number = s->n_models;
+    for (size_t i = 0; i < o->paths.n; i++) {
+        if ((st = describe(o, o->paths.at[i], names, err))) return st;
     }
+    if (s->n_models == 0) return sp_fail(err, SP_E_INPUT, "none of the files can be served");
     if ((st = check_names(s, err))) return st;
     models.models = s->all;
     models.n_models = s->n_models;

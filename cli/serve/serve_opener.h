@@ -14,6 +14,7 @@ struct sp_serve_opener {
 };
 
 /* Sets the models of o->serve, one for each path; `limits` has the limits and no callbacks.
+ * A file that cannot be served is left out with a note unless the command line names it.
  * SP_E_USAGE: two models have one name. The caller calls sp_serve_opener_close also on failure. */
 SP_MUST_CHECK enum sp_status sp_serve_opener_open(struct sp_serve_opener *o,
                                                   const struct sp_opt_list *names,

@@ -21,6 +21,11 @@ try other --name both
 try packed.bin --num-ctx 4096
 try packed.bin --prompt-cache packed.bin
 try packed.bin --prompt-cache missing.cache
+# A damaged file of a folder is left out, one that is named is not.
+mkdir damaged
+head -c 4096 packed.bin >damaged/half.bin
+try damaged
+try damaged/half.bin
 # Options from the environment.
 SPECTOOL_SERVE_MAX_QUEUE=0 try packed.bin
 SPECTOOL_SERVE_NUM_CTX=4096 try packed.bin

@@ -1,4 +1,5 @@
 #include "cli/serve/jobs/serve_folder.h"
+#include "cli/base/out.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/packfile_layout.h"
@@ -45,14 +46,15 @@ static enum sp_status add_if_packed(struct sp_serve_paths *paths, const char *fo
 {
     char *path = NULL;
     bool is_packed = false;
+    struct sp_err own = {0};
     enum sp_status st;
 
     if (name[0] == '.') return SP_OK;
     if ((st = sp_file_join(&path, folder, name, err))) return st;
-    st = check(&is_packed, path, err);
-    if (!st && is_packed) return add(paths, path, err);
+    if (check(&is_packed, path, &own)) sp_out_note("serve", own.text);
+    if (is_packed) return add(paths, path, err);
     free(path);
-    return st;
+    return SP_OK;
 }
 
 static enum sp_status add_folder(struct sp_serve_paths *paths, const char *folder,

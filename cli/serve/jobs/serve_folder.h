@@ -13,7 +13,7 @@ struct sp_serve_paths {
 };
 
 /* Adds a file or, of a folder, all packed files in it, in the order of their names; hidden files do
- * not count. SP_E_INPUT: the folder has none. */
+ * not count, and a note names a file that cannot be read. SP_E_INPUT: the folder has none. */
 SP_MUST_CHECK enum sp_status sp_serve_paths_add(struct sp_serve_paths *paths, const char *path,
                                                 struct sp_err *err);
 void sp_serve_paths_release(struct sp_serve_paths *paths);
