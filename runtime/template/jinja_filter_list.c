@@ -507,6 +507,12 @@ static enum sp_status map_attribute(struct sp_jinja_machine *m, struct sp_value 
     return st;
 }
 
+/* What map, select and reject make of every false value: Jinja2 does not iterate over none or 0. */
+static enum sp_status no_items(struct sp_jinja_machine *m, struct sp_value *out)
+{
+    return sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, 0);
+}
+
 static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *out,
                                  struct sp_value in, const struct sp_jinja_args *args)
 {
@@ -516,6 +522,7 @@ static enum sp_status filter_map(struct sp_jinja_machine *m, struct sp_value *ou
     struct sp_jinja_args rest;
     struct sp_value item;
 
+    if (!sp_value_truth(in)) return no_items(m, out);
     if ((st = sp_jinja_items(m, &items, in))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, items->n))) return st;
     if (args->n == 0) return map_attribute(m, out, items, args);
@@ -540,6 +547,7 @@ static enum sp_status pick(struct sp_jinja_machine *m, struct sp_value *out, str
     struct sp_jinja_args rest;
     size_t skip = by_attribute;
 
+    if (!sp_value_truth(in)) return no_items(m, out);
     if (args->n < skip) return sp_jinja_fail(m, "Missing parameter for attribute name");
     if (args->n > skip) {
         test = args->at[skip].kind == SP_V_TEXT ? sp_jinja_find_test(args->at[skip]) : NULL;

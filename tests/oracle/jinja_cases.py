@@ -34,14 +34,20 @@ def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False)
     return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
+def environment():
+    """Jinja2 as transformers configures it, at noon of 2025-06-15."""
     env = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", Generation])
     env.filters["tojson"] = tojson
     env.globals["raise_exception"] = raise_exception
     now = datetime.datetime(2025, 6, 15, 12, 0, 0)
     env.globals["strftime_now"] = now.strftime
+    return env
+
+
+def main():
+    folder = pathlib.Path(sys.argv[1])
+    env = environment()
     variables = json.loads((folder / "variables.json").read_text())
     path = folder / "jinja.jsonl"
     lines = []
@@ -57,4 +63,5 @@ def main():
     path.write_text("".join(lines))
 
 
-main()
+if __name__ == "__main__":
+    main()
