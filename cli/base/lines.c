@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHUNK = 64 << 10, POLL_MS = 200 };
+enum { CHUNK = 64 << 10, POLL_MS = 200, MAX_LINE = 64 << 20 };
 
 struct lines {
     bool (*stop)(void *context);
@@ -53,6 +53,8 @@ static enum sp_status read_more(struct lines *l, struct sp_err *err)
 
     if (l->len) memmove(l->text, l->text + l->at, l->len);
     l->at = 0;
+    if (l->len >= MAX_LINE)
+        return sp_fail(err, SP_E_INPUT, "standard input: a line has more than 64 MiB");
     if ((st = sp_grow(&l->text, &l->cap, l->len + CHUNK, 1, err))) return st;
     if ((st = wait_for_input(l, err)) || should_stop(l)) return st;
     n = read(STDIN_FILENO, l->text + l->len, CHUNK);

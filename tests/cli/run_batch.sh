@@ -149,4 +149,6 @@ done
 spectool run packed.bin --batch --part 2/3 <prompts | wc -l
 for wrong in 0/3 4/3 1 1/ /2 -1/2 1/2x 1/99999999999999999999; do spectool run packed.bin --batch --part=$wrong <prompts; done
 cat prompts | spectool run packed.bin --batch --part 1/2; echo $?
+echo '# a line without an end takes bounded memory'
+head -c 66M /dev/zero | tr '\0' a | spectool run packed.bin --batch; echo $?
 spectool run packed.bin --part 1/2 x
