@@ -4,6 +4,7 @@
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
+#include "cli/base/note.h"
 #include "cli/base/out.h"
 #include "cli/chat/prompt.h"
 #include "format/base/mem.h"
@@ -134,9 +135,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     fprintf(stderr, "%s: %zu tokens, %zu matrices%s, %s\n", output, made.n_tokens, made.n_matrices,
             groups_text(groups, sizeof groups, made.n_groups), sp_out_size(size, made.n_bytes));
     if (made.n_tokens < FEW_TOKENS) {
-        sp_out_note(
-            args->command->name,
-            "few tokens: use 16 to 64 thousand, of every kind of text the model is used for");
+        sp_note(args->command->name,
+                "few tokens: use 16 to 64 thousand, of every kind of text the model is used for");
     }
 done:
     for (size_t i = 0; job.ids && i < job.n_texts; i++)

@@ -1,4 +1,5 @@
 /* spectool create: converts the models of a Modelfile to a packed file. */
+#include "cli/base/note.h"
 #include "cli/create_callbacks.h"
 #include "format/pack_contents.h"
 #include "format/packfile.h"
@@ -50,7 +51,7 @@ static void note_template(const char *path, const char *command)
     if (st != SP_OK && st != SP_E_NOMEM && st != SP_E_IO) {
         snprintf(sentence, sizeof sentence,
                  "%s; use run --raw, or a TEMPLATE line in the Modelfile", err.text);
-        sp_out_note(command, sentence);
+        sp_note(command, sentence);
     }
     sp_template_free(template);
 }

@@ -4,7 +4,7 @@
  * its own; one thread waits for signals. */
 #include "cli/base/duration.h"
 #include "cli/base/embed_inputs.h"
-#include "cli/base/out.h"
+#include "cli/base/note.h"
 #include "cli/base/settings_opts.h"
 #include "cli/commands.h"
 #include "cli/serve/jobs/serve_job.h"
@@ -216,7 +216,7 @@ static void warn_without_key(const struct sp_serve *s, const struct sp_listeners
         if (l->local || l->loopback) continue;
         snprintf(sentence, sizeof sentence,
                  "everyone who can reach %s can use this server, see --api-key-file", l->url);
-        sp_out_note("serve", sentence);
+        sp_note("serve", sentence);
     }
 }
 
@@ -329,7 +329,7 @@ static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
     if (st && must) {
         sp_context(err, "--sandbox on");
     } else if (st) {
-        sp_out_note("serve", err->text);
+        sp_note("serve", err->text);
         *err = (struct sp_err){0};
         st = SP_OK;
     }

@@ -1,3 +1,4 @@
+#include "cli/base/note.h"
 #include "cli/create_callbacks.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
@@ -62,7 +63,7 @@ static void note(void *context, const char *sentence)
     struct sp_create_listener *listener = context;
 
     sp_progress_end(&listener->progress);
-    sp_out_note(listener->command, sentence);
+    sp_note(listener->command, sentence);
 }
 
 static void plan(void *context, const char *line)

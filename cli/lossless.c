@@ -1,6 +1,7 @@
 #include "cli/lossless.h"
 #include "cli/chat/conversation.h"
 #include "cli/chat/response_format.h"
+#include "cli/base/note.h"
 #include "cli/base/out.h"
 #include "cli/base/word_wrap.h"
 
@@ -241,7 +242,7 @@ static void note_unproven(const struct check *c, const struct sp_result *r, size
     snprintf(sentence, sizeof sentence,
              "prompt %zu: nothing proved, as the %s proposed no draft tokens", prompt,
              c->info.draft);
-    sp_out_note("verify", sentence);
+    sp_note("verify", sentence);
 }
 
 static enum sp_status check_prompt(struct check *c, const struct sp_ids *ids, size_t prompt)

@@ -1,4 +1,5 @@
 #include "cli/base/backend_opts.h"
+#include "cli/base/note.h"
 #include "cli/base/out.h"
 
 #include <string.h>
@@ -23,7 +24,7 @@ void sp_backend_note_no_effect(const struct sp_args *args, const char *why,
     for (; *options; options++) {
         if (!sp_args_given(args, *options)) continue;
         snprintf(sentence, sizeof sentence, "%s: --%s has no effect", why, *options);
-        sp_out_note(args->command->name, sentence);
+        sp_note(args->command->name, sentence);
     }
 }
 

@@ -1,5 +1,4 @@
 #include "cli/base/out.h"
-#include "cli/base/word_wrap.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
 
@@ -52,11 +51,6 @@ void sp_out_text(FILE *out, const char *text, size_t size)
         sp_utf8_hide_controls(piece, n, "\n\t");
         fwrite(piece, 1, n, out);
     }
-}
-
-void sp_out_note(const char *command, const char *sentence)
-{
-    sp_word_wrap_print(stderr, 0, "spectool %s: note: %s", command, sentence);
 }
 
 static double seconds(void)

@@ -25,9 +25,6 @@ bool sp_out_is_screen(FILE *stream);
  * ends and tabs are shown as '?'; anywhere else the bytes are written as they are. */
 void sp_out_text(FILE *out, const char *text, size_t size);
 
-/* Prints "spectool COMMAND: note: sentence" to stderr. */
-void sp_out_note(const char *command, const char *sentence);
-
 /* A progress bar on stderr with rate and remaining time, or without them for a total of 0, which
  * means that it is not known. It is redrawn at most ten times a second; nothing is drawn if stderr
  * is not a terminal. Amounts are bytes or the `unit`, which is set after sp_progress_begin, as is

@@ -2,9 +2,7 @@
 #define _XOPEN_SOURCE 700
 #include "cli/base/word_wrap.h"
 #include "cli/base/out.h"
-#include "format/base/mem.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
@@ -115,19 +113,17 @@ void sp_word_wrap_text(struct sp_word_wrap *w, const char *text, size_t size)
 void sp_word_wrap_sentence(FILE *file, int indent, const char *format, va_list args)
 {
     struct sp_word_wrap wrap;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    char text[SP_WRAP_SENTENCE_SIZE];
+    int n = vsnprintf(text, sizeof text, format, args);
+    size_t size = n < 0 ? 0 : (size_t)n < sizeof text ? (size_t)n : sizeof text - 1;
 
-    if (out != NULL) vfprintf(out, format, args);
-    if (out != NULL && sp_close_text(out, &text, NULL) == SP_OK && sp_out_is_screen(file)) {
+    if (sp_out_is_screen(file)) {
         sp_word_wrap_begin(&wrap, file);
         wrap.indent = indent < wrap.width / 2 ? indent : 0;
         sp_word_wrap_text(&wrap, text, size);
-    } else if (text != NULL) {
+    } else {
         sp_out_text(file, text, size);
     }
-    free(text);
     putc('\n', file);
 }
 

@@ -13,7 +13,10 @@
 #include <stddef.h>
 #include <stdio.h>
 
-enum { SP_WRAP_WORD_SIZE = 512 };
+enum {
+    SP_WRAP_WORD_SIZE = 512,
+    SP_WRAP_SENTENCE_SIZE = 16384, /* two paths of the greatest length fit */
+};
 
 struct sp_word_wrap {
     FILE *file;  /* the terminal; borrowed */
@@ -36,9 +39,11 @@ void sp_word_wrap_begin(struct sp_word_wrap *wrap, FILE *file);
 /* Shows text that consists of whole characters. */
 void sp_word_wrap_text(struct sp_word_wrap *wrap, const char *text, size_t size);
 
-/* Writes a text for the user and a line end. On a terminal with cursor control its lines are broken
- * between words, and what follows a break begins after `indent` blanks. */
+/* Writes a text for the user, cut after SP_WRAP_SENTENCE_SIZE - 1 bytes, and a line end. On a
+ * terminal with cursor control its lines are broken between words, and what follows a break begins
+ * after `indent` blanks. Allocates nothing. */
 void sp_word_wrap_print(FILE *file, int indent, const char *format, ...) SP_PRINTF(3, 4);
-void sp_word_wrap_sentence(FILE *file, int indent, const char *format, va_list args);
+void sp_word_wrap_sentence(FILE *file, int indent, const char *format, va_list args)
+    SP_PRINTF(3, 0);
 
 #endif

@@ -1,5 +1,5 @@
 #include "cli/bench/bench.h"
-#include "cli/base/out.h"
+#include "cli/base/note.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static void limit_draft_lens(struct sp_bench *b)
         char text[80];
         snprintf(text, sizeof text,
                  "the draft proposes at most %d tokens; larger values have the same effect", max);
-        sp_out_note("bench", text);
+        sp_note("bench", text);
     }
 }
 

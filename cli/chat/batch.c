@@ -4,6 +4,7 @@
 #include "cli/chat/batch_line.h"
 #include "cli/chat/batch_output.h"
 #include "cli/base/lines.h"
+#include "cli/base/note.h"
 #include "cli/base/out.h"
 #include "format/base/mem.h"
 
@@ -378,7 +379,7 @@ static void note_kept(const struct batch *b)
              "%.300s has %zu answer%s already; the batch continues after %s", b->output.path,
              b->output.n_kept, b->output.n_kept == 1 ? "" : "s",
              b->output.n_kept == 1 ? "it" : "them");
-    sp_out_note("run", sentence);
+    sp_note("run", sentence);
 }
 
 enum sp_status sp_batch(struct sp_generation *generation, const struct sp_batch_options *options,

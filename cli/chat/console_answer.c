@@ -1,5 +1,6 @@
 #include "cli/chat/console_answer.h"
 #include "cli/base/ids.h"
+#include "cli/base/note.h"
 #include "cli/base/out.h"
 #include "cli/chat/repetition.h"
 #include "cli/chat/prompt_cache.h"
@@ -145,7 +146,7 @@ static void note_loop(struct stream *s)
              "the answer repeats its last %zu token%s again and again; --num-predict ends it, "
              "--temperature or --repeat-penalty may avoid it",
              s->repetition.period, s->repetition.period == 1 ? "" : "s");
-    sp_out_note("run", sentence);
+    sp_note("run", sentence);
     s->style->reported_loop = true;
 }
 

@@ -1,5 +1,5 @@
 #include "cli/chat/generation.h"
-#include "cli/base/out.h"
+#include "cli/base/note.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>
@@ -17,8 +17,8 @@ enum sp_status sp_generation_read(struct sp_generation *g, const struct sp_args 
     if ((st = sp_settings_complete(g->settings, args, pack, err))) goto done;
     if ((st = sp_conversation_open(&g->conversation, pack, raw, system, &unused, err))) goto done;
     if (unused) {
-        sp_out_note(args->command->name,
-                    "the file has no chat template, so its SYSTEM and MESSAGE have no effect");
+        sp_note(args->command->name,
+                "the file has no chat template, so its SYSTEM and MESSAGE have no effect");
     }
 done:
     sp_pack_close(pack);
@@ -35,7 +35,7 @@ static enum sp_status open_session(struct sp_generation *g, const struct sp_args
         snprintf(sentence, sizeof sentence,
                  "num_ctx of %" PRId64 " in the Modelfile is cut to the model's %" PRId64,
                  opts->n_context, max);
-        sp_out_note(args->command->name, sentence);
+        sp_note(args->command->name, sentence);
         opts->n_context = max;
     }
     return sp_backend_open_session(&g->session, g->package, opts, g->no_draft, 0, err);

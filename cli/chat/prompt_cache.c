@@ -1,6 +1,6 @@
 #include "cli/chat/prompt_cache.h"
 
-#include "cli/base/out.h"
+#include "cli/base/note.h"
 #include "format/base/atomic_file.h"
 #include "format/base/file.h"
 
@@ -29,7 +29,7 @@ enum sp_status sp_prompt_cache_load(struct sp_session *session, const char *path
     if (st == SP_OK) return SP_OK;
     if (st != SP_E_CHECK) return sp_fail(err, st, "%s", why.text);
     snprintf(sentence, sizeof sentence, "%s: the prompt is processed again", why.text);
-    sp_out_note("run", sentence);
+    sp_note("run", sentence);
     return SP_OK;
 }
 
@@ -39,5 +39,5 @@ void sp_prompt_cache_keep(struct sp_session *session, const char *path, size_t n
     struct sp_err err = {0};
 
     if (n - n_reused < n / MIN_SHARE) return;
-    if (sp_session_save(session, path, &err)) sp_out_note("run", err.text);
+    if (sp_session_save(session, path, &err)) sp_note("run", err.text);
 }

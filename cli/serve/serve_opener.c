@@ -1,5 +1,5 @@
 #include "cli/serve/serve_opener.h"
-#include "cli/base/out.h"
+#include "cli/base/note.h"
 #include "cli/serve/serve_log.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
@@ -100,7 +100,7 @@ static enum sp_status describe(struct sp_serve_opener *o, const char *path,
     if (is_named(o->options.args, path) || st == SP_E_NOMEM || st == SP_E_USAGE)
         return sp_fail(err, st, "%s", own.text);
     snprintf(sentence, sizeof sentence, "not served: %s", own.text);
-    sp_out_note("serve", sentence);
+    sp_note("serve", sentence);
     return SP_OK;
 }
 

@@ -1,5 +1,5 @@
 #include "cli/serve/jobs/serve_folder.h"
-#include "cli/base/out.h"
+#include "cli/base/note.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/packfile_layout.h"
@@ -51,7 +51,7 @@ static enum sp_status add_if_packed(struct sp_serve_paths *paths, const char *fo
 
     if (name[0] == '.') return SP_OK;
     if ((st = sp_file_join(&path, folder, name, err))) return st;
-    if (check(&is_packed, path, &own)) sp_out_note("serve", own.text);
+    if (check(&is_packed, path, &own)) sp_note("serve", own.text);
     if (is_packed) return add(paths, path, err);
     free(path);
     return SP_OK;
