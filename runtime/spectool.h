@@ -690,11 +690,16 @@ struct sp_chat_request {
     bool one_call;                            /* at most one call */
     const uint32_t *end_ids;                  /* [n_end_ids] more tokens that end it */
     size_t n_end_ids;
-    bool ignore_eos;      /* the template's own end of an answer does not end it */
-    size_t max_tokens;    /* of the prompt: a text that is known to have more is not encoded, and is
-                             SP_E_USAGE; 0: any number */
-    bool limit_reasoning; /* the reasoning of the answer has at most */
-    size_t max_reasoning_tokens; /* so many tokens */
+    bool ignore_eos;   /* the template's own end of an answer does not end it */
+    size_t max_tokens; /* of the prompt: a text that is known to have more is not encoded, and is
+                          SP_E_USAGE; 0: any number */
+
+    /* Calls that begin with the model's tag match the schemas of their tools. The answer is free
+     * where there is no such tag, a schema is not supported, or there is a response format. */
+    bool strict_tagged_calls;
+
+    bool limit_reasoning; /* the answer has at most max_reasoning_tokens of reasoning */
+    size_t max_reasoning_tokens;
 };
 #define SP_CHAT_REQUEST_INIT SP_SIZED(struct sp_chat_request)
 

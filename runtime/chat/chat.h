@@ -44,6 +44,7 @@ struct sp_chat_prompt {
     bool content_only;                       /* the whole answer is content */
     bool in_reasoning;                       /* the prompt has opened the reasoning */
     bool constrained_calls; /* the grammar constrains calls to the schemas of tools */
+    bool tagged_calls_only; /* of these, only calls that begin with a tag */
     bool limits_reasoning;
     struct sp_reasoning_limit reasoning_limit; /* tags borrowed from the chat */
 };

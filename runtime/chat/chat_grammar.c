@@ -31,12 +31,12 @@ bool sp_chat_format_can_constrain_calls(const struct sp_chat_format *s)
  */
 
 /* Content up to the first call, if there is one. An object at the beginning of an answer is parsed
- * as a call with or without tags, so it is constrained to be one. */
+ * as a call with or without tags, so it is constrained to be one, unless only tags count. */
 static uint32_t content_or_calls(struct sp_chat_grammar_builder *b,
                                  const struct sp_chat_grammar_calls *calls)
 {
     const struct sp_tool_call_format *s = &b->options->format->calls;
-    bool is_object = s->style == SP_TOOL_CALL_OBJECT;
+    bool is_object = s->style == SP_TOOL_CALL_OBJECT && !b->options->tagged_only;
     struct sp_free_text text = {.end = SP_GRAMMAR_END, .not_first = is_object ? "{[" : NULL};
     uint32_t node;
 
@@ -55,15 +55,20 @@ static uint32_t after_reasoning(struct sp_chat_grammar_builder *b)
 {
     const struct sp_chat_grammar_options *options = b->options;
     struct sp_chat_grammar_calls calls = {.all = SP_GRAMMAR_NEVER};
-    uint32_t node;
+    uint32_t node, rest = SP_GRAMMAR_END; /* after calls */
 
     if (options->tools) {
-        calls = sp_chat_grammar_calls(b);
+        if (options->tagged_only) rest = sp_grammar_fork(b->g);
+        calls = sp_chat_grammar_calls(b, rest);
         if (*options->format->calls.all_open || *options->format->calls.open) {
             calls.all = sp_chat_grammar_whitespace(b, calls.all);
         }
         if (options->must_call) return calls.all;
-        if (options->content == NULL) return content_or_calls(b, &calls);
+        if (options->content == NULL) {
+            node = content_or_calls(b, &calls);
+            if (options->tagged_only) sp_grammar_join(b->g, rest, node, SP_GRAMMAR_NEVER);
+            return node;
+        }
     }
     node = sp_grammar_call(b->g, sp_grammar_include(b->g, options->content), 1, 1, SP_GRAMMAR_END);
     return sp_grammar_either(b->g, node, calls.all);

@@ -39,6 +39,7 @@ struct sp_chat_grammar_options {
     const char *function;             /* the only function that may be called; NULL: any */
     bool must_call;                   /* the answer is calls without content */
     bool one_call;
+    bool tagged_only; /* text that begins with no tag is free; not with `must_call` or `content` */
 };
 
 /* Returns whether the answer begins with reasoning, given the prompt and the options. `think`:

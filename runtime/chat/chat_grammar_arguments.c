@@ -167,6 +167,21 @@ static uint32_t python_words(struct writing *w, const struct sp_schema_view *vie
     return alternatives;
 }
 
+/* Writes the key between its tags. Whitespace may part it from a tag that is a word. */
+static uint32_t name(struct writing *w, const char *key, const char *before_value, uint32_t next)
+{
+    const struct sp_argument_notation *n = w->notation;
+    struct sp_chat_grammar_builder *b = w->b;
+    size_t len = strlen(n->before_key);
+
+    next = sp_chat_grammar_tag(b, before_value, next);
+    if (sp_is_word(*before_value)) next = sp_chat_grammar_whitespace(b, next);
+    next = sp_chat_grammar_tag(b, n->after_key, next);
+    next = sp_grammar_text(b->g, key, strlen(key), next);
+    if (len > 0 && sp_is_word(n->before_key[len - 1])) next = sp_chat_grammar_whitespace(b, next);
+    return sp_chat_grammar_tag(b, n->before_key, next);
+}
+
 static uint32_t argument(struct writing *w, const char *key, const struct sp_schema_view *view,
                          uint32_t next)
 {
@@ -186,10 +201,7 @@ static uint32_t argument(struct writing *w, const char *key, const struct sp_sch
                                  python_words(w, view, next));
         next = sp_grammar_text(g, n->lead, strlen(n->lead), next);
     }
-    next = sp_chat_grammar_tag(b, text ? n->before_text : n->before_value, next);
-    next = sp_chat_grammar_tag(b, n->after_key, next);
-    next = sp_grammar_text(g, key, strlen(key), next);
-    return sp_chat_grammar_tag(b, n->before_key, next);
+    return name(w, key, text ? n->before_text : n->before_value, next);
 }
 
 /* Builds the arguments from last to first: `first` is the node where none was written yet, `later`

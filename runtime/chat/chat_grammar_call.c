@@ -199,7 +199,7 @@ static uint32_t calls_between_tags(struct sp_chat_grammar_builder *b, uint32_t c
     return sp_grammar_either(g, sp_grammar_call(g, call, 1, 1, next), list);
 }
 
-struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builder *b)
+struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builder *b, uint32_t next)
 {
     const struct sp_tool_call_format *s = syntax_of(b);
     uint32_t call = any_call(b), fork = sp_grammar_fork(b->g), end, more = SP_GRAMMAR_NEVER;
@@ -214,7 +214,7 @@ struct sp_chat_grammar_calls sp_chat_grammar_calls(struct sp_chat_grammar_builde
     if (!b->options->one_call && *s->open) {
         more = sp_chat_grammar_whitespace(b, sp_chat_grammar_tag(b, s->open, calls.after_open));
     }
-    sp_grammar_join(b->g, fork, sp_chat_grammar_close_tag(b, s->all_close, SP_GRAMMAR_END), more);
+    sp_grammar_join(b->g, fork, sp_chat_grammar_close_tag(b, s->all_close, next), more);
     calls.all = sp_chat_grammar_tag(b, s->all_open, calls.after_all_open);
     return calls;
 }

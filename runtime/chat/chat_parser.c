@@ -194,7 +194,10 @@ static enum sp_status emit_start(struct sp_chat_parser *p, const struct sp_tool_
     struct sp_partial_call partial;
     enum sp_status st;
 
-    if (!p->reading.constrained || !sp_partial_call_read(&partial, source)) return SP_OK;
+    if (!p->reading.constrained || (p->bare && p->reading.tagged_only) ||
+        !sp_partial_call_read(&partial, source)) {
+        return SP_OK;
+    }
     if (!p->is_started) {
         p->call.name.len = 0;
         if ((st = sp_strbuf_append(&p->call.name, source->text + partial.name, partial.n_name,

@@ -20,6 +20,16 @@ static bool constrains_calls(const struct sp_chat *chat, const struct sp_chat_re
            (request->one_call && sp_chat_format_can_constrain_calls(&chat->format));
 }
 
+/* Returns true if those tool calls are constrained that begin with a tag. */
+static bool constrains_tagged_calls(const struct sp_chat *chat,
+                                    const struct sp_chat_request *request)
+{
+    const struct sp_tool_call_format *calls = &chat->format.calls;
+
+    return request->strict_tagged_calls && request->tools && !request->response_format &&
+           sp_chat_format_can_constrain_calls(&chat->format) && (*calls->all_open || *calls->open);
+}
+
 /* The ids that end an answer: those of the package, then those of the prompt. *ends is owned by the
  * caller. */
 static enum sp_status list_ends(uint32_t **ends, size_t *n, const struct sp_chat_prompt *p,
@@ -52,6 +62,7 @@ static enum sp_status make_grammar(struct sp_chat_prompt *p, const struct sp_cha
         .function = request->function,
         .must_call = request->must_call,
         .one_call = request->one_call,
+        .tagged_only = p->tagged_calls_only,
     };
     uint32_t *ends = NULL;
     enum sp_status st;
@@ -102,7 +113,13 @@ static enum sp_status plan_reading(struct sp_chat_prompt *p, const struct sp_cha
             "the last message is a partial answer, which a model that always reasons first "
             "cannot continue");
     }
-    if ((st = make_grammar(p, request, *tools, err))) return st;
+    if (!p->constrained_calls && constrains_tagged_calls(chat, request)) {
+        p->constrained_calls = p->tagged_calls_only = true;
+        st = make_grammar(p, request, *tools, NULL);
+        if (st == SP_E_NOMEM) return sp_fail(err, st, "out of memory for the schemas of tools");
+        if (st) p->constrained_calls = p->tagged_calls_only = false;
+    }
+    if (p->own_grammar == NULL && (st = make_grammar(p, request, *tools, err))) return st;
     p->content_only = request->response_format && p->own_grammar == NULL;
     if (p->content_only) return SP_OK;
     calls = request->tools && (request->response_format == NULL || p->constrained_calls);

@@ -54,6 +54,7 @@ static enum sp_status open_parser(struct sp_chat_reader *reader, struct sp_err *
     parsing.tools = p->tools;
     parsing.in_reasoning = p->in_reasoning;
     parsing.constrained = reader->options.stream_calls && p->constrained_calls;
+    parsing.tagged_only = p->tagged_calls_only;
     return sp_chat_parser_open(&reader->parser, &parsing, err);
 }
 

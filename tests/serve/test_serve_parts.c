@@ -192,6 +192,37 @@ static void ollama_calls(const struct server *s)
     sp_json_free(json);
 }
 
+#define DEN(value)                                                                                 \
+    ", \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"Finn\", \"parameters\": "   \
+    "{\"type\": \"object\", \"properties\": {\"a den\": " value "}, \"required\": [\"a den\"]}}}]"
+
+/* Once the model has written the tag, its call matches the schema, though nothing asks for a call.
+ */
+static void constrained_calls(const struct server *s)
+{
+    static const char call[] = "choices.0.message.tool_calls.0.function.arguments";
+    struct sp_json *json = http_reply_json(
+        server_request(s, "POST", "/v1/chat/completions",
+                       STORY "false, \"max_tokens\": 30" DEN("{\"enum\": [\"the hill\"]}") "}"),
+        200);
+    struct http_reply r;
+
+    assert_string_equal(json_text(json, call), "{\"a den\": \"the hill\"}");
+    assert_string_equal(json_text(json, "choices.0.message.reasoning_content"), "was once");
+    sp_json_free(json);
+    r = server_request(s, "POST", "/v1/chat/completions",
+                       STORY "true, \"max_tokens\": 30" DEN("{\"enum\": [\"the hill\"]}") "}");
+    assert_non_null(strstr(r.body, "{\\\"a den\\\": \\\"the hill\\\"}"));
+    http_reply_release(&r);
+    /* A schema that is not supported leaves the call to the model. */
+    json = http_reply_json(
+        server_request(s, "POST", "/v1/chat/completions",
+                       STORY "false" DEN("{\"type\": \"string\", \"pattern\": \"^x\"}") "}"),
+        200);
+    assert_string_equal(json_text(json, call), arguments);
+    sp_json_free(json);
+}
+
 static void test_calls(void **state)
 {
     const char *packed = served_pack(served_tool_template);
@@ -204,6 +235,7 @@ static void test_calls(void **state)
     assert_string_equal(text, story); /* the text equals that of `run` */
     free(text);
     openai_calls(&s);
+    constrained_calls(&s);
     ollama_calls(&s);
     assert_int_equal(server_count_log(&s, "reasoning: There...a hungry"), 1);
     assert_int_equal(server_count_log(&s, "tool calls: called Finn.NAMElived"), 1);

@@ -54,6 +54,7 @@ static enum sp_status fill(struct chat_request *r, const struct sp_serve_request
         .prefix_size = request->partial.len,
         .response_format = request->grammar,
         .strict_calls = request->constrain_calls,
+        .strict_tagged_calls = true,
         .must_call = request->must_call,
         .function = request->function,
         .one_call = request->one_call,
