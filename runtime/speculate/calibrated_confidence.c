@@ -23,6 +23,14 @@ double sp_calibrated_confidence_at(const struct sp_calibrated_confidence *c, dou
     return 1 / (1 + exp(-(c->a + c->b * logit(confidence))));
 }
 
+double sp_calibrated_confidence_upper(const struct sp_calibrated_confidence *c, double confidence)
+{
+    double x = logit(confidence), det = c->h_aa * c->h_bb - c->h_ab * c->h_ab;
+    double variance = (c->h_bb - 2 * x * c->h_ab + x * x * c->h_aa) / det;
+
+    return 1 / (1 + exp(-(c->a + c->b * x + 2 * sqrt(variance))));
+}
+
 /* A Newton step on the log-likelihood. */
 void sp_calibrated_confidence_record(struct sp_calibrated_confidence *c, double confidence,
                                      bool accepted)

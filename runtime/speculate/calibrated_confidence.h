@@ -16,6 +16,10 @@ void sp_calibrated_confidence_init(struct sp_calibrated_confidence *c);
 /* The probability, 0..1. */
 double sp_calibrated_confidence_at(const struct sp_calibrated_confidence *c, double confidence);
 
+/* An upper bound of the probability, two standard deviations of the logit above it, which shrinks
+ * as outcomes are recorded: what is tried for it is soon known (LinUCB, Li et al. 2010). */
+double sp_calibrated_confidence_upper(const struct sp_calibrated_confidence *c, double confidence);
+
 /* Learns from one outcome. */
 void sp_calibrated_confidence_record(struct sp_calibrated_confidence *c, double confidence,
                                      bool accepted);

@@ -81,11 +81,14 @@ static bool is_worth_drafting(const struct sp_draft_length *d, size_t i, double 
     return d->all_accepted * (p + b->acceptance[i]) / 2 > cost;
 }
 
+/* A token of a block is drafted already, and costs only its row: an optimistic probability tries
+ * tokens of the tail, whose acceptance would never be known otherwise. */
 bool sp_draft_length_consider(struct sp_draft_length *d, double confidence)
 {
     const struct sp_draft_batch *b = d->batch;
     size_t i = ++d->n_made;
-    double p = sp_calibrated_confidence_at(&b->confidence, confidence);
+    double p = b->stepwise ? sp_calibrated_confidence_at(&b->confidence, confidence)
+                           : sp_calibrated_confidence_upper(&b->confidence, confidence);
     bool is_probe = d->reason == SP_ROUND_PROBE;
 
     d->confidences[i] = confidence;

@@ -113,7 +113,7 @@ static void record_answer(struct sp_session *session, const char *prompt, size_t
 int main(int argc, char **argv)
 {
     struct sp_package_options package_options = {.size = sizeof package_options, .n_threads = 2};
-    struct sp_session_options session_options = {.size = sizeof session_options, .n_context = 4096};
+    struct sp_session_options session_options = {.size = sizeof session_options, .n_context = 2048};
     struct sp_package *package;
     struct sp_session *session;
     struct sp_err err = {0};
