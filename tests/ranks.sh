@@ -105,11 +105,11 @@ complete() {
 servers='1 2 3'
 command -v curl >/dev/null || servers=
 for ranks in $servers; do
-    "$spectool" serve --ranks $ranks --threads 1 --port 0 "$dir/p.bin" >"$dir/serve.log" 2>&1 &
+    "$spectool" serve --ranks $ranks --threads 1 --port 0 "$dir/p.bin" >"$dir/serve$ranks.log" 2>&1 &
     server=$!
     tries=0
-    until port=$(sed -n 's|.*http://[^ ]*:\([0-9][0-9]*\).*|\1|p' "$dir/serve.log" | head -n 1) && [ -n "$port" ]; do
-        [ $((tries += 1)) -le 100 ] || { say "serve does not start: $(cat "$dir/serve.log")"; break; }
+    until port=$(sed -n 's|.*http://[^ ]*:\([0-9][0-9]*\).*|\1|p' "$dir/serve$ranks.log" 2>/dev/null | head -n 1) && [ -n "$port" ]; do
+        [ $((tries += 1)) -le 100 ] || { say "serve does not start: $(cat "$dir/serve$ranks.log")"; break; }
         sleep 0.1
     done
     complete 3 "$dir/first$ranks" &
@@ -117,7 +117,7 @@ for ranks in $servers; do
     complete 8 "$dir/second$ranks"
     wait $client
     kill $server
-    wait $server || say "serve over $ranks ranks: $(cat "$dir/serve.log")"
+    wait $server || say "serve over $ranks ranks: $(cat "$dir/serve$ranks.log")"
     [ -s "$dir/first$ranks" ] && cmp "$dir/first1" "$dir/first$ranks" && cmp "$dir/second1" "$dir/second$ranks" ||
         say "serve over $ranks ranks differs"
 done
