@@ -1,5 +1,7 @@
 # A session on a terminal: a conversation over several turns, reused caches, commands, a full context.
 # Input is sent when the session waits for it, so that libedit echoes it and not the terminal.
+# Long sessions end with /bye: script sends the end of its input after two seconds even if lines before it
+# are not read yet, and it is lost while the terminal has no line editor.
 # libedit never frees the name of an added command, which sanitizers report.
 echo 'leak:libedit' >leaks
 export LSAN_OPTIONS=suppressions=$PWD/leaks:print_suppressions=0
@@ -53,6 +55,7 @@ What is the capital of Italy?
 /clear
 What is the capital of Italy?
 /show template
+/bye
 END
 echo '# the last message is removed, or answered again; names that are nearly right'
 session packed.bin --num-predict 12 <<'END'
@@ -77,6 +80,7 @@ What is the capital of Italy?
 /x
 /undo
 /show messages
+/bye
 END
 echo '# a full context drops the oldest messages'
 session packed.bin --num-ctx 80 --context-full shift --system Brief. <<'END'
@@ -88,11 +92,13 @@ What is 1 plus 2?
 /show system
 /clear
 What is the capital of Italy, and of France, and of Spain, and what is 7 plus 8, and what is 1 plus 2, and of what?
+/bye
 END
 echo '# a budget for caches: the prompt is refused before it is read, and the session goes on'
 session packed.bin --memory 10k <<'END'
 What is 7 plus 8?
 /show messages
+/bye
 END
 session packed.bin --raw --num-predict 6 <<'END'
 Once upon a time
