@@ -336,6 +336,30 @@ static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
     return st;
 }
 
+/* Is called by a thread that generates, for which the memory of --memory does not suffice. */
+static bool reclaim_memory(void *context)
+{
+    const struct sp_serve *s = context;
+
+    return sp_serve_models_reclaim(s->models);
+}
+
+/* Makes the budget that the caches of all models share. */
+static enum sp_status open_budget(struct sp_serve *s, struct sp_backend_opts *backend,
+                                  struct sp_err *err)
+{
+    const struct sp_cache_budget_options options = {
+        .size = sizeof options,
+        .limit = (size_t)backend->memory,
+        .reclaim = reclaim_memory,
+        .context = s,
+    };
+    enum sp_status st = sp_cache_budget_new(&s->caches, &options, err);
+
+    backend->budget = s->caches;
+    return st;
+}
+
 static enum sp_status open_models(struct sp_serve_opener *opener, const struct options *o,
                                   struct sp_err *err)
 {
@@ -401,7 +425,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         (st = find_models(&opener.paths, args, err)) ||
         (st = open_listeners(&listeners, args, err)) ||
         (st = enter_sandbox(&opener.paths, &listeners, o, err)) ||
-        (st = watch_signals(&guard, err)) || (st = open_models(&opener, o, err)) ||
+        (st = watch_signals(&guard, err)) || (st = open_budget(&s, &opener.options.backend, err)) ||
+        (st = open_models(&opener, o, err)) ||
         (st = sp_serve_metrics_new(&s.metrics, s.n_models, err))) {
         goto done;
     }
@@ -412,6 +437,7 @@ done:
     sp_listen_close(&listeners);
     end_watch(&guard);
     sp_serve_opener_close(&opener);
+    sp_cache_budget_free(s.caches);
     sp_serve_queue_free(s.queue);
     sp_serve_metrics_free(s.metrics);
     sp_serve_keys_release(&keys);

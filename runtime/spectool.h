@@ -61,8 +61,35 @@ SP_API const char *sp_version(void);
     }
 
 struct sp_package;
+struct sp_cache_budget;
 struct sp_rank_group;
 struct sp_session;
+
+/* ---- memory of several packages ---------------------------------------------------------------
+ */
+
+struct sp_cache_budget_options {
+    size_t size;
+    size_t limit; /* bytes that the caches of all sessions of the packages may hold together; 0:
+                   * what the machine and the limits of the process leave beside the weights of
+                   * these packages when a cache grows */
+    /* Is called by a thread whose caches need more memory than is left. It returns true if it has
+     * freed memory of sessions that are not in use, with sp_session_clear or by closing packages;
+     * then the thread tries again. It may not wait for a session that is in use. NULL: nothing can
+     * be freed. */
+    bool (*reclaim)(void *context);
+    void *context;
+};
+#define SP_CACHE_BUDGET_OPTIONS_INIT SP_SIZED(struct sp_cache_budget_options)
+
+/* Makes a budget that several packages share (struct sp_package_options). [any thread] */
+SP_API SP_MUST_CHECK enum sp_status
+sp_cache_budget_new(struct sp_cache_budget **out, const struct sp_cache_budget_options *options,
+                    struct sp_err *err);
+/* Frees a budget whose packages are closed; NULL is fine. */
+SP_API void sp_cache_budget_free(struct sp_cache_budget *budget);
+/* The bytes that the caches hold. [any thread] */
+SP_API size_t sp_cache_budget_used(const struct sp_cache_budget *budget);
 
 /* ---- packages ---------------------------------------------------------------------------------
  */
@@ -86,8 +113,10 @@ struct sp_package_options {
      * results are the same. */
     void (*rank_lost)(void *context, const char *sentence);
     void *rank_context;
-    struct sp_rank_group *group; /* processes of mpirun that compute together instead of n_ranks;
-                                  * borrowed until the package is closed; NULL: none */
+    struct sp_rank_group *group;    /* processes of mpirun that compute together instead of n_ranks;
+                                     * borrowed until the package is closed; NULL: none */
+    struct sp_cache_budget *budget; /* shared with other packages and used instead of cache_memory;
+                                     * borrowed until the package is closed; NULL: none */
 };
 #define SP_PACKAGE_OPTIONS_INIT SP_SIZED(struct sp_package_options)
 
@@ -242,6 +271,11 @@ SP_API void sp_session_close(struct sp_session *session);
 
 /* The number of tokens in the caches. [session] */
 SP_API size_t sp_session_n_cached(const struct sp_session *session);
+/* The bytes of memory that the caches hold, which grows with their tokens. [session] */
+SP_API size_t sp_session_cache_memory(const struct sp_session *session);
+/* Empties the caches and returns this memory; the next prompt is processed as a whole. Not in a
+ * callback of the session. [session] */
+SP_API void sp_session_clear(struct sp_session *session);
 /* The number of tokens at the beginning of a prompt that the target's caches hold. [session] */
 SP_API size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt,
                                       size_t n);

@@ -69,6 +69,7 @@ enum sp_status sp_backend_open_package(struct sp_package **out, const char *path
         .n_threads = (unsigned)opts->n_threads,
         .huge_pages = opts->huge_pages,
         .cache_memory = (size_t)opts->memory,
+        .budget = opts->budget,
     };
     enum sp_status st = sp_package_open(out, path, &options, err);
 

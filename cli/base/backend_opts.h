@@ -15,7 +15,10 @@ struct sp_backend_opts {
     int64_t draft_len;           /* or SP_DRAFT_LENGTH_AUTO */
     const char *kernels, *kv_type, *draft_by;
     bool huge_pages;
-    size_t max_batch; /* most sessions to batch in one pass; set without an option */
+    /* The following fields are set without an option. */
+    size_t max_batch;               /* most sessions to batch in one pass */
+    struct sp_cache_budget *budget; /* shared by several packages, instead of `memory`; borrowed;
+                                       NULL: none */
 };
 
 #define SP_BACKEND_DEFAULTS                                                                        \

@@ -117,3 +117,18 @@ void sp_session_pool_give(struct sp_session_pool *s, struct sp_session *session)
     pthread_cond_signal(&s->given);
     pthread_mutex_unlock(&s->lock);
 }
+
+bool sp_session_pool_clear_oldest(struct sp_session_pool *s)
+{
+    struct slot *oldest = NULL;
+
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n_used; i++) {
+        struct slot *slot = &s->slots[i];
+        if (slot->taken || sp_session_cache_memory(slot->session) == 0) continue;
+        if (oldest == NULL || slot->used_at < oldest->used_at) oldest = slot;
+    }
+    if (oldest) sp_session_clear(oldest->session);
+    pthread_mutex_unlock(&s->lock);
+    return oldest != NULL;
+}

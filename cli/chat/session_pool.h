@@ -22,6 +22,9 @@ struct sp_session *sp_session_pool_take(struct sp_session_pool *sessions, const 
                                         size_t n_prompt);
 /* True if the session of this number, below the n of sp_session_pool_new, is taken. [any thread] */
 bool sp_session_pool_is_taken(struct sp_session_pool *sessions, size_t number);
+/* Clears the least recently used session that is not taken and has memory in its caches. Returns
+ * false if there is none. [any thread] */
+bool sp_session_pool_clear_oldest(struct sp_session_pool *sessions);
 void sp_session_pool_give(struct sp_session_pool *sessions, struct sp_session *session);
 
 #endif

@@ -76,6 +76,7 @@ void sp_serve_answer_metrics(struct sp_exchange *x)
         .n_waiting = load.n_waiting,
         .n_sessions = x->serve->n_sessions,
         .request_bytes = sp_serve_budget_used(x->serve->budget),
+        .cache_bytes = sp_cache_budget_used(x->serve->caches),
     };
 
     if (!sp_exchange_open_body(x)) return;

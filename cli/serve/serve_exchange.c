@@ -80,18 +80,13 @@ void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
         sp_serve_openai_fail(&x->out, &failure);
     }
     sp_exchange_close_body(x, status);
+    x->answer->retry = status == 503;
     sp_exchange_note(x, sentence);
 }
 
 void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence)
 {
     sp_exchange_refuse_as(x, status, status == 404 ? "not_found" : NULL, sentence);
-}
-
-void sp_exchange_refuse_for_now(struct sp_exchange *x, const char *sentence)
-{
-    sp_exchange_refuse(x, 503, sentence);
-    x->answer->retry = true;
 }
 
 /* ---- models -----------------------------------------------------------------------------------
@@ -137,10 +132,7 @@ bool sp_exchange_acquire_model(struct sp_exchange *x, double keep_alive)
                                          x->request->connection, &err);
 
     x->is_acquired = status == 0;
-    if (status > 0) {
-        sp_exchange_refuse(x, status, err.text);
-        x->answer->retry = status == 503;
-    }
+    if (status > 0) sp_exchange_refuse(x, status, err.text);
     return x->is_acquired;
 }
 
@@ -170,13 +162,12 @@ const struct sp_json *sp_exchange_read_body(struct sp_exchange *x)
         return NULL;
     }
     if (q->no_memory) {
-        sp_exchange_refuse_for_now(
-            x, "the requests of all clients take too much memory, try again later");
+        sp_exchange_refuse(x, 503,
+                           "the requests of all clients take too much memory, try again later");
         return NULL;
     }
     if ((status = sp_serve_body_read(&x->body, x->serve->budget, q->body, q->size, &err))) {
         sp_exchange_refuse(x, status, err.text);
-        x->answer->retry = status == 503;
         return NULL;
     }
     sp_http_drop_body(q->connection);

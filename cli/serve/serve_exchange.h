@@ -43,14 +43,11 @@ void sp_exchange_add_to_log(struct sp_strbuf *line, const struct sp_serve *serve
 void sp_exchange_note(struct sp_exchange *x, const char *sentence);
 
 /* Writes an error in the format of the requested API, and to the log. `code`: of OpenAI's API;
- * NULL: none. */
+ * NULL: none. Status 503 means that the request could succeed later. */
 void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
                            const char *sentence);
 
 void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence);
-
-/* Refuses a request that could succeed later. */
-void sp_exchange_refuse_for_now(struct sp_exchange *x, const char *sentence);
 
 /* Sets x->model to the model of a name. A request without a name means the only model. Returns
  * false if an error was written. */

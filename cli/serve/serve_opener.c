@@ -62,6 +62,12 @@ static void close_model(void *context, struct sp_serve_model *m)
     sp_serve_log_model(o->serve, m, "closed", sp_seconds() - began);
 }
 
+static bool trim_model(void *context, struct sp_serve_model *m)
+{
+    (void)context;
+    return sp_session_pool_clear_oldest(m->sessions);
+}
+
 static enum sp_status check_names(const struct sp_serve *s, struct sp_err *err)
 {
     for (size_t i = 0; i < s->n_models; i++) {
@@ -122,6 +128,7 @@ enum sp_status sp_serve_opener_open(struct sp_serve_opener *o, const struct sp_o
     models.n_models = s->n_models;
     models.open = open_model;
     models.close = close_model;
+    models.trim = trim_model;
     models.context = o;
     return sp_serve_models_new(&s->models, &models, err);
 }

@@ -68,6 +68,7 @@ static void wait_for_job(struct sp_exchange *x, struct client *c)
     a->read = read_output;
     a->close = close_job;
     a->status = status;
+    a->retry = status == 503;
     a->type = c->job.api->stream_type;
     if (status == 200 && c->job.request.stream) return;
     a->type = sp_exchange_json_type;
@@ -123,7 +124,7 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
         wait_for_job(x, c);
         return;
     }
-    sp_exchange_refuse_for_now(x, entry == SP_SERVE_FULL ? queue_full : queue_ends);
+    sp_exchange_refuse(x, 503, entry == SP_SERVE_FULL ? queue_full : queue_ends);
 refused:
     release_client(c);
 }
@@ -135,7 +136,7 @@ static const struct sp_json *read_job(struct sp_exchange *x)
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
 
     if (!load.full) return sp_exchange_read_body(x);
-    sp_exchange_refuse_for_now(x, load.ends ? queue_ends : queue_full);
+    sp_exchange_refuse(x, 503, load.ends ? queue_ends : queue_full);
     return NULL;
 }
 

@@ -1,6 +1,9 @@
 #include "runtime/model/cache_budget.h"
 
 #include "format/base/free_memory.h"
+#include "format/base/mem.h"
+
+#include <stdlib.h>
 
 static double megabytes(size_t size)
 {
@@ -20,29 +23,77 @@ static enum sp_status refuse(struct sp_err *err, size_t n_positions, size_t size
  * the disk again and again: the caches may then use an eighth. */
 static size_t free_beside_weights(const struct sp_cache_budget *budget)
 {
-    uint64_t all = sp_free_memory(), least = all / 8;
-    uint64_t left = all > budget->mapped ? all - budget->mapped : 0;
+    uint64_t all = sp_free_memory(), least = all / 8, mapped = atomic_load(&budget->mapped);
+    uint64_t left = all > mapped ? all - mapped : 0;
 
     if (left < least) left = least;
     return left < SIZE_MAX ? (size_t)left : SIZE_MAX;
 }
 
+/* The bytes that are left while the caches hold `used`. */
+static size_t left_beside(const struct sp_cache_budget *budget, size_t used)
+{
+    if (budget->limit == 0) return free_beside_weights(budget);
+    return budget->limit > used ? budget->limit - used : 0;
+}
+
+/* Takes the bytes if they are left; *left = the bytes that were left before. */
+static bool try_take(struct sp_cache_budget *budget, size_t size, size_t *left)
+{
+    size_t used = atomic_load(&budget->used);
+
+    do {
+        *left = left_beside(budget, used);
+        if (size > *left) return false;
+    } while (!atomic_compare_exchange_weak(&budget->used, &used, used + size));
+    return true;
+}
+
 enum sp_status sp_cache_budget_take(struct sp_cache_budget *budget, size_t size, size_t n_positions,
                                     struct sp_err *err)
 {
-    size_t before = atomic_fetch_add(&budget->used, size), left;
+    bool is_possible = budget->limit == 0 || size <= budget->limit;
+    size_t left;
 
-    if (budget->limit) {
-        left = budget->limit > before ? budget->limit - before : 0;
-    } else {
-        left = free_beside_weights(budget);
+    while (!try_take(budget, size, &left)) {
+        if (is_possible && budget->reclaim && budget->reclaim(budget->context)) continue;
+        return refuse(err, n_positions, size, left, budget->limit ? "--memory" : "free memory");
     }
-    if (size <= left) return SP_OK;
-    sp_cache_budget_give(budget, size);
-    return refuse(err, n_positions, size, left, budget->limit ? "--memory" : "free memory");
+    return SP_OK;
 }
 
 void sp_cache_budget_give(struct sp_cache_budget *budget, size_t size)
 {
     atomic_fetch_sub(&budget->used, size);
+}
+
+/* ---- a budget of several packages ---- */
+
+enum sp_status sp_cache_budget_new(struct sp_cache_budget **out,
+                                   const struct sp_cache_budget_options *options,
+                                   struct sp_err *err)
+{
+    struct sp_cache_budget_options o = {0};
+    struct sp_cache_budget *budget = NULL;
+    enum sp_status st;
+
+    if ((st = sp_copy_in(&o, sizeof o, options, "sp_cache_budget_options", err)) ||
+        (st = sp_new(&budget, 1, sizeof *budget, err))) {
+        return st;
+    }
+    budget->limit = o.limit;
+    budget->reclaim = o.reclaim;
+    budget->context = o.context;
+    *out = budget;
+    return SP_OK;
+}
+
+void sp_cache_budget_free(struct sp_cache_budget *budget)
+{
+    free(budget);
+}
+
+size_t sp_cache_budget_used(const struct sp_cache_budget *budget)
+{
+    return atomic_load(&budget->used);
 }

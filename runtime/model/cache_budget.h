@@ -1,17 +1,20 @@
-/* The memory that the caches of all sequences of a package may hold together. */
+/* The memory that the caches of all sequences of a package, or of several packages, may hold
+ * together. spectool.h declares the functions that make one for several packages. */
 #ifndef SP_RUNTIME_MODEL_CACHE_BUDGET_H
 #define SP_RUNTIME_MODEL_CACHE_BUDGET_H
 
-#include "format/base/err.h"
+#include "runtime/spectool.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
 
 struct sp_cache_budget {
-    size_t limit;       /* bytes; 0: the memory that is free when a cache grows */
-    size_t mapped;      /* bytes of mapped weights, which stay in memory beside the caches; they
-                           count as free memory until they are read */
-    atomic_size_t used; /* bytes that the caches hold */
+    size_t limit;         /* bytes; 0: the memory that is free when a cache grows */
+    atomic_size_t mapped; /* bytes of mapped weights, which stay in memory beside the caches; they
+                             count as free memory until they are read */
+    atomic_size_t used;   /* bytes that the caches hold */
+    bool (*reclaim)(void *context); /* as in struct sp_cache_budget_options */
+    void *context;
 };
 
 /* Takes `size` bytes for caches of n_positions. SP_E_NOMEM if there are not as many; the message

@@ -148,6 +148,11 @@ void sp_decoder_shrink(struct sp_decoder *d, size_t n)
     d->n_ready = keep;
 }
 
+size_t sp_decoder_cache_size(const struct sp_decoder *d)
+{
+    return caches_size(d, d->n_ready);
+}
+
 enum sp_status sp_decoder_open(struct sp_decoder **out, const struct sp_model *model,
                                const struct sp_backend *backend,
                                const struct sp_decoder_options *options, struct sp_err *err)

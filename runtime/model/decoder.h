@@ -77,6 +77,8 @@ enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *decoder);
  * changed then. Passes run only at positions that have memory. */
 SP_MUST_CHECK enum sp_status sp_decoder_grow(struct sp_decoder *decoder, size_t n,
                                              struct sp_err *err);
+/* The bytes of the caches' memory. */
+size_t sp_decoder_cache_size(const struct sp_decoder *decoder);
 /* Returns memory that positions 0..n-1 do not need, if it is much. */
 void sp_decoder_shrink(struct sp_decoder *decoder, size_t n);
 

@@ -132,7 +132,7 @@ static enum sp_status open_slot(struct embedder *e, struct slot *slot)
 {
     const struct sp_decoder_options options = {
         .n_positions = e->longest,
-        .budget = &e->package->caches,
+        .budget = e->package->caches,
         .max_rows = e->max_rows,
         .max_logit_rows = 1,
         .cache_type = SP_CACHE_F32,

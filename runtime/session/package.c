@@ -204,6 +204,15 @@ static void open_drafting(struct sp_package *p)
     sp_draft_batch_init(&p->drafting, ops->max_draft_len(p->draft), ops->stepwise);
 }
 
+/* Opens the budget of the caches, and adds the weights to it if they are mapped. */
+static void open_budget(struct sp_package *p, const struct sp_package_options *o)
+{
+    p->own_budget.limit = o->cache_memory;
+    p->caches = o->budget ? o->budget : &p->own_budget;
+    p->mapped = p->copy ? 0 : (size_t)sp_pack_size(p->pack);
+    atomic_fetch_add(&p->caches->mapped, p->mapped);
+}
+
 enum sp_status sp_package_open(struct sp_package **out, const char *path,
                                const struct sp_package_options *options, struct sp_err *err)
 {
@@ -216,8 +225,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     pthread_mutex_init(&p->embedding, NULL);
     if ((st = open_file(p, path, &o, err))) goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
-    p->caches.limit = o.cache_memory;
-    p->caches.mapped = p->copy ? 0 : sp_pack_size(p->pack);
+    open_budget(p, &o);
     if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;
     if (p->target->config.draft.kind != SP_DRAFT_NONE) {
         st = sp_fail(err, SP_E_INPUT, "the target is a draft (%s)", p->target->config.architecture);
@@ -255,6 +263,7 @@ void sp_package_close(struct sp_package *package)
     sp_backend_release(&package->backend);
     sp_pack_close(package->pack);
     free(package->copy);
+    if (package->caches) atomic_fetch_sub(&package->caches->mapped, package->mapped);
     pthread_mutex_destroy(&package->embedding);
     free(package);
 }

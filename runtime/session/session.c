@@ -59,7 +59,7 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
         .n_positions = options->n_context,
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .cache_type = options->cache,
-        .budget = &package->caches,
+        .budget = package->caches,
         .ngram = !options->no_draft && sp_package_looks_up(package, options->draft_by),
         .scheduler = package->scheduler,
         .max_batch = options->max_batch,
@@ -148,6 +148,16 @@ void sp_session_close(struct sp_session *session)
 size_t sp_session_n_cached(const struct sp_session *session)
 {
     return session->speculator->n_cached;
+}
+
+size_t sp_session_cache_memory(const struct sp_session *session)
+{
+    return sp_speculator_cache_size(session->speculator);
+}
+
+void sp_session_clear(struct sp_session *session)
+{
+    sp_speculator_clear(session->speculator);
 }
 
 size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt, size_t n)
@@ -280,6 +290,7 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
     struct sp_decoder *decoder = NULL;
     struct sp_decoder_options options = {
         .n_positions = n,
+        .budget = session->package->caches,
         .max_rows = s->prompt_rows < n ? s->prompt_rows : n,
         .max_logit_rows = LOGIT_ROWS,
         .cache_type = sp_decoder_cache_type(s->decoder),
@@ -288,7 +299,9 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
     struct sp_pass pass;
     enum sp_status st;
 
-    if ((st = sp_decoder_open(&decoder, model, &session->package->backend, &options, err))) {
+    if ((st = sp_decoder_open(&decoder, model, &session->package->backend, &options, err)) ||
+        (st = sp_decoder_grow(decoder, n, err))) {
+        sp_decoder_close(decoder);
         return st;
     }
     seq.decoder = decoder;

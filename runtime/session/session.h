@@ -18,7 +18,9 @@ struct sp_package {
     uint8_t *copy;        /* the bytes of the file if they were read into memory; NULL: mapped */
     struct sp_backend backend;
     struct sp_scheduler *scheduler;
-    struct sp_cache_budget caches; /* of all sessions */
+    struct sp_cache_budget own_budget; /* used unless packages share one */
+    struct sp_cache_budget *caches;    /* of all sessions; borrowed */
+    size_t mapped;                     /* bytes of the weights that were added to caches->mapped */
     struct sp_model *target;
     struct sp_model *draft;         /* NULL: none */
     struct sp_draft_batch drafting; /* what its sessions learn of the draft */

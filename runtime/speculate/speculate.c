@@ -97,19 +97,27 @@ static size_t with_passes(const struct sp_speculator *s, size_t n)
     return n + 2 * s->max_rows;
 }
 
-enum sp_status sp_speculator_grow(struct sp_speculator *s, size_t n, struct sp_err *err)
-{
-    enum sp_status st = sp_decoder_grow(s->decoder, with_passes(s, n), err);
-
-    if (st || s->drafter == NULL) return st;
-    return sp_decoder_grow(s->drafter->decoder, with_passes(s, n), err);
-}
-
 /* Returns memory of a sequence that was much longer. */
 static void shrink(struct sp_speculator *s, size_t n)
 {
     sp_decoder_shrink(s->decoder, with_passes(s, n));
     if (s->drafter) sp_decoder_shrink(s->drafter->decoder, with_passes(s, n));
+}
+
+enum sp_status sp_speculator_grow(struct sp_speculator *s, size_t n, struct sp_err *err)
+{
+    enum sp_status st = sp_decoder_grow(s->decoder, with_passes(s, n), err);
+
+    if (!st && s->drafter) st = sp_decoder_grow(s->drafter->decoder, with_passes(s, n), err);
+    if (st) shrink(s, s->n_cached);
+    return st;
+}
+
+size_t sp_speculator_cache_size(const struct sp_speculator *s)
+{
+    size_t size = sp_decoder_cache_size(s->decoder);
+
+    return s->drafter ? size + sp_decoder_cache_size(s->drafter->decoder) : size;
 }
 
 /* Runs ids[n_cached..n_cached+n-1] through the target and computes the last n_logits rows of
@@ -160,6 +168,14 @@ static bool rewind_to(struct sp_speculator *s, size_t to, size_t n_same)
     sp_decoder_rewind(s->decoder, s->n_cached, to);
     s->n_cached = to;
     return true;
+}
+
+void sp_speculator_clear(struct sp_speculator *s)
+{
+    rewind_to(s, 0, 0);
+    s->n_ids = 0;
+    sp_decoder_shrink(s->decoder, 0);
+    if (s->drafter) sp_decoder_shrink(s->drafter->decoder, 0);
 }
 
 /* The number of leading tokens that are cached and in the prompt, without the prompt's last token,

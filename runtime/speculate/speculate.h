@@ -50,7 +50,7 @@ struct sp_speculator_options {
                                        NULL: caches have all their memory from the beginning */
     bool ngram;                     /* also draft by n-gram lookup in the text so far */
     struct sp_scheduler *scheduler; /* must outlive the speculator; held by the caller of every
-                                       function below but close */
+                                       function below but those that open, close or clear it */
     /* Speculators of the same options share one workspace for their passes. The one without
      * `shared_with` opens it for batches of max_batch sequences (0: its own only). */
     size_t max_batch;
@@ -68,6 +68,11 @@ void sp_speculator_close(struct sp_speculator *s); /* NULL is fine */
  * after them. SP_E_NOMEM, with the numbers, if there is too little; the sequence stays as it is. */
 SP_MUST_CHECK enum sp_status sp_speculator_grow(struct sp_speculator *s, size_t n,
                                                 struct sp_err *err);
+
+/* The bytes that the caches of target and draft hold. */
+size_t sp_speculator_cache_size(const struct sp_speculator *s);
+/* Empties the caches and returns their memory. */
+void sp_speculator_clear(struct sp_speculator *s);
 
 /* The number of leading tokens of a prompt that are cached and need not be processed again. The
  * last token of a prompt always is, with some drafts one more. */

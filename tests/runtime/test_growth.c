@@ -174,7 +174,7 @@ static void free_of_charge(void **state)
     before = resident();
     session = open_session(package, 0);
     assert_int_equal(sp_session_n_context(session), 1 << 20);
-    assert_int_equal(package->caches.used, 0);
+    assert_int_equal(package->caches->used, 0);
     assert_true(resident() < before + (32 << 20));
     sp_session_close(session);
     sp_package_close(package);
@@ -228,19 +228,19 @@ static void long_answer(void **state)
     (void)state;
     ids_of(ids, N_SHORT, package->target->config.n_vocab);
     a = generate_run(grown, ids, N_SHORT, 1400, SP_DRAFT_LENGTH_AUTO, true);
-    most = package->caches.used;
+    most = package->caches->used;
     small = open_session(package, N_SHORT + 1400);
     b = generate_run(small, ids, N_SHORT, 1400, 4, true);
     generate_assert_same(&a, &b);
     sp_session_close(small);
-    assert_int_equal(package->caches.used, most);
+    assert_int_equal(package->caches->used, most);
     sp_result_release(&a);
     sp_result_release(&b);
     a = generate_run(grown, ids, N_SHORT - 1, 1, PLAIN, true);
-    assert_true(package->caches.used < most);
+    assert_true(package->caches->used < most);
     sp_result_release(&a);
     sp_session_close(grown);
-    assert_int_equal(package->caches.used, 0);
+    assert_int_equal(package->caches->used, 0);
     sp_package_close(package);
 }
 
@@ -263,7 +263,7 @@ static void budgets(void **state)
     sp_session_close(session);
     session = open_session(package, 0);
     part = generate_run(session, ids, N_SHORT, 1, SP_DRAFT_LENGTH_AUTO, true);
-    step = package->caches.used;
+    step = package->caches->used;
     sp_result_release(&part);
     sp_session_close(session);
     sp_package_close(package);
@@ -285,12 +285,90 @@ static void budgets(void **state)
     sp_package_close(package);
 }
 
+static struct sp_package *open_with(struct sp_cache_budget *budget)
+{
+    struct sp_package_options options = {.size = sizeof options, .budget = budget};
+    struct sp_package *package = NULL;
+    struct sp_err err = {0};
+
+    if (sp_package_open(&package, drafting_file(), &options, &err)) fail_msg("%s", err.text);
+    return package;
+}
+
+/* A session to clear when memory lacks, and how often it was asked for. */
+struct reclaim {
+    struct sp_session *session;
+    int n_calls;
+};
+
+static bool clear(void *context)
+{
+    struct reclaim *r = context;
+
+    r->n_calls++;
+    if (r->session == NULL || sp_session_cache_memory(r->session) == 0) return false;
+    sp_session_clear(r->session);
+    return true;
+}
+
+/* A budget of two packages: what one holds is not left for the other, which frees it. The cleared
+ * session gives its answer again. */
+static void shared_budget(void **state)
+{
+    struct reclaim reclaim = {.n_calls = 0};
+    struct sp_cache_budget_options options = {
+        .size = sizeof options, .limit = 1, .reclaim = clear, .context = &reclaim};
+    struct sp_cache_budget *budget = NULL;
+    struct sp_package *packages[2];
+    struct sp_session *sessions[2];
+    uint32_t ids[N_SHORT];
+    struct sp_request request = {
+        .size = sizeof request, .prompt = ids, .n_prompt = N_SHORT, .max_tokens = 40};
+    struct sp_result a, b, result = SP_RESULT_INIT;
+    struct sp_err err = {0};
+
+    (void)state;
+    assert_int_equal(sp_cache_budget_new(&budget, &options, &err), SP_OK);
+    for (size_t i = 0; i < 2; i++) {
+        packages[i] = open_with(budget);
+        sessions[i] = open_session(packages[i], 0);
+    }
+    ids_of(ids, N_SHORT, packages[0]->target->config.n_vocab);
+    assert_int_equal(sp_session_generate(sessions[0], &request, &result, &err), SP_E_NOMEM);
+    assert_int_equal(reclaim.n_calls, 0);
+    budget->limit = SIZE_MAX;
+    a = generate_run(sessions[0], ids, N_SHORT, 40, 2, true);
+    assert_int_equal(sp_cache_budget_used(budget), sp_session_cache_memory(sessions[0]));
+    budget->limit = sp_cache_budget_used(budget) * 3 / 2;
+    assert_int_equal(sp_session_generate(sessions[1], &request, &result, &err), SP_E_NOMEM);
+    assert_int_equal(reclaim.n_calls, 1);
+    assert_int_equal(sp_session_cache_memory(sessions[1]), 0);
+    reclaim.session = sessions[0];
+    b = generate_run(sessions[1], ids, N_SHORT, 40, 2, true);
+    assert_int_equal(sp_session_cache_memory(sessions[0]), 0);
+    assert_int_equal(sp_session_n_cached(sessions[0]), 0);
+    generate_assert_same(&a, &b);
+    sp_result_release(&b);
+    reclaim.session = sessions[1];
+    b = generate_run(sessions[0], ids, N_SHORT, 40, 2, true);
+    generate_assert_same(&a, &b);
+    sp_result_release(&b);
+    sp_result_release(&a);
+    for (size_t i = 0; i < 2; i++) {
+        sp_session_close(sessions[i]);
+        sp_package_close(packages[i]);
+    }
+    assert_int_equal(sp_cache_budget_used(budget), 0);
+    assert_int_equal(budget->mapped, 0);
+    sp_cache_budget_free(budget);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits),     cmocka_unit_test(free_of_charge),
         cmocka_unit_test(limited_space), cmocka_unit_test(long_answer),
-        cmocka_unit_test(budgets),
+        cmocka_unit_test(budgets),       cmocka_unit_test(shared_budget),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);

@@ -17,7 +17,8 @@ struct fixture {
     struct sp_serve_models *models;
     struct sp_serve_model all[N];
     const char *names[N];
-    atomic_int n_opened[N], n_closed[N];
+    atomic_int n_opened[N], n_closed[N], n_trimmed[N];
+    int n_trims[N];        /* how often a model can be trimmed */
     enum sp_status status; /* of opening */
 };
 
@@ -35,6 +36,15 @@ static void count_close(void *context, struct sp_serve_model *model)
     ((struct fixture *)context)->n_closed[model->number]++;
 }
 
+static bool count_trim(void *context, struct sp_serve_model *model)
+{
+    struct fixture *f = context;
+
+    if (f->n_trimmed[model->number] == f->n_trims[model->number]) return false;
+    f->n_trimmed[model->number]++;
+    return true;
+}
+
 static void set_up(struct fixture *f, size_t max_open)
 {
     static const char *const names[N] = {"a", "b", "c", "d"};
@@ -45,6 +55,7 @@ static void set_up(struct fixture *f, size_t max_open)
         .max_waiting = 2,
         .open = count_open,
         .close = count_close,
+        .trim = count_trim,
         .context = f,
     };
 
@@ -136,6 +147,38 @@ static void the_oldest_makes_way(void **state)
         assert_int_equal(f.n_opened[i], f.n_closed[i]);
 }
 
+/* Memory is freed by closing idle models first, then by trimming those in use, the least recently
+ * used one first. */
+static void memory_is_reclaimed(void **state)
+{
+    struct fixture f;
+
+    (void)state;
+    set_up(&f, N);
+    f.n_trims[0] = 1;
+    f.n_trims[1] = 2;
+    acquire(&f, 1, -1);
+    acquire(&f, 0, -1);
+    use(&f, 3, -1);
+    use(&f, 2, -1);
+    assert_true(sp_serve_models_reclaim(f.models));
+    assert_false(is_open(&f, 3));
+    assert_true(sp_serve_models_reclaim(f.models));
+    assert_false(is_open(&f, 2));
+    for (int i = 1; i <= 2; i++) {
+        assert_true(sp_serve_models_reclaim(f.models));
+        assert_int_equal(f.n_trimmed[1], i);
+    }
+    assert_true(sp_serve_models_reclaim(f.models));
+    assert_int_equal(f.n_trimmed[0], 1);
+    assert_false(sp_serve_models_reclaim(f.models));
+    assert_true(is_open(&f, 0));
+    assert_true(is_open(&f, 1));
+    sp_serve_models_release(f.models, &f.all[0]);
+    sp_serve_models_release(f.models, &f.all[1]);
+    sp_serve_models_free(f.models);
+}
+
 static void idle_models_are_closed(void **state)
 {
     struct fixture f;
@@ -198,6 +241,8 @@ static void failures(void **state)
     assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, &err), 500);
     assert_string_equal(err.text, "it does not open");
     assert_false(is_open(&f, 0));
+    f.status = SP_E_NOMEM; /* which may pass */
+    assert_int_equal(sp_serve_models_acquire(f.models, &f.all[0], -1, NULL, &err), 503);
     f.status = SP_OK;
     use(&f, 1, -1); /* the place is free again */
     sp_serve_models_stop(f.models);
@@ -271,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_found),
         cmocka_unit_test(the_oldest_makes_way),
+        cmocka_unit_test(memory_is_reclaimed),
         cmocka_unit_test(idle_models_are_closed),
         cmocka_unit_test(a_look_is_no_use),
         cmocka_unit_test(failures),

@@ -31,6 +31,7 @@ struct sp_serve {
     enum sp_pooling pooling;           /* of embeddings */
     const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
     struct sp_serve_budget *budget;    /* memory of all requests */
+    struct sp_cache_budget *caches;    /* memory of the KV caches of all models */
     bool quiet;
     bool log_json; /* lines of the log are JSON objects */
 };

@@ -39,6 +39,8 @@ int sp_serve_status_of(enum sp_status st)
     case SP_E_INPUT:
     case SP_E_UNSUPPORTED:
         return 400;
+    case SP_E_NOMEM:
+        return 503;
     default:
         return 500;
     }
@@ -126,8 +128,26 @@ static int is_abandoned(const struct answer_run *a)
     return sp_serve_queue_is_abandoned(a->serve->queue, a->job);
 }
 
+/* Begins the stream of an answer for which there is memory, unless it has begun. Sends the heads of
+ * all answers, in their order, when the first answer starts: some clients number the answers by the
+ * order in which the heads arrive. */
+static void begin_stream(struct answer_run *a)
+{
+    const size_t answer = a->response.answer;
+
+    if (!a->job->request.stream || a->sent_at > 0 || !open_out(a)) return;
+    for (size_t i = 0; i < a->job->n_answers; i++) {
+        a->response.answer = i;
+        a->job->api->begin(&a->response);
+    }
+    a->response.answer = answer;
+    if (close_out(a)) sp_serve_queue_begin(a->serve->queue, a->job, a->text, a->size);
+    drop_out(a);
+    a->sent_at = sp_seconds();
+}
+
 /* Sends a keep-alive from time to time, since a stream has no other output during prompt
- * processing. */
+ * processing. The first call comes when the caches have memory for the prompt. */
 static int on_prompt(void *context, size_t done, size_t total)
 {
     static const double seconds = 5;
@@ -136,6 +156,7 @@ static int on_prompt(void *context, size_t done, size_t total)
 
     (void)done;
     (void)total;
+    begin_stream(a);
     if (a->sent_at > 0 && now - a->sent_at >= seconds && open_out(a)) {
         a->sent_at = now;
         a->job->api->keep_alive(&a->response);
@@ -316,23 +337,6 @@ static void finish(struct answer_run *a)
     sp_serve_queue_begin(a->serve->queue, a->job, NULL, 0);
 }
 
-/* Sends the heads of all answers, in their order, when the first answer starts: some clients
- * number the answers by the order in which the heads arrive. */
-static void begin_stream(struct answer_run *a)
-{
-    const size_t answer = a->response.answer;
-
-    if (!open_out(a)) return;
-    for (size_t i = 0; i < a->job->n_answers; i++) {
-        a->response.answer = i;
-        a->job->api->begin(&a->response);
-    }
-    a->response.answer = answer;
-    if (close_out(a)) sp_serve_queue_begin(a->serve->queue, a->job, a->text, a->size);
-    drop_out(a);
-    a->sent_at = sp_seconds();
-}
-
 static enum sp_status open_reader(struct answer_run *a, const struct sp_chat_prompt *prompt,
                                   struct sp_err *err)
 {
@@ -399,6 +403,7 @@ static enum sp_status echo_prompt(struct answer_run *a, struct sp_session *sessi
     if (a->job->request.stream) {
         const struct sp_chat_part part = {SP_CHAT_CONTENT, a->echo.len ? a->echo.at : "",
                                           a->echo.len, NULL};
+        begin_stream(a);
         on_part(a, &part);
     }
     return SP_OK;
@@ -432,7 +437,6 @@ static enum sp_status generate(struct answer_run *a, const struct sp_generation 
     a->request.special = on_special;
     a->response.n_prompt = prompt->n_ids;
     a->response.n_reused = sp_session_match_prefix(g->session, prompt->ids, prompt->n_ids);
-    if (request->stream) begin_stream(a);
     if (request->echo && (st = echo_prompt(a, g->session, prompt, err))) return st;
     if (request->echo && request->prompt_only) {
         a->result.stop = SP_STOP_LENGTH;

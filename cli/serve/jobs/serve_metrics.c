@@ -227,6 +227,8 @@ static void write_state(const struct page *p, const struct sp_serve_state *state
                  (double)state->n_waiting);
     write_number(p, "request_memory_bytes", "Memory that the requests take.",
                  (double)state->request_bytes);
+    write_number(p, "cache_memory_bytes", "Memory that the KV caches of all models take.",
+                 (double)state->cache_bytes);
 }
 
 static void write_responses(const struct page *p)

@@ -40,6 +40,7 @@ struct sp_serve_state {
     size_t n_running, n_waiting;         /* answers that are generated; requests that wait */
     size_t n_sessions;
     size_t request_bytes; /* memory of the requests */
+    size_t cache_bytes;   /* memory of the KV caches */
 };
 /* Writes all series. */
 void sp_serve_metrics_write(struct sp_serve_metrics *metrics, const struct sp_serve_state *state,

@@ -78,9 +78,8 @@ static void close_model(struct sp_serve_models *m, struct sp_serve_model *model)
     pthread_cond_broadcast(&m->changed);
 }
 
-/* Closes the least recently used idle model; releases the lock meanwhile. Returns false if there is
- * none. */
-static bool close_oldest(struct sp_serve_models *m)
+/* Returns the least recently used idle model; NULL: there is none. */
+static struct sp_serve_model *find_idle(const struct sp_serve_models *m)
 {
     struct sp_serve_model *oldest = NULL;
 
@@ -89,6 +88,15 @@ static bool close_oldest(struct sp_serve_models *m)
         if (!is_idle(m, model)) continue;
         if (oldest == NULL || model->use.used_at < oldest->use.used_at) oldest = model;
     }
+    return oldest;
+}
+
+/* Closes the least recently used idle model; releases the lock meanwhile. Returns false if there is
+ * none. */
+static bool close_oldest(struct sp_serve_models *m)
+{
+    struct sp_serve_model *oldest = find_idle(m);
+
     if (oldest == NULL) return false;
     close_model(m, oldest);
     return true;
@@ -317,7 +325,7 @@ int sp_serve_models_acquire(struct sp_serve_models *m, struct sp_serve_model *mo
     } else if (!await_place(m, model, connection)) {
         status = m->stopped ? refuse(err, 503, "the server is shutting down") : -1;
     } else if (!model->use.is_open && open_model(m, model, err)) {
-        status = 500;
+        status = err->status == SP_E_NOMEM ? 503 : 500;
     } else {
         take(m, model);
         model->use.keep_alive = keep_alive;
@@ -373,4 +381,38 @@ bool sp_serve_models_unload_idle(struct sp_serve_models *m)
     closed = close_oldest(m);
     unlock_and_signal(m);
     return closed;
+}
+
+/* Returns the open model that was used last before all others but after `used_at`; NULL: there is
+ * none. */
+static struct sp_serve_model *next_open(const struct sp_serve_models *m, uint64_t used_at)
+{
+    struct sp_serve_model *next = NULL;
+
+    for (size_t i = 0; i < m->options.n_models; i++) {
+        struct sp_serve_model *model = &m->options.models[i];
+        if (!model->use.is_open || model->use.used_at <= used_at) continue;
+        if (next == NULL || model->use.used_at < next->use.used_at) next = model;
+    }
+    return next;
+}
+
+bool sp_serve_models_reclaim(struct sp_serve_models *m)
+{
+    struct sp_serve_model *model;
+    uint64_t used_at = 0;
+    bool freed;
+
+    lock(m);
+    freed = close_oldest(m);
+    while (!freed && (model = next_open(m, used_at)) != NULL) {
+        used_at = model->use.used_at;
+        model->use.n_users++;
+        pthread_mutex_unlock(&m->lock);
+        freed = m->options.trim(m->options.context, model);
+        lock(m);
+        model->use.n_users--;
+    }
+    unlock_and_signal(m);
+    return freed;
 }

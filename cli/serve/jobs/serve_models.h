@@ -22,6 +22,9 @@ struct sp_serve_models_options {
     /* Open and close a model. One thread at a time calls them for a model, which nobody uses. */
     enum sp_status (*open)(void *context, struct sp_serve_model *model, struct sp_err *err);
     void (*close)(void *context, struct sp_serve_model *model);
+    /* Frees some memory of an open model that is in use. Returns false if there is nothing to free.
+     * [any thread] */
+    bool (*trim)(void *context, struct sp_serve_model *model);
     void *context;
 };
 
@@ -55,6 +58,10 @@ void sp_serve_models_let_go(struct sp_serve_models *models, struct sp_serve_mode
 void sp_serve_models_unload(struct sp_serve_models *models, struct sp_serve_model *model);
 /* Closes the least recently used model that is not in use. Returns false if there is none. */
 bool sp_serve_models_unload_idle(struct sp_serve_models *models);
+
+/* Frees memory for a thread that lacks it: closes an idle model or, if there is none, trims a
+ * model, each time the least recently used one. Returns false if nothing could be freed. */
+bool sp_serve_models_reclaim(struct sp_serve_models *models);
 
 /* The descriptions of models may change between these calls only. The functions above are not
  * called between them. */

@@ -1,0 +1,194 @@
+/* Tests that --memory holds over all models of a server: what is not in use makes way for a
+ * request, and a request that cannot get its memory is refused for now. */
+#include "tests/support/packed_models.h"
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Two models of the same weights, and the memory of the caches of a short conversation. */
+static char files[2][320];
+static long unit;
+
+#define SHORT "{\"model\": \"%s\", \"prompt\": [%d, 580, 258, 421], \"max_tokens\": 24}"
+
+/* Returns the memory that the metrics state. */
+static long cache_memory(const struct server *s)
+{
+    struct http_reply r = server_request(s, "GET", "/metrics", NULL);
+    const char *at = strstr(r.body, "\nspectool_cache_memory_bytes ");
+    long size;
+
+    assert_non_null(at);
+    size = atol(strchr(at, ' '));
+    http_reply_release(&r);
+    return size;
+}
+
+static size_t count_open(const struct server *s)
+{
+    struct sp_json *json = http_reply_json(server_request(s, "GET", "/api/ps", NULL), 200);
+    size_t n = sp_json_len(json_at(json, "models"));
+
+    sp_json_free(json);
+    return n;
+}
+
+/* Serves both models with --memory N, and further options. */
+static struct server start(long memory, const char *const *further)
+{
+    const char *options[24] = {files[1], "--kv-type", "f32", "--no-draft"};
+    char text[32];
+    size_t n = 4;
+
+    snprintf(text, sizeof text, "%ld", memory);
+    if (memory) {
+        options[n++] = "--memory";
+        options[n++] = text;
+    }
+    while (further && *further)
+        options[n++] = *further++;
+    return server_start(files[0], options);
+}
+
+/* Continues a short prompt that begins with a token. Returns the text; owned (free). */
+static char *complete(const struct server *s, const char *model, int first)
+{
+    char body[256], *text;
+    struct sp_json *json;
+
+    snprintf(body, sizeof body, SHORT, model, first);
+    json = http_reply_json(server_request(s, "POST", "/v1/completions", body), 200);
+    text = strdup(json_text(json, "choices.0.text"));
+    sp_json_free(json);
+    return text;
+}
+
+static int setup(void **state)
+{
+    struct server s;
+
+    if (served_setup(state)) return 1;
+    for (int i = 0; i < 2; i++) {
+        char name[] = {(char)('a' + i), '.', 'b', 'i', 'n', '\0'};
+        snprintf(files[i], sizeof files[i], "%s", packed_path(name));
+        assert_int_equal(link(served_file, files[i]), 0);
+    }
+    s = start(0, NULL);
+    assert_int_equal(cache_memory(&s), 0);
+    free(complete(&s, "a", 582));
+    unit = cache_memory(&s);
+    assert_true(unit > 0);
+    free(complete(&s, "b", 582));
+    assert_int_equal(cache_memory(&s), 2 * unit);
+    assert_int_equal(server_stop(&s), 0);
+    return 0;
+}
+
+/* Where the caches of one model fit, the idle model is closed for the other one. */
+static void test_idle_models(void **state)
+{
+    struct server s = start(unit + unit / 2, NULL);
+    char *first = NULL;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        char *text = complete(&s, i % 2 ? "b" : "a", 582);
+        if (first == NULL) first = strdup(text);
+        assert_string_equal(text, first);
+        free(text);
+        assert_int_equal(cache_memory(&s), unit);
+        assert_int_equal(count_open(&s), 1);
+    }
+    free(first);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* The conversations of a model in use make way for others, too. */
+static void test_idle_sessions(void **state)
+{
+    struct server s = start(unit + unit / 2, NULL);
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        free(complete(&s, "a", i % 2 ? 582 : 258));
+        assert_int_equal(cache_memory(&s), unit);
+    }
+    assert_int_equal(server_stop(&s), 0);
+}
+
+static void check_refusal(const struct server *s, const char *path, const char *member,
+                          const char *before, const char *text, const char *after)
+{
+    static char body[16384];
+    struct http_reply r;
+    struct sp_json *json;
+
+    snprintf(body, sizeof body, "%s%s%s", before, text, after);
+    r = server_request(s, "POST", path, body);
+    assert_non_null(strstr(r.head, "Retry-After: 1"));
+    json = http_reply_json(r, 503);
+    assert_non_null(strstr(json_text(json, member), "KV caches for "));
+    assert_non_null(strstr(json_text(json, member), " MB of --memory are left"));
+    sp_json_free(json);
+}
+
+/* A request that needs the memory of an answer that is being generated gets 503 and the numbers, as
+ * a stream, too. */
+static void test_memory_in_use(void **state)
+{
+    static const struct {
+        const char *path, *member, *before, *after;
+    } rows[] = {
+        {"/v1/completions", "error.message", "{\"model\": \"b\", \"prompt\": \"", "\"}"},
+        {"/v1/completions", "error.message", "{\"model\": \"b\", \"stream\": true, \"prompt\": \"",
+         "\"}"},
+        {"/v1/completions", "error.message",
+         "{\"model\": \"b\", \"stream\": true, \"echo\": true, \"logprobs\": 1, \"prompt\": \"",
+         "\", \"max_tokens\": 0}"},
+        {"/v1/messages", "error.message",
+         "{\"model\": \"b\", \"stream\": true, \"max_tokens\": 8, "
+         "\"messages\": [{\"role\": \"user\", \"content\": \"",
+         "\"}]}"},
+        {"/api/generate", "error", "{\"model\": \"b\", \"prompt\": \"", "\"}"},
+        {"/v1/embeddings", "error.message", "{\"model\": \"b\", \"input\": \"", "\"}"},
+    };
+    static const char *const options[] = {SERVED_SLOW_OPTIONS, "--pooling", "mean", NULL};
+    static const char busy[] = "{\"model\": \"a\", \"prompt\": [582, 580, 258, 421], "
+                               "\"max_tokens\": 4000, \"stream\": true, "
+                               "\"logit_bias\": {\"1596\": -1000, \"1598\": -1000}}";
+    struct server s = start(4 * unit + unit / 2, options);
+    char text[8 * 900 + 1] = "", piece[1];
+    int fd;
+
+    (void)state;
+    for (size_t i = 0; i < 900; i++)
+        memcpy(text + 8 * i, "owl owl ", 9);
+    fd = server_begin_request(&s, "/v1/completions", busy);
+    assert_int_equal(read(fd, piece, 1), 1);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_refusal(&s, rows[i].path, rows[i].member, rows[i].before, text, rows[i].after);
+    assert_true(cache_memory(&s) <= 4 * unit + unit / 2);
+    close(fd);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_idle_models),
+        cmocka_unit_test(test_idle_sessions),
+        cmocka_unit_test(test_memory_in_use),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, setup, served_teardown);
+}
