@@ -1006,6 +1006,16 @@ struct sp_estimate {
  * of their losses. The error is to first order. [any thread] */
 SP_API struct sp_estimate sp_perplexity(struct sp_estimate loss);
 
+/* Means over consecutive scored ids of a text. The scored ids are divided into as many blocks as
+ * the square root of their number says, rounded down, whose sizes differ by at most one. The spread
+ * of the blocks' means gives the error of a mean over a text whose positions depend on each other
+ * (the method of batch means: Flegal and Jones, Annals of Statistics 38, 2010). */
+struct sp_evaluation_block {
+    size_t n;           /* ids */
+    double loss, right; /* as in struct sp_evaluation */
+    double reference_loss, loss_change, divergence, agreement, prob_change; /* 0: no reference */
+};
+
 /* A text to evaluate, which is read in windows. If the ids begin with the tokens that the tokenizer
  * puts before a text (the lead), every window begins with them. Window k holds the ids from
  * k * stride on. Each id after the lead is scored once, by the first window that holds it and a
@@ -1021,6 +1031,7 @@ struct sp_evaluation_request {
     enum sp_cache_type cache;
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
+    void (*block)(void *context, const struct sp_evaluation_block *block); /* in order; or NULL */
 };
 #define SP_EVALUATION_REQUEST_INIT SP_SIZED(struct sp_evaluation_request)
 

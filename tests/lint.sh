@@ -19,7 +19,7 @@ done
 #   convert: gguf <- adapter <- source <- create <- export
 #   runtime: vector, ranks <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
-#   cli:     base <- chat <- serve    base <- bench    commands over all
+#   cli:     base <- chat <- serve    base <- bench, eval    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
 formats='format/base format format/tokenizer format/model format/modelfile'
 imports='convert/gguf convert/adapter convert/source convert/create convert/export'
@@ -29,7 +29,7 @@ texts='runtime/template runtime/chat'
 library="$formats quantize $imports $decoding runtime/speculate runtime/session $texts"
 answering='cli/serve/http cli/serve/request cli/serve/jobs'
 apis='cli/serve/openai cli/serve/anthropic cli/serve/ollama'
-front_ends="cli/base cli/chat cli/bench $answering $apis cli/serve"
+front_ends="cli/base cli/chat cli/bench cli/eval $answering $apis cli/serve"
 below() {
     case $1 in
     format/base) below= ;;
@@ -53,7 +53,7 @@ below() {
     runtime/chat) below="$formats runtime runtime/tokenizer runtime/grammar runtime/template" ;;
     runtime/session) below="$formats quantize $decoding runtime/speculate $texts" ;;
     cli/base) below=$library ;;
-    cli/chat | cli/bench) below="$library cli/base" ;;
+    cli/chat | cli/bench | cli/eval) below="$library cli/base" ;;
     cli/serve/http) below="$library cli/base" ;;
     cli/serve/request) below="$library cli/base cli/chat" ;;
     cli/serve/jobs) below="$library cli/base cli/chat cli/serve/http cli/serve/request" ;;

@@ -14,6 +14,14 @@ uint64_t sp_hash64(const void *bytes, size_t size)
     return XXH3_64bits(bytes, size);
 }
 
+void sp_hash128_text(char out[SP_HASH128_TEXT], const void *bytes, size_t size)
+{
+    XXH128_hash_t digest = XXH3_128bits(bytes, size);
+
+    snprintf(out, SP_HASH128_TEXT, "%016llx%016llx", (unsigned long long)digest.high64,
+             (unsigned long long)digest.low64);
+}
+
 enum sp_status sp_hash_new(struct sp_hash **out, struct sp_err *err)
 {
     enum sp_status st;

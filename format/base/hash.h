@@ -11,7 +11,13 @@
 /* Digest of `size` bytes; `bytes` may be NULL when size is 0. */
 uint64_t sp_hash64(const void *bytes, size_t size);
 
-/* Computes the same digest from bytes that arrive in parts. */
+/* The 128-bit XXH3 digest (XXH128), most significant byte first, as 32 hexadecimal digits: the text
+ * that `xxhsum -H2` prints. It names texts, where no two may ever have the same digest by chance.
+ */
+enum { SP_HASH128_TEXT = 33 };
+void sp_hash128_text(char out[SP_HASH128_TEXT], const void *bytes, size_t size);
+
+/* Computes the digest of sp_hash64 from bytes that arrive in parts. */
 struct sp_hash; /* opaque */
 
 /* *out owned by the caller, released with sp_hash_free; SP_E_NOMEM. */

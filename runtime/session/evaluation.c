@@ -46,7 +46,9 @@ struct evaluation {
     struct sp_running_stats loss, right, reference_loss, loss_change, divergence, agreement,
         prob_change;
     double prob_squares;
-    double *divergences; /* [n_divergences] owned */
+    struct sp_evaluation_block block;           /* sums over the positions of the current block */
+    size_t n_blocks, n_blocks_done, n_expected; /* n_expected: positions to score */
+    double *divergences;                        /* [n_divergences] owned */
     size_t n_divergences, cap_divergences;
     size_t n_done, n_total; /* rows */
     struct sp_err *err;
@@ -180,24 +182,65 @@ static void score_row(void *context, size_t i, unsigned worker)
                                n, e->next[i]);
 }
 
+/* Ends the current block if the last position that was counted is its last. */
+static void end_block(struct evaluation *e)
+{
+    struct sp_evaluation_block *b = &e->block;
+    double n = (double)b->n;
+
+    if (e->loss.n < (e->n_blocks_done + 1) * e->n_expected / e->n_blocks) return;
+    b->loss /= n;
+    b->right /= n;
+    b->reference_loss /= n;
+    b->loss_change /= n;
+    b->divergence /= n;
+    b->agreement /= n;
+    b->prob_change /= n;
+    if (e->request->block) e->request->block(e->request->context, b);
+    *b = (struct sp_evaluation_block){0};
+    e->n_blocks_done++;
+}
+
 static enum sp_status count_comparison(struct evaluation *e, const struct scored *s)
 {
     double loss = -s->score[THIS].logprob, reference = -s->score[REFERENCE].logprob;
     double change = sp_exp(-loss) - sp_exp(-reference);
+    bool agrees = s->score[THIS].best == s->score[REFERENCE].best;
     enum sp_status st;
 
     sp_running_stats_add(&e->reference_loss, reference);
     sp_running_stats_add(&e->loss_change, loss - reference);
     sp_running_stats_add(&e->divergence, s->divergence);
-    sp_running_stats_add(&e->agreement, s->score[THIS].best == s->score[REFERENCE].best);
+    sp_running_stats_add(&e->agreement, agrees);
     sp_running_stats_add(&e->prob_change, change);
     e->prob_squares += change * change;
+    e->block.reference_loss += reference;
+    e->block.loss_change += loss - reference;
+    e->block.divergence += s->divergence;
+    e->block.agreement += agrees;
+    e->block.prob_change += change;
     if ((st = sp_grow(&e->divergences, &e->cap_divergences, e->n_divergences + 1,
                       sizeof *e->divergences, e->err))) {
         return st;
     }
     e->divergences[e->n_divergences++] = s->divergence;
     return SP_OK;
+}
+
+static enum sp_status count_position(struct evaluation *e, const struct scored *s, uint32_t next)
+{
+    double loss = -s->score[THIS].logprob;
+    bool right = s->score[THIS].best == next;
+    enum sp_status st = SP_OK;
+
+    sp_running_stats_add(&e->loss, loss);
+    sp_running_stats_add(&e->right, right);
+    e->block.n++;
+    e->block.loss += loss;
+    e->block.right += right;
+    if (e->n_readers == 2) st = count_comparison(e, s);
+    if (!st) end_block(e);
+    return st;
 }
 
 /* Scores rows first..first+n-1 of the last pass, which should predict next[0..n-1]. */
@@ -218,9 +261,7 @@ static enum sp_status score_batch(struct evaluation *e, size_t first, size_t n,
             return sp_fail(e->err, SP_E_INPUT, "a logit for token %zu of the text is not finite",
                            e->out->first_scored + e->loss.n);
         }
-        sp_running_stats_add(&e->loss, -s->score[THIS].logprob);
-        sp_running_stats_add(&e->right, s->score[THIS].best == next[i]);
-        if (e->n_readers == 2 && (st = count_comparison(e, s))) return st;
+        if ((st = count_position(e, s, next[i]))) return st;
     }
     return SP_OK;
 }
@@ -269,6 +310,8 @@ static enum sp_status read_text(struct evaluation *e)
 
     for (size_t k = 0; next_window(&w, e, k); k++)
         e->n_total += rows_of(&w, e);
+    e->n_expected = w.end - (e->n_lead ? 0 : 1);
+    e->n_blocks = (size_t)sqrt((double)e->n_expected);
     memset(&w, 0, sizeof w);
     e->out->n_lead = e->n_lead;
     e->out->n_window = e->n_window;

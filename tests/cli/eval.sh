@@ -31,6 +31,17 @@ spectool eval q4.bin --text text --against packed.bin --places 2 --num-predict 8
 grep -o '"[a-z_0-9]*": ' one | tr -d '\n'; echo
 (echo; grep -o '"draft": {.*' one) | mask
 spectool eval q4.bin --ids 582,580,258,421 --json --places 0 | figures '"tokens\|scored\|bytes\|reference\|draft'
+echo '# several texts, and a second file on the same positions'
+head -n 2 text >story
+echo "FROM $TESTDATA/tiny/ar" >Modelfile
+spectool create -o ar.bin 2>/dev/null
+spectool eval packed.bin --text text --text story --against ar.bin --kv-type f32 --places 2 --num-predict 16
+spectool eval ar.bin packed.bin --text text --text story --kv-type f32 --places 0
+spectool eval ar.bin packed.bin --text text --against packed.bin --kv-type f32 --places 0
+spectool eval ar.bin packed.bin --text text --text story --against packed.bin --places 0 --json >both
+head -n 1 both | figures '"name\|digest\|"tokens\|divergence_50'
+tail -n 1 both | grep -o '"[a-z_0-9]*": ' | tr -d '\n'; echo
+xxhsum -q -H2 text 2>/dev/null | grep -q "$(grep -o '"digest": "[^"]*' both | head -n 1 | cut -d '"' -f 4)" || ! command -v xxhsum >/dev/null || echo 'another digest'
 echo '# refusals'
 sed 's/<|im_start|>/<|im_begin|>/' "$TESTDATA/tiny/target/tokenizer.json" >tokenizer.json
 mkdir other && ln -s "$TESTDATA"/tiny/target/*config.json "$TESTDATA/tiny/target/model.safetensors" other && mv tokenizer.json other
@@ -45,3 +56,6 @@ printf 'a\377b' | spectool eval q4.bin --text -; echo "exit $?"
 spectool eval q4.bin --text - </dev/null; echo "exit $?"
 spectool eval q4.bin --text text --num-ctx 4096; echo "exit $?"
 spectool eval q4.bin --text text --num-ctx 32 --stride 32; echo "exit $?"
+spectool eval packed.bin other.bin --text text; echo "exit $?"
+echo 'FROM other' >Modelfile && spectool create -o renamed.bin 2>/dev/null
+spectool eval packed.bin renamed.bin --text text; echo "exit $?"

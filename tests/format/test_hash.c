@@ -50,6 +50,23 @@ static void digests(void **state)
     sp_hash_free(NULL);
 }
 
+/* Values printed by `xxhsum -H2` for the same bytes. */
+static void long_digests(void **state)
+{
+    uint8_t bytes[5000];
+    char text[SP_HASH128_TEXT];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 31 % 251);
+    sp_hash128_text(text, NULL, 0);
+    assert_string_equal(text, "99aa06d3014798d86001c324468d497f");
+    sp_hash128_text(text, "abc", 3);
+    assert_string_equal(text, "06b05ab6733a618578af5f94892f3950");
+    sp_hash128_text(text, bytes, sizeof bytes);
+    assert_string_equal(text, "5f50ca3aad5b935da092d73116291201");
+}
+
 static void content_comes_back(void **state)
 {
     size_t sizes[] = {0, 1, 100, 300000};
@@ -110,6 +127,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(digests),
+        cmocka_unit_test(long_digests),
         cmocka_unit_test(content_comes_back),
         cmocka_unit_test(wrong_frames_are_refused),
     };

@@ -476,6 +476,68 @@ static void self_comparison_loses_nothing(void **state)
     sp_package_close(package);
 }
 
+struct blocks {
+    struct sp_evaluation_block at[32];
+    size_t n;
+};
+
+static void keep_block(void *context, const struct sp_evaluation_block *block)
+{
+    struct blocks *blocks = context;
+
+    assert_true(blocks->n < 32);
+    blocks->at[blocks->n++] = *block;
+}
+
+/* The sums over the first blocks equal those of a text that ends where they end. */
+static void blocks_of_positions(void **state)
+{
+    struct sp_package *package = open_with(tiny_pair(SP_Q4), NULL, 0);
+    struct sp_package *exact = open_with(tiny_pair(SP_DTYPE_NONE), NULL, 0);
+    struct blocks blocks = {.n = 0};
+    struct sp_evaluation_request request = {
+        .size = sizeof request, .reference = exact, .context = &blocks, .block = keep_block};
+    uint32_t *ids = story_ids(package, &request.n);
+    struct sp_evaluation e;
+    size_t n_sums = 0;
+    double loss = 0, right = 0, reference_loss = 0, change = 0, divergence = 0, agreement = 0,
+           prob_change = 0;
+
+    (void)state;
+    request.ids = ids;
+    e = evaluate(package, &request);
+    assert_int_equal(blocks.n, (size_t)sqrt((double)e.n_scored));
+    request.block = NULL;
+    for (size_t i = 0; i < blocks.n; i++) {
+        const struct sp_evaluation_block *b = &blocks.at[i];
+        double n = (double)b->n;
+        assert_true(b->n == e.n_scored / blocks.n || b->n == e.n_scored / blocks.n + 1);
+        n_sums += b->n;
+        request.n = n_sums + 1;
+        loss += n * b->loss;
+        right += n * b->right;
+        reference_loss += n * b->reference_loss;
+        change += n * b->loss_change;
+        divergence += n * b->divergence;
+        agreement += n * b->agreement;
+        prob_change += n * b->prob_change;
+        struct sp_evaluation part = evaluate(package, &request);
+        n = (double)n_sums;
+        assert_int_equal(part.n_scored, n_sums);
+        assert_near(loss / n, part.loss.mean, 1e-12);
+        assert_near(right / n, part.right.mean, 1e-12);
+        assert_near(reference_loss / n, part.reference_loss.mean, 1e-12);
+        assert_near(change / n, part.loss_change.mean, 1e-12);
+        assert_near(divergence / n, part.divergence.mean, 1e-12);
+        assert_near(agreement / n, part.agreement.mean, 1e-12);
+        assert_near(prob_change / n, part.prob_change.mean, 1e-12);
+    }
+    assert_int_equal(n_sums, e.n_scored);
+    free(ids);
+    sp_package_close(package);
+    sp_package_close(exact);
+}
+
 static int stop_at_once(void *context, size_t done, size_t total)
 {
     (void)context;
@@ -671,6 +733,7 @@ int main(void)
         cmocka_unit_test(windows_with_a_lead),
         cmocka_unit_test(same_figures_with_all_kernels_and_threads),
         cmocka_unit_test(self_comparison_loses_nothing),
+        cmocka_unit_test(blocks_of_positions),
         cmocka_unit_test(refusals),
         cmocka_unit_test(draft_evals),
         cmocka_unit_test(draft_evals_at_limits),

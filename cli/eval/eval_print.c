@@ -1,0 +1,439 @@
+/* Prints the figures of eval: one file on one text in full, anything else as tables with a row for
+ * each text and one for all of them. */
+#include "cli/eval/eval_print.h"
+#include "cli/base/json_out.h"
+#include "cli/base/out.h"
+#include "cli/eval/eval_stats.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LN2 0x1.62e42fefa39efp-1
+
+/* A file and some of the texts. */
+struct view {
+    const struct sp_eval *eval;
+    const struct sp_eval_file *file;
+    size_t first, n; /* texts */
+    struct sp_eval_counts counts;
+};
+
+static struct view view_of(const struct sp_eval *eval, const struct sp_eval_file *file,
+                           size_t first, size_t n)
+{
+    return (struct view){eval, file, first, n, sp_eval_count(eval, file, first, n)};
+}
+
+static struct sp_eval_estimate mean_of(const struct view *v, enum sp_eval_figure figure)
+{
+    return sp_eval_mean(v->file, figure, v->first, v->n);
+}
+
+static struct sp_eval_estimate scaled(struct sp_eval_estimate x, double factor)
+{
+    return (struct sp_eval_estimate){x.mean * factor, x.error * factor, x.half * factor};
+}
+
+static double bits_per_byte(const struct view *v)
+{
+    return mean_of(v, SP_EVAL_LOSS).mean * (double)v->counts.n_scored / LN2 /
+           (double)v->counts.n_bytes;
+}
+
+static double share(size_t part, size_t all)
+{
+    return all ? (double)part / (double)all : 0;
+}
+
+/* ---- as text ----------------------------------------------------------------------------------
+ */
+
+enum { ESTIMATE_TEXT = 64 };
+
+/* "12.3456 +- 0.1234"; without its interval where that is unknown. */
+static const char *shown(char text[ESTIMATE_TEXT], struct sp_eval_estimate x, int digits,
+                         const char *unit)
+{
+    if (isnan(x.half))
+        snprintf(text, ESTIMATE_TEXT, "%.*f%s", digits, x.mean, unit);
+    else
+        snprintf(text, ESTIMATE_TEXT, "%.*f%s +- %.*f%s", digits, x.mean, unit, digits, x.half,
+                 unit);
+    return text;
+}
+
+static void print_text(const struct view *v)
+{
+    const struct sp_evaluation *t = &v->file->results[v->first].text;
+    struct sp_eval_estimate loss = mean_of(v, SP_EVAL_LOSS);
+    char text[ESTIMATE_TEXT];
+
+    printf("%s: %zu tokens, %zu scored, in %zu window%s of at most %zu\n", v->file->name,
+           v->counts.n_tokens, t->n_scored, t->n_windows, t->n_windows == 1 ? "" : "s",
+           t->n_window);
+    printf("  perplexity       %s\n", shown(text, sp_eval_exp(loss), 4, ""));
+    printf("  bits per token   %s\n", shown(text, scaled(loss, 1 / LN2), 4, ""));
+    if (v->counts.n_bytes) printf("  bits per byte    %.4f\n", bits_per_byte(v));
+    printf("  accuracy         %s\n", shown(text, scaled(mean_of(v, SP_EVAL_RIGHT), 100), 2, "%"));
+}
+
+static void print_comparison(const struct view *v)
+{
+    const struct sp_evaluation *t = &v->file->results[v->first].text;
+    char text[ESTIMATE_TEXT];
+
+    printf("\nAgainst %s, whose perplexity is %s:\n", v->eval->reference,
+           shown(text, sp_eval_exp(mean_of(v, SP_EVAL_REFERENCE_LOSS)), 4, ""));
+    printf("  perplexity ratio %s\n",
+           shown(text, sp_eval_exp(mean_of(v, SP_EVAL_LOSS_CHANGE)), 5, ""));
+    printf("  KL divergence    %s nats\n", shown(text, mean_of(v, SP_EVAL_DIVERGENCE), 6, ""));
+    printf("    percentiles    50%% %.6f, 90%% %.6f, 99%% %.6f, 99.9%% %.6f, largest %.6f\n",
+           t->divergence_50, t->divergence_90, t->divergence_99, t->divergence_999,
+           t->divergence_max);
+    printf("  same top token   %s\n",
+           shown(text, scaled(mean_of(v, SP_EVAL_AGREEMENT), 100), 2, "%"));
+    printf("  probability of the text's token: change %s, root mean square %.3f%%\n",
+           shown(text, scaled(mean_of(v, SP_EVAL_PROB_CHANGE), 100), 3, "%"), 100 * v->counts.rms);
+}
+
+/* How often draft token i of a round was accepted if those before it were. */
+static double accepted_at(const struct view *v, size_t i)
+{
+    size_t tried = 0, accepted = 0;
+
+    for (size_t k = v->first; k < v->first + v->n; k++) {
+        const struct sp_draft_eval *t = &v->file->results[k].trial;
+        if (i >= t->n_draft_positions) continue;
+        tried += t->draft_positions[i].tried;
+        accepted += t->draft_positions[i].accepted;
+    }
+    return share(accepted, tried);
+}
+
+static size_t most_positions(const struct view *v)
+{
+    size_t most = 0;
+
+    for (size_t k = v->first; k < v->first + v->n; k++) {
+        size_t n = v->file->results[k].trial.n_draft_positions;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+static void print_trial(const struct view *v)
+{
+    const struct sp_draft_eval *t = &v->file->results[v->first].trial;
+    char text[ESTIMATE_TEXT];
+
+    printf("\nThe %s draft, %zu token%s per round, generating from %zu position%s of the text:\n",
+           v->file->draft, t->draft_len, t->draft_len == 1 ? "" : "s", t->n_places,
+           t->n_places == 1 ? "" : "s");
+    printf("  tokens per pass  %s (%zu tokens, %zu target passes)\n",
+           shown(text, sp_eval_per_round(v->file, v->first, v->n), 3, ""), t->n_tokens,
+           t->n_rounds);
+    printf("  acceptance       %.2f%% of %zu draft tokens\n", 100 * share(t->accepted, t->drafted),
+           t->drafted);
+    fputs("  by position     ", stdout);
+    for (size_t i = 0; i < t->n_draft_positions; i++)
+        printf(" %.0f%%", 100 * accepted_at(v, i));
+    putchar('\n');
+}
+
+/* ---- as tables --------------------------------------------------------------------------------
+ */
+
+/* A table that is filled cell by cell; after a failure, cells have no effect. */
+struct cells {
+    struct sp_table table;
+    enum sp_status st;
+    struct sp_err *err;
+};
+
+static void cell(struct cells *c, const char *text)
+{
+    if (!c->st) c->st = sp_table_add(&c->table, c->err, "%s", text);
+}
+
+static void count_cell(struct cells *c, size_t n)
+{
+    if (!c->st) c->st = sp_table_add(&c->table, c->err, "%zu", n);
+}
+
+static void estimate_cell(struct cells *c, struct sp_eval_estimate x, int digits, const char *unit)
+{
+    char text[ESTIMATE_TEXT];
+
+    cell(c, shown(text, x, digits, unit));
+}
+
+static void headings(struct cells *c, const char *const *names)
+{
+    for (; *names; names++)
+        cell(c, *names);
+}
+
+static const char *row_name(const struct view *v)
+{
+    return v->n == 1 ? v->eval->texts[v->first].name : "together";
+}
+
+static void text_row(struct cells *c, const struct view *v)
+{
+    cell(c, row_name(v));
+    count_cell(c, v->counts.n_scored);
+    estimate_cell(c, sp_eval_exp(mean_of(v, SP_EVAL_LOSS)), 4, "");
+    estimate_cell(c, scaled(mean_of(v, SP_EVAL_RIGHT), 100), 2, "%");
+    if (v->eval->reference == NULL) return;
+    estimate_cell(c, sp_eval_exp(mean_of(v, SP_EVAL_LOSS_CHANGE)), 5, "");
+    estimate_cell(c, mean_of(v, SP_EVAL_DIVERGENCE), 6, "");
+    estimate_cell(c, scaled(mean_of(v, SP_EVAL_AGREEMENT), 100), 2, "%");
+}
+
+static void trial_row(struct cells *c, const struct view *v)
+{
+    cell(c, row_name(v));
+    count_cell(c, v->counts.n_generated);
+    estimate_cell(c, sp_eval_per_round(v->file, v->first, v->n), 3, "");
+    estimate_cell(c,
+                  (struct sp_eval_estimate){
+                      .mean = 100 * share(v->counts.accepted, v->counts.drafted), .half = NAN},
+                  2, "%");
+}
+
+static void difference_row(struct cells *c, const struct view *v)
+{
+    const struct sp_eval_file *a = v->file, *b = &v->eval->files[1];
+
+    cell(c, row_name(v));
+    count_cell(c, v->counts.n_scored);
+    estimate_cell(c, sp_eval_difference(a, b, SP_EVAL_LOSS, v->first, v->n), 6, "");
+    estimate_cell(c, scaled(sp_eval_difference(a, b, SP_EVAL_RIGHT, v->first, v->n), 100), 2, "%");
+    if (v->eval->reference == NULL) return;
+    estimate_cell(c, sp_eval_difference(a, b, SP_EVAL_DIVERGENCE, v->first, v->n), 6, "");
+    estimate_cell(c, scaled(sp_eval_difference(a, b, SP_EVAL_AGREEMENT, v->first, v->n), 100), 2,
+                  "%");
+}
+
+/* A row for each text, and one for all if they are several. */
+static enum sp_status print_rows(const struct sp_eval *eval, const struct sp_eval_file *file,
+                                 const char *align, const char *const *names,
+                                 void (*row)(struct cells *, const struct view *),
+                                 struct sp_err *err)
+{
+    struct cells c = {.table.align = align, .err = err};
+
+    headings(&c, names);
+    for (size_t i = 0; i < eval->n_texts; i++) {
+        struct view v = view_of(eval, file, i, 1);
+        row(&c, &v);
+    }
+    if (eval->n_texts > 1) {
+        struct view v = view_of(eval, file, 0, eval->n_texts);
+        row(&c, &v);
+    }
+    if (!c.st) sp_table_print(stdout, &c.table, 2);
+    sp_table_release(&c.table);
+    return c.st;
+}
+
+static enum sp_status print_file(const struct sp_eval *eval, const struct sp_eval_file *file,
+                                 struct sp_err *err)
+{
+    static const char *const plain[] = {"text", "scored", "perplexity", "accuracy", NULL};
+    static const char *const compared[] = {
+        "text",          "scored",         "perplexity", "accuracy", "perplexity ratio",
+        "KL divergence", "same top token", NULL};
+    static const char *const drafted[] = {"text", "generated", "tokens per pass", "acceptance",
+                                          NULL};
+    const struct sp_draft_eval *t = &file->results[0].trial;
+    enum sp_status st;
+
+    printf("%s: windows of at most %zu tokens", file->name, file->results[0].text.n_window);
+    if (eval->reference) printf(", against %s", eval->reference);
+    putchar('\n');
+    st = print_rows(eval, file, eval->reference ? "lrrrrrr" : "lrrr",
+                    eval->reference ? compared : plain, text_row, err);
+    if (st || file->draft == NULL) return st;
+    printf("\nIts %s draft, %zu token%s per round, generating from %zu position%s of each text:\n",
+           file->draft, t->draft_len, t->draft_len == 1 ? "" : "s", t->n_places,
+           t->n_places == 1 ? "" : "s");
+    return print_rows(eval, file, "lrrr", drafted, trial_row, err);
+}
+
+static enum sp_status print_difference(const struct sp_eval *eval, struct sp_err *err)
+{
+    static const char *const plain[] = {"text", "scored", "loss (nats)", "accuracy", NULL};
+    static const char *const compared[] = {
+        "text", "scored", "loss (nats)", "accuracy", "KL divergence", "same top token", NULL};
+
+    printf("\n%s minus %s, on the same positions:\n", eval->files[0].name, eval->files[1].name);
+    return print_rows(eval, &eval->files[0], eval->reference ? "lrrrrr" : "lrrr",
+                      eval->reference ? compared : plain, difference_row, err);
+}
+
+enum sp_status sp_eval_print(const struct sp_eval *eval, struct sp_err *err)
+{
+    struct view v = view_of(eval, &eval->files[0], 0, 1);
+    enum sp_status st = SP_OK;
+
+    if (eval->n_files == 1 && eval->n_texts == 1) {
+        print_text(&v);
+        if (eval->reference) print_comparison(&v);
+        if (v.file->draft) print_trial(&v);
+        return SP_OK;
+    }
+    for (size_t i = 0; i < eval->n_files && !st; i++) {
+        if (i) putchar('\n');
+        st = print_file(eval, &eval->files[i], err);
+    }
+    return st || eval->n_files == 1 ? st : print_difference(eval, err);
+}
+
+/* ---- as JSON ----------------------------------------------------------------------------------
+ */
+
+/* The mean, its standard error, and half of its interval. */
+static void estimate(struct sp_json_out *out, const char *name, struct sp_eval_estimate x)
+{
+    char key[64];
+
+    sp_json_out_double(out, name, x.mean);
+    snprintf(key, sizeof key, "%s_error", name);
+    sp_json_out_double(out, key, x.error);
+    snprintf(key, sizeof key, "%s_interval", name);
+    sp_json_out_double(out, key, x.half);
+}
+
+static void comparison_to_json(struct sp_json_out *out, const struct view *v)
+{
+    const struct sp_evaluation *t = &v->file->results[v->first].text;
+    const bool one = v->n == 1;
+
+    if (v->eval->reference == NULL) {
+        sp_json_out_text(out, "reference", NULL);
+        return;
+    }
+    sp_json_out_begin(out, "reference", '{');
+    sp_json_out_text(out, "file", v->eval->reference);
+    estimate(out, "perplexity", sp_eval_exp(mean_of(v, SP_EVAL_REFERENCE_LOSS)));
+    estimate(out, "loss", mean_of(v, SP_EVAL_REFERENCE_LOSS));
+    estimate(out, "perplexity_ratio", sp_eval_exp(mean_of(v, SP_EVAL_LOSS_CHANGE)));
+    estimate(out, "divergence", mean_of(v, SP_EVAL_DIVERGENCE));
+    sp_json_out_double(out, "divergence_50", one ? t->divergence_50 : NAN);
+    sp_json_out_double(out, "divergence_90", one ? t->divergence_90 : NAN);
+    sp_json_out_double(out, "divergence_99", one ? t->divergence_99 : NAN);
+    sp_json_out_double(out, "divergence_999", one ? t->divergence_999 : NAN);
+    sp_json_out_double(out, "divergence_max", one ? t->divergence_max : NAN);
+    estimate(out, "agreement", mean_of(v, SP_EVAL_AGREEMENT));
+    estimate(out, "probability_change", mean_of(v, SP_EVAL_PROB_CHANGE));
+    sp_json_out_double(out, "probability_change_rms", v->counts.rms);
+    sp_json_out_end(out, '}');
+}
+
+static void trial_to_json(struct sp_json_out *out, const struct view *v)
+{
+    const struct sp_eval_counts *c = &v->counts;
+
+    if (v->file->draft == NULL) {
+        sp_json_out_text(out, "draft", NULL);
+        return;
+    }
+    sp_json_out_begin(out, "draft", '{');
+    sp_json_out_text(out, "kind", v->file->draft);
+    sp_json_out_u64(out, "depth", v->file->results[v->first].trial.draft_len);
+    sp_json_out_u64(out, "places", c->n_places);
+    sp_json_out_u64(out, "tokens", c->n_generated);
+    sp_json_out_u64(out, "passes", c->n_rounds);
+    sp_json_out_u64(out, "drafted", c->drafted);
+    sp_json_out_u64(out, "accepted", c->accepted);
+    sp_json_out_double(out, "acceptance", share(c->accepted, c->drafted));
+    estimate(out, "tokens_per_pass", sp_eval_per_round(v->file, v->first, v->n));
+    sp_json_out_begin(out, "acceptance_by_position", '[');
+    for (size_t i = 0; i < most_positions(v); i++)
+        sp_json_out_double(out, NULL, accepted_at(v, i));
+    sp_json_out_end(out, ']');
+    sp_json_out_end(out, '}');
+}
+
+static void view_to_json(struct sp_json_out *out, const struct view *v)
+{
+    const struct sp_evaluation *t = &v->file->results[v->first].text;
+    struct sp_eval_estimate loss = mean_of(v, SP_EVAL_LOSS);
+
+    sp_json_out_u64(out, "tokens", v->counts.n_tokens);
+    sp_json_out_u64(out, "scored", v->counts.n_scored);
+    sp_json_out_u64(out, "bytes", v->counts.n_bytes);
+    sp_json_out_u64(out, "windows", v->counts.n_windows);
+    sp_json_out_u64(out, "window", t->n_window);
+    sp_json_out_u64(out, "stride", t->stride);
+    estimate(out, "perplexity", sp_eval_exp(loss));
+    estimate(out, "loss", loss);
+    sp_json_out_double(out, "bits_per_token", loss.mean / LN2);
+    sp_json_out_double(out, "bits_per_byte", v->counts.n_bytes ? bits_per_byte(v) : NAN);
+    estimate(out, "right", mean_of(v, SP_EVAL_RIGHT));
+    comparison_to_json(out, v);
+    trial_to_json(out, v);
+}
+
+static void file_to_json(const struct sp_eval *eval, const struct sp_eval_file *file)
+{
+    struct sp_json_out out = {.file = stdout};
+    struct view all = view_of(eval, file, 0, eval->n_texts);
+
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_text(&out, "file", file->name);
+    sp_json_out_text(&out, "kv_type", eval->kv_type);
+    view_to_json(&out, &all);
+    sp_json_out_begin(&out, "texts", '[');
+    for (size_t i = 0; i < eval->n_texts; i++) {
+        struct view v = view_of(eval, file, i, 1);
+        sp_json_out_begin(&out, NULL, '{');
+        sp_json_out_text(&out, "name", eval->texts[i].name);
+        sp_json_out_text(&out, "digest", eval->texts[i].digest);
+        view_to_json(&out, &v);
+        sp_json_out_end(&out, '}');
+    }
+    sp_json_out_end(&out, ']');
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+}
+
+static void differences_to_json(struct sp_json_out *out, const struct sp_eval *eval, size_t first,
+                                size_t n)
+{
+    const struct sp_eval_file *a = &eval->files[0], *b = &eval->files[1];
+
+    estimate(out, "loss", sp_eval_difference(a, b, SP_EVAL_LOSS, first, n));
+    estimate(out, "right", sp_eval_difference(a, b, SP_EVAL_RIGHT, first, n));
+    if (eval->reference == NULL) return;
+    estimate(out, "divergence", sp_eval_difference(a, b, SP_EVAL_DIVERGENCE, first, n));
+    estimate(out, "agreement", sp_eval_difference(a, b, SP_EVAL_AGREEMENT, first, n));
+}
+
+static void difference_to_json(const struct sp_eval *eval)
+{
+    struct sp_json_out out = {.file = stdout};
+
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_text(&out, "file", eval->files[0].name);
+    sp_json_out_text(&out, "minus", eval->files[1].name);
+    differences_to_json(&out, eval, 0, eval->n_texts);
+    sp_json_out_begin(&out, "texts", '[');
+    for (size_t i = 0; i < eval->n_texts; i++) {
+        sp_json_out_begin(&out, NULL, '{');
+        sp_json_out_text(&out, "name", eval->texts[i].name);
+        differences_to_json(&out, eval, i, 1);
+        sp_json_out_end(&out, '}');
+    }
+    sp_json_out_end(&out, ']');
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+}
+
+void sp_eval_print_json(const struct sp_eval *eval)
+{
+    for (size_t i = 0; i < eval->n_files; i++)
+        file_to_json(eval, &eval->files[i]);
+    if (eval->n_files > 1) difference_to_json(eval);
+}
