@@ -6,11 +6,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* How a tensor is stored; unless stated otherwise, its name keeps the ending .weight or .bias. */
+enum sp_gguf_form {
+    SP_GGUF_AS_IS,
+    SP_GGUF_BARE,   /* a vector whose published name has no ending */
+    SP_GGUF_VECTOR, /* a vector, stored as a matrix */
+    SP_GGUF_LOG,    /* as BARE; -e^x is stored for x */
+    SP_GGUF_CONV,   /* [channels, 1, taps], stored as [channels, taps] */
+};
+
 /* "ffn_up" in blk.N.ffn_up.weight and what stands for it in layers.N. */
 struct sp_gguf_name {
-    const char *ggml;      /* NULL ends a list */
-    const char *published; /* gets the ending .weight or .bias, unless it is a bare parameter's */
-    bool bare;
+    const char *ggml; /* NULL ends a list */
+    const char *published;
+    enum sp_gguf_form form;
 };
 
 struct sp_gguf_arch {
@@ -18,9 +27,12 @@ struct sp_gguf_arch {
     const char *model_type;           /* of config.json */
     const char *architecture;         /* likewise */
     const struct sp_gguf_name *names; /* differences from the usual names; NULL: none */
-    bool turned;    /* rows of q and k are turned so that neighbors rotate together */
-    bool norm_plus; /* 1 is added to every norm */
-    bool gelu;      /* hidden_activation gelu_pytorch_tanh; else silu */
+    bool turned;       /* rows of q and k are turned so that neighbors rotate together */
+    bool norm_plus;    /* 1 is added to every norm except ssm_norm */
+    bool gelu;         /* hidden_activation gelu_pytorch_tanh; else silu */
+    bool partial;      /* a part of each head may rotate */
+    bool tiled_values; /* value heads of the delta rule are in the order of ggml's broadcast */
+    bool mtp;          /* the last nextn_predict_layers layers are a prediction head, mtp.* */
 };
 
 /* The row of an architecture; NULL: it is not read. */

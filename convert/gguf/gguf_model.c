@@ -1,6 +1,7 @@
 /* The tensors of a GGUF file under their published names, and their rows as floats. */
 #include "convert/gguf/gguf_model.h"
 
+#include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/ggml_type.h"
@@ -14,7 +15,8 @@
 
 enum {
     SHOWN_NAME = 200,
-    NAME_SIZE = 128,   /* of a published name */
+    NAME_SIZE = 128, /* of a published name */
+    MAX_LAYERS = 99999,
     N_COMPARED = 1000, /* rows of embedding and head, at most */
 };
 
@@ -42,8 +44,36 @@ static bool is_of_encoder(const char *name)
            strncmp(name, "a.", 2) == 0;
 }
 
-/* Writes the published name; false if models of the architecture have no such tensor. */
-static bool publish_name(char out[NAME_SIZE], const struct sp_gguf_arch *arch, const char *name)
+/* The published name of a tensor of layer N, and how it is stored; false if models of the
+ * architecture have no such tensor. `name` is what follows blk.N. */
+static bool publish_in_layer(char out[NAME_SIZE], enum sp_gguf_form *form,
+                             const struct sp_gguf_model *m, unsigned long layer, const char *name)
+{
+    const char *ending = strrchr(name, '.'); /* names of prediction heads have another dot inside */
+    const struct sp_gguf_name *found;
+    char prefix[40];
+
+    if (ending == NULL || (strcmp(ending, ".weight") != 0 && strcmp(ending, ".bias") != 0))
+        ending = name + strlen(name);
+    found = sp_gguf_arch_name(m->arch, name, (size_t)(ending - name));
+    if (found == NULL) return false;
+    *form = found->form;
+    if (found->form == SP_GGUF_BARE || found->form == SP_GGUF_LOG)
+        ending = "";
+    else if (*ending == '\0')
+        return false;
+    snprintf(prefix, sizeof prefix, "model.layers.%lu.", layer);
+    if (m->arch->mtp && layer >= m->n_layers) {
+        bool outside = strncmp(name, "nextn.", 6) == 0;
+        snprintf(prefix, sizeof prefix, outside ? "mtp." : "mtp.layers.%lu.",
+                 layer - (unsigned long)m->n_layers);
+    }
+    snprintf(out, NAME_SIZE, "%s%s%s", prefix, found->published, ending);
+    return true;
+}
+
+static bool publish_name(char out[NAME_SIZE], enum sp_gguf_form *form,
+                         const struct sp_gguf_model *m, const char *name)
 {
     static const struct {
         const char *ggml, *published;
@@ -52,11 +82,10 @@ static bool publish_name(char out[NAME_SIZE], const struct sp_gguf_arch *arch, c
         {"output_norm.weight", "model.norm.weight"},
         {"output.weight", "lm_head.weight"},
     };
-    const struct sp_gguf_name *found;
-    const char *dot;
     char *end;
     unsigned long layer;
 
+    *form = SP_GGUF_AS_IS;
     for (size_t i = 0; i < sizeof globals / sizeof globals[0]; i++) {
         if (strcmp(name, globals[i].ggml) != 0) continue;
         snprintf(out, NAME_SIZE, "%s", globals[i].published);
@@ -64,14 +93,8 @@ static bool publish_name(char out[NAME_SIZE], const struct sp_gguf_arch *arch, c
     }
     if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return false;
     layer = strtoul(name + 4, &end, 10);
-    if (*end != '.' || layer > 99999) return false;
-    dot = strrchr(end + 1, '.'); /* of the ending; names of prediction heads have one inside */
-    if (dot == NULL || (strcmp(dot, ".weight") != 0 && strcmp(dot, ".bias") != 0)) return false;
-    found = sp_gguf_arch_name(arch, end + 1, (size_t)(dot - end - 1));
-    if (found == NULL) return false;
-    snprintf(out, NAME_SIZE, "model.layers.%lu.%s%s", layer, found->published,
-             found->bare ? "" : dot);
-    return true;
+    if (*end != '.' || layer > MAX_LAYERS) return false;
+    return publish_in_layer(out, form, m, layer, end + 1);
 }
 
 static bool ends_with(const char *text, const char *end)
@@ -90,45 +113,29 @@ static const char *factor_ending(const struct sp_gguf_model *m, const char *name
 
 /* ---- the list ---- */
 
-/* Rows of a head of q or k. */
-static enum sp_status read_head_dim(uint64_t *out, const struct sp_gguf_weight *w,
-                                    const struct sp_gguf_model *m, bool is_k, struct sp_err *err)
+/* Gives a weight its published shape. */
+static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
 {
-    uint64_t heads = 0, rows = w->shape[0];
-    char key[64];
-    enum sp_status st;
+    const struct sp_gguf_tensor *t = w->tensor;
 
-    snprintf(key, sizeof key, "%s.attention.head_count", m->arch->name);
-    if ((st = sp_gguf_get_u64(m->file, key, UINT32_MAX, &heads, err))) return st;
-    snprintf(key, sizeof key, "%s.attention.head_count_kv", m->arch->name);
-    if (is_k && (st = sp_gguf_get_u64(m->file, key, UINT32_MAX, &heads, err))) return st;
-    if (heads == 0 || rows % heads) {
-        return sp_fail(err, SP_E_INPUT,
-                       "tensor %s: %" PRIu64 " rows do not consist of %" PRIu64 " heads",
-                       w->tensor->name, rows, heads);
+    w->rank = t->rank;
+    memcpy(w->shape, t->shape, sizeof w->shape);
+    if (ends_with(w->name, ".shared_expert_gate.weight") &&
+        t->rank == 1) { /* a row without its 1 */
+        w->rank = 2;
+        w->shape[1] = w->shape[0];
+        w->shape[0] = 1;
     }
-    *out = rows / heads;
-    return SP_OK;
-}
-
-/* Finds out how the converter turned the rows of q or k. The first factor of a product has rows of
- * another kind. */
-static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
-                                struct sp_err *err)
-{
-    bool is_q = strstr(w->name, ".q_proj.") != NULL, is_k = strstr(w->name, ".k_proj.") != NULL;
-    uint64_t rows = w->shape[0], head = m->head_dim;
-    enum sp_status st;
-
-    if (!m->arch->turned || (!is_q && !is_k) || ends_with(w->name, ".lora_a")) return SP_OK;
-    if (!m->is_adapter && (st = read_head_dim(&head, w, m, is_k, err))) return st;
-    if (head == 0 || head % 2 || rows % head) {
-        return sp_fail(err, SP_E_INPUT,
-                       "tensor %s: %" PRIu64 " rows do not consist of heads of even size",
-                       w->tensor->name, rows);
+    if (form == SP_GGUF_AS_IS) return;
+    if (form == SP_GGUF_CONV && t->rank == 2) {
+        w->rank = 3;
+        w->shape[2] = w->shape[1];
+        w->shape[1] = 1;
     }
-    w->turned = head;
-    return SP_OK;
+    if (form == SP_GGUF_CONV) return;
+    for (unsigned i = 1; i < t->rank; i++)
+        w->shape[0] *= w->shape[i];
+    w->rank = 1;
 }
 
 static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_tensor *t,
@@ -139,12 +146,13 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
     const char *ending = factor_ending(m, t->name);
     size_t len = strlen(t->name) - strlen(ending);
     char stem[NAME_SIZE], name[NAME_SIZE + sizeof ".lora_a"];
+    enum sp_gguf_form form;
 
     if (len < sizeof stem) {
         memcpy(stem, t->name, len);
         stem[len] = '\0';
     }
-    if (len >= sizeof stem || !publish_name(name, m->arch, stem)) {
+    if (len >= sizeof stem || !publish_name(name, &form, m, stem)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor %.*s is not a tensor of %s models",
                        SHOWN_NAME, t->name, m->arch->name);
     }
@@ -152,15 +160,12 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
     if ((st = sp_copy_text(&w->name, name, strlen(name), err))) return st;
     m->n++;
     w->tensor = t;
-    w->rank = t->rank;
-    memcpy(w->shape, t->shape, sizeof w->shape);
-    if (ends_with(name, ".shared_expert_gate.weight") && t->rank == 1) { /* a row without its 1 */
-        w->rank = 2;
-        w->shape[1] = w->shape[0];
-        w->shape[0] = 1;
-    }
-    if (m->arch->norm_plus && ends_with(name, "norm.weight")) w->less = 1;
-    return find_turn(w, m, err);
+    w->log = form == SP_GGUF_LOG;
+    set_shape(w, form);
+    if (m->arch->norm_plus && ends_with(stem, "norm.weight") &&
+        !ends_with(stem, ".ssm_norm.weight"))
+        w->less = 1;
+    return sp_gguf_find_orders(w, m, err);
 }
 
 static int compare_weights(const void *left, const void *right)
@@ -307,6 +312,21 @@ static enum sp_status find_arch(struct sp_gguf_model *m, struct sp_err *err)
         (int)(len < SHOWN_NAME ? len : SHOWN_NAME), name);
 }
 
+/* Layers of the model: block_count counts those of a prediction head, too. */
+static enum sp_status count_layers(struct sp_gguf_model *m, struct sp_err *err)
+{
+    uint64_t n = 0, predicting = 0;
+    char key[96];
+    enum sp_status st;
+
+    snprintf(key, sizeof key, "%s.block_count", m->arch->name);
+    if ((st = sp_gguf_get_u64(m->file, key, MAX_LAYERS, &n, err))) return st;
+    snprintf(key, sizeof key, "%s.nextn_predict_layers", m->arch->name);
+    if ((st = sp_gguf_get_u64(m->file, key, MAX_LAYERS, &predicting, err))) return st;
+    m->n_layers = n - (predicting < n ? predicting : 0);
+    return SP_OK;
+}
+
 enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path, char **warnings,
                                   struct sp_err *err)
 {
@@ -315,7 +335,7 @@ enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path, c
 
     *out = m;
     if ((st = sp_gguf_open(&m.file, path, err))) return st;
-    if ((st = find_arch(&m, err)) || (st = list_weights(&m, err)) ||
+    if ((st = find_arch(&m, err)) || (st = count_layers(&m, err)) || (st = list_weights(&m, err)) ||
         (st = tie_head(&m, warnings, err))) {
         sp_context(err, "%s", path);
         sp_gguf_model_release(&m);
@@ -371,7 +391,7 @@ void sp_gguf_model_release(struct sp_gguf_model *model)
 
 enum sp_dtype sp_gguf_weight_float_type(const struct sp_gguf_weight *w)
 {
-    if (w->less != 0) return SP_F32;
+    if (w->less != 0 || w->log) return SP_F32;
     switch (w->tensor->type) {
     case SP_GGML_F16:
         return SP_F16;
@@ -399,14 +419,50 @@ bool sp_gguf_weight_scratch(size_t *out, const struct sp_gguf_weight *w, uint64_
     return blocks <= SIZE_MAX && sp_mul(out, (size_t)blocks, info->size);
 }
 
-/* The stored row of a published one. */
-static uint64_t stored_row(const struct sp_gguf_weight *w, uint64_t row)
+/* The natural logarithm, by operations that every machine rounds alike, which those of C libraries
+ * do not promise. With x = m 2^e and s = (m - 1) / (m + 1) it is e log 2 + 2 (s + s^3 / 3 + ...).
+ */
+static double logarithm(double x)
 {
-    uint64_t inside, half = w->turned / 2;
+    int e;
+    double m = frexp(x, &e), s, sum = 0;
 
-    if (w->turned == 0) return row;
-    inside = row % w->turned;
-    return row - inside + (inside < half ? 2 * inside : 2 * (inside - half) + 1);
+    if (m < 0.70710678118654752) {
+        m *= 2;
+        e--;
+    }
+    s = (m - 1) / (m + 1);
+    for (int k = 23; k > 0; k -= 2)
+        sum = sum * s * s + 1.0 / k;
+    return e * 0.69314718055994531 + 2 * s * sum;
+}
+
+/* x of -e^x. Its published number is a bfloat16 in most checkpoints, and is taken where it is
+ * within the rounding of the exponential. */
+static float undo_exponential(float stored)
+{
+    float x = (float)logarithm(-(double)stored);
+    uint32_t bits = sp_bits_of_float(x) + 0x7fff;
+    float near = sp_float_of_bits((bits + (bits >> 16 & 1)) & 0xffff0000);
+    float rounding = 1.2e-7f * (fabsf(x) > 1 ? fabsf(x) : 1);
+
+    return fabsf(near - x) <= rounding ? near : x;
+}
+
+/* Undoes what the converter did to n numbers, the first of which is element `first`. */
+static enum sp_status undo(float *x, const struct sp_gguf_weight *w, uint64_t first, size_t n,
+                           struct sp_err *err)
+{
+    for (size_t i = 0; w->less != 0 && i < n; i++)
+        x[i] -= w->less;
+    for (size_t i = 0; w->log && i < n; i++) {
+        if (!(x[i] < 0) || isinf(x[i])) {
+            return sp_fail(err, SP_E_INPUT, "tensor %s: element %" PRIu64 " is not below 0",
+                           w->tensor->name, first + i);
+        }
+        x[i] = undo_exponential(x[i]);
+    }
+    return SP_OK;
 }
 
 /* Elements first..first + n - 1 in stored order; both are multiples of a block. */
@@ -424,8 +480,8 @@ static enum sp_status read_run(float *out, const struct sp_gguf_model *m,
         st = sp_gguf_read(m->file, w->tensor, block * info->size, some * info->size, bytes, err);
         if (st) return st;
         sp_ggml_decode(out, w->tensor->type, bytes, some);
-        for (size_t i = 0; w->less != 0 && i < some * info->block; i++)
-            out[i] -= w->less;
+        st = undo(out, w, block * info->block, some * info->block, err);
+        if (st) return st;
         out += some * info->block;
         block += some;
         left -= some;
@@ -433,28 +489,58 @@ static enum sp_status read_run(float *out, const struct sp_gguf_model *m,
     return SP_OK;
 }
 
-enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_model *m,
-                                   const struct sp_gguf_weight *w, uint64_t n_cols, uint64_t first,
-                                   uint64_t step, uint64_t n, uint8_t *bytes, size_t size,
-                                   struct sp_err *err)
+/* Puts n rows in the published order of columns. */
+static enum sp_status reorder_columns(float *x, const struct sp_gguf_weight *w, uint64_t n_cols,
+                                      uint64_t n, struct sp_err *err)
+{
+    enum sp_status st;
+    float *row;
+
+    if (n_cols != w->shape[w->rank - 1])
+        return sp_fail(err, SP_E_BUG, "tensor %s: columns of a part of a row", w->tensor->name);
+    if ((st = sp_new(&row, (size_t)n_cols, sizeof *row, err))) return st;
+    for (uint64_t i = 0; i < n; i++, x += n_cols) {
+        memcpy(row, x, (size_t)n_cols * sizeof *row);
+        for (uint64_t k = 0; k < n_cols; k++)
+            x[k] = row[sp_gguf_stored_at(&w->cols, k)];
+    }
+    free(row);
+    return SP_OK;
+}
+
+static enum sp_status read_rows(float *out, const struct sp_gguf_model *m,
+                                const struct sp_gguf_weight *w, uint64_t n_cols, uint64_t first,
+                                uint64_t step, uint64_t n, uint8_t *bytes, size_t size,
+                                struct sp_err *err)
 {
     enum sp_status st = SP_OK;
 
-    /* Rows of one element are those of a turned bias, or of one that is taken apart. */
-    if (n_cols % sp_ggml_type_info(w->tensor->type)->block) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: %s blocks cannot be split",
-                       w->tensor->name, sp_ggml_type_info(w->tensor->type)->name);
-    }
-    if (w->turned == 0 && step == 1)
+    if (w->rows.run == 0 && step == 1)
         return read_run(out, m, w, first * n_cols, n * n_cols, bytes, size, err);
-    if (w->turned && w->rank == 1 && n_cols > 1) { /* a whole vector: its elements are its rows */
+    if (w->rows.run && w->rank == 1 && n_cols > 1) { /* a whole vector: its elements are its rows */
         n *= n_cols;
         first *= n_cols;
         n_cols = 1;
     }
     for (uint64_t i = 0; i < n && !st; i++) {
-        uint64_t row = stored_row(w, first + i * step);
+        uint64_t row = sp_gguf_stored_at(&w->rows, first + i * step);
         st = read_run(out + i * n_cols, m, w, row * n_cols, n_cols, bytes, size, err);
     }
     return st;
+}
+
+enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_model *m,
+                                   const struct sp_gguf_weight *w, uint64_t n_cols, uint64_t first,
+                                   uint64_t step, uint64_t n, uint8_t *bytes, size_t size,
+                                   struct sp_err *err)
+{
+    enum sp_status st;
+
+    /* Rows of one element are those of a vector in another order, or of one that is taken apart. */
+    if (n_cols % sp_ggml_type_info(w->tensor->type)->block) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: %s blocks cannot be split",
+                       w->tensor->name, sp_ggml_type_info(w->tensor->type)->name);
+    }
+    st = read_rows(out, m, w, n_cols, first, step, n, bytes, size, err);
+    return st || w->cols.run == 0 ? st : reorder_columns(out, w, n_cols, n, err);
 }

@@ -1,13 +1,15 @@
 /* A GGUF file presented as a checkpoint: tensors under the names, shapes and with the numbers that
  * transformers' checkpoints of the same family have.
  *
- * llama.cpp's converter renames tensors, turns the rows of q and k of some families, adds 1 to
- * Gemma's norms and stores rotary scaling as a tensor. All of that is undone while rows are read.
+ * llama.cpp's converter renames tensors, reorders rows (gguf_order.h), adds 1 to the norms of some
+ * families, takes exponentials and stores rotary scaling as a tensor. All of that is undone while
+ * rows are read.
  * The texts of the checkpoint come from gguf_config.h and gguf_tokenizer.h. */
 #ifndef SP_CONVERT_GGUF_GGUF_MODEL_H
 #define SP_CONVERT_GGUF_GGUF_MODEL_H
 
 #include "convert/gguf/gguf_arch.h"
+#include "convert/gguf/gguf_order.h"
 #include "format/dtype.h"
 #include "format/gguf.h"
 
@@ -17,15 +19,16 @@ struct sp_gguf_weight {
     const struct sp_gguf_tensor *tensor;
     unsigned rank;
     uint64_t shape[SP_GGUF_MAX_RANK]; /* as published */
-    uint64_t turned; /* rows of a head, 2i and 2i + 1 of which are published as i and i + half; 0:
-                        in published order */
-    float less;      /* subtracted from every number */
+    struct sp_gguf_order rows, cols;
+    float less; /* subtracted from every number */
+    bool log;   /* -e^x is stored for x */
 };
 
 /* Valid when zeroed. */
 struct sp_gguf_model {
     struct sp_gguf *file; /* owned */
     const struct sp_gguf_arch *arch;
+    uint64_t n_layers;              /* without those of a prediction head */
     bool is_adapter;                /* names may end with .lora_a or .lora_b */
     uint64_t head_dim;              /* adapters: rows of a head of the model's queries and keys */
     struct sp_gguf_weight *weights; /* [n], sorted by name; owned */

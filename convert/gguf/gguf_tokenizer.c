@@ -20,13 +20,17 @@ enum { SHOWN = 200, N_SPECIALS = 4 };
 #define WORDS(digits)                                                                              \
     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits                                    \
                  "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" REST
+#define MARKED_WORDS                                                                               \
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"                                   \
+                 "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" REST
 #define UPPER "\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
 #define LOWER "\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
 #define CASED(contractions, digits)                                                                \
     "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]*[" LOWER "]+" contractions "|[^\\r\\n\\p{L}\\p{N}]?[" UPPER \
     "]+[" LOWER "]*" contractions "|\\p{N}" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" REST
 
-static const char qwen2_pattern[] = WORDS(""), llama3_pattern[] = WORDS("{1,3}");
+static const char qwen2_pattern[] = WORDS(""), llama3_pattern[] = WORDS("{1,3}"),
+                  qwen35_pattern[] = MARKED_WORDS;
 static const char seed_pattern[] =
     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" REST;
 static const char o200k_pattern[] = CASED(CONTRACTIONS "?", "{1,3}"),
@@ -49,6 +53,7 @@ static const struct pre pres[] = {
     {"starcoder", NULL, true, false, false, false},
     {"refact", NULL, true, false, false, false},
     {"qwen2", qwen2_pattern, false, true, false, false},
+    {"qwen35", qwen35_pattern, false, true, false, false},
     {"deepseek-r1-qwen", qwen2_pattern, false, true, false, false},
     {"llama-bpe", llama3_pattern, false, false, true, true},
     {"llama3", llama3_pattern, false, false, true, true},

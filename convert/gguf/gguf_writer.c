@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { MAX_SIZE = 1 << 30 };
 
@@ -19,9 +20,17 @@ bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key)
     return sp_gguf_find(w->model->file, name) != NULL;
 }
 
-bool sp_gguf_has_weight(const struct sp_gguf_writer *w, const char *name)
+bool sp_gguf_has_in_layers(const struct sp_gguf_writer *w, const char *name)
 {
-    return sp_gguf_weight_find(w->model, name) != NULL;
+    static const char begin[] = "model.layers.";
+
+    for (size_t i = 0; i < w->model->n; i++) {
+        const char *found = w->model->weights[i].name;
+        if (strncmp(found, begin, sizeof begin - 1) != 0) continue;
+        found = strchr(found + sizeof begin - 1, '.');
+        if (found && strcmp(found + 1, name) == 0) return true;
+    }
+    return false;
 }
 
 enum sp_status sp_gguf_get_size(uint64_t *out, const struct sp_gguf_writer *w, const char *key)
@@ -81,6 +90,15 @@ enum sp_status sp_gguf_copy_size(struct sp_gguf_writer *w, const char *key, cons
     if (!sp_gguf_has(w, key)) return SP_OK;
     st = sp_gguf_get_size(&value, w, key);
     return st ? st : sp_gguf_put_integer(w, published, value);
+}
+
+enum sp_status sp_gguf_copy_sizes(struct sp_gguf_writer *w, const struct sp_gguf_pair *pairs)
+{
+    enum sp_status st = SP_OK;
+
+    for (; pairs->key && !st; pairs++)
+        st = sp_gguf_copy_size(w, pairs->key, pairs->published);
+    return st;
 }
 
 enum sp_status sp_gguf_copy_float(struct sp_gguf_writer *w, const char *key, const char *published)

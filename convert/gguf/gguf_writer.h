@@ -18,7 +18,8 @@ struct sp_gguf_writer {
 /* Keys below are without the architecture in front; sp_gguf_key has it. */
 void sp_gguf_key(char out[SP_GGUF_KEY_SIZE], const struct sp_gguf_writer *w, const char *key);
 bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key);
-bool sp_gguf_has_weight(const struct sp_gguf_writer *w, const char *name);
+/* Whether some layer has the tensor layers.N.`name`. */
+bool sp_gguf_has_in_layers(const struct sp_gguf_writer *w, const char *name);
 
 /* A size that is one number, or a list of one number for each layer, all equal. The first leaves
  * *out unchanged if the key is absent, and the second fails. */
@@ -45,6 +46,16 @@ SP_MUST_CHECK enum sp_status sp_gguf_copy_float(struct sp_gguf_writer *w, const 
                                                 const char *published);
 SP_MUST_CHECK enum sp_status sp_gguf_copy_id(struct sp_gguf_writer *w, const char *key,
                                              const char *published);
+
+/* A key and its published name. */
+struct sp_gguf_pair {
+    const char *key; /* NULL ends a list */
+    const char *published;
+};
+
+/* sp_gguf_copy_size for each pair of a list. */
+SP_MUST_CHECK enum sp_status sp_gguf_copy_sizes(struct sp_gguf_writer *w,
+                                                const struct sp_gguf_pair *pairs);
 
 /* Appends rope_theta and rope_scaling (gguf_rope.c). */
 SP_MUST_CHECK enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w);

@@ -88,9 +88,10 @@ static void same_as_checkpoint(const char *name, const char *folder)
 
 static void families(void **state)
 {
-    static const char *const names[] = {"mixtral",  "olmo2",      "granite",      "gemma", "olmoe",
-                                        "ernie4_5", "exaone4",    "exaone4_full", "arcee", "glm4",
-                                        "seed_oss", "granitemoe", "glm4_moe",     "olmo3"};
+    static const char *const names[] = {"mixtral",  "olmo2",    "granite",    "gemma",
+                                        "olmoe",    "ernie4_5", "exaone4",    "exaone4_full",
+                                        "arcee",    "glm4",     "seed_oss",   "granitemoe",
+                                        "glm4_moe", "olmo3",    "qwen3_next", "qwen3_5_bias"};
     (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -342,6 +343,51 @@ static void refused_glm4(void **state)
     }
 }
 
+/* Sizes of the gated delta rule that contradict each other. */
+static void refused_delta(void **state)
+{
+    static const struct {
+        const char *tensor;
+        uint32_t inner, cols, rows;
+        const char *message;
+    } cases[] = {
+        {"blk.0.ssm_out.weight", 32, 16, 8,
+         "tensor blk.0.ssm_out.weight: 16 columns, but 4 value heads need 32"},
+        {"blk.0.attn_qkv.weight", 32, 8, 40,
+         "tensor blk.0.attn_qkv.weight: 40 rows, but 4 value heads need 64"},
+        {"blk.0.attn_gate.weight", 30, 8, 32,
+         "qwen35.ssm.inner_size 30 is not divided into 4 value heads of 2 key heads"},
+    };
+    struct sp_gguf_model model;
+    struct sp_err err = {0};
+    struct made_gguf m;
+    const struct sp_gguf_weight *decay;
+    uint8_t bytes[64];
+    float out[4];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gguf_begin(&m);
+        add_model(&m, "qwen35");
+        gguf_value_u32(&m, "qwen35.ssm.group_count", 2);
+        gguf_value_u32(&m, "qwen35.ssm.time_step_rank", 4);
+        gguf_value_u32(&m, "qwen35.ssm.state_size", 8);
+        gguf_value_u32(&m, "qwen35.ssm.inner_size", cases[i].inner);
+        gguf_tensor(&m, cases[i].tensor, cases[i].cols, cases[i].rows, SP_GGML_F32, 0);
+        assert_refused(gguf_write(&m, "made.gguf", 4096), SP_E_INPUT, cases[i].message);
+    }
+    gguf_begin(&m);
+    add_model(&m, "qwen3next");
+    gguf_tensor(&m, "blk.0.ssm_a", 4, 0, SP_GGML_F32, 0); /* zeros */
+    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 64), NULL, &err),
+                     SP_OK);
+    decay = sp_gguf_weight_find(&model, "model.layers.0.linear_attn.A_log");
+    assert_int_equal(sp_gguf_weight_read(out, &model, decay, 4, 0, 1, 1, bytes, sizeof bytes, &err),
+                     SP_E_INPUT);
+    assert_string_equal(err.text, "tensor blk.0.ssm_a: element 0 is not below 0");
+    sp_gguf_model_release(&model);
+}
+
 /* A file of an embedding model has the pooling that sentence-transformers' files state. */
 static void pooling(void **state)
 {
@@ -418,6 +464,7 @@ int main(void)
         cmocka_unit_test(refused_tensors),
         cmocka_unit_test(refused_models),
         cmocka_unit_test(refused_glm4),
+        cmocka_unit_test(refused_delta),
         cmocka_unit_test(pooling),
         cmocka_unit_test(every_length),
         cmocka_unit_test(refused_parts),

@@ -53,7 +53,7 @@ static void check_line(const struct tokenizer_case *t, const char *name, const c
 
 static void ids_equal(void **state)
 {
-    static const char *const names[] = {"gpt-2",  "smollm", "qwen2",  "llama-bpe",
+    static const char *const names[] = {"gpt-2",  "smollm", "qwen2",  "qwen35",     "llama-bpe",
                                         "gpt-4o", "tekken", "pieces", "pieces-bare"};
     (void)state;
 

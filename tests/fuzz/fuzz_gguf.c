@@ -1,7 +1,8 @@
 /* Any file either is refused with a sentence, or all of its tensors and values can be read; and
- * then it is opened as a source and as an adapter, which may refuse it too. */
+ * then it is opened as a source, whose tensors are read, and as an adapter; both may refuse it. */
 #include "convert/adapter/adapter.h"
 #include "convert/source/source.h"
+#include "convert/source/source_read.h"
 #include "format/gguf.h"
 
 #include <math.h>
@@ -64,13 +65,35 @@ static void open_adapter(const char *path)
     sp_adapter_release(&adapter);
 }
 
+/* The numbers of all tensors as published; a tensor whose numbers are invalid is refused. */
+static void read_source(const struct sp_source *source)
+{
+    for (size_t i = 0; i < source->specs.n_specs; i++) {
+        const struct sp_tensor_spec *spec = &source->specs.specs[i];
+        struct sp_scratch scratch;
+        struct sp_err err = {0};
+        float *out = malloc((size_t)sp_spec_elements(spec) * sizeof *out);
+        size_t size;
+
+        if (out == NULL || sp_source_scratch(&size, source, spec, &err) ||
+            sp_scratch_open(&scratch, size, &err)) {
+            abort();
+        }
+        if (sp_source_read_all(out, source, spec, &scratch, &err) && err.text[0] == '\0') abort();
+        sp_scratch_release(&scratch);
+        free(out);
+    }
+}
+
 static void open_source(const char *path)
 {
     struct sp_source source;
     struct sp_err err = {0};
     char *warnings = NULL;
 
-    if (sp_source_open(&source, path, SP_PART_TARGET, &warnings, &err) && err.text[0] == '\0')
+    if (sp_source_open(&source, path, SP_PART_TARGET, &warnings, &err) == SP_OK)
+        read_source(&source);
+    else if (err.text[0] == '\0')
         abort();
     sp_source_release(&source);
     free(warnings);

@@ -2,10 +2,12 @@
 """Write testdata/gguf: llama.cpp's own converter on tiny checkpoints: python3 gguf_files.py OUT CHECKPOINT...
 
     python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mixtral,olmo2,granite,gemma,olmo3,olmoe,granitemoe,\\
-        ernie4_5,exaone4,exaone4_full,arcee,glm4,glm4_moe,seed_oss} \\
+        ernie4_5,exaone4,exaone4_full,arcee,glm4,glm4_moe,seed_oss,\\
+        qwen3_next,qwen3_5_bias} \\
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3} testdata/embeddings/qwen3
 
-The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers).
+The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers),
+or that of a checkout of llama.cpp, newer, if LLAMA_CPP names its folder.
 Matrices are BF16, which holds the checkpoints' numbers exactly. The files have no tokenizer: those of
 ../shared/oracle/sources and tests/convert/test_gguf.c have."""
 import importlib.util
@@ -15,20 +17,29 @@ import sys
 import types
 from pathlib import Path
 
-PACKAGE = importlib.util.find_spec("auto_round").submodule_search_locations[0]
+CHECKOUT = os.environ.get("LLAMA_CPP")
 
 
 def import_converter():
     """Imports conversion/ alone, without the rest of auto-round, which needs much more."""
+    if CHECKOUT:
+        sys.path[:0] = [os.path.join(CHECKOUT, "gguf-py"), CHECKOUT]
+        return
+    package = importlib.util.find_spec("auto_round").submodule_search_locations[0]
     for name in ("auto_round", "auto_round.utils"):
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = []
     spec = importlib.util.spec_from_file_location(
-        "auto_round.utils.path_safety", os.path.join(PACKAGE, "utils", "path_safety.py"))
+        "auto_round.utils.path_safety", os.path.join(package, "utils", "path_safety.py"))
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
-    sys.path.insert(0, os.path.join(PACKAGE, "export", "export_to_gguf"))
+    sys.path.insert(0, os.path.join(package, "export", "export_to_gguf"))
+
+
+def has_prediction_head(folder):
+    tensors = b"".join(path.read_bytes()[:1 << 20] for path in folder.glob("*.safetensors"))
+    return b'"mtp.' in tensors
 
 
 class Names:
@@ -57,6 +68,8 @@ def main():
             get_model_architecture(ModelBase.load_hparams(folder, False), ModelType.TEXT))
         plain = type(model.__name__, (model,), {
             "model_arch": model.model_arch,
+            # A converter that can write a head without the model expects one unless told otherwise.
+            "no_mtp": model.__name__.startswith("Qwen3") and not has_prediction_head(folder),
             "set_vocab": lambda self: self.gguf_writer.add_tokenizer_model("none")})
         with torch.inference_mode():
             plain(folder, gguf.LlamaFileType.MOSTLY_BF16, Path(sys.argv[1]) / f"{folder.name}.gguf", eager=True).write()

@@ -16,6 +16,8 @@ import sentencepiece
 # folder of MINI: tokenizer.ggml.pre
 BYTE_LEVEL = {"bl_gpt2": "gpt-2", "bl_smollm2": "smollm", "bl_qwen2_nfc": "qwen2", "bl_llama3": "llama-bpe",
               "bl_o200k": "gpt-4o", "bl_tekken": "tekken"}
+# Their texts are not among those that SentencePiece is trained on.
+NEWER = {"bl_qwen35_nfc": "qwen35"}
 N_CASES = 40
 
 
@@ -88,10 +90,11 @@ def main():
     out, mini = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
     texts = []
-    for folder, pre in BYTE_LEVEL.items():
+    for folder, pre in (BYTE_LEVEL | NEWER).items():
         cases = byte_level(out, os.path.join(mini, folder), pre, pre)
         write_cases(os.path.join(out, pre + ".jsonl"), cases)
-        texts += [c[0] for c in cases if "<" not in c[0] and "\0" not in c[0]]
+        if pre in BYTE_LEVEL.values():
+            texts += [c[0] for c in cases if "<" not in c[0] and "\0" not in c[0]]
     texts = list(dict.fromkeys(texts))
     for name, prefix in (("pieces", True), ("pieces-bare", False)):
         write_cases(os.path.join(out, name + ".jsonl"), pieces(out, name, texts, prefix))

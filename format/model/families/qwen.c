@@ -24,9 +24,12 @@ static const struct sp_alias gated_query_aliases[] = {
     {0},
 };
 
+/* GGUF files have the parts of in_proj_qkvz on their own. */
 static const struct sp_alias grouped_delta_aliases[] = {
     {"linear_attn.in_proj_qkv.weight", "linear_attn.in_proj_qkvz.weight", sp_layout_delta_qkv, 0},
+    {"linear_attn.in_proj_qkv.weight", NULL, NULL, 0},
     {"linear_attn.in_proj_z.weight", "linear_attn.in_proj_qkvz.weight", sp_layout_delta_z, 0},
+    {"linear_attn.in_proj_z.weight", NULL, NULL, 0},
     {"linear_attn.in_proj_b.weight", "linear_attn.in_proj_ba.weight", sp_layout_delta_ba, 0},
     {"linear_attn.in_proj_a.weight", "linear_attn.in_proj_ba.weight", sp_layout_delta_ba, 1},
     {0},

@@ -1,0 +1,293 @@
+/* What config.json has in single families. Constants of an architecture that its files do not hold
+ * are those of llama.cpp's model loader and of transformers' classes. */
+#include "convert/gguf/gguf_family.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { SIGMOID = 2 };
+
+/* ---- parts that several families have ---- */
+
+/* The rows of a tensor of layer 0, for sizes that old files do not state. */
+static uint64_t rows_of(const struct sp_gguf_writer *w, const char *name)
+{
+    const struct sp_gguf_weight *weight = sp_gguf_weight_find(w->model, name);
+
+    return weight && weight->rank >= 2 ? weight->shape[weight->rank - 2] : 0;
+}
+
+enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const char *count)
+{
+    uint64_t width = rows_of(w, "model.layers.0.mlp.switch_mlp.up_proj.weight"), shared = 0;
+    enum sp_status st;
+
+    if ((st = sp_gguf_copy_size(w, "expert_count", count))) return st;
+    if ((st = sp_gguf_copy_size(w, "expert_used_count", "num_experts_per_tok"))) return st;
+    if (strcmp(count, "num_local_experts") == 0) return SP_OK;
+    if ((st = sp_gguf_get_size(&width, w, "expert_feed_forward_length"))) return st;
+    if ((st = sp_gguf_put_integer(w, "moe_intermediate_size", width))) return st;
+    shared = rows_of(w, "model.layers.0.mlp.shared_expert.up_proj.weight");
+    return shared ? sp_gguf_put_integer(w, "shared_expert_intermediate_size", shared) : SP_OK;
+}
+
+/* 0 means that no layer has a window, as an absent key does. */
+enum sp_status sp_gguf_put_window(struct sp_gguf_writer *w)
+{
+    uint64_t window = 0;
+    enum sp_status st = sp_gguf_get_size(&window, w, "attention.sliding_window");
+
+    return st || window == 0 ? st : sp_gguf_put_integer(w, "sliding_window", window);
+}
+
+/* query_pre_attn_scalar is the head's size, but in the largest model hidden size / heads. */
+static enum sp_status write_gemma(struct sp_gguf_writer *w, uint64_t largest)
+{
+    uint64_t scalar, layers, hidden, heads;
+    enum sp_status st;
+
+    if ((st = sp_gguf_need_size(&scalar, w, "attention.key_length")) ||
+        (st = sp_gguf_need_size(&layers, w, "block_count")) ||
+        (st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
+        (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
+        return st;
+    }
+    if (layers == largest && heads) scalar = hidden / heads;
+    if ((st = sp_gguf_put_integer(w, "query_pre_attn_scalar", scalar))) return st;
+    if ((st = sp_gguf_put_window(w))) return st;
+    st = sp_gguf_copy_float(w, "attn_logit_softcapping", "attn_logit_softcapping");
+    return st ? st : sp_gguf_copy_float(w, "final_logit_softcapping", "final_logit_softcapping");
+}
+
+/* Which layers have a window: true or false for each, or the number of layers of which one has
+ * none. */
+static enum sp_status write_pattern(struct sp_gguf_writer *w)
+{
+    static const char key[] = "attention.sliding_window_pattern";
+    char name[SP_GGUF_KEY_SIZE];
+    const struct sp_gguf_value *v;
+    enum sp_status st;
+
+    sp_gguf_key(name, w, key);
+    v = sp_gguf_find(w->model->file, name);
+    if (v == NULL || !v->is_array) return sp_gguf_copy_size(w, key, "sliding_window_pattern");
+    if (v->type == SP_GGUF_STRING || v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64)
+        return sp_fail(w->err, SP_E_INPUT, "%s is not a list of booleans", name);
+    st = sp_gguf_put_word(w, "layer_types", "[");
+    for (uint64_t i = 0; i < v->n && !st; i++) {
+        st = sp_json_put(&w->text, w->err, "%s\"%s\"", i ? ", " : "",
+                         sp_gguf_integer_at(v, i) ? "sliding_attention" : "full_attention");
+    }
+    return st ? st : sp_json_put(&w->text, w->err, "]");
+}
+
+static enum sp_status write_gemma3(struct sp_gguf_writer *w)
+{
+    enum sp_status st;
+
+    if ((st = write_gemma(w, 62))) return st;
+    if ((st = write_pattern(w))) return st;
+    if (sp_gguf_has(w, "rope.freq_base_swa"))
+        return sp_gguf_copy_float(w, "rope.freq_base_swa", "rope_local_base_freq");
+    return sp_gguf_put_word(w, "rope_local_base_freq", "10000.0");
+}
+
+static enum sp_status write_phi3(struct sp_gguf_writer *w)
+{
+    uint64_t rotated = 0, hidden, heads, head;
+    enum sp_status st;
+
+    if ((st = sp_gguf_put_window(w)) ||
+        (st = sp_gguf_get_size(&rotated, w, "rope.dimension_count")) ||
+        (st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
+        (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
+        return st;
+    }
+    head = heads ? hidden / heads : 0;
+    if (rotated == 0 || rotated >= head) return SP_OK;
+    return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
+}
+
+static enum sp_status write_granite(struct sp_gguf_writer *w)
+{
+    static const struct {
+        const char *key, *published;
+    } scales[] = {
+        {"attention.scale", "attention_multiplier"},
+        {"embedding_scale", "embedding_multiplier"},
+        {"residual_scale", "residual_multiplier"},
+        {"logit_scale", "logits_scaling"},
+    };
+    enum sp_status st = SP_OK;
+
+    for (size_t i = 0; i < sizeof scales / sizeof *scales && !st; i++)
+        st = sp_gguf_copy_float(w, scales[i].key, scales[i].published);
+    return st ? st : sp_gguf_put_experts(w, "num_local_experts");
+}
+
+static enum sp_status write_olmoe(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_copy_size(w, "expert_count", "num_experts");
+
+    if (!st) st = sp_gguf_copy_size(w, "expert_used_count", "num_experts_per_tok");
+    if (!st) st = sp_gguf_copy_float(w, "attention.clamp_kqv", "clip_qkv");
+    return st ? st : sp_gguf_put_word(w, "norm_topk_prob", "false");
+}
+
+/* Without a window the class has one, and rotates in some layers only. */
+static enum sp_status write_exaone4(struct sp_gguf_writer *w)
+{
+    enum sp_status st;
+
+    if (!sp_gguf_has(w, "attention.sliding_window"))
+        return sp_gguf_put_word(w, "sliding_window", "null");
+    st = sp_gguf_put_window(w);
+    return st ? st : write_pattern(w);
+}
+
+/* The part of a head that rotates, half of it if the file does not say. */
+enum sp_status sp_gguf_put_partial_rotary(struct sp_gguf_writer *w)
+{
+    uint64_t head, rotated;
+    enum sp_status st;
+
+    if ((st = sp_gguf_need_size(&head, w, "attention.key_length"))) return st;
+    rotated = head / 2;
+    if ((st = sp_gguf_get_size(&rotated, w, "rope.dimension_count"))) return st;
+    if (head == 0 || rotated > head)
+        return sp_fail(w->err, SP_E_INPUT, "%s.rope.dimension_count is larger than a head",
+                       w->model->arch->name);
+    return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
+}
+
+static enum sp_status write_glm4_moe(struct sp_gguf_writer *w)
+{
+    static const struct sp_gguf_pair sizes[] = {
+        {"expert_count", "n_routed_experts"},
+        {"expert_used_count", "num_experts_per_tok"},
+        {"expert_feed_forward_length", "moe_intermediate_size"},
+        {"expert_shared_count", "n_shared_experts"},
+        {"expert_group_count", "n_group"},
+        {"expert_group_used_count", "topk_group"},
+        {"leading_dense_block_count", "first_k_dense_replace"},
+        {"nextn_predict_layers", "num_nextn_predict_layers"},
+        {0},
+    };
+    uint64_t law = SIGMOID;
+    bool norm = true;
+    char key[SP_GGUF_KEY_SIZE];
+    enum sp_status st = sp_gguf_get_size(&law, w, "expert_gating_func");
+
+    if (!st && law != SIGMOID) {
+        return sp_fail(w->err, SP_E_UNSUPPORTED,
+                       "glm4moe.expert_gating_func is %" PRIu64 ", expected %d (sigmoid)", law,
+                       SIGMOID);
+    }
+    if (!st) st = sp_gguf_copy_sizes(w, sizes);
+    sp_gguf_key(key, w, "expert_weights_norm");
+    if (!st) st = sp_gguf_get_bool(w->model->file, key, &norm, w->err);
+    if (!st) st = sp_gguf_put_bool(w, "norm_topk_prob", norm);
+    if (!st) st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor");
+    if (!st) {
+        st =
+            sp_gguf_put_bool(w, "use_qk_norm", sp_gguf_has_in_layers(w, "self_attn.q_norm.weight"));
+    }
+    return st ? st : sp_gguf_put_partial_rotary(w);
+}
+
+/* With a window it is OLMo 3. */
+static enum sp_status write_olmo2(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_put_window(w);
+
+    return st ? st : write_pattern(w);
+}
+
+static enum sp_status write_llama(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_put_experts(w, "num_local_experts");
+
+    return st ? st : sp_gguf_put_window(w);
+}
+
+static enum sp_status write_qwen2_moe(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_put_experts(w, "num_experts");
+
+    return st ? st : sp_gguf_put_word(w, "norm_topk_prob", "false");
+}
+
+static enum sp_status write_qwen3_moe(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_put_experts(w, "num_experts");
+
+    return st ? st : sp_gguf_put_word(w, "norm_topk_prob", "true");
+}
+
+static enum sp_status write_gemma2(struct sp_gguf_writer *w)
+{
+    return write_gemma(w, 46);
+}
+
+static enum sp_status write_smollm3(struct sp_gguf_writer *w)
+{
+    return sp_gguf_put_word(w, "no_rope_layer_interval", "4");
+}
+
+/* ---- all ---- */
+
+/* Keys that the writer of a family reads and no other does. */
+#define GLM4_MOE_KEYS                                                                              \
+    "expert_gating_func", "expert_group_count", "expert_group_used_count", "expert_shared_count",  \
+        "expert_weights_norm", "expert_weights_scale", "leading_dense_block_count",                \
+        "nextn_predict_layers"
+#define DELTA_KEYS                                                                                 \
+    "attention.recurrent_layers", "full_attention_interval", "nextn_predict_layers",               \
+        "rope.dimension_sections", "ssm.conv_kernel", "ssm.group_count", "ssm.inner_size",         \
+        "ssm.state_size", "ssm.time_step_rank"
+
+enum { MAX_KEYS = 24 };
+
+static const struct {
+    const char *arch;
+    enum sp_status (*write)(struct sp_gguf_writer *w);
+    const char *keys[MAX_KEYS];
+} families[] = {
+    {"llama", write_llama, {NULL}},
+    {"gpt-oss", write_llama, {NULL}},
+    {"qwen2moe", write_qwen2_moe, {NULL}},
+    {"qwen3moe", write_qwen3_moe, {NULL}},
+    {"qwen3next", sp_gguf_put_delta, {DELTA_KEYS}},
+    {"qwen35", sp_gguf_put_delta, {DELTA_KEYS}},
+    {"qwen35moe", sp_gguf_put_delta, {DELTA_KEYS}},
+    {"gemma2", write_gemma2, {NULL}},
+    {"gemma3", write_gemma3, {NULL}},
+    {"phi3", write_phi3, {NULL}},
+    {"granite", write_granite, {NULL}},
+    {"granitemoe", write_granite, {NULL}},
+    {"olmoe", write_olmoe, {"attention.clamp_kqv"}},
+    {"olmo2", write_olmo2, {NULL}},
+    {"exaone4", write_exaone4, {NULL}},
+    {"glm4", sp_gguf_put_partial_rotary, {NULL}},
+    {"glm4moe", write_glm4_moe, {GLM4_MOE_KEYS}},
+    {"smollm3", write_smollm3, {NULL}},
+};
+
+enum sp_status sp_gguf_put_family(struct sp_gguf_writer *w)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (strcmp(families[i].arch, w->model->arch->name) == 0) return families[i].write(w);
+    }
+    return SP_OK;
+}
+
+bool sp_gguf_family_reads(const struct sp_gguf_arch *arch, const char *key)
+{
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (strcmp(families[i].arch, arch->name) != 0) continue;
+        for (size_t k = 0; k < MAX_KEYS && families[i].keys[k]; k++) {
+            if (strcmp(families[i].keys[k], key) == 0) return true;
+        }
+    }
+    return false;
+}

@@ -1,0 +1,25 @@
+/* The members of config.json that only some architectures have. For gguf_config.c. */
+#ifndef SP_CONVERT_GGUF_GGUF_FAMILY_H
+#define SP_CONVERT_GGUF_GGUF_FAMILY_H
+
+#include "convert/gguf/gguf_writer.h"
+
+/* Appends the members of the model's own architecture. A value that cannot be honoured is an error.
+ */
+SP_MUST_CHECK enum sp_status sp_gguf_put_family(struct sp_gguf_writer *w);
+/* Whether that reads a key, which is without the architecture in front. */
+bool sp_gguf_family_reads(const struct sp_gguf_arch *arch, const char *key);
+
+/* ---- its parts ---- */
+
+/* Experts; `count` is the published name of their number. */
+SP_MUST_CHECK enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const char *count);
+/* 0 means that no layer has a window, as an absent key does. */
+SP_MUST_CHECK enum sp_status sp_gguf_put_window(struct sp_gguf_writer *w);
+/* The part of a head that rotates, half of it if the file does not say. */
+SP_MUST_CHECK enum sp_status sp_gguf_put_partial_rotary(struct sp_gguf_writer *w);
+
+/* Qwen3-Next and Qwen3.5: layers of the gated delta rule (gguf_hybrid.c). */
+SP_MUST_CHECK enum sp_status sp_gguf_put_delta(struct sp_gguf_writer *w);
+
+#endif

@@ -1,0 +1,167 @@
+/* Two changes of order: rows of queries and keys are turned so that neighbors rotate together, and
+ * value heads of the gated delta rule, published by key head, are tiled: the first value head of
+ * all key heads, then the second. */
+#include "convert/gguf/gguf_order.h"
+
+#include "convert/gguf/gguf_model.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+uint64_t sp_gguf_stored_at(const struct sp_gguf_order *order, uint64_t i)
+{
+    uint64_t inside, run;
+
+    if (order->run == 0 || i < order->first) return i;
+    inside = (i - order->first) % (order->n * order->m * order->run);
+    run = inside / order->run;
+    return i - inside + (run % order->m * order->n + run / order->m) * order->run +
+           inside % order->run;
+}
+
+static enum sp_status get_size(uint64_t *out, const struct sp_gguf_model *m, const char *key,
+                               struct sp_err *err)
+{
+    char name[96];
+
+    snprintf(name, sizeof name, "%s.%s", m->arch->name, key);
+    return sp_gguf_get_u64(m->file, name, INT32_MAX, out, err);
+}
+
+/* ---- turned queries and keys ---- */
+
+/* Rows of a head of q or k. */
+static enum sp_status read_head_dim(uint64_t *out, const struct sp_gguf_weight *w,
+                                    const struct sp_gguf_model *m, bool is_k, struct sp_err *err)
+{
+    uint64_t heads = 0, rows = w->shape[0];
+    enum sp_status st;
+
+    if ((st = get_size(&heads, m, "attention.head_count", err)) ||
+        (is_k && (st = get_size(&heads, m, "attention.head_count_kv", err)))) {
+        return st;
+    }
+    if (heads == 0 || rows % heads) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tensor %s: %" PRIu64 " rows do not consist of %" PRIu64 " heads",
+                       w->tensor->name, rows, heads);
+    }
+    *out = rows / heads;
+    return SP_OK;
+}
+
+/* The first factor of an adapter's product has rows of another kind. */
+static bool is_first_factor(const struct sp_gguf_weight *w)
+{
+    size_t len = strlen(w->name), end = strlen(".lora_a");
+
+    return len >= end && strcmp(w->name + len - end, ".lora_a") == 0;
+}
+
+static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
+                                struct sp_err *err)
+{
+    bool is_q = strstr(w->name, ".q_proj.") != NULL, is_k = strstr(w->name, ".k_proj.") != NULL;
+    uint64_t rows = w->shape[0], head = m->head_dim;
+    enum sp_status st;
+
+    if ((!is_q && !is_k) || is_first_factor(w)) return SP_OK;
+    if (!m->is_adapter && (st = read_head_dim(&head, w, m, is_k, err))) return st;
+    if (head == 0 || head % 2 || rows % head) {
+        return sp_fail(err, SP_E_INPUT,
+                       "tensor %s: %" PRIu64 " rows do not consist of heads of even size",
+                       w->tensor->name, rows);
+    }
+    w->rows = (struct sp_gguf_order){.n = 2, .m = head / 2, .run = 1};
+    return SP_OK;
+}
+
+/* ---- tiled value heads ---- */
+
+struct heads {
+    uint64_t keys, values; /* numbers of heads */
+    uint64_t key_dim, value_dim;
+};
+
+static enum sp_status read_heads(struct heads *out, const struct sp_gguf_model *m,
+                                 struct sp_err *err)
+{
+    uint64_t inner = 0;
+    struct heads h = {0};
+    enum sp_status st;
+
+    if ((st = get_size(&h.keys, m, "ssm.group_count", err)) ||
+        (st = get_size(&h.values, m, "ssm.time_step_rank", err)) ||
+        (st = get_size(&h.key_dim, m, "ssm.state_size", err)) ||
+        (st = get_size(&inner, m, "ssm.inner_size", err))) {
+        return st;
+    }
+    if (h.keys == 0 || h.values == 0 || h.values % h.keys || inner == 0 || inner % h.values) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s.ssm.inner_size %" PRIu64 " is not divided into %" PRIu64
+                       " value heads of %" PRIu64 " key heads",
+                       m->arch->name, inner, h.values, h.keys);
+    }
+    h.value_dim = inner / h.values;
+    *out = h;
+    return SP_OK;
+}
+
+static enum sp_status find_tiles(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
+                                 struct sp_err *err)
+{
+    static const struct {
+        const char *name;
+        bool behind_keys; /* rows of queries and keys come first */
+        bool single;      /* a head is one row */
+        bool by_cols;     /* heads are columns */
+    } tiled[] = {
+        {"linear_attn.in_proj_qkv.weight", true, false, false},
+        {"linear_attn.conv1d.weight", true, false, false},
+        {"linear_attn.in_proj_z.weight", false, false, false},
+        {"linear_attn.in_proj_a.weight", false, true, false},
+        {"linear_attn.in_proj_b.weight", false, true, false},
+        {"linear_attn.A_log", false, true, false},
+        {"linear_attn.dt_bias", false, true, false},
+        {"linear_attn.out_proj.weight", false, false, true},
+    };
+    const char *name = strstr(w->name, "linear_attn.");
+    struct heads h = {0};
+    enum sp_status st;
+
+    if (name == NULL) return SP_OK;
+    if (m->is_adapter) {
+        return sp_fail(
+            err, SP_E_UNSUPPORTED,
+            "tensor %s: adapters of the gated delta rule are not supported in GGUF files",
+            w->tensor->name);
+    }
+    if ((st = read_heads(&h, m, err)) || h.keys == h.values) return st;
+    for (size_t i = 0; i < sizeof tiled / sizeof *tiled; i++) {
+        struct sp_gguf_order order = {.n = h.keys, .m = h.values / h.keys};
+        bool by_cols = tiled[i].by_cols;
+        uint64_t size = by_cols ? w->shape[w->rank - 1] : w->shape[0];
+
+        if (strcmp(name, tiled[i].name) != 0) continue;
+        order.first = tiled[i].behind_keys ? 2 * h.keys * h.key_dim : 0;
+        order.run = tiled[i].single ? 1 : h.value_dim;
+        if (size < order.first || size - order.first != h.values * order.run) {
+            return sp_fail(err, SP_E_INPUT,
+                           "tensor %s: %" PRIu64 " %s, but %" PRIu64 " value heads need %" PRIu64,
+                           w->tensor->name, size, by_cols ? "columns" : "rows", h.values,
+                           order.first + h.values * order.run);
+        }
+        *(by_cols ? &w->cols : &w->rows) = order;
+    }
+    return SP_OK;
+}
+
+enum sp_status sp_gguf_find_orders(struct sp_gguf_weight *weight, const struct sp_gguf_model *model,
+                                   struct sp_err *err)
+{
+    enum sp_status st = model->arch->turned ? find_turn(weight, model, err) : SP_OK;
+
+    if (st || !model->arch->tiled_values) return st;
+    return find_tiles(weight, model, err);
+}
