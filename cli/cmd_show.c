@@ -192,9 +192,9 @@ static enum sp_status show_json(const struct sp_pack *pack, const struct options
 
     if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
     sp_json_out_begin(&out, NULL, '{');
-    sp_pack_facts_to_json(&out, &facts, pack);
+    st = sp_pack_facts_to_json(&out, &facts, pack, err);
     if (o->tensors) tensors_to_json(&out, pack);
-    if (o->metadata) st = metadata_to_json(&out, pack, err);
+    if (o->metadata && !st) st = metadata_to_json(&out, pack, err);
     sp_json_out_end(&out, '}');
     putchar('\n');
     sp_pack_facts_release(&facts);

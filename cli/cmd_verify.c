@@ -7,6 +7,7 @@
 #include "cli/base/out.h"
 #include "convert/create/pairing_record.h"
 #include "format/packfile.h"
+#include "format/receipts.h"
 
 #include <inttypes.h>
 
@@ -46,6 +47,7 @@ static enum sp_status check_digests(const struct sp_pack *pack, const struct sp_
     struct sp_progress progress;
     struct sp_json_out out = {.file = stdout};
     char size[SP_AMOUNT_TEXT];
+    struct sp_json *receipts = NULL;
     uint64_t done = 0;
     enum sp_status st;
 
@@ -81,6 +83,9 @@ static enum sp_status check_digests(const struct sp_pack *pack, const struct sp_
                        n_bad, n_tensors + n_sections);
     }
     if ((st = sp_pairing_record_check(pack, err))) return st;
+    st = sp_receipts_read(&receipts, pack, err);
+    sp_json_free(receipts);
+    if (st) return st;
     if (!o->json && !o->lossless) {
         printf("%s: %zu tensors and %zu sections, %s: every digest matches\n", sp_pack_path(pack),
                n_tensors, n_sections, sp_out_size(size, sp_pack_size(pack)));

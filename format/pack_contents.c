@@ -18,6 +18,7 @@ static const char *const section_names[SP_N_SECTIONS] = {
     [SP_SECTION_CALIBRATION] = "calibration",
     [SP_SECTION_ADAPTERS] = "merged adapters",
     [SP_SECTION_POOLING] = "pooling",
+    [SP_SECTION_RECEIPTS] = "receipts",
 };
 
 const char *sp_section_name(enum sp_section section)

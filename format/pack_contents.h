@@ -9,10 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 1 };
+enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 2 };
 
-/* The minor version that introduced a type. A file has the highest minor version of its tensors'
- * types, so that a file without new types is readable by older programs. */
+/* The minor version that introduced a type, or (sp_pack_section_minor) a kind of section. A file
+ * has the highest minor version of its tensors' types and its sections, so that a file without new
+ * ones is readable by older programs. */
 static inline unsigned sp_pack_minor_of(enum sp_dtype dtype)
 {
     return dtype >= SP_Q2 ? 1 : 0;
@@ -33,8 +34,14 @@ enum sp_section {
     SP_SECTION_CALIBRATION = 9,      /* FILE: JSON; makes the file a calibration, no model */
     SP_SECTION_ADAPTERS = 10,        /* TARGET: JSON; what was merged into its weights */
     SP_SECTION_POOLING = 11,         /* TARGET: JSON; how embeddings are made (pooling.h) */
-    SP_N_SECTIONS = 12,
+    SP_SECTION_RECEIPTS = 12,        /* FILE: JSON; what was measured (receipts.h) */
+    SP_N_SECTIONS = 13,
 };
+
+static inline unsigned sp_pack_section_minor(enum sp_section section)
+{
+    return section == SP_SECTION_RECEIPTS ? 2 : 0;
+}
 
 const char *sp_section_name(enum sp_section section); /* "config.json", ... static */
 const char *sp_part_name(enum sp_part part);          /* "file", "target", "draft" */

@@ -114,6 +114,10 @@ static enum sp_status read_section(struct sp_pack *pack, struct layout_cursor *a
     uint64_t offset;
 
     if ((st = sp_pack_get_section(s, &offset, entry, err))) return st;
+    if (sp_pack_section_minor(s->kind) > pack->header.minor) {
+        return sp_fail(err, SP_E_INPUT, "section %s in a file of format version %d.%u",
+                       sp_section_name(s->kind), SP_PACK_MAJOR, pack->header.minor);
+    }
     if (i > 0 && (s[-1].part > s->part || (s[-1].part == s->part && s[-1].kind >= s->kind))) {
         return sp_fail(err, SP_E_INPUT, "section %s: not after %s in the directory's order",
                        sp_section_name(s->kind), sp_section_name(s[-1].kind));

@@ -361,6 +361,10 @@ static enum sp_status place_rest(struct sp_pack_writer *w, struct sp_pack_header
         if (minor > h->minor) h->minor = minor;
     }
     for (size_t i = 0; i < w->n_sections; i++) {
+        unsigned minor = sp_pack_section_minor(w->sections[i].kind);
+        if (minor > h->minor) h->minor = minor;
+    }
+    for (size_t i = 0; i < w->n_sections; i++) {
         if (!sp_pack_next_offset(&w->section_offsets[i], end, i == 0))
             return sp_fail(err, SP_E_UNSUPPORTED, "the sections are too large for one file");
         end = w->section_offsets[i] + w->sections[i].stored;

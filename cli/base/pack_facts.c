@@ -1,4 +1,5 @@
 #include "cli/base/pack_facts.h"
+#include "cli/base/receipt_words.h"
 #include "format/base/mem.h"
 #include "format/model/config_packed.h"
 #include "format/pack_contents.h"
@@ -151,6 +152,7 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
     }
     if (st == SP_OK) st = read_records(&facts, pack, err);
     if (st == SP_OK) st = read_merged(&facts, pack, err);
+    if (st == SP_OK) st = sp_receipts_read(&facts.receipts, pack, err);
     if (st == SP_OK) st = read_template(&facts, pack, err);
     if (st) sp_pack_facts_release(&facts);
     *out = facts;
@@ -163,6 +165,7 @@ void sp_pack_facts_release(struct sp_pack_facts *facts)
         sp_config_release(&facts->parts[part].config);
     sp_modelfile_release(&facts->records);
     free(facts->merged);
+    sp_json_free(facts->receipts);
     free(facts->reasoning);
     free(facts->tool_calls);
     *facts = (struct sp_pack_facts){0};
@@ -182,7 +185,7 @@ struct rows {
 
 SP_PRINTF(3, 4) static void add_row(struct rows *r, const char *what, const char *format, ...)
 {
-    char text[512];
+    char text[SP_RECEIPT_WORDS];
     va_list args;
 
     va_start(args, format);
@@ -324,6 +327,19 @@ static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
     }
 }
 
+static void add_receipt_rows(struct rows *r, const struct sp_json *receipts)
+{
+    for (size_t i = 0; i < sp_json_len(receipts); i++) {
+        const struct sp_json *receipt = sp_json_at(receipts, i);
+        char words[SP_RECEIPT_WORDS];
+
+        for (size_t line = 0; line < sp_receipt_n_lines(receipt); line++) {
+            sp_receipt_words(words, receipt, line);
+            add_row(r, line ? "" : sp_json_get_text(receipt, "kind"), "%s", words);
+        }
+    }
+}
+
 /* Prints the rows and empties the table for the next heading. */
 static void print_rows(const char *heading, struct rows *r)
 {
@@ -358,6 +374,8 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const stru
     }
     add_record_rows(&rows, &facts->records);
     print_rows("Settings", &rows);
+    add_receipt_rows(&rows, facts->receipts);
+    print_rows("Receipts", &rows);
     if (template_language(facts) != NULL) {
         bool from_modelfile =
             sp_modelfile_find(&facts->records, SP_MODELFILE_TEMPLATE, NULL) != NULL;
@@ -441,8 +459,8 @@ static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     sp_json_out_end(out, ']');
 }
 
-void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
-                           const struct sp_pack *pack)
+enum sp_status sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
+                                     const struct sp_pack *pack, struct sp_err *err)
 {
     char identity[17];
 
@@ -469,4 +487,6 @@ void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *
     sp_json_out_u64(out, "template_size", facts->template_size);
     sp_json_out_text(out, "thoughts", facts->has_reasoning ? facts->reasoning : NULL);
     sp_json_out_text(out, "tool_calls", facts->has_tool_calls ? facts->tool_calls : NULL);
+    if (facts->receipts == NULL) return SP_OK;
+    return sp_json_out_value(out, "receipts", facts->receipts, err);
 }

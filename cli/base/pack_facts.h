@@ -8,6 +8,7 @@
 #include "format/modelfile/modelfile.h"
 #include "format/model/config.h"
 #include "format/packfile.h"
+#include "format/receipts.h"
 #include "runtime/spectool.h"
 
 /* Facts of the target or of the draft. */
@@ -23,6 +24,7 @@ struct sp_pack_facts {
     struct sp_modelfile records;    /* the stored Modelfile records; owned */
     struct sp_merge_record *merged; /* adapters that were merged into the target; owned */
     size_t n_merged;
+    struct sp_json *receipts; /* an array; owned; NULL: none */
     /* Language of the template in use, the Modelfile's or else the checkpoint's. UNKNOWN: there is
      * none, or it cannot be used for the reason in template_error. */
     enum sp_template_language template_language;
@@ -43,7 +45,8 @@ void sp_pack_facts_release(struct sp_pack_facts *facts);
 SP_MUST_CHECK enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts,
                                                  const struct sp_pack *pack, struct sp_err *err);
 /* Writes the facts as members of an object that the caller has begun. */
-void sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
-                           const struct sp_pack *pack);
+SP_MUST_CHECK enum sp_status sp_pack_facts_to_json(struct sp_json_out *out,
+                                                   const struct sp_pack_facts *facts,
+                                                   const struct sp_pack *pack, struct sp_err *err);
 
 #endif

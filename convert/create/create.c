@@ -276,6 +276,8 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
             .draft = job->has_draft ? &job->draft : NULL,
             .records = job->records,
             .records_size = job->records_size,
+            .budget = job->inputs.budget,
+            .predicted_kl = done.predicted_kl,
             .plan = job->made.plan, /* lent */
         };
 

@@ -1,14 +1,20 @@
 /* Writing a package: the order of things. Texts are compressed before the first weight is read, so
- * that what can be refused is refused early; the pairing record comes last, for it needs the
- * digests of the tensors as they were written. */
+ * that what can be refused is refused early; pairing record and receipts come last, for they need
+ * the digests of the tensors as they were written. */
 #include "convert/create/write.h"
 
 #include "convert/create/execute.h"
 #include "convert/create/pairing_record.h"
 #include "format/base/mem.h"
+#include "format/base/number_text.h"
+#include "format/base/warnings.h"
 #include "format/pack_contents.h"
+#include "format/packfile_layout.h"
+#include "format/receipts.h"
 #include "format/tokenizer/tokmap_write.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* The compiled tokenizer: a packed source's own, or that of a checkpoint's tokenizer.json. */
@@ -93,6 +99,75 @@ static enum sp_status write_pairing(struct sp_pack_writer *w, const struct sp_so
     return put_pairing(w, draft, target_digest, draft_digest, err);
 }
 
+/* ---- receipts ---- */
+
+enum { RECEIPT_SIZE = 256 }; /* more than one takes at its longest */
+
+/* The receipt of types that were chosen for a budget; empty if there is none. */
+static void print_types(char out[RECEIPT_SIZE], const struct sp_pack_contents *contents,
+                        uint64_t target_digest)
+{
+    const struct sp_budget *b = &contents->budget;
+    size_t n;
+
+    out[0] = 0;
+    if (b->size == 0 && !(b->bits > 0)) return;
+    n = (size_t)snprintf(out, RECEIPT_SIZE, "{\"kind\":\"%s\",\"target\":\"%016" PRIx64 "\",",
+                         sp_receipt_types, target_digest);
+    n += b->size ? (size_t)snprintf(out + n, RECEIPT_SIZE - n, "\"size\":%" PRIu64, b->size)
+                 : (size_t)sp_number_print(out + n, RECEIPT_SIZE - n, "\"bits\":%.17g", b->bits);
+    if (contents->predicted_kl > 0) {
+        n += (size_t)sp_number_print(out + n, RECEIPT_SIZE - n, ",\"predicted_kl\":%.17g",
+                                     contents->predicted_kl);
+    }
+    snprintf(out + n, RECEIPT_SIZE - n, "}");
+}
+
+static enum sp_status note_dropped(size_t n, const struct sp_create_callbacks *callbacks,
+                                   struct sp_err *err)
+{
+    char *warning = NULL;
+    enum sp_status st;
+
+    if (n == 0 || callbacks->note == NULL) return SP_OK;
+    st = sp_warn(&warning, err,
+                 "%zu receipt%s of other weights %s left out; spectool eval --record measures the "
+                 "new ones",
+                 n, n == 1 ? "" : "s", n == 1 ? "is" : "are");
+    if (!st) callbacks->note(callbacks->context, warning);
+    free(warning);
+    return st;
+}
+
+/* The receipts of a packed source that are about the weights as they were written, and that of the
+ * choice of types. */
+static enum sp_status write_receipts(struct sp_pack_writer *w,
+                                     const struct sp_pack_contents *contents,
+                                     const struct sp_create_callbacks *callbacks,
+                                     struct sp_err *err)
+{
+    struct sp_part_digests digests = {0};
+    struct sp_json *receipts = NULL;
+    char added[RECEIPT_SIZE], *text = NULL;
+    size_t size, n_dropped;
+    enum sp_status st;
+
+    if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err)) ||
+        (st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err))) {
+        return st;
+    }
+    if (contents->target->pack && (st = sp_receipts_read(&receipts, contents->target->pack, err)))
+        return st;
+    print_types(added, contents, digests.target);
+    st = sp_receipts_join(&text, &size, &n_dropped, receipts, *added ? added : NULL, &digests, err);
+    if (!st && text)
+        st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_RECEIPTS, text, size, err);
+    if (!st) st = note_dropped(n_dropped, callbacks, err);
+    sp_json_free(receipts);
+    free(text);
+    return st;
+}
+
 /* Records and texts of both parts. */
 static enum sp_status write_sections(struct sp_pack_writer *w,
                                      const struct sp_pack_contents *contents,
@@ -108,11 +183,22 @@ static enum sp_status write_sections(struct sp_pack_writer *w,
     return st;
 }
 
+/* Bytes of the receipts that a packed source may leave to the file. */
+static uint64_t receipts_size(const struct sp_pack_contents *contents)
+{
+    const struct sp_pack *pack = contents->target->pack;
+    const struct sp_pack_section *s =
+        pack ? sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS) : NULL;
+
+    return s ? s->size : 0;
+}
+
 enum sp_status sp_pack_contents_measure(uint64_t *most, const struct sp_pack_contents *contents,
                                         struct sp_err *err)
 {
     static const struct sp_create_callbacks silent = {0};
     enum { DIGITS = 64 }; /* by how much two compressed records with other digests may differ */
+    enum { RECEIPTS = RECEIPT_SIZE + SP_PACK_SECTION_ENTRY + 2 * SP_PACK_ALIGN };
     static const uint64_t RANDOM = 0x9e3779b97f4a7c15;
     enum sp_status st;
     struct sp_pack_writer *w = NULL;
@@ -122,7 +208,7 @@ enum sp_status sp_pack_contents_measure(uint64_t *most, const struct sp_pack_con
     st = write_sections(w, contents, &silent, err);
     if (!st && contents->draft) st = put_pairing(w, contents->draft, RANDOM, ~RANDOM, err);
     if (!st) st = sp_pack_writer_measure(&size, w, err);
-    if (!st) *most = size + DIGITS;
+    if (!st) *most = size + DIGITS + RECEIPTS + receipts_size(contents);
     sp_pack_writer_close(w);
     return st;
 }
@@ -142,6 +228,7 @@ enum sp_status sp_pack_contents_write(const struct sp_pack_contents *contents, c
     st = sp_plan_execute(&contents->plan, w, pool, callbacks->progress, callbacks->context, err);
     if (st) goto done;
     if (contents->draft && (st = write_pairing(w, contents->draft, err))) goto done;
+    if ((st = write_receipts(w, contents, callbacks, err))) goto done;
     st = sp_pack_writer_finish(w, file_size, err);
 done:
     sp_pool_close(pool);

@@ -44,6 +44,7 @@ for size in 2400000 2800k 3200k; do
     spectool quantize --size $size --threads 1 plain.bin later.bin --force 2>/dev/null
     cmp sized.bin later.bin
     spectool show sized.bin | sed -n '/^Draft/q; /types/,/size/p'
+    spectool show sized.bin | sed -n '/^Receipts/,$s/^  types .*/&/p'
 done
 spectool quantize --bits 4.2 plain.bin --dry-run | sed -n '/^part    group/,$p'
 spectool quantize --size 2600k --draft q4 --quantize-output q8 --rule 'layers.5.*_proj.weight=q6' plain.bin --dry-run | grep 'embed_\|layers.[45].mlp\|fc'

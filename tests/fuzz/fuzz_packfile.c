@@ -1,13 +1,45 @@
 /* Fuzzes packed files: the bytes are refused with a message, or all of their content can be found,
  * read and checked. Each input is tried unchanged and with corrected digests, which a fuzzer could
- * hardly produce. */
+ * hardly produce, and as the content of the section of receipts, which is compressed in a file. */
 #include "format/packfile.h"
+#include "format/receipts.h"
 #include "tests/support/repair_digests.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_receipts(const struct sp_pack *pack)
+{
+    struct sp_json *receipts = NULL;
+
+    if (sp_receipts_read(&receipts, pack, NULL) != SP_OK && receipts != NULL) abort();
+    sp_json_free(receipts);
+}
+
+/* What was read can be joined, and the result read again. */
+static void parse_receipts(const uint8_t *data, size_t size)
+{
+    static const struct sp_part_digests digests = {0};
+    struct sp_json *receipts = NULL, *again = NULL;
+    struct sp_err err = {0};
+    char *text = NULL;
+    size_t n, n_dropped;
+
+    if (sp_receipts_parse(&receipts, (const char *)data, size, &digests, &err) != SP_OK) {
+        if (err.text[0] == 0 || receipts != NULL) abort();
+        return;
+    }
+    if (sp_receipts_join(&text, &n, &n_dropped, receipts, NULL, &digests, NULL) != SP_OK ||
+        n_dropped || sp_receipts_parse(&again, text, n, &digests, NULL) != SP_OK ||
+        sp_json_len(again) != sp_json_len(receipts)) {
+        abort();
+    }
+    sp_json_free(receipts);
+    sp_json_free(again);
+    free(text);
+}
 
 static void read_all(const struct sp_pack *pack)
 {
@@ -33,6 +65,7 @@ static void read_all(const struct sp_pack *pack)
         (void)!sp_pack_check_section(pack, i, NULL);
         free(text);
     }
+    read_receipts(pack);
 }
 
 static void open_one(const uint8_t *data, size_t size)
@@ -52,6 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t *copy;
 
     open_one(data, size);
+    parse_receipts(data, size);
     if (size == 0) return 0;
     if ((copy = malloc(size)) == NULL) abort();
     memcpy(copy, data, size);
