@@ -9,6 +9,7 @@
 #include "cli/chat/prompt_cache.h"
 #include "cli/serve/serve_batch.h"
 #include "cli/base/settings_opts.h"
+#include "cli/drafting_cache.h"
 #include "cli/packed_folder.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
@@ -100,7 +101,7 @@ static const struct sp_opt opts[] = {
      .help = "With --json: a digest of the logits that chose each token"},
     {SP_OPT_HEADING, .help = "Machine"},
     {SP_OPT_FLAG, 0, "no-cache", NULL, NULL, AT(no_cache),
-     .help = "Do not pack a checkpoint folder into the user's cache folder"},
+     .help = "Use no cache folder: do not pack a checkpoint folder, keep nothing of this run"},
     SP_OPT_THREADS(struct options, settings),
     SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
@@ -308,6 +309,12 @@ static bool hides_reasoning(const struct options *o)
     return o->format && !o->json && !o->show_draft && !sp_out_is_terminal(stdout);
 }
 
+/* True if this run begins with what earlier runs learned of drafting, and adds to it. */
+static bool caches_drafting(const struct sp_generation *g, const struct options *o)
+{
+    return g->package && g->info.draft && !g->no_draft && !o->no_cache;
+}
+
 /* Opens the file, or the packed file of a folder, whose path becomes *packed, owned by the caller.
  * session: an interactive one, which may still set another draft length. */
 static enum sp_status open_file(struct sp_generation *g, char **packed, const struct sp_args *args,
@@ -326,6 +333,7 @@ static enum sp_status open_file(struct sp_generation *g, char **packed, const st
     if (!session && g->settings->draft_len == 0) g->no_draft = g->style.plain = true;
     if (o->batch) backend.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(g, args, &backend, err))) return st;
+    if (caches_drafting(g, o)) sp_drafting_cache_load(g->package);
     if (o->think && (st = sp_conversation_set_thinking(&g->conversation, o->think, err))) return st;
     if ((st = sp_generation_check_reasoning_budget(g, args, err))) return st;
     if (o->settings.draft_len != 0)
@@ -379,6 +387,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
          : o->batch ? run_batch(&g, o, err)
                     : run_once(&g, o, args, err);
 done:
+    if (caches_drafting(&g, o)) sp_drafting_cache_save(g.package);
     sp_generation_close(&g);
     sp_grammar_close(grammar);
     free(packed);

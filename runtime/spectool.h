@@ -186,6 +186,20 @@ struct sp_package_info {
 /* [any thread] */
 SP_API void sp_package_describe(const struct sp_package *package, struct sp_package_info *info);
 
+/* What drafting with the file's draft has learned on this machine: times, acceptances. A process
+ * may begin with what an earlier one learned; no text changes. Without a session that generates.
+ * [package]
+ *
+ * *json: text owned by the caller (free); NULL: too little was drafted to be worth keeping. */
+SP_API SP_MUST_CHECK enum sp_status sp_package_drafting_statistics(const struct sp_package *package,
+                                                                   char **json, struct sp_err *err);
+/* json: text of sp_package_drafting_statistics. If drafting did not pay by it, it begins paused,
+ * unless `retry`. SP_E_INPUT, with no effect: not such a text, or not of this kind of draft. */
+SP_API SP_MUST_CHECK enum sp_status sp_package_set_drafting_statistics(struct sp_package *package,
+                                                                       const char *json,
+                                                                       size_t size, bool retry,
+                                                                       struct sp_err *err);
+
 /* Costs of the messages between the ranks of a package. */
 struct sp_rank_link {
     size_t size;
@@ -463,8 +477,10 @@ enum sp_round_reason {
     SP_ROUND_MEASURE,    /* automatic: a plain step that was timed for comparison */
     SP_ROUND_PAUSE,      /* automatic: a plain step, since drafting did not pay lately */
     SP_ROUND_PROBE,      /* automatic: a proposal that tests whether drafting pays again */
+    SP_ROUND_CATCH_UP,   /* automatic: a plain step, since processing the tokens that the draft
+                          * has not read would take longer than drafting is expected to save */
 };
-/* "given", "limit", "confidence", "measure", "pause", "probe"; static. [any thread] */
+/* "given", "limit", "confidence", "measure", "pause", "probe", "catch-up"; static. [any thread] */
 SP_API const char *sp_round_reason_name(enum sp_round_reason reason);
 
 /* One pass of the target after the prompt's. */

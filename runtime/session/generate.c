@@ -58,6 +58,7 @@ const char *sp_round_reason_name(enum sp_round_reason reason)
         [SP_ROUND_GIVEN] = "given",           [SP_ROUND_LIMIT] = "limit",
         [SP_ROUND_CONFIDENCE] = "confidence", [SP_ROUND_MEASURE] = "measure",
         [SP_ROUND_PAUSE] = "pause",           [SP_ROUND_PROBE] = "probe",
+        [SP_ROUND_CATCH_UP] = "catch-up",
     };
 
     return names[reason];
@@ -322,6 +323,8 @@ static enum sp_status run_rounds(struct run *run)
         return sp_fail(run->err, SP_E_CHECK, "interrupted");
     }
     sp_speculator_begin(speculator, id);
+    if (q->max_tokens && q->max_tokens < speculator->n_last - q->n_prompt)
+        speculator->n_last = q->n_prompt + q->max_tokens;
     emit(run, id, &logits, false);
     if (run->status) return run->status;
     while (!run->ended) {

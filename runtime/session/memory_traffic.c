@@ -40,6 +40,40 @@ static uint64_t weights_read(const struct sp_pack *pack, const struct sp_model *
     return size - unread_tables(model);
 }
 
+static double elements(const struct sp_matrix *matrix)
+{
+    return (double)matrix->rows * (double)matrix->cols;
+}
+
+/* The products of a row of a prompt, whose logits are not computed: one for each weight but those
+ * of the tables of tokens and of experts that are not used. */
+static double products_of_row(const struct sp_pack *pack, const struct sp_model *model)
+{
+    double n = -elements(&model->embedding) - elements(&model->per_layer_embedding);
+
+    if (model->embedding.panels != model->head.panels) n -= elements(&model->head);
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *tensor = sp_pack_tensor(pack, i);
+        double size = tensor->part == model->part;
+        for (unsigned k = 0; k < tensor->rank; k++)
+            size *= (double)tensor->shape[k];
+        n += size;
+    }
+    for (unsigned i = 0; i < model->config.n_layers; i++) {
+        const struct sp_layer *l = &model->layers[i];
+        if (l->config->n_experts == 0) continue;
+        n -= (elements(&l->gate) + elements(&l->up) + elements(&l->down)) *
+             (l->config->n_experts - l->config->n_experts_used);
+    }
+    return n;
+}
+
+double sp_package_draft_size(const struct sp_package *p)
+{
+    if (p->draft == NULL) return 0;
+    return products_of_row(p->pack, p->draft) / products_of_row(p->pack, p->target);
+}
+
 static uint64_t keys_read(const struct sp_decoder *d, unsigned i, size_t n_before)
 {
     const struct sp_layer_config *layer = &d->model->config.layers[i];

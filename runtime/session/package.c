@@ -1,6 +1,7 @@
 /* Packages: a mapped file with its models bound, ready for sessions. */
 #include "format/pack_contents.h"
 #include "runtime/session/session.h"
+#include "runtime/speculate/draft_statistics.h"
 
 #include "format/base/file.h"
 #include "format/base/mem.h"
@@ -248,6 +249,37 @@ in_file:
     if (st) sp_context(err, "%s", path);
 done:
     sp_package_close(p);
+    return st;
+}
+
+enum sp_status sp_package_drafting_statistics(const struct sp_package *p, char **json,
+                                              struct sp_err *err)
+{
+    struct sp_strbuf text = {0};
+    enum sp_status st;
+
+    *json = NULL;
+    if (p->draft == NULL || !sp_draft_statistics_are_new(&p->drafting)) return SP_OK;
+    if ((st = sp_draft_statistics_write(&text, &p->drafting, err)) ||
+        (st = sp_strbuf_append(&text, "", 1, err))) {
+        sp_strbuf_release(&text);
+        return st;
+    }
+    *json = text.at;
+    return SP_OK;
+}
+
+enum sp_status sp_package_set_drafting_statistics(struct sp_package *p, const char *json,
+                                                  size_t size, bool retry, struct sp_err *err)
+{
+    struct sp_json *statistics = NULL;
+    enum sp_status st;
+
+    if (p->draft == NULL) return sp_fail(err, SP_E_INPUT, "statistics of drafting without a draft");
+    if ((st = sp_json_parse_within(&statistics, json, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err)))
+        return st;
+    st = sp_draft_statistics_read(&p->drafting, statistics, retry, err);
+    sp_json_free(statistics);
     return st;
 }
 

@@ -63,6 +63,7 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
         .ngram = !options->no_draft && sp_package_looks_up(package, options->draft_by),
         .scheduler = package->scheduler,
         .max_batch = options->max_batch,
+        .draft_size = by_model ? sp_package_draft_size(package) : 0,
         .shared_with = shared_with,
     };
     enum sp_status st;

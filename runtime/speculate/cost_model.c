@@ -49,6 +49,14 @@ double sp_cost_model_at(const struct sp_cost_model *c, size_t n)
     return (line_weight * line + c->weight[n] * c->mean[n]) / (line_weight + c->weight[n]);
 }
 
+void sp_cost_model_set(struct sp_cost_model *c, size_t n, double seconds, double weight)
+{
+    c->mean[n] = seconds > shortest ? seconds : shortest;
+    c->weight[n] = weight;
+    c->n_timings++;
+    fit_line(c);
+}
+
 void sp_cost_model_record(struct sp_cost_model *c, size_t n, double seconds)
 {
     double weight, most = outlier * sp_cost_model_at(c, n);

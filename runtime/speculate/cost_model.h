@@ -26,6 +26,9 @@ struct sp_cost_model {
 void sp_cost_model_record(struct sp_cost_model *cost, size_t n,
                           double seconds); /* n < SP_COST_LENGTHS */
 
+/* Sets the mean of `weight` >= 0 earlier timings at n < SP_COST_LENGTHS. */
+void sp_cost_model_set(struct sp_cost_model *cost, size_t n, double seconds, double weight);
+
 /* Expected seconds; 1 + shape n before the first timing. */
 double sp_cost_model_at(const struct sp_cost_model *cost, size_t n);
 

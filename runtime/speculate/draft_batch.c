@@ -17,6 +17,7 @@ static const double first_pass = 4;           /* times its prior that the first 
 static const double greatest_loss = 3; /* plain steps that drafting may lose until it pauses */
 static const double first_cost = 2;   /* slow start: plain steps that a round's drafting may take */
 static const double tolerance = 0.95; /* drafting pauses below this ratio to the plain rate */
+static const double least_saving = 0.05; /* part of the plain time that drafting may always save */
 
 enum {
     FIRST_STEPS = 4,   /* draft length of the first round, if a pass drafts a token */
@@ -25,6 +26,10 @@ enum {
     LONGEST_GAP = 64,  /* plain steps between probes */
     FIRST_PLAIN = 8,   /* number of the first round that is a plain step, to time one */
     PLAIN_EVERY = 320, /* rounds between plain steps that are timed */
+    FIRST_TIMED = 4,   /* passes of the target that are timed before the draft processes more than
+                        * FIRST_UNREAD tokens */
+    FIRST_UNREAD = 64,
+    TIMED_UNREAD = 16, /* tokens whose processing is timed: fewer take longer each */
 };
 
 void sp_draft_batch_init(struct sp_draft_batch *b, size_t max, bool stepwise)
@@ -176,6 +181,16 @@ static void pause(struct sp_draft_batch *b)
     if (2 * b->gap <= LONGEST_GAP) b->gap *= 2;
 }
 
+bool sp_draft_batch_pays_to_catch_up(const struct sp_draft_batch *b,
+                                     const struct sp_draft_outlook *o)
+{
+    double each = b->caught_up > 0 ? b->catch_up_seconds / b->caught_up : o->row_seconds;
+    double saving = fmax(1 - plain_rate(b) / b->drafted, least_saving);
+
+    if (b->verify.n_timings < FIRST_TIMED) return o->n_unread <= FIRST_UNREAD;
+    return (double)o->n_unread * each <= (double)o->n_expected * saving / plain_rate(b);
+}
+
 static void add_round(struct sp_draft_batch *b, double tokens, double seconds)
 {
     b->tokens = forget * b->tokens + tokens;
@@ -221,6 +236,16 @@ static void count_pass(struct sp_draft_batch *b)
     }
 }
 
+void sp_draft_batch_resume(struct sp_draft_batch *b, bool retry)
+{
+    b->resumed = true;
+    find_costs(b);
+    find_acceptances(b);
+    if (retry || drafted_rate(b, predicted_rate(b)) > plain_rate(b)) return;
+    b->gap = LONGEST_GAP;
+    pause(b);
+}
+
 /* ---- planning ---------------------------------------------------------------------------------
  */
 
@@ -228,7 +253,7 @@ static void count_pass(struct sp_draft_batch *b)
  * 8, 40 and every 320th. */
 static bool is_plain_due(const struct sp_draft_batch *b)
 {
-    return b->n_rounds == FIRST_PLAIN || b->n_rounds == FIRST_PLAIN * 5 ||
+    return (b->n_rounds == FIRST_PLAIN && !b->resumed) || b->n_rounds == FIRST_PLAIN * 5 ||
            b->n_rounds % PLAIN_EVERY == 0;
 }
 
@@ -256,8 +281,8 @@ void sp_draft_batch_plan(struct sp_draft_batch *b, size_t pass)
     if (sp_draft_batch_is_plain(b)) return;
     find_costs(b);
     find_acceptances(b);
-    b->rate = fmax(drafted_rate(b, predicted_rate(b)), plain_rate(b)) * (double)(b->n_others + 1) /
-              (double)b->n_drafting;
+    b->drafted = drafted_rate(b, predicted_rate(b));
+    b->rate = fmax(b->drafted, plain_rate(b)) * (double)(b->n_others + 1) / (double)b->n_drafting;
 }
 
 /* ---- recording --------------------------------------------------------------------------------
@@ -305,6 +330,7 @@ static void record_drafting(struct sp_draft_batch *b, size_t n, double seconds)
     bool first = !b->has_drafted;
 
     b->has_drafted = true;
+    b->n_drafted++;
     if (first && seconds > first_pass * draft_cost(b, n)) return;
     sp_cost_model_record(&b->draft, n, seconds);
 }
@@ -319,6 +345,10 @@ void sp_draft_batch_record(struct sp_draft_batch *b, const struct sp_round *r, b
     for (size_t i = 1; i <= r->made; i++)
         b->made[i]++;
     if (n > 0) record_drafting(b, n, r->draft_seconds);
+    if (r->n_caught_up >= TIMED_UNREAD) {
+        b->caught_up = b->caught_up * 0.5 + (double)r->n_caught_up;
+        b->catch_up_seconds = b->catch_up_seconds * 0.5 + r->catch_up_seconds;
+    }
     last->n_recorded++;
     if (chose) {
         last->n_choosing++;

@@ -14,6 +14,12 @@
  * ends by probes of one draft token (or a block): the first after 8 plain steps, then after twice
  * as many steps each time that a probe fails, 64 at most.
  *
+ * Before a proposal the draft processes what it has not read: the prompt, or the output of plain
+ * steps. That is worth its time if the rest of the answer is expected to save more. How long an
+ * answer will be is not known; it is expected to go on as long as it is already, and at least like
+ * a short one, so that at most about as much time is lost as drafting could have saved (ski rental,
+ * Karlin et al. 1988).
+ *
  * The sequences of a pass wait for each other, so one plan holds for all of them: whether the next
  * round drafts, probes or is a plain step. The first that chooses a length after a pass makes the
  * plan. A pass is counted once all its sequences have recorded it, or a later pass is planned.
@@ -38,12 +44,20 @@ struct sp_round {
     double draft_seconds, verify_seconds;
     double draft_cost;       /* draft_seconds with shared passes divided among their rows */
     double catch_up_seconds; /* the draft's processing of committed tokens before it proposes */
+    size_t n_caught_up;      /* these tokens */
     size_t pass;             /* number of the target's pass, which grows from round to round */
     size_t n_others;         /* other sequences in it */
     size_t other_rows;       /* their rows */
     bool beside_prompt;      /* one of them processed a prompt */
     bool stopped;            /* no more tokens are wanted */
     enum sp_round_reason reason;
+};
+
+/* What a sequence knows before a round of what drafting would cost and could save. */
+struct sp_draft_outlook {
+    size_t n_unread;    /* committed tokens that the draft must process before it proposes */
+    size_t n_expected;  /* tokens that the answer is expected to have yet */
+    double row_seconds; /* expected of the draft for one of many rows in a pass; 0: not known */
 };
 
 /* A target pass whose rounds are being recorded. */
@@ -63,11 +77,13 @@ struct sp_draft_batch {
     struct sp_cost_model verify;           /* by rows of the pass beyond the first */
     struct sp_cost_model draft;            /* by draft tokens */
     bool has_drafted;                      /* the first pass of the draft is over, timed or not */
+    size_t n_drafted;                      /* rounds that drafted, in this process */
     double made[SP_DRAFT_LENGTH_MAX + 1];  /* [i]: proposals that made draft token i */
     double tried[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i >= 1 was reached */
     double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i was accepted */
     struct sp_calibrated_confidence confidence;
-    double tokens, seconds; /* sums over drafted rounds, tokens per sequence */
+    double tokens, seconds;             /* sums over drafted rounds, tokens per sequence */
+    double caught_up, catch_up_seconds; /* sums over the draft's processing of committed tokens */
     double loss; /* CUSUM: plain steps that drafting lost minus those that it saved, >= 0 */
     bool paused;
     size_t wait;                 /* paused: rounds until the next probe */
@@ -77,16 +93,22 @@ struct sp_draft_batch {
 
     /* The plan of the round under way. */
     size_t n_rounds;
+    bool resumed;   /* a plain step was timed by an earlier process */
     size_t planned; /* the pass before it */
     enum sp_round_reason plan;
     double acceptance[SP_DRAFT_LENGTH_MAX + 2];     /* [i]: mean acceptance of draft token i */
     double verify_seconds[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: expected of i draft tokens each */
     double draft_seconds[SP_DRAFT_LENGTH_MAX + 1];
-    double rate; /* tokens per second and drafting sequence that a draft token must reach to be
-                  worth its time */
+    double drafted; /* tokens per second and sequence expected of drafting */
+    double rate;    /* tokens per second and drafting sequence that a draft token must reach to be
+                     worth its time */
 };
 
 void sp_draft_batch_init(struct sp_draft_batch *batch, size_t max, bool stepwise);
+
+/* Begins with statistics of an earlier process, which are set already: paused if drafting did not
+ * pay by them, unless `retry`. */
+void sp_draft_batch_resume(struct sp_draft_batch *batch, bool retry);
 
 /* Plans the round that follows pass number `pass`, unless that is planned. Sets the members above.
  */
@@ -94,6 +116,11 @@ void sp_draft_batch_plan(struct sp_draft_batch *batch, size_t pass);
 
 /* Whether the planned round is a plain step of all sequences. */
 bool sp_draft_batch_is_plain(const struct sp_draft_batch *batch);
+
+/* Whether drafting is expected to save the time that the draft needs first for the tokens that it
+ * has not read: a prompt, or the text since the last proposal. */
+bool sp_draft_batch_pays_to_catch_up(const struct sp_draft_batch *batch,
+                                     const struct sp_draft_outlook *outlook);
 
 /* Seconds that draft token n of each drafting sequence adds to the target's pass. */
 double sp_draft_batch_verify_step(const struct sp_draft_batch *batch, size_t n);

@@ -90,6 +90,7 @@ const struct sp_drafter_ops sp_draft_eagle3_ops = {
     .open = eagle3_open,
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
+    .n_unread = sp_feature_head_n_unread,
     .propose = sp_feature_head_propose,
     .logits = sp_feature_head_logits,
     .commit = sp_eagle3_commit,

@@ -107,14 +107,21 @@ float *sp_feature_head_next_states(struct sp_feature_head *p)
     return state_of(p, p->n_have);
 }
 
+size_t sp_feature_head_n_unread(const struct sp_drafter *base, size_t n_cached)
+{
+    const struct sp_feature_head *p = (const struct sp_feature_head *)base;
+    size_t n = p->n_have - p->n_true;
+
+    (void)n_cached;
+    return n > p->draft_len + 1 ? n - 1 : 0;
+}
+
 /* Runs all waiting pairs but the last, whose token is cur. */
 void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
-    size_t n = p->n_have - p->n_true;
 
-    (void)n_cached;
-    if (n > p->draft_len + 1) store_pairs(p, ids, p->n_have - 1);
+    if (sp_feature_head_n_unread(base, n_cached)) store_pairs(p, ids, p->n_have - 1);
 }
 
 size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,

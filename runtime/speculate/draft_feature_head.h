@@ -63,6 +63,7 @@ SP_MUST_CHECK enum sp_status sp_feature_head_propose(struct sp_drafter *base, ui
                                                      size_t n_cached, size_t *n,
                                                      const struct sp_proposal *proposal,
                                                      struct sp_err *err);
+size_t sp_feature_head_n_unread(const struct sp_drafter *base, size_t n_cached);
 void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached);
 bool sp_feature_head_truncate(struct sp_drafter *base, size_t len, size_t n_same);
 SP_MUST_CHECK enum sp_status sp_feature_head_state(struct sp_drafter *base,

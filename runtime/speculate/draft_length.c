@@ -46,7 +46,8 @@ static size_t block_length(const struct sp_draft_batch *b, size_t limit)
     return best;
 }
 
-size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit)
+size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit,
+                              const struct sp_draft_outlook *outlook)
 {
     struct sp_draft_batch *b = d->batch;
 
@@ -56,6 +57,10 @@ size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit)
     d->has_chosen = true;
     d->reason = b->plan;
     if (sp_draft_batch_is_plain(b)) return 0;
+    if (outlook && outlook->n_unread && !sp_draft_batch_pays_to_catch_up(b, outlook)) {
+        d->reason = SP_ROUND_CATCH_UP;
+        return 0;
+    }
     if (d->cap == 0) d->cap = sp_draft_batch_first_steps(b);
     if (!b->stepwise) {
         d->n_asked = block_length(b, limit);

@@ -39,8 +39,10 @@ struct sp_draft_length {
 /* `batch` must outlive the controller. */
 void sp_draft_length_init(struct sp_draft_length *d, struct sp_draft_batch *batch);
 
-/* Starts a round: returns the number of draft tokens to request, <= limit; 0: a plain step. */
-size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit);
+/* Starts a round: returns the number of draft tokens to request, <= limit; 0: a plain step.
+ * `outlook` may be NULL: the draft has read all tokens. */
+size_t sp_draft_length_choose(struct sp_draft_length *d, size_t limit,
+                              const struct sp_draft_outlook *outlook);
 
 /* Called after each draft token, with the draft's confidence in it (0..1). Returns true if another
  * one is worth drafting. */

@@ -150,11 +150,18 @@ static struct sp_logits feed(struct draft_lm *d, const uint32_t *ids, size_t n_t
     return sp_decoder_row(d->decoder, 0);
 }
 
+static size_t lm_n_unread(const struct sp_drafter *base, size_t n_cached)
+{
+    const struct draft_lm *d = (const struct draft_lm *)base;
+
+    return d->n_fed + 1 < n_cached ? n_cached - d->n_fed : 0;
+}
+
 static void lm_catch_up(struct sp_drafter *base, const uint32_t *ids, size_t n_cached)
 {
     struct draft_lm *d = (struct draft_lm *)base;
 
-    if (d->n_fed + 1 >= n_cached) return;
+    if (lm_n_unread(base, n_cached) == 0) return;
     while (d->n_fed < n_cached) {
         size_t n = sp_scheduler_prompt_rows(d->base.scheduler, d->max_rows);
         if (n > n_cached - d->n_fed) n = n_cached - d->n_fed;
@@ -244,6 +251,7 @@ const struct sp_drafter_ops sp_draft_lm_ops = {
     .open = lm_open,
     .limit = lm_limit,
     .catch_up = lm_catch_up,
+    .n_unread = lm_n_unread,
     .propose = lm_propose,
     .logits = lm_logits,
     .commit = lm_commit,

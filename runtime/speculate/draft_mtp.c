@@ -80,6 +80,7 @@ const struct sp_drafter_ops sp_draft_mtp_ops = {
     .open = mtp_open,
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
+    .n_unread = sp_feature_head_n_unread,
     .propose = sp_feature_head_propose,
     .logits = sp_feature_head_logits,
     .commit = mtp_commit,

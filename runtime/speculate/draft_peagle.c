@@ -102,6 +102,7 @@ const struct sp_drafter_ops sp_draft_peagle_ops = {
     .open = peagle_open,
     .limit = sp_feature_head_limit,
     .catch_up = sp_feature_head_catch_up,
+    .n_unread = sp_feature_head_n_unread,
     .propose = peagle_propose,
     .logits = peagle_logits,
     .commit = sp_eagle3_commit,

@@ -69,6 +69,8 @@ struct sp_drafter_ops {
      * the proposal's time is not distorted. Other threads may hold the scheduler meanwhile. NULL:
      * the kind never lags behind. */
     void (*catch_up)(struct sp_drafter *drafter, const uint32_t *ids, size_t n_cached);
+    /* The number of tokens that catch_up would read. NULL: none. */
+    size_t (*n_unread)(const struct sp_drafter *drafter, size_t n_cached);
     /* Writes draft tokens to ids[n_cached + 1 .. n_cached + *n], 1 <= *n <= limit, one after the
      * other by sp_propose_token, until that asks for no more; *n becomes their number. Only in
      * this function and in catch_up may other threads hold the scheduler meanwhile. */

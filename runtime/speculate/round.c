@@ -19,11 +19,13 @@ static enum sp_status propose_by(struct sp_speculator *s, struct sp_drafter *dra
 {
     struct sp_proposal proposal = {.chooser = chooser, .draft_len = automatic ? length : NULL};
     size_t n = most ? sp_speculator_limit(s, drafter) : 0;
+    struct sp_draft_outlook outlook;
     enum sp_status st;
 
     if (n > most) n = most;
     if (n && automatic) {
-        n = sp_draft_length_choose(length, n);
+        outlook = sp_speculator_outlook(s, drafter);
+        n = sp_draft_length_choose(length, n, &outlook);
         round->reason = length->reason;
     }
     if (n == 0) return SP_OK;

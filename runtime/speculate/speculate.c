@@ -70,6 +70,7 @@ enum sp_status sp_speculator_open(struct sp_speculator **out, const struct sp_mo
     s->scheduler = options->scheduler;
     s->n_positions = options->n_positions;
     s->prompt_rows = options->prompt_rows;
+    s->draft_size = options->draft_size;
     if ((st = open_decoder(s, draft, backend, options, err))) goto done;
     if (draft && (st = open_drafter(s, draft, backend, options, err))) goto done;
     if (options->ngram && (st = sp_draft_ngram_open(&s->ngram, s->n_positions, err))) goto done;
@@ -226,6 +227,14 @@ static size_t rows_of_pass(const struct sp_speculator *s, size_t n, size_t check
     return left < most ? left : most;
 }
 
+/* A small pass says little about the rows of a large one. */
+static void time_rows(struct sp_speculator *s, struct sp_pass pass)
+{
+    enum { MANY_ROWS = 16 };
+
+    if (pass.n_rows >= MANY_ROWS) s->row_seconds = pass.seconds / (double)pass.n_rows;
+}
+
 enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *prompt, size_t n,
                                     struct sp_logits *logits,
                                     int (*progress)(void *, size_t, size_t), void *context,
@@ -241,14 +250,15 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
     checkpoint = checkpoint_place(s, n);
     s->n_reused = s->n_cached;
     memcpy(s->ids, prompt, n * sizeof *prompt);
-    s->n_ids = n;
+    s->n_ids = s->n_prompt = n;
+    s->n_last = s->n_positions;
     while (s->n_cached < n) {
         if (progress && progress(context, s->n_cached, n)) {
             s->n_ids = s->n_cached;
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
         rows = rows_of_pass(s, n, checkpoint);
-        pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO);
+        time_rows(s, pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO));
         commit(s, rows);
         if (s->n_cached == checkpoint) sp_decoder_checkpoint(s->decoder, checkpoint);
     }
@@ -282,6 +292,27 @@ static void catch_up(struct sp_speculator *s, struct sp_drafter *drafter)
     if (drafter->ops->catch_up) drafter->ops->catch_up(drafter, s->ids, s->n_cached);
 }
 
+static size_t n_unread(const struct sp_speculator *s, const struct sp_drafter *drafter)
+{
+    return drafter->ops->n_unread ? drafter->ops->n_unread(drafter, s->n_cached) : 0;
+}
+
+/* The longer an answer is, the longer it is expected to be yet: as long as it is now, and at least
+ * as a short one. */
+struct sp_draft_outlook sp_speculator_outlook(const struct sp_speculator *s,
+                                              const struct sp_drafter *drafter)
+{
+    enum { SHORT_ANSWER = 128 };
+    size_t written = s->n_ids - s->n_prompt, left = s->n_last - s->n_ids;
+    size_t expected = written > SHORT_ANSWER ? written : SHORT_ANSWER;
+
+    return (struct sp_draft_outlook){
+        .n_unread = n_unread(s, drafter),
+        .n_expected = expected < left ? expected : left,
+        .row_seconds = s->row_seconds * s->draft_size,
+    };
+}
+
 /* The time that the drafter has taken since t0. */
 static struct sp_pass_time spent(const struct sp_drafter *drafter, double t0)
 {
@@ -301,6 +332,7 @@ enum sp_status sp_speculator_propose(struct sp_speculator *s, struct sp_drafter 
 
     round->asked = n;
     drafter->time = (struct sp_pass_time){0};
+    round->n_caught_up = n_unread(s, drafter);
     catch_up(s, drafter);
     round->catch_up_seconds = spent(drafter, t0).seconds;
     t0 = sp_seconds();

@@ -40,6 +40,10 @@ struct sp_speculator {
     size_t n_ids;         /* tokens of the sequence */
     size_t n_cached;      /* tokens in the target's cache, <= n_ids */
     size_t n_reused;      /* tokens of the last prompt that were cached already */
+    size_t n_prompt;      /* tokens of the last prompt */
+    size_t n_last;        /* tokens of the sequence at which the answer ends at the latest */
+    double row_seconds;   /* of one of many rows in a pass of the target; 0: not known */
+    double draft_size;    /* products of a row of the draft, relative to the target */
 };
 
 struct sp_speculator_options {
@@ -51,6 +55,7 @@ struct sp_speculator_options {
     bool ngram;                     /* also draft by n-gram lookup in the text so far */
     struct sp_scheduler *scheduler; /* must outlive the speculator; held by the caller of every
                                        function below but those that open, close or clear it */
+    double draft_size;              /* products of a row of the draft, relative to the target */
     /* Speculators of the same options share one workspace for their passes. The one without
      * `shared_with` opens it for batches of max_batch sequences (0: its own only). */
     size_t max_batch;
@@ -93,6 +98,10 @@ void sp_speculator_begin(struct sp_speculator *s, uint32_t id);
 /* The greatest number of tokens that this drafter (NULL: none) can propose now within the context.
  */
 size_t sp_speculator_limit(struct sp_speculator *s, struct sp_drafter *drafter);
+
+/* What the controller of the draft length should know before a proposal of this drafter. */
+struct sp_draft_outlook sp_speculator_outlook(const struct sp_speculator *s,
+                                              const struct sp_drafter *drafter);
 
 /* First half of a round: asks a drafter for n draft tokens, 1 <= n <= sp_speculator_limit.
  * proposal->draft_len decides how many of them to make and to verify; NULL: all. A later proposal

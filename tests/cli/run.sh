@@ -20,8 +20,9 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/bin"
 ln -s "$program" "$scratch/bin/spectool"
-PATH=$scratch/bin:$PATH LC_ALL=C XDG_STATE_HOME=$scratch HOME=$scratch
-export PATH LC_ALL XDG_STATE_HOME HOME TESTDATA CLI
+# What one script's runs learn of drafting is kept nowhere.
+PATH=$scratch/bin:$PATH LC_ALL=C XDG_STATE_HOME=$scratch HOME=$scratch XDG_CACHE_HOME=/dev/null
+export PATH LC_ALL XDG_STATE_HOME HOME XDG_CACHE_HOME TESTDATA CLI
 
 failed=0
 for name; do

@@ -57,7 +57,7 @@ static bool draft_token(const struct regime *r, double p, uint64_t *random, doub
 static struct sp_round draft_round(struct sp_draft_length *d, const struct regime *r, double p,
                                    int draft_len, uint64_t *random)
 {
-    struct sp_round round = {.asked = draft_len == FIXED ? sp_draft_length_choose(d, MAX)
+    struct sp_round round = {.asked = draft_len == FIXED ? sp_draft_length_choose(d, MAX, NULL)
                                                          : (size_t)draft_len};
     size_t n_right = 0;
     bool more = true, right = true;
@@ -340,7 +340,7 @@ struct ollama_case {
 static struct sp_round play_ollama_case(struct sp_draft_length *d, const struct ollama_case *c,
                                         uint64_t *random)
 {
-    struct sp_round round = {.asked = sp_draft_length_choose(d, MAX)};
+    struct sp_round round = {.asked = sp_draft_length_choose(d, MAX, NULL)};
     bool more = true, right = true;
     size_t n_right = 0;
 
@@ -469,7 +469,7 @@ static void expected_tokens_match_confidences(void **state)
     (void)state;
     sp_draft_batch_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
-    assert_int_equal(sp_draft_length_choose(&d, MAX), 4);
+    assert_int_equal(sp_draft_length_choose(&d, MAX, NULL), 4);
     for (size_t i = 0; i < 4; i++)
         sp_draft_length_consider(&d, confidence[i]);
     n = sp_draft_length_n_verify(&d);
@@ -493,7 +493,7 @@ static double simulate_rare_proposals(double chance, double accept)
     for (int i = 0; i < ROUNDS; i++) {
         struct sp_round round = {0};
         bool more = true, right = true;
-        if (uniform(&random) < chance) round.asked = sp_draft_length_choose(&d, MAX);
+        if (uniform(&random) < chance) round.asked = sp_draft_length_choose(&d, MAX, NULL);
         while (more && round.made < round.asked) {
             right = right && uniform(&random) < accept;
             round.accepted += right;
@@ -542,13 +542,13 @@ static void probes_until_one_counts(void **state)
     sp_draft_length_init(&d, &batch);
     batch.paused = true;
     batch.wait = 3;
-    assert_int_equal(sp_draft_length_choose(&d, MAX), 0);
+    assert_int_equal(sp_draft_length_choose(&d, MAX, NULL), 0);
     record(&d, &round);
-    assert_int_equal(sp_draft_length_choose(&d, MAX), 0);
+    assert_int_equal(sp_draft_length_choose(&d, MAX, NULL), 0);
     record(&d, &round);
     round.beside_prompt = true;
     for (int i = 0; i < 24; i++) {
-        n_probes += sp_draft_length_choose(&d, MAX);
+        n_probes += sp_draft_length_choose(&d, MAX, NULL);
         record(&d, &round);
     }
     assert_true(batch.paused);
@@ -566,7 +566,7 @@ static void huge_passes_do_not_count(void **state)
     sp_draft_batch_init(&batch, MAX, true);
     sp_draft_length_init(&d, &batch);
     for (int i = 0; i < 3; i++) {
-        round.asked = round.made = sp_draft_length_choose(&d, MAX);
+        round.asked = round.made = sp_draft_length_choose(&d, MAX, NULL);
         assert_true(round.made > 0);
         record(&d, &round);
     }
@@ -582,18 +582,18 @@ static void limits(void **state)
     (void)state;
     sp_draft_batch_init(&batch, 7, false);
     sp_draft_length_init(&d, &batch);
-    assert_int_equal(sp_draft_length_choose(&d, 0), 0);
-    assert_int_equal(sp_draft_length_choose(&d, 3), 3); /* no timing is known yet */
-    assert_int_equal(sp_draft_length_choose(&d, 30), 7);
+    assert_int_equal(sp_draft_length_choose(&d, 0, NULL), 0);
+    assert_int_equal(sp_draft_length_choose(&d, 3, NULL), 3); /* no timing is known yet */
+    assert_int_equal(sp_draft_length_choose(&d, 30, NULL), 7);
     round.draft_cost = round.draft_seconds = .1;
     round.verify_seconds = 2;
     record(&d, &round);
-    assert_true(sp_draft_length_choose(&d, 2) <= 2);
+    assert_true(sp_draft_length_choose(&d, 2, NULL) <= 2);
     sp_draft_length_consider(&d, 1);
     assert_true(sp_draft_length_n_verify(&d) <= 1);
     sp_draft_batch_init(&batch, 0, false); /* no draft */
     sp_draft_length_init(&d, &batch);
-    assert_int_equal(sp_draft_length_choose(&d, 9), 0);
+    assert_int_equal(sp_draft_length_choose(&d, 9, NULL), 0);
 }
 
 int main(void)

@@ -152,7 +152,7 @@ static void single_tokens(void **state)
             if (at == 0) continue;
             sp_draft_batch_init(&batch, SP_DRAFT_NGRAM_MAX, true);
             sp_draft_length_init(&draft_len, &batch);
-            assert_int_equal(sp_draft_length_choose(&draft_len, 1), 1);
+            assert_int_equal(sp_draft_length_choose(&draft_len, 1, NULL), 1);
             assert_int_equal(l->ops->propose(l, ids, n_cached, &n, &proposal, NULL), SP_OK);
             assert_int_equal(n, 1);
             assert_int_equal(ids[n_cached + 1], ids[at + 1]);
@@ -219,7 +219,7 @@ static void confidence_grows_with_match_length(void **state)
         assert_int_equal(l->ops->limit(l, ids, n_cached), SP_DRAFT_NGRAM_MAX);
         sp_draft_batch_init(&batch, SP_DRAFT_NGRAM_MAX, true);
         sp_draft_length_init(&draft_len, &batch);
-        n[i] = sp_draft_length_choose(&draft_len, SP_DRAFT_NGRAM_MAX);
+        n[i] = sp_draft_length_choose(&draft_len, SP_DRAFT_NGRAM_MAX, NULL);
         assert_int_equal(l->ops->propose(l, ids, n_cached, &n[i], &proposal, NULL), SP_OK);
         n[i] = (size_t)(1e3 * draft_len.confidences[1]);
     }

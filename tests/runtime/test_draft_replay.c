@@ -123,7 +123,7 @@ static size_t play(struct sp_draft_length *d, const struct record *r, const stru
     struct sp_round round = {0};
     bool more = true;
 
-    round.asked = length == AUTO ? sp_draft_length_choose(d, p->n) : (size_t)length;
+    round.asked = length == AUTO ? sp_draft_length_choose(d, p->n, NULL) : (size_t)length;
     if (round.asked > p->n) round.asked = p->n;
     if (round.asked && !r->stepwise) round.draft_seconds = pass(c, r->draft);
     while (more && round.made < round.asked) {
@@ -281,7 +281,8 @@ static void propose(struct batch *b, const struct position *p, size_t i, int len
     bool more = true;
 
     *round = (struct sp_round){.n_others = b->n - 1};
-    round->asked = length == AUTO ? sp_draft_length_choose(&b->lengths[i], p->n) : (size_t)length;
+    round->asked =
+        length == AUTO ? sp_draft_length_choose(&b->lengths[i], p->n, NULL) : (size_t)length;
     if (round->asked > p->n) round->asked = p->n;
     for (; more && round->made < round->asked; round->made++) {
         if (length == AUTO)

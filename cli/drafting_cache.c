@@ -1,0 +1,86 @@
+#include "cli/drafting_cache.h"
+#include "cli/base/user_folder.h"
+#include "format/base/file.h"
+#include "format/base/hash.h"
+#include "format/base/mem.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_SIZE = 1 << 16, RETRY_EVERY = 8 };
+
+/* Returns the path of the file, owned by the caller; NULL: there is no cache folder. */
+static char *path_of(const struct sp_package *package)
+{
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    char machine[512], host[256] = "", name[64], *folder = NULL, *path = NULL;
+
+    sp_package_describe(package, &info);
+    if (sp_user_folder(&folder, "XDG_CACHE_HOME", ".cache", NULL)) return NULL;
+    gethostname(host, sizeof host - 1);
+    snprintf(machine, sizeof machine, "%s %s %u %u", host, info.kernels, info.n_threads,
+             info.n_ranks);
+    snprintf(name, sizeof name, "drafting-%016" PRIx64 "-%016" PRIx64 ".json", info.identity,
+             sp_hash64(machine, strlen(machine)));
+    if (sp_file_join(&path, folder, name, NULL)) path = NULL;
+    free(folder);
+    return path;
+}
+
+/* True in one call of RETRY_EVERY, whose order does not matter. */
+static bool is_retry(void)
+{
+    struct timespec now = {0};
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_nsec / 1000 % RETRY_EVERY == 0;
+}
+
+void sp_drafting_cache_load(struct sp_package *package)
+{
+    char *path = path_of(package), *text = NULL;
+    size_t size;
+
+    if (path && sp_file_exists(path) &&
+        sp_file_read_text(&text, &size, path, MAX_SIZE, NULL) == SP_OK &&
+        sp_package_set_drafting_statistics(package, text, size, is_retry(), NULL)) {
+        unlink(path); /* damaged */
+    }
+    free(text);
+    free(path);
+}
+
+/* Writes a file that another process sees complete or not at all; after a power failure it may be
+ * damaged, which the next run notices. */
+static void write_file(const char *path, const char *text)
+{
+    char temporary[PATH_MAX];
+    ssize_t size = (ssize_t)strlen(text);
+    int fd;
+
+    if (snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) >=
+        (int)sizeof temporary) {
+        return;
+    }
+    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return;
+    bool complete = write(fd, text, (size_t)size) == size;
+    complete &= close(fd) == 0;
+    if (!complete || rename(temporary, path)) unlink(temporary);
+}
+
+void sp_drafting_cache_save(const struct sp_package *package)
+{
+    char *path = NULL, *text = NULL;
+
+    if (sp_package_drafting_statistics(package, &text, NULL) || text == NULL) return;
+    if ((path = path_of(package)) != NULL) write_file(path, text);
+    free(path);
+    free(text);
+}
