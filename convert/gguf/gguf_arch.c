@@ -28,6 +28,13 @@ static const struct sp_gguf_name usual[] = {
     {"ffn_up_shexp", "mlp.shared_expert.up_proj", SP_GGUF_AS_IS},
     {"ffn_down_shexp", "mlp.shared_expert.down_proj", SP_GGUF_AS_IS},
     {"ffn_gate_inp_shexp", "mlp.shared_expert_gate", SP_GGUF_AS_IS},
+    /* a prediction head that is one more layer */
+    {"nextn.eh_proj", "eh_proj", SP_GGUF_AS_IS},
+    {"nextn.enorm", "enorm", SP_GGUF_AS_IS},
+    {"nextn.hnorm", "hnorm", SP_GGUF_AS_IS},
+    {"nextn.embed_tokens", "embed_tokens", SP_GGUF_AS_IS},
+    {"nextn.shared_head_head", "shared_head.head", SP_GGUF_AS_IS},
+    {"nextn.shared_head_norm", "shared_head.norm", SP_GGUF_AS_IS},
     {0},
 };
 
@@ -52,19 +59,12 @@ static const struct sp_gguf_name glm4[] = {
     {0},
 };
 
-/* The prediction head is one more layer. */
 static const struct sp_gguf_name glm4_moe[] = {
     {"post_attention_norm", "post_attention_layernorm", SP_GGUF_AS_IS},
     {"exp_probs_b", "mlp.gate.e_score_correction_bias", SP_GGUF_BARE},
     {"ffn_gate_shexp", "mlp.shared_experts.gate_proj", SP_GGUF_AS_IS},
     {"ffn_up_shexp", "mlp.shared_experts.up_proj", SP_GGUF_AS_IS},
     {"ffn_down_shexp", "mlp.shared_experts.down_proj", SP_GGUF_AS_IS},
-    {"nextn.eh_proj", "eh_proj", SP_GGUF_AS_IS},
-    {"nextn.enorm", "enorm", SP_GGUF_AS_IS},
-    {"nextn.hnorm", "hnorm", SP_GGUF_AS_IS},
-    {"nextn.embed_tokens", "embed_tokens", SP_GGUF_AS_IS},
-    {"nextn.shared_head_head", "shared_head.head", SP_GGUF_AS_IS},
-    {"nextn.shared_head_norm", "shared_head.norm", SP_GGUF_AS_IS},
     {0},
 };
 
@@ -91,6 +91,22 @@ static const struct sp_gguf_name gpt_oss[] = {
     {0},
 };
 
+static const struct sp_gguf_name deepseek2[] = {
+    {"attn_q_a", "self_attn.q_a_proj", SP_GGUF_AS_IS},
+    {"attn_q_a_norm", "self_attn.q_a_layernorm", SP_GGUF_AS_IS},
+    {"attn_q_b", "self_attn.q_b_proj", SP_GGUF_AS_IS},
+    {"attn_kv_a_mqa", "self_attn.kv_a_proj_with_mqa", SP_GGUF_AS_IS},
+    {"attn_kv_a_norm", "self_attn.kv_a_layernorm", SP_GGUF_AS_IS},
+    {"attn_kv_b", "self_attn.kv_b_proj", SP_GGUF_AS_IS},
+    {"attn_k_b", "self_attn.embed_q", SP_GGUF_AS_IS},
+    {"attn_v_b", "self_attn.unembed_out", SP_GGUF_AS_IS},
+    {"exp_probs_b", "mlp.gate.e_score_correction_bias", SP_GGUF_BARE},
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj", SP_GGUF_AS_IS},
+    {"ffn_up_shexp", "mlp.shared_experts.up_proj", SP_GGUF_AS_IS},
+    {"ffn_down_shexp", "mlp.shared_experts.down_proj", SP_GGUF_AS_IS},
+    {0},
+};
+
 /* attn_qkv and attn_gate are of the gated delta rule. Tensors nextn.* of the prediction head are
  * outside of its layer. */
 static const struct sp_gguf_name delta[] = {
@@ -111,6 +127,27 @@ static const struct sp_gguf_name delta[] = {
     {"nextn.embed_tokens", "embed_tokens", SP_GGUF_AS_IS},
     {"nextn.shared_head_head", "lm_head", SP_GGUF_AS_IS},
     {"nextn.shared_head_norm", "norm", SP_GGUF_AS_IS},
+    {0},
+};
+
+static const struct sp_gguf_name gemma4[] = {
+    {"post_attention_norm", "post_attention_layernorm", SP_GGUF_AS_IS},
+    {"ffn_norm", "pre_feedforward_layernorm", SP_GGUF_AS_IS},
+    {"post_ffw_norm", "post_feedforward_layernorm", SP_GGUF_AS_IS},
+    {"post_ffw_norm_1", "post_feedforward_layernorm_1", SP_GGUF_AS_IS},
+    {"post_ffw_norm_2", "post_feedforward_layernorm_2", SP_GGUF_AS_IS},
+    {"pre_ffw_norm_2", "pre_feedforward_layernorm_2", SP_GGUF_AS_IS},
+    {"ffn_gate_inp", "router.proj", SP_GGUF_AS_IS},
+    {"ffn_gate_inp.scale", "router.scale", SP_GGUF_BARE},
+    {"ffn_down_exps.scale", "router.per_expert_scale", SP_GGUF_BARE},
+    {"ffn_gate_exps", "mlp.experts.gate_proj", SP_GGUF_AS_IS},
+    {"ffn_up_exps", "mlp.experts.up_proj", SP_GGUF_AS_IS},
+    {"ffn_gate_up_exps", "experts.gate_up_proj", SP_GGUF_BARE},
+    {"ffn_down_exps", "experts.down_proj", SP_GGUF_BARE},
+    {"layer_output_scale", "layer_scalar", SP_GGUF_BARE},
+    {"inp_gate", "per_layer_input_gate", SP_GGUF_AS_IS},
+    {"proj", "per_layer_projection", SP_GGUF_AS_IS},
+    {"post_norm", "post_per_layer_input_norm", SP_GGUF_AS_IS},
     {0},
 };
 
@@ -139,6 +176,12 @@ static const struct sp_gguf_arch archs[] = {
      .names = sandwich,
      .norm_plus = true,
      .gelu = true},
+    {.name = "gemma4",
+     .model_type = "gemma4_text",
+     .architecture = "Gemma4ForCausalLM",
+     .names = gemma4,
+     .gelu = true,
+     .by_layer = true},
     {.name = "phi3",
      .model_type = "phi3",
      .architecture = "Phi3ForCausalLM",
@@ -183,6 +226,11 @@ static const struct sp_gguf_arch archs[] = {
      .model_type = "gpt_oss",
      .architecture = "GptOssForCausalLM",
      .names = gpt_oss},
+    {.name = "deepseek2",
+     .model_type = "deepseek_v2",
+     .architecture = "DeepseekV2ForCausalLM",
+     .names = deepseek2,
+     .latent = true},
     {.name = "qwen3next",
      .model_type = "qwen3_next",
      .architecture = "Qwen3NextForCausalLM",

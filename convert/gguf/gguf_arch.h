@@ -9,10 +9,11 @@
 /* How a tensor is stored; unless stated otherwise, its name keeps the ending .weight or .bias. */
 enum sp_gguf_form {
     SP_GGUF_AS_IS,
-    SP_GGUF_BARE,   /* a vector whose published name has no ending */
-    SP_GGUF_VECTOR, /* a vector, stored as a matrix */
-    SP_GGUF_LOG,    /* as BARE; -e^x is stored for x */
-    SP_GGUF_CONV,   /* [channels, 1, taps], stored as [channels, taps] */
+    SP_GGUF_BARE,        /* the published name has no ending */
+    SP_GGUF_VECTOR,      /* a vector, which may be stored as a matrix */
+    SP_GGUF_BARE_VECTOR, /* both */
+    SP_GGUF_LOG,         /* as BARE_VECTOR; -e^x is stored for x */
+    SP_GGUF_CONV,        /* [channels, 1, taps], stored as [channels, taps] */
 };
 
 /* "ffn_up" in blk.N.ffn_up.weight and what stands for it in layers.N. */
@@ -31,6 +32,8 @@ struct sp_gguf_arch {
     bool norm_plus;    /* 1 is added to every norm except ssm_norm */
     bool gelu;         /* hidden_activation gelu_pytorch_tanh; else silu */
     bool partial;      /* a part of each head may rotate */
+    bool latent;       /* multi-head latent attention, stated as one K/V head */
+    bool by_layer;     /* sizes may differ between layers; the first that is not 0 is written */
     bool tiled_values; /* value heads of the delta rule are in the order of ggml's broadcast */
     bool mtp;          /* the last nextn_predict_layers layers are a prediction head, mtp.* */
 };

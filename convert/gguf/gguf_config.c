@@ -22,7 +22,8 @@ static enum sp_status write_biases(struct sp_gguf_writer *w)
     bool one_key = strcmp(name, "ernie4_5") == 0, q, o;
     enum sp_status st = SP_OK;
 
-    q = sp_gguf_has_in_layers(w, "self_attn.q_proj.bias");
+    q = sp_gguf_has_in_layers(w, w->model->arch->latent ? "self_attn.kv_a_proj_with_mqa.bias"
+                                                        : "self_attn.q_proj.bias");
     if (one_key) return sp_gguf_put_bool(w, "use_bias", q);
     if (q || strncmp(name, "glm4", 4) == 0 || strcmp(name, "seed_oss") == 0)
         st = sp_gguf_put_bool(w, "attention_bias", q);
@@ -33,7 +34,8 @@ static enum sp_status write_biases(struct sp_gguf_writer *w)
     return st;
 }
 
-/* Mixtral and Mistral are stated as "llama", and OLMo 3 as "olmo2". */
+/* Mixtral and Mistral are stated as "llama", OLMo 3 as "olmo2", DeepSeek-V3, GLM-4.7-Flash, which
+ * is the same model, and Youtu as "deepseek2". */
 static void find_class(const char **type, const char **class, const struct sp_gguf_writer *w)
 {
     *type = w->model->arch->model_type;
@@ -41,6 +43,14 @@ static void find_class(const char **type, const char **class, const struct sp_gg
     if (strcmp(w->model->arch->name, "olmo2") == 0 && sp_gguf_has(w, "attention.sliding_window")) {
         *type = "olmo3";
         *class = "Olmo3ForCausalLM";
+    }
+    if (w->model->arch->latent && !sp_gguf_has(w, "expert_count")) {
+        *type = "youtu";
+        *class = "YoutuForCausalLM";
+    } else if (w->model->arch->latent &&
+               sp_gguf_has_in_layers(w, "mlp.gate.e_score_correction_bias")) {
+        *type = "deepseek_v3";
+        *class = "DeepseekV3ForCausalLM";
     }
     if (strcmp(w->model->arch->name, "llama") != 0) return;
     if (sp_gguf_has(w, "expert_count")) {
@@ -79,6 +89,8 @@ static enum sp_status write_head_size(struct sp_gguf_writer *w)
     uint64_t size, hidden, heads;
     enum sp_status st;
 
+    if (strcmp(name, "gemma4") == 0 || w->model->arch->latent)
+        return SP_OK; /* several sizes, which the family's writer appends */
     if ((st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
         (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
         return st;
@@ -121,7 +133,7 @@ static enum sp_status write_sizes(struct sp_gguf_writer *w)
     if (value == 0) st = sp_gguf_get_size(&value, w, "expert_feed_forward_length");
     if (!st) st = sp_gguf_put_integer(w, "intermediate_size", value);
     if (!st) st = sp_gguf_need_size(&heads, w, "attention.head_count");
-    if (!st) st = sp_gguf_get_size(&heads, w, "attention.head_count_kv");
+    if (!st && !w->model->arch->latent) st = sp_gguf_get_size(&heads, w, "attention.head_count_kv");
     if (!st) st = sp_gguf_put_integer(w, "num_key_value_heads", heads);
     if (st) return st;
     if (embedding == NULL || embedding->rank != 2)

@@ -59,9 +59,7 @@ static enum sp_status write_gemma(struct sp_gguf_writer *w, uint64_t largest)
     return st ? st : sp_gguf_copy_float(w, "final_logit_softcapping", "final_logit_softcapping");
 }
 
-/* Which layers have a window: true or false for each, or the number of layers of which one has
- * none. */
-static enum sp_status write_pattern(struct sp_gguf_writer *w)
+enum sp_status sp_gguf_put_window_pattern(struct sp_gguf_writer *w)
 {
     static const char key[] = "attention.sliding_window_pattern";
     char name[SP_GGUF_KEY_SIZE];
@@ -86,7 +84,7 @@ static enum sp_status write_gemma3(struct sp_gguf_writer *w)
     enum sp_status st;
 
     if ((st = write_gemma(w, 62))) return st;
-    if ((st = write_pattern(w))) return st;
+    if ((st = sp_gguf_put_window_pattern(w))) return st;
     if (sp_gguf_has(w, "rope.freq_base_swa"))
         return sp_gguf_copy_float(w, "rope.freq_base_swa", "rope_local_base_freq");
     return sp_gguf_put_word(w, "rope_local_base_freq", "10000.0");
@@ -142,7 +140,7 @@ static enum sp_status write_exaone4(struct sp_gguf_writer *w)
     if (!sp_gguf_has(w, "attention.sliding_window"))
         return sp_gguf_put_word(w, "sliding_window", "null");
     st = sp_gguf_put_window(w);
-    return st ? st : write_pattern(w);
+    return st ? st : sp_gguf_put_window_pattern(w);
 }
 
 /* The part of a head that rotates, half of it if the file does not say. */
@@ -200,7 +198,7 @@ static enum sp_status write_olmo2(struct sp_gguf_writer *w)
 {
     enum sp_status st = sp_gguf_put_window(w);
 
-    return st ? st : write_pattern(w);
+    return st ? st : sp_gguf_put_window_pattern(w);
 }
 
 static enum sp_status write_llama(struct sp_gguf_writer *w)
@@ -241,6 +239,9 @@ static enum sp_status write_smollm3(struct sp_gguf_writer *w)
     "expert_gating_func", "expert_group_count", "expert_group_used_count", "expert_shared_count",  \
         "expert_weights_norm", "expert_weights_scale", "leading_dense_block_count",                \
         "nextn_predict_layers"
+#define LATENT_KEYS                                                                                \
+    GLM4_MOE_KEYS, "attention.key_length_mla", "attention.kv_lora_rank", "attention.q_lora_rank",  \
+        "attention.value_length_mla", "rope.scaling.yarn_log_multiplier"
 #define DELTA_KEYS                                                                                 \
     "attention.recurrent_layers", "full_attention_interval", "nextn_predict_layers",               \
         "rope.dimension_sections", "ssm.conv_kernel", "ssm.group_count", "ssm.inner_size",         \
@@ -257,11 +258,15 @@ static const struct {
     {"gpt-oss", write_llama, {NULL}},
     {"qwen2moe", write_qwen2_moe, {NULL}},
     {"qwen3moe", write_qwen3_moe, {NULL}},
+    {"deepseek2", sp_gguf_put_latent, {LATENT_KEYS}},
     {"qwen3next", sp_gguf_put_delta, {DELTA_KEYS}},
     {"qwen35", sp_gguf_put_delta, {DELTA_KEYS}},
     {"qwen35moe", sp_gguf_put_delta, {DELTA_KEYS}},
     {"gemma2", write_gemma2, {NULL}},
     {"gemma3", write_gemma3, {NULL}},
+    {"gemma4",
+     sp_gguf_put_gemma4,
+     {"attention.shared_kv_layers", "embedding_length_per_layer_input"}},
     {"phi3", write_phi3, {NULL}},
     {"granite", write_granite, {NULL}},
     {"granitemoe", write_granite, {NULL}},

@@ -16,9 +16,14 @@ bool sp_gguf_family_reads(const struct sp_gguf_arch *arch, const char *key);
 SP_MUST_CHECK enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const char *count);
 /* 0 means that no layer has a window, as an absent key does. */
 SP_MUST_CHECK enum sp_status sp_gguf_put_window(struct sp_gguf_writer *w);
+/* Which layers have a window: true or false for each, or the number of layers of which one has
+ * none. */
+SP_MUST_CHECK enum sp_status sp_gguf_put_window_pattern(struct sp_gguf_writer *w);
 /* The part of a head that rotates, half of it if the file does not say. */
 SP_MUST_CHECK enum sp_status sp_gguf_put_partial_rotary(struct sp_gguf_writer *w);
 
+SP_MUST_CHECK enum sp_status sp_gguf_put_gemma4(struct sp_gguf_writer *w); /* gguf_gemma4.c */
+SP_MUST_CHECK enum sp_status sp_gguf_put_latent(struct sp_gguf_writer *w); /* gguf_latent.c */
 /* Qwen3-Next and Qwen3.5: layers of the gated delta rule (gguf_hybrid.c). */
 SP_MUST_CHECK enum sp_status sp_gguf_put_delta(struct sp_gguf_writer *w);
 

@@ -58,7 +58,8 @@ static bool publish_in_layer(char out[NAME_SIZE], enum sp_gguf_form *form,
     found = sp_gguf_arch_name(m->arch, name, (size_t)(ending - name));
     if (found == NULL) return false;
     *form = found->form;
-    if (found->form == SP_GGUF_BARE || found->form == SP_GGUF_LOG)
+    if (found->form == SP_GGUF_BARE || found->form == SP_GGUF_BARE_VECTOR ||
+        found->form == SP_GGUF_LOG)
         ending = "";
     else if (*ending == '\0')
         return false;
@@ -81,6 +82,9 @@ static bool publish_name(char out[NAME_SIZE], enum sp_gguf_form *form,
         {"token_embd.weight", "model.embed_tokens.weight"},
         {"output_norm.weight", "model.norm.weight"},
         {"output.weight", "lm_head.weight"},
+        {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
+        {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
+        {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"},
     };
     char *end;
     unsigned long layer;
@@ -126,7 +130,7 @@ static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
         w->shape[1] = w->shape[0];
         w->shape[0] = 1;
     }
-    if (form == SP_GGUF_AS_IS) return;
+    if (form == SP_GGUF_AS_IS || form == SP_GGUF_BARE) return;
     if (form == SP_GGUF_CONV && t->rank == 2) {
         w->rank = 3;
         w->shape[2] = w->shape[1];

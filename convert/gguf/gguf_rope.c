@@ -8,21 +8,31 @@
 
 enum { SHOWN_KEY = 100, MAX_FREQUENCIES = 4096 };
 
-/* Divisors of the frequencies, as LongRoPE and llama.cpp's own tensor have them. */
-static enum sp_status put_factors(struct sp_gguf_writer *w, const char *key, const char *tensor)
+/* Reads a tensor of divisors, [*n] floats. */
+static enum sp_status read_factors(uint8_t bytes[4 * MAX_FREQUENCIES], uint64_t *n,
+                                   const struct sp_gguf_writer *w, const char *tensor)
 {
-    enum sp_status st;
     const struct sp_gguf_tensor *t = sp_gguf_find_tensor(w->model->file, tensor);
-    uint8_t bytes[4 * MAX_FREQUENCIES];
 
     if (t == NULL || t->type != SP_GGML_F32 || t->rank != 1 || t->shape[0] > MAX_FREQUENCIES) {
         return sp_fail(w->err, SP_E_INPUT,
                        "tensor %s is missing or not an f32 vector of at most %d", tensor,
                        MAX_FREQUENCIES);
     }
-    if ((st = sp_gguf_read(w->model->file, t, 0, (size_t)t->size, bytes, w->err))) return st;
+    *n = t->shape[0];
+    return sp_gguf_read(w->model->file, t, 0, (size_t)t->size, bytes, w->err);
+}
+
+/* Divisors of the frequencies, as LongRoPE and llama.cpp's own tensor have them. */
+static enum sp_status put_factors(struct sp_gguf_writer *w, const char *key, const char *tensor)
+{
+    enum sp_status st;
+    uint8_t bytes[4 * MAX_FREQUENCIES];
+    uint64_t n = 0;
+
+    if ((st = read_factors(bytes, &n, w, tensor))) return st;
     if ((st = sp_json_put(&w->text, w->err, ", \"%s\": [", key))) return st;
-    for (size_t i = 0; i < t->shape[0] && !st; i++) {
+    for (size_t i = 0; i < n && !st; i++) {
         float factor = sp_float_of_bits(sp_get32(bytes + 4 * i));
         if (!(factor > 0 && factor < 1e9f))
             return sp_fail(w->err, SP_E_INPUT, "tensor %s: element %zu is not a valid divisor",
@@ -83,6 +93,21 @@ static enum sp_status put_rope_member(struct sp_gguf_writer *w, const char *key,
     return sp_json_put_f32(&w->text, (float)value, w->err);
 }
 
+/* The file has a tenth of mscale_all_dim, which equals mscale in all published models. */
+static enum sp_status put_mscale(struct sp_gguf_writer *w)
+{
+    static const char key[] = "rope.scaling.yarn_log_multiplier";
+    char name[SP_GGUF_KEY_SIZE];
+    double value = 0;
+    enum sp_status st;
+
+    if (!sp_gguf_has(w, key)) return SP_OK;
+    sp_gguf_key(name, w, key);
+    if ((st = sp_gguf_get_float(w->model->file, name, &value, w->err))) return st;
+    return sp_json_put(&w->text, w->err, ", \"mscale\": %.6g, \"mscale_all_dim\": %.6g", value * 10,
+                       value * 10);
+}
+
 static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
 {
     static const struct {
@@ -106,9 +131,68 @@ static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
     st = sp_json_put(&w->text, w->err, ",\n  \"rope_scaling\": {\"rope_type\": \"%s\"", type);
     for (size_t i = 0; i < (yarn ? sizeof members / sizeof *members : 1) && !st; i++)
         st = put_rope_member(w, members[i].key, members[i].published);
+    if (!st && w->model->arch->latent) st = put_mscale(w);
     if (!st && strcmp(w->model->arch->name, "gpt-oss") == 0)
         st = sp_json_put(&w->text, w->err, ", \"truncate\": false");
     return st ? st : sp_json_put(&w->text, w->err, "}");
+}
+
+/* The part of a full layer's heads that rotates in Gemma 4: divisors of 1, and then divisors so
+ * large that nothing rotates. */
+static enum sp_status read_rotated_part(double *out, const struct sp_gguf_writer *w)
+{
+    static const char tensor[] = "rope_freqs.weight";
+    uint8_t bytes[4 * MAX_FREQUENCIES];
+    uint64_t n = 0, rotated = 0;
+    enum sp_status st;
+
+    *out = 1;
+    if (sp_gguf_find_tensor(w->model->file, tensor) == NULL) return SP_OK;
+    if ((st = read_factors(bytes, &n, w, tensor))) return st;
+    while (rotated < n && sp_float_of_bits(sp_get32(bytes + 4 * rotated)) == 1)
+        rotated++;
+    for (uint64_t i = rotated; i < n; i++) {
+        if (sp_float_of_bits(sp_get32(bytes + 4 * i)) >= 1e29f) continue;
+        return sp_fail(w->err, SP_E_UNSUPPORTED,
+                       "tensor %s: expected divisors of 1 and then of 1e30", tensor);
+    }
+    *out = (double)rotated / (double)n;
+    return SP_OK;
+}
+
+static enum sp_status put_gemma4(struct sp_gguf_writer *w)
+{
+    static const char *const keys[] = {"rope.freq_base", "rope.freq_base_swa"};
+    double theta[] = {1e6, 1e4}, part;
+    uint64_t heads = 0, rotated;
+    enum sp_status st;
+
+    if ((st = sp_gguf_get_size(&heads, w, "attention.key_length_swa"))) return st;
+    rotated = heads;
+    if ((st = sp_gguf_get_size(&rotated, w, "rope.dimension_count_swa"))) return st;
+    if (rotated != heads) {
+        return sp_fail(w->err, SP_E_UNSUPPORTED,
+                       "gemma4.rope.dimension_count_swa differs from the size of a head");
+    }
+    for (size_t i = 0; i < 2; i++) {
+        char name[SP_GGUF_KEY_SIZE];
+        sp_gguf_key(name, w, keys[i]);
+        if ((st = sp_gguf_get_float(w->model->file, name, &theta[i], w->err))) return st;
+    }
+    if ((st = read_rotated_part(&part, w))) return st;
+    st = sp_json_put(&w->text, w->err,
+                     ",\n  \"rope_parameters\": {\"full_attention\": {\"rope_type\": "
+                     "\"proportional\", \"partial_rotary_factor\": ");
+    if (!st) st = sp_json_put_f32(&w->text, (float)part, w->err);
+    if (!st) st = sp_json_put(&w->text, w->err, ", \"rope_theta\": ");
+    if (!st) st = sp_json_put_f32(&w->text, (float)theta[0], w->err);
+    if (!st) {
+        st = sp_json_put(&w->text, w->err,
+                         "}, \"sliding_attention\": {\"rope_type\": \"default\", "
+                         "\"rope_theta\": ");
+    }
+    if (!st) st = sp_json_put_f32(&w->text, (float)theta[1], w->err);
+    return st ? st : sp_json_put(&w->text, w->err, "}}");
 }
 
 /* What llama.cpp takes for a file without rope.freq_base. */
@@ -125,6 +209,7 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     size_t len = 0;
     enum sp_status st;
 
+    if (strcmp(w->model->arch->name, "gemma4") == 0) return put_gemma4(w);
     if (sp_gguf_has(w, "rope.freq_base")) {
         st = sp_gguf_copy_float(w, "rope.freq_base", "rope_theta");
     } else {

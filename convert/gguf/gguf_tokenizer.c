@@ -31,40 +31,70 @@ enum { SHOWN = 200, N_SPECIALS = 4 };
 
 static const char qwen2_pattern[] = WORDS(""), llama3_pattern[] = WORDS("{1,3}"),
                   qwen35_pattern[] = MARKED_WORDS;
+/* In deepseek-v3 these come before its pattern. */
+static const char three_digits[] = "\\p{N}{1,3}",
+                  han_kana[] = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+";
+static const char deepseek3_pattern[] =
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+    "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*" REST;
 static const char seed_pattern[] =
     CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" REST;
 static const char o200k_pattern[] = CASED(CONTRACTIONS "?", "{1,3}"),
                   tekken_pattern[] = CASED("", "");
 
+enum {
+    DIGITS = 1,        /* digits are split off one by one first */
+    DEEPSEEK = 2,      /* three_digits and then han_kana are split off first */
+    NFC = 4,           /* the normalizer */
+    IGNORE_MERGES = 8, /* a word that is a token is not merged */
+    BOS = 16,          /* a beginning token unless add_bos_token is false */
+};
+
 struct pre {
     const char *name;
     const char *pattern; /* NULL: GPT-2's, which ByteLevel has built in */
-    bool digits;         /* digits are split off one by one first */
-    bool nfc, ignore_merges;
-    bool bos; /* a beginning token unless add_bos_token is false */
+    unsigned flags;
 };
 
 /* The values of tokenizer.ggml.pre. */
 static const struct pre pres[] = {
-    {"gpt-2", NULL, false, false, false, false},
-    {"olmo", NULL, false, false, false, false},
-    {"exaone4", NULL, false, false, false, false},
-    {"smollm", NULL, true, false, false, false},
-    {"starcoder", NULL, true, false, false, false},
-    {"refact", NULL, true, false, false, false},
-    {"qwen2", qwen2_pattern, false, true, false, false},
-    {"qwen35", qwen35_pattern, false, true, false, false},
-    {"deepseek-r1-qwen", qwen2_pattern, false, true, false, false},
-    {"llama-bpe", llama3_pattern, false, false, true, true},
-    {"llama3", llama3_pattern, false, false, true, true},
-    {"llama-v3", llama3_pattern, false, false, true, true},
-    {"smaug-bpe", llama3_pattern, false, false, false, false},
-    {"glm4", llama3_pattern, false, false, false, false},
-    {"chatglm-bpe", llama3_pattern, false, false, false, false},
-    {"seed-coder", seed_pattern, false, false, false, false},
-    {"dbrx", llama3_pattern, false, false, false, false},
-    {"gpt-4o", o200k_pattern, false, false, true, false},
-    {"tekken", tekken_pattern, false, false, true, true},
+    {"gpt-2", NULL, 0},
+    {"olmo", NULL, 0},
+    {"exaone4", NULL, 0},
+    {"smollm", NULL, DIGITS},
+    {"starcoder", NULL, DIGITS},
+    {"refact", NULL, DIGITS},
+    {"qwen2", qwen2_pattern, NFC},
+    {"qwen35", qwen35_pattern, NFC},
+    {"deepseek-r1-qwen", qwen2_pattern, NFC},
+    {"llama-bpe", llama3_pattern, IGNORE_MERGES | BOS},
+    {"llama3", llama3_pattern, IGNORE_MERGES | BOS},
+    {"llama-v3", llama3_pattern, IGNORE_MERGES | BOS},
+    {"smaug-bpe", llama3_pattern, 0},
+    {"glm4", llama3_pattern, 0},
+    {"chatglm-bpe", llama3_pattern, 0},
+    {"seed-coder", seed_pattern, 0},
+    {"dbrx", llama3_pattern, 0},
+    {"gpt-4o", o200k_pattern, IGNORE_MERGES},
+    {"tekken", tekken_pattern, IGNORE_MERGES | BOS},
+    {"falcon3", llama3_pattern, IGNORE_MERGES | BOS},
+    {"falcon-h1", llama3_pattern, IGNORE_MERGES | BOS},
+    {"pixtral", llama3_pattern, IGNORE_MERGES | BOS},
+    {"lfm2", llama3_pattern, IGNORE_MERGES | BOS},
+    {"glm5", llama3_pattern, IGNORE_MERGES},
+    {"deepseek-v3", deepseek3_pattern, DEEPSEEK},
+    {"hunyuan-dense", deepseek3_pattern, DEEPSEEK},
+    {"hunyuan", qwen2_pattern, 0},
+    {"solar-open", qwen2_pattern, 0},
+    {"stablelm2", qwen2_pattern, 0},
+    {"minimax-m2", o200k_pattern, 0},
+    {"llama4", o200k_pattern, 0},
+    {"phi-2", NULL, 0},
+    {"mellum", NULL, 0},
+    {"trillion", NULL, 0},
+    {"exaone", NULL, DIGITS},
+    {"command-r", NULL, DIGITS | NFC},
+    {"mellum2", NULL, DIGITS},
 };
 
 /* Qwen's converter marks these as control tokens, which they are not. */
@@ -75,6 +105,7 @@ struct writer {
     const struct sp_gguf *file;
     struct sp_gguf_tokens tokens;
     const struct pre *pre; /* NULL: SentencePiece */
+    bool listed;           /* SentencePiece with a list of merges */
     struct sp_strbuf out;
     struct sp_err *err;
 };
@@ -105,7 +136,7 @@ static bool is_added(const struct sp_gguf_token *t)
 static bool is_special(const struct writer *w, const struct sp_gguf_token *t)
 {
     if (t->type == SP_GGUF_TOKEN_USER) return false;
-    if (w->pre == NULL || !w->pre->nfc) return true;
+    if (w->pre == NULL || !(w->pre->flags & NFC)) return true;
     for (size_t i = 0; i < sizeof plain_tokens / sizeof *plain_tokens; i++) {
         if (equal(t->text, t->len, plain_tokens[i])) return false;
     }
@@ -182,7 +213,7 @@ static enum sp_status put_post_processor(struct writer *w)
 {
     const struct sp_gguf_token *bos, *eos;
     uint64_t bos_id = 0, eos_id = 0;
-    bool add_bos = w->pre ? w->pre->bos : true, add_eos = false;
+    bool add_bos = w->pre == NULL || w->pre->flags & BOS, add_eos = false;
     enum sp_status st;
 
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err)) ||
@@ -216,18 +247,25 @@ static enum sp_status put_post_processor(struct writer *w)
     "{\"type\": \"ByteLevel\", \"add_prefix_space\": " space                                       \
     ", \"trim_offsets\": true, \"use_regex\": " regex "}"
 
+static enum sp_status put_split(struct writer *w, const char *pattern)
+{
+    enum sp_status st = put(w, "{\"type\": \"Split\", \"pattern\": {\"Regex\": ");
+
+    if (!st) st = put_quoted(w, pattern);
+    return st ? st : put(w, "}, \"behavior\": \"Isolated\", \"invert\": false}, ");
+}
+
 static enum sp_status put_splitter(struct writer *w, bool prefix_space)
 {
     enum sp_status st;
 
     if ((st = put(w, "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [")))
         return st;
-    if (w->pre->digits) st = put(w, "{\"type\": \"Digits\", \"individual_digits\": true}, ");
-    if (!st && w->pre->pattern) {
-        st = put(w, "{\"type\": \"Split\", \"pattern\": {\"Regex\": ");
-        if (!st) st = put_quoted(w, w->pre->pattern);
-        if (!st) st = put(w, "}, \"behavior\": \"Isolated\", \"invert\": false}, ");
-    }
+    if (w->pre->flags & DIGITS)
+        st = put(w, "{\"type\": \"Digits\", \"individual_digits\": true}, ");
+    if (!st && w->pre->flags & DEEPSEEK) st = put_split(w, three_digits);
+    if (!st && w->pre->flags & DEEPSEEK) st = put_split(w, han_kana);
+    if (!st && w->pre->pattern) st = put_split(w, w->pre->pattern);
     if (st) return st;
     if (w->pre->pattern) return put(w, BYTE_LEVEL("false", "false") "]},\n");
     return put(w, prefix_space ? BYTE_LEVEL("true", "true") "]},\n"
@@ -274,8 +312,8 @@ static enum sp_status put_byte_level(struct writer *w)
 
     st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix_space, w->err);
     if (!st)
-        st = put(w, w->pre->nfc ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
-                                : "  \"normalizer\": null,\n");
+        st = put(w, w->pre->flags & NFC ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
+                                        : "  \"normalizer\": null,\n");
     if (!st) st = put_splitter(w, prefix_space);
     if (!st) st = put_post_processor(w);
     if (!st) st = put(w, "  \"decoder\": " BYTE_LEVEL("true", "true") ",\n");
@@ -284,7 +322,7 @@ static enum sp_status put_byte_level(struct writer *w)
                          "  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
                          "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
                          "\"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": %s, ",
-                         w->pre->ignore_merges ? "true" : "false");
+                         w->pre->flags & IGNORE_MERGES ? "true" : "false");
     }
     if (!st) st = put(w, "\"vocab\": {");
     if (!st) {
@@ -340,7 +378,10 @@ static enum sp_status put_pieces(struct writer *w)
     if (!st) st = put(w, ", \"vocab\": {");
     if (!st) st = sp_gguf_tokens_put_vocab(&w->out, &w->tokens, w->tokens.n, w->err);
     if (!st) st = put(w, "}, \"merges\": [");
-    if (!st) st = sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err);
+    if (!st) {
+        st = w->listed ? put_listed_merges(w)
+                       : sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err);
+    }
     return st ? st : put(w, "]}\n}\n");
 }
 
@@ -376,11 +417,14 @@ static enum sp_status read_vocabulary(struct writer *w)
 
     if ((st = sp_gguf_get_text(w->file, "tokenizer.ggml.model", &model, &len, w->err))) return st;
     if (model == NULL || equal(model, len, "none") || equal(model, len, "no_vocab")) return SP_OK;
-    pieces = equal(model, len, "llama");
+    w->listed = equal(model, len, "gemma4");
+    pieces = w->listed || equal(model, len, "llama");
     if (!pieces && !equal(model, len, "gpt2")) {
-        return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "tokenizer.ggml.model \"%.*s\" is not supported, only gpt2 and llama are",
-                       (int)(len < SHOWN ? len : SHOWN), model);
+        return sp_fail(
+            w->err, SP_E_UNSUPPORTED,
+            "tokenizer.ggml.model \"%.*s\" is not supported, only gpt2, llama and gemma4 "
+            "are",
+            (int)(len < SHOWN ? len : SHOWN), model);
     }
     if (!pieces && (st = find_pre(w))) return st;
     return sp_gguf_tokens_read(&w->tokens, w->file, pieces, w->err);
@@ -406,7 +450,7 @@ static enum sp_status write_tokenizer_config(struct writer *w)
         {"tokenizer.ggml.padding_token_id", "pad_token"},
         {"tokenizer.ggml.unknown_token_id", "unk_token"},
     };
-    bool add_bos = w->pre ? w->pre->bos : true;
+    bool add_bos = w->pre == NULL || w->pre->flags & BOS;
     enum sp_status st;
 
     st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err);

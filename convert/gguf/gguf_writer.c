@@ -33,25 +33,65 @@ bool sp_gguf_has_in_layers(const struct sp_gguf_writer *w, const char *name)
     return false;
 }
 
+/* Element i of a list of sizes. */
+static enum sp_status get_size_at(uint64_t *out, const struct sp_gguf_writer *w,
+                                  const struct sp_gguf_value *v, uint64_t i)
+{
+    int64_t value = i < v->n ? sp_gguf_integer_at(v, i) : -1;
+
+    if (value < 0 || value > MAX_SIZE)
+        return sp_fail(w->err, SP_E_INPUT, "%s is out of range", v->key);
+    *out = (uint64_t)value;
+    return SP_OK;
+}
+
+/* *list = the value of a key if it is a list of integers or booleans, else NULL. */
+static enum sp_status get_list(const struct sp_gguf_value **list, const struct sp_gguf_writer *w,
+                               const char *name)
+{
+    const struct sp_gguf_value *v = sp_gguf_find(w->model->file, name);
+
+    *list = NULL;
+    if (v == NULL || !v->is_array) return SP_OK;
+    if (v->type == SP_GGUF_STRING || v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64 || v->n == 0)
+        return sp_fail(w->err, SP_E_INPUT, "%s is not a list of integers", name);
+    *list = v;
+    return SP_OK;
+}
+
 enum sp_status sp_gguf_get_size(uint64_t *out, const struct sp_gguf_writer *w, const char *key)
 {
     char name[SP_GGUF_KEY_SIZE];
     const struct sp_gguf_value *v;
+    uint64_t chosen = 0;
+    enum sp_status st;
 
     sp_gguf_key(name, w, key);
-    v = sp_gguf_find(w->model->file, name);
-    if (v == NULL || !v->is_array)
-        return sp_gguf_get_u64(w->model->file, name, MAX_SIZE, out, w->err);
-    if (v->type == SP_GGUF_STRING || v->type == SP_GGUF_F32 || v->type == SP_GGUF_F64 || v->n == 0)
-        return sp_fail(w->err, SP_E_INPUT, "%s is not a list of integers", name);
-    for (uint64_t i = 1; i < v->n; i++) {
+    if ((st = get_list(&v, w, name))) return st;
+    if (v == NULL) return sp_gguf_get_u64(w->model->file, name, MAX_SIZE, out, w->err);
+    while (w->model->arch->by_layer && chosen + 1 < v->n && sp_gguf_integer_at(v, chosen) == 0)
+        chosen++;
+    for (uint64_t i = 1; i < v->n && !w->model->arch->by_layer; i++) {
         if (sp_gguf_integer_at(v, i) == sp_gguf_integer_at(v, 0)) continue;
         return sp_fail(w->err, SP_E_UNSUPPORTED, "%s differs between layers", name);
     }
-    if (sp_gguf_integer_at(v, 0) < 0 || sp_gguf_integer_at(v, 0) > MAX_SIZE)
-        return sp_fail(w->err, SP_E_INPUT, "%s is out of range", name);
-    *out = (uint64_t)sp_gguf_integer_at(v, 0);
-    return SP_OK;
+    return get_size_at(out, w, v, chosen);
+}
+
+enum sp_status sp_gguf_get_layer_size(uint64_t *out, const struct sp_gguf_writer *w,
+                                      const char *key, uint64_t layer)
+{
+    char name[SP_GGUF_KEY_SIZE];
+    const struct sp_gguf_value *v;
+    enum sp_status st;
+
+    sp_gguf_key(name, w, key);
+    if ((st = get_list(&v, w, name))) return st;
+    if (v == NULL) return sp_gguf_get_u64(w->model->file, name, MAX_SIZE, out, w->err);
+    if (layer < v->n) return get_size_at(out, w, v, layer);
+    return sp_fail(w->err, SP_E_INPUT,
+                   "%s has %" PRIu64 " numbers, but there are %" PRIu64 " layers", name, v->n,
+                   w->model->n_layers);
 }
 
 enum sp_status sp_gguf_need_size(uint64_t *out, const struct sp_gguf_writer *w, const char *key)

@@ -21,12 +21,18 @@ bool sp_gguf_has(const struct sp_gguf_writer *w, const char *key);
 /* Whether some layer has the tensor layers.N.`name`. */
 bool sp_gguf_has_in_layers(const struct sp_gguf_writer *w, const char *name);
 
-/* A size that is one number, or a list of one number for each layer, all equal. The first leaves
- * *out unchanged if the key is absent, and the second fails. */
+/* A size that is one number, or a list of one number for each layer: all equal, or in architectures
+ * by_layer the first that is not 0. The first leaves *out unchanged if the key is absent, and the
+ * second fails. */
 SP_MUST_CHECK enum sp_status sp_gguf_get_size(uint64_t *out, const struct sp_gguf_writer *w,
                                               const char *key);
 SP_MUST_CHECK enum sp_status sp_gguf_need_size(uint64_t *out, const struct sp_gguf_writer *w,
                                                const char *key);
+
+/* The size of one layer, of which the list must have a number; *out is unchanged if the key is
+ * absent. */
+SP_MUST_CHECK enum sp_status sp_gguf_get_layer_size(uint64_t *out, const struct sp_gguf_writer *w,
+                                                    const char *key, uint64_t layer);
 
 /* Append a member, with a comma before it. */
 SP_MUST_CHECK enum sp_status sp_gguf_put_integer(struct sp_gguf_writer *w, const char *key,

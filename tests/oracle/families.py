@@ -116,6 +116,14 @@ FAMILIES = {
         "attention_k_eq_v": True, "num_global_key_value_heads": 1, "hidden_size": 64,
         "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": N_VOCAB,
         "tie_word_embeddings": True}),
+    # Everything at once: experts, values from keys, and a layer that uses the keys of another one.
+    "gemma4_shared": ("Gemma4ForCausalLM", {
+        "num_hidden_layers": 3, "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+        "head_dim": 8, "global_head_dim": 16, "sliding_window": 6, "num_kv_shared_layers": 1,
+        "use_double_wide_mlp": True, "attention_k_eq_v": True, "num_global_key_value_heads": 1,
+        "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 16,
+        "hidden_size": 16, "hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": N_VOCAB,
+        "final_logit_softcapping": 5.0, "tie_word_embeddings": True}),
     "mixtral": ("MixtralForCausalLM", {
         "num_local_experts": 5, "num_experts_per_tok": 2}),
 }
@@ -359,6 +367,8 @@ FAMILIES.update({
         norm_topk_prob=False, mlp_only_layers=[1])),
     "qwen3_next_biases": ("Qwen3NextForCausalLM", qwen3_next(
         num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], attention_bias=True)),
+    "qwen3_5_experts": ("Qwen3_5MoeForCausalLM", qwen3_next(
+        num_hidden_layers=2, layer_types=["linear_attention", "full_attention"])),
     "qwen3_5_bias": ("Qwen3_5ForCausalLM", {k: v for k, v in qwen3_next(
         num_hidden_layers=2, layer_types=["linear_attention", "full_attention"], attention_bias=True).items()
         if "expert" not in k and "moe" not in k}),

@@ -3,7 +3,7 @@
 
     python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mixtral,olmo2,granite,gemma,olmo3,olmoe,granitemoe,\\
         ernie4_5,exaone4,exaone4_full,arcee,glm4,glm4_moe,seed_oss,\\
-        qwen3_next,qwen3_5_bias} \\
+        qwen3_next,qwen3_5_bias,qwen3_5_experts,gemma4_shared,deepseek_v2,deepseek_v2_lite,deepseek_v3,youtu} \\
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3} testdata/embeddings/qwen3
 
 The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers),
@@ -11,9 +11,12 @@ or that of a checkout of llama.cpp, newer, if LLAMA_CPP names its folder.
 Matrices are BF16, which holds the checkpoints' numbers exactly. The files have no tokenizer: those of
 ../shared/oracle/sources and tests/convert/test_gguf.c have."""
 import importlib.util
+import json
 import logging
 import os
+import shutil
 import sys
+import tempfile
 import types
 from pathlib import Path
 
@@ -42,6 +45,17 @@ def has_prediction_head(folder):
     return b'"mtp.' in tensors
 
 
+def with_tokenizer(folder, parent):
+    """A copy of a checkpoint with a tokenizer.json of as many tokens as its vocabulary: some converters count them."""
+    copy = Path(parent) / folder.name
+    shutil.copytree(folder, copy)
+    if not (copy / "tokenizer.json").exists():
+        n = json.loads((copy / "config.json").read_text())["vocab_size"]
+        model = {"type": "BPE", "vocab": {f"t{i}": i for i in range(n)}, "merges": []}
+        (copy / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": model}))
+    return copy
+
+
 class Names:
     """An enum of gguf's that also answers for the architectures of newer releases, which the converter names."""
 
@@ -64,15 +78,18 @@ def main():
     from conversion.base import ModelBase, ModelType, get_model_architecture
     logging.disable(logging.INFO)
     for folder in map(Path, sys.argv[2:]):
-        model = conversion.get_model_class(
-            get_model_architecture(ModelBase.load_hparams(folder, False), ModelType.TEXT))
-        plain = type(model.__name__, (model,), {
-            "model_arch": model.model_arch,
-            # A converter that can write a head without the model expects one unless told otherwise.
-            "no_mtp": model.__name__.startswith("Qwen3") and not has_prediction_head(folder),
-            "set_vocab": lambda self: self.gguf_writer.add_tokenizer_model("none")})
-        with torch.inference_mode():
-            plain(folder, gguf.LlamaFileType.MOSTLY_BF16, Path(sys.argv[1]) / f"{folder.name}.gguf", eager=True).write()
+        with tempfile.TemporaryDirectory() as parent:
+            copy = with_tokenizer(folder, parent)
+            model = conversion.get_model_class(
+                get_model_architecture(ModelBase.load_hparams(copy, False), ModelType.TEXT))
+            plain = type(model.__name__, (model,), {
+                "model_arch": model.model_arch,
+                # A converter that can write a head without the model expects one unless told otherwise.
+                "no_mtp": model.__name__.startswith("Qwen3") and not has_prediction_head(copy),
+                "set_vocab": lambda self: self.gguf_writer.add_tokenizer_model("none")})
+            out = Path(sys.argv[1]) / f"{folder.name}.gguf"
+            with torch.inference_mode():
+                plain(copy, gguf.LlamaFileType.MOSTLY_BF16, out, eager=True).write()
 
 
 main()

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Write testdata/gguf/tokenizers: python3 gguf_tokenizers.py OUT MINI
 
-For each split rule a GGUF file that holds nothing but the vocabulary of a small byte-level tokenizer.json (MINI is
+For each split rule a GGUF file that holds nothing but the vocabulary of a small tokenizer.json (MINI is
 ../shared/tokenizers/mini), and NAME.jsonl: [text, ids without added tokens, ids with them] by the tokenizers library,
 from the golden values beside it. For SentencePiece, two vocabularies are trained here, and the ids are sentencepiece's
 own. Needs gguf and sentencepiece."""
 import io
 import json
 import os
+import re
 import sys
 
 import gguf
@@ -17,7 +18,7 @@ import sentencepiece
 BYTE_LEVEL = {"bl_gpt2": "gpt-2", "bl_smollm2": "smollm", "bl_qwen2_nfc": "qwen2", "bl_llama3": "llama-bpe",
               "bl_o200k": "gpt-4o", "bl_tekken": "tekken"}
 # Their texts are not among those that SentencePiece is trained on.
-NEWER = {"bl_qwen35_nfc": "qwen35"}
+NEWER = {"bl_qwen35_nfc": "qwen35", "bl_deepseek": "deepseek-v3", "gemma": "gemma4"}
 N_CASES = 40
 
 
@@ -43,10 +44,15 @@ def byte_level(out, folder, name, pre):
     assert [vocab[t] for t in tokens] == list(range(len(tokens)))
     merges = [m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]]
     w = gguf.GGUFWriter(os.path.join(out, name + ".gguf"), "llama")
-    w.add_tokenizer_model("gpt2")
-    w.add_tokenizer_pre(pre)
+    w.add_tokenizer_model("gemma4" if pre == "gemma4" else "gpt2")
+    if pre == "gemma4":
+        w.add_token_scores([-1000.0] * len(tokens))
+        w.add_add_space_prefix(False)
+    else:
+        w.add_tokenizer_pre(pre)
     w.add_token_list(tokens)
-    w.add_token_types([(3 if added[t]["special"] else 4) if t in added else 1 for t in tokens])
+    w.add_token_types([(3 if added[t]["special"] else 4) if t in added else
+                       6 if pre == "gemma4" and re.fullmatch("<0x..>", t) else 1 for t in tokens])
     w.add_token_merges(merges)
     single = (tokenizer["post_processor"] or {}).get("single")
     if tokenizer["post_processor"] and tokenizer["post_processor"]["type"] == "Sequence":

@@ -207,7 +207,7 @@ static enum sp_status read_own(struct sp_config *out, const struct sp_config_tex
         }
         if (t->draft) l->kv_source = -1;
         if (t->draft || i < n_own) continue;
-        if (k.double_wide) l->n_ffn *= 2;
+        if (k.double_wide) *(k.moe ? &l->n_shared_ffn : &l->n_ffn) *= 2; /* the dense MLP */
         if ((st = share_keys(out, i, n_own, err))) return st;
     }
     return SP_OK;
@@ -232,6 +232,8 @@ static const struct sp_alias expert_aliases[] = {
     {"mlp.router.expert_scale", "router.per_expert_scale", NULL, 0},
     {"mlp.experts.gate_proj.weight", "experts.gate_up_proj", sp_layout_expert_gate_up, 0},
     {"mlp.experts.up_proj.weight", "experts.gate_up_proj", sp_layout_expert_gate_up, 1},
+    {"mlp.experts.gate_proj.weight", NULL, NULL, 0},
+    {"mlp.experts.up_proj.weight", NULL, NULL, 0},
     {"mlp.experts.down_proj.weight", "experts.down_proj", NULL, 0},
     {"mlp.shared_expert.*", "mlp.*", NULL, 0},
     {0},
