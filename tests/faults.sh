@@ -122,10 +122,15 @@ requests() {
     request /metrics
 }
 
-# request PATH [BODY]: writes a line "PATH STATUS TEXTS"; STATUS is 0 if the connection ended
+# A request whose response has many headers.
+health() {
+    request /health
+}
+
+# request PATH [BODY]: writes a line "PATH STATUS HEADERS TEXTS"; STATUS is 0 if the connection ended
 # without a response.
 request() {
-    local method=GET body=${2-} reply
+    local method=GET body=${2-} reply headers
     [ -z "$body" ] || method=POST
     reply=$(
         exec 2>/dev/null 3<>"/dev/tcp/127.0.0.1/$port" || exit
@@ -135,20 +140,21 @@ request() {
     )
     local code=${reply#HTTP/1.1 }
     [ -n "$reply" ] || code=0
-    echo "$1 ${code%% *} $(grep -oE '"(content|text|delta|error)": ?"[^"]*"' <<<"$reply" | tr -d '\n')" >>replies
+    headers=$(sed -nE '/^\r?$/q; s/^([A-Za-z-]+): .*/\1/p' <<<"$reply" | sort | tr '\n' ' ')
+    echo "$1 ${code%% *} $headers$(grep -oE '"(content|text|delta|error)": ?"[^"]*"' <<<"$reply" | tr -d '\n')" >>replies
 }
 
-# serve_attempt AT: starts a server, sends the requests and ends it.
+# serve_attempt AT REQUESTS: starts a server, sends the requests of a function and ends it.
 serve_attempt() {
     local pid
     rm -f report replies err
     FAULT_CALLS=$calls FAULT_AT=$1 FAULT_ERRNO=$errno FAULT_REPORT=report LD_PRELOAD=$preload \
-        "$program" serve --port 0 --threads 1 --sessions 2 --sandbox off base.bin >text 2>err </dev/null &
+        "$program" serve --port 0 --threads 1 --sessions 2 --sandbox off --cors '*' base.bin >text 2>err </dev/null &
     pid=$!
     while ! port=$(grep -om1 "http://127.0.0.1:[0-9]*" err 2>/dev/null) && kill -0 $pid 2>/dev/null; do sleep 0.01; done
     port=${port##*:}
     touch replies
-    [ -z "$port" ] || requests
+    [ -z "$port" ] || "$2"
     kill $pid 2>/dev/null
     wait $pid
     status=$?
@@ -174,16 +180,17 @@ check_serve() {
     [ "$blocks" -le "$clean_blocks" ] || problem "$((blocks - clean_blocks)) blocks of memory leak"
 }
 
+# faults_serve NAME REQUESTS FIRST SAMPLES: calls from number FIRST on fail, SAMPLES of them or all.
 faults_serve() {
-    name=serve at=0 n_calls=0
-    serve_attempt 0
+    name=$1 at=0 n_calls=0
+    serve_attempt 0 "$2"
     read -r n_calls clean_blocks <report
     mv replies clean_replies
     [ "$status" -eq 0 ] && ! grep -v ' 200 ' clean_replies || problem "status $status without a failing call"
     step=1
-    if [ "$samples" -gt 0 ] && [ "$n_calls" -gt "$samples" ]; then step=$((n_calls / samples)); fi
-    for ((at = 1; at <= n_calls; at += step)); do
-        serve_attempt "$at"
+    if [ "$4" -gt 0 ] && [ "$n_calls" -gt "$4" ]; then step=$((n_calls / $4)); fi
+    for ((at = $3; at <= n_calls; at += step)); do
+        serve_attempt "$at" "$2"
         check_serve
     done
 }
@@ -212,6 +219,9 @@ if [ "$kind" = memory ]; then
         '{"messages": [{"role": "user", "content": "three"}], "format": "json"}' >lines
     printf '{"ids": [1], "text": "kept", "stop": "end"}\n{"custom_id": "b", "ids": [1' >kept
     faults batch run --batch -o out/x --threads 1 --sessions 1 --num-predict 4 base.bin
-    faults_serve
+    faults_serve serve requests 1 "$samples"
+    serve_attempt 0 : # the calls after its last one belong to the request and its response
+    read -r n_start _ <report
+    faults_serve headers health "$n_start" 0
 fi
 [ $failed -eq 0 ] || exit 1

@@ -150,35 +150,50 @@ static ssize_t read_stream(void *context, uint64_t pos, char *to, size_t size)
     return n == 0 ? MHD_CONTENT_READER_END_OF_STREAM : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-static void add_header(struct MHD_Response *response, const char *name, const char *value)
+/* Adds a header unless the value is NULL. False: out of memory. */
+static bool add_header(struct MHD_Response *response, const char *name, const char *value)
 {
-    if (value != NULL) (void)MHD_add_response_header(response, name, value);
+    return value == NULL || MHD_add_response_header(response, name, value) == MHD_YES;
 }
 
+static bool add_headers(struct MHD_Response *response, const struct sp_http_connection *c)
+{
+    const struct sp_http_response *a = &c->answer;
+    const bool shared = a->cors != NULL;
+    const struct {
+        const char *name, *value;
+    } rows[] = {
+        {MHD_HTTP_HEADER_CACHE_CONTROL, a->stream ? "no-cache" : NULL},
+        {MHD_HTTP_HEADER_CONTENT_TYPE, a->type},
+        {MHD_HTTP_HEADER_ALLOW, a->allow},
+        {MHD_HTTP_HEADER_RETRY_AFTER, a->retry ? "1" : NULL},
+        {MHD_HTTP_HEADER_WWW_AUTHENTICATE, a->ask_key ? "Bearer" : NULL},
+        {MHD_HTTP_HEADER_CONNECTION, c->without_body ? "close" : NULL},
+        {"Access-Control-Allow-Origin", a->cors},
+        {"Access-Control-Allow-Methods", shared ? "GET, POST, OPTIONS" : NULL},
+        {"Access-Control-Allow-Headers", shared ? "Authorization, Content-Type, *" : NULL},
+        {MHD_HTTP_HEADER_VARY, shared ? "Origin" : NULL},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!add_header(response, rows[i].name, rows[i].value)) return false;
+    }
+    return true;
+}
+
+/* NULL: out of memory, for the response or for one of its headers, without which it would mean
+ * something else. */
 static struct MHD_Response *response_of(struct sp_http_connection *c)
 {
     struct sp_http_response *a = &c->answer;
-    struct MHD_Response *response;
+    struct MHD_Response *response =
+        a->stream
+            ? MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_stream, c, NULL)
+            : MHD_create_response_from_buffer(a->body.len, a->body.at, MHD_RESPMEM_PERSISTENT);
 
-    if (a->stream != NULL) {
-        response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 4096, read_stream, c, NULL);
-        if (response != NULL) add_header(response, "Cache-Control", "no-cache");
-    } else {
-        response = MHD_create_response_from_buffer(a->body.len, a->body.at, MHD_RESPMEM_PERSISTENT);
-    }
-    if (response == NULL) return NULL;
-    add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, a->type);
-    add_header(response, MHD_HTTP_HEADER_ALLOW, a->allow);
-    add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, a->retry ? "1" : NULL);
-    add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, a->ask_key ? "Bearer" : NULL);
-    if (c->without_body) add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-    if (a->cors != NULL) {
-        add_header(response, "Access-Control-Allow-Origin", a->cors);
-        add_header(response, "Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-        add_header(response, "Access-Control-Allow-Headers", "Authorization, Content-Type, *");
-        add_header(response, "Vary", "Origin");
-    }
-    return response;
+    if (response == NULL || add_headers(response, c)) return response;
+    MHD_destroy_response(response);
+    return NULL;
 }
 
 static enum MHD_Result answer(struct sp_http_connection *c)
