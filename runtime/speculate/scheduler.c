@@ -31,6 +31,7 @@ struct sp_scheduler {
     pthread_mutex_t lock;
     bool taken;                         /* a thread holds the scheduler or runs a pass */
     size_t n_in;                        /* active threads, including those that wait in acquire */
+    size_t n_behind;                    /* of these, the ones that came while a pass was due */
     struct waiter *ready, **last_ready; /* waiting to hold the scheduler, the oldest first */
     size_t n_requests;                  /* entries that have not run */
     size_t n_passes;                    /* that have run */
@@ -57,7 +58,7 @@ void sp_scheduler_close(struct sp_scheduler *t)
     free(t);
 }
 
-/* The caller of each of the next four functions holds the lock. */
+/* The caller of each of the next functions holds the lock, up to sp_scheduler_acquire. */
 static void queue_up(struct sp_scheduler *t, struct waiter *w)
 {
     *t->last_ready = w;
@@ -70,15 +71,10 @@ static void await_pass(struct sp_scheduler *t, struct waiter *w)
         pthread_cond_wait(&w->woken, &t->lock);
 }
 
-static void resume(struct sp_scheduler *t)
+/* True if all threads wait for a pass, which one of them is about to run. */
+static bool is_due(const struct sp_scheduler *t)
 {
-    struct waiter w = {.woken = PTHREAD_COND_INITIALIZER};
-
-    if (t->taken) {
-        queue_up(t, &w);
-        await_pass(t, &w);
-    }
-    t->taken = true;
+    return !t->taken && t->n_requests > 0 && t->n_requests + t->n_behind == t->n_in;
 }
 
 /* Hands the scheduler over to the thread that waits longest. */
@@ -94,11 +90,23 @@ static void hand_over(struct sp_scheduler *t)
     pthread_cond_signal(&w->woken);
 }
 
+/* A thread that comes while a pass is due lets it run first. Otherwise a thread that releases the
+ * scheduler and acquires it again would be back before the thread that is woken to run the pass, so
+ * that the pass might never run. */
 void sp_scheduler_acquire(struct sp_scheduler *t)
 {
+    struct waiter w = {.woken = PTHREAD_COND_INITIALIZER};
+    bool due;
+
     pthread_mutex_lock(&t->lock);
+    due = is_due(t);
+    t->n_behind += due;
     t->n_in++;
-    resume(t);
+    if (t->taken || due) {
+        queue_up(t, &w);
+        await_pass(t, &w);
+    }
+    t->taken = true;
     pthread_mutex_unlock(&t->lock);
 }
 
@@ -182,6 +190,7 @@ static void run_pass(struct sp_scheduler *t)
     struct sp_pass pass = {.n_seqs = choose(t, chosen, seqs), .number = ++t->n_passes};
 
     t->taken = true;
+    t->n_behind = 0;
     pthread_mutex_unlock(&t->lock);
     pass.seconds = sp_seconds();
     sp_batch_run(seqs, pass.n_seqs);
@@ -216,7 +225,7 @@ void sp_scheduler_run(struct sp_scheduler *t, const struct sp_batch_seq *seq,
     t->n_requests++;
     hand_over(t);
     while (!own.done) {
-        if (!t->taken && t->n_requests == t->n_in) {
+        if (is_due(t)) {
             run_pass(t);
         } else {
             pthread_cond_wait(&own.waiter.woken, &t->lock);

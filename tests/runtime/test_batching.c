@@ -520,6 +520,56 @@ static void draft_passes_run_first(void **state)
     generate_close(&g);
 }
 
+enum { N_PASSES = 20 };
+
+/* A thread that runs N_PASSES passes. */
+struct passing {
+    struct row_request row;
+    atomic_bool done;
+};
+
+static void *run_passes(void *context)
+{
+    struct passing *p = context;
+
+    for (int i = 0; i < N_PASSES; i++)
+        run_rows(&p->row);
+    atomic_store(&p->done, true);
+    return NULL;
+}
+
+/* A thread that acquires the scheduler again as soon as it has released it lets the passes of
+ * another thread run in between. */
+static void passes_run_between_holders(void **state)
+{
+    struct generate_fixture g =
+        generate_open(packed_file(TESTDATA "/tiny/Modelfile.ar", SP_Q4, SP_Q4), NULL, 1,
+                      &(struct sp_session_options){.size = sizeof(struct sp_session_options),
+                                                   .n_context = N_CONTEXT});
+    struct passing p = {.row = {.g = &g,
+                                .target = open_decoder(&g, g.package->target, NULL),
+                                .priority = SP_PRIORITY_FIFO}};
+    size_t clock = 0, n_held = 0;
+    pthread_t thread;
+
+    (void)state;
+    p.row.clock = &clock;
+    sp_scheduler_acquire(g.package->scheduler);
+    assert_int_equal(pthread_create(&thread, NULL, run_passes, &p), 0);
+    while (sp_scheduler_n_active(g.package->scheduler) < 2)
+        continue;
+    sp_scheduler_release(g.package->scheduler);
+    while (!atomic_load(&p.done)) {
+        sp_scheduler_acquire(g.package->scheduler);
+        n_held += sp_scheduler_n_active(g.package->scheduler) > 1;
+        sp_scheduler_release(g.package->scheduler);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_in_range(n_held, 0, 4 * N_PASSES);
+    sp_decoder_close(p.row.target);
+    generate_close(&g);
+}
+
 /* ---- small batches, and logit requests between passes ---- */
 
 /* With max_batch 1 the logits of all sessions do not fit in one pass. With rows_per_pass 16 their
@@ -688,6 +738,7 @@ int main(void)
         cmocka_unit_test(equal_prompts_share_draft_passes),
         cmocka_unit_test(failing_draft),
         cmocka_unit_test(draft_passes_run_first),
+        cmocka_unit_test(passes_run_between_holders),
         cmocka_unit_test(small_batches_change_nothing),
         cmocka_unit_test(logits_between_shared_passes),
         cmocka_unit_test(answers_beside_logits),
