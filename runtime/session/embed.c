@@ -4,7 +4,8 @@
  * The texts run through a few decoders that share a workspace, so that short ones share passes. In
  * a causal model a long text is read in pieces; where tokens see those after them, a text is one
  * pass. Each pass holds the scheduler by itself, so that sessions of other threads generate in
- * between. */
+ * between, and is short while they do. Several requests for embeddings are computed alternately,
+ * one group of texts at a time. */
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"
@@ -18,6 +19,7 @@
 enum {
     MAX_DECODERS = 16,              /* texts of one pass */
     PASS_ROWS = 2 * SP_PROMPT_ROWS, /* rows of a pass, unless one text needs more */
+    GROUP_ROWS = 16 * PASS_ROWS,    /* rows of a group of texts, unless one text has more */
 };
 
 /* ---- the record of the file ---- */
@@ -115,11 +117,13 @@ struct embedder {
     const struct sp_embedding_request *request;
     struct sp_pooling_config pooling;
     bool whole;               /* a text is one pass */
-    size_t max_rows, longest; /* rows of a pass; tokens of the longest text */
+    size_t max_rows, longest; /* rows of a pass; tokens of the longest text of the group */
     struct slot slots[MAX_DECODERS];
     size_t n_slots;
     size_t next;            /* first text that has no slot yet */
+    size_t end;             /* the first text of the next group */
     size_t n_done, n_total; /* tokens */
+    size_t n_group;         /* tokens of the texts before `end` */
     struct sp_acts acts[2]; /* one row, in turn the input and the output of a dense layer */
     size_t n_dimensions;
     float *out; /* [n_texts][n_dimensions], owned */
@@ -151,9 +155,11 @@ static enum sp_status open_slot(struct embedder *e, struct slot *slot)
 
 static void close_slots(struct embedder *e)
 {
-    for (size_t i = 0; i < e->n_slots; i++) {
-        sp_decoder_close(e->slots[i].decoder);
-        free(e->slots[i].sum);
+    while (e->n_slots > 0) {
+        struct slot *slot = &e->slots[--e->n_slots];
+        sp_decoder_close(slot->decoder);
+        free(slot->sum);
+        *slot = (struct slot){0};
     }
 }
 
@@ -167,12 +173,13 @@ static enum sp_status take_text(struct embedder *e, struct slot *slot)
     return sp_decoder_grow(slot->decoder, e->request->texts[slot->text].n, e->err);
 }
 
-/* Fills a pass with the rows of as many texts as it holds; slot i of the pass is of[i]. */
+/* Fills a pass with the rows of as many texts as it holds; slot i of the pass is of[i]. Where a
+ * text is one pass, the first one fits in any case. */
 static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, struct slot **of,
                                 size_t *n_seqs)
 {
     bool scores = e->pooling.mode == SP_POOL_RANK;
-    size_t left = e->max_rows;
+    size_t left = sp_scheduler_prompt_rows(e->package->scheduler, e->max_rows);
     enum sp_status st;
 
     *n_seqs = 0;
@@ -181,11 +188,13 @@ static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, s
         const struct sp_embedding_text *text;
         size_t n;
 
-        if (!slot->taken && e->next == e->request->n_texts) continue;
-        if (!slot->taken && e->whole && e->request->texts[e->next].n > left) continue;
+        if (!slot->taken && e->next == e->end) continue;
+        if (!slot->taken && e->whole && *n_seqs && e->request->texts[e->next].n > left) continue;
         if (!slot->taken && (st = take_text(e, slot))) return st;
         text = &e->request->texts[slot->text];
-        n = text->n - slot->n_read < left ? text->n - slot->n_read : left;
+        n = text->n - slot->n_read;
+        if (n > left && e->whole) left = n;
+        if (n > left) n = left;
         seqs[*n_seqs] = (struct sp_batch_seq){
             .decoder = slot->decoder,
             .embedder = e->package->target,
@@ -335,7 +344,6 @@ static enum sp_status check_texts(struct embedder *e)
         }
         st = sp_package_check_vocabulary(e->package, t->ids, t->n, e->err);
         if (st) return st;
-        if (t->n > e->longest) e->longest = t->n;
         e->n_total += t->n;
     }
     return SP_OK;
@@ -423,13 +431,29 @@ static enum sp_status open_rows(struct embedder *e)
     return sp_acts_init(&e->acts[1], 1, widest, e->err);
 }
 
+/* Adds the texts of the next group to those to compute: at least one, whose tokens are counted. */
+static void choose_group(struct embedder *e)
+{
+    const struct sp_embedding_request *q = e->request;
+    size_t n = 0;
+
+    e->longest = 0;
+    while (e->end < q->n_texts && (n == 0 || n + q->texts[e->end].n <= GROUP_ROWS)) {
+        size_t len = q->texts[e->end++].n;
+        if (len > e->longest) e->longest = len;
+        n += len;
+    }
+    e->n_group += n;
+}
+
 static enum sp_status open_slots(struct embedder *e)
 {
-    size_t most = e->request->n_texts < MAX_DECODERS ? e->request->n_texts : MAX_DECODERS;
+    size_t n_texts = e->end - e->next, n_rows = e->n_group - e->n_done;
+    size_t most = n_texts < MAX_DECODERS ? n_texts : MAX_DECODERS;
     enum sp_status st = SP_OK;
 
     e->whole = e->package->target->config.bidirectional;
-    e->max_rows = e->n_total < PASS_ROWS ? e->n_total : PASS_ROWS;
+    e->max_rows = n_rows < PASS_ROWS ? n_rows : PASS_ROWS;
     if (e->whole && e->longest > e->max_rows) e->max_rows = e->longest;
     /* Each decoder keeps the hidden states of as many rows as a pass may have. */
     if (e->max_rows > PASS_ROWS) most = most * PASS_ROWS / e->max_rows + 1;
@@ -438,17 +462,16 @@ static enum sp_status open_slots(struct embedder *e)
     return st;
 }
 
-/* Runs all passes. */
-static enum sp_status compute(struct embedder *e)
+/* Runs the passes of a group. */
+static enum sp_status compute_group(struct embedder *e)
 {
     const struct sp_embedding_request *q = e->request;
     struct sp_scheduler *scheduler = e->package->scheduler;
     enum sp_status st;
 
     sp_scheduler_acquire(scheduler);
-    st = open_rows(e);
-    if (!st) st = open_slots(e);
-    while (!st && e->n_done < e->n_total) {
+    st = open_slots(e);
+    while (!st && e->n_done < e->n_group) {
         st = run_pass(e);
         sp_scheduler_release(scheduler);
         if (!st && q->progress && q->progress(q->context, e->n_done, e->n_total))
@@ -457,6 +480,40 @@ static enum sp_status compute(struct embedder *e)
     }
     close_slots(e);
     sp_scheduler_release(scheduler);
+    return st;
+}
+
+static void acquire(struct sp_ticket_lock *t)
+{
+    size_t ticket;
+
+    pthread_mutex_lock(&t->lock);
+    ticket = t->n_tickets++;
+    while (t->n_served != ticket)
+        pthread_cond_wait(&t->served, &t->lock);
+    pthread_mutex_unlock(&t->lock);
+}
+
+static void release(struct sp_ticket_lock *t)
+{
+    pthread_mutex_lock(&t->lock);
+    t->n_served++;
+    pthread_cond_broadcast(&t->served);
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* One group of one request is computed at a time, so that the buffers of all requests take the
+ * memory of one; the requests that wait are served in their order. */
+static enum sp_status compute(struct embedder *e)
+{
+    enum sp_status st = open_rows(e);
+
+    while (!st && e->end < e->request->n_texts) {
+        choose_group(e);
+        acquire(&e->package->embedding);
+        st = compute_group(e);
+        release(&e->package->embedding);
+    }
     sp_acts_release(&e->acts[0]);
     sp_acts_release(&e->acts[1]);
     return st;
@@ -474,10 +531,7 @@ enum sp_status sp_package_embed(struct sp_package *package,
     if ((st = choose_pooling(&e)) || (st = choose_dimensions(&e)) || (st = check_texts(&e)))
         return st;
     if ((st = sp_new_rows(&e.out, q.n_texts, e.n_dimensions, err))) return st;
-    pthread_mutex_lock(&package->embedding);
-    st = compute(&e);
-    pthread_mutex_unlock(&package->embedding);
-    if (st) {
+    if ((st = compute(&e))) {
         free(e.out);
         return st;
     }

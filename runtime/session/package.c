@@ -223,7 +223,8 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
 
     if ((st = sp_copy_in(&o, sizeof o, options, "sp_package_options", err))) return st;
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
-    pthread_mutex_init(&p->embedding, NULL);
+    pthread_mutex_init(&p->embedding.lock, NULL);
+    pthread_cond_init(&p->embedding.served, NULL);
     if ((st = open_file(p, path, &o, err))) goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
     open_budget(p, &o);
@@ -296,7 +297,8 @@ void sp_package_close(struct sp_package *package)
     sp_pack_close(package->pack);
     free(package->copy);
     if (package->caches) atomic_fetch_sub(&package->caches->mapped, package->mapped);
-    pthread_mutex_destroy(&package->embedding);
+    pthread_cond_destroy(&package->embedding.served);
+    pthread_mutex_destroy(&package->embedding.lock);
     free(package);
 }
 

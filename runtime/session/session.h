@@ -13,6 +13,13 @@
 
 #include <pthread.h>
 
+/* A lock that threads get in the order in which they ask for it. */
+struct sp_ticket_lock {
+    pthread_mutex_t lock;
+    pthread_cond_t served;
+    size_t n_tickets, n_served; /* threads that asked for it; that have released it */
+};
+
 struct sp_package {
     struct sp_pack *pack; /* owned, like all members */
     uint8_t *copy;        /* the bytes of the file if they were read into memory; NULL: mapped */
@@ -30,8 +37,8 @@ struct sp_package {
     struct sp_token_trie *trie;     /* of the tokenizer; NULL: not built yet */
     uint32_t eos[SP_EOS_MAX];
     size_t n_eos;
-    struct sp_json *pooling;   /* the pooling section; NULL: none */
-    pthread_mutex_t embedding; /* held by the one request for embeddings that is computed */
+    struct sp_json *pooling;         /* the pooling section; NULL: none */
+    struct sp_ticket_lock embedding; /* held by the one group of texts that is computed */
 };
 
 /* Rows of a prompt pass, unless experts need more: weights are read once for all of them. */

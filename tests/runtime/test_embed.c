@@ -4,13 +4,17 @@
 #include "tests/support/packed_models.h"
 #include "tests/support/scratch.h"
 
+#include "runtime/session/session.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { MOST_CASES = 32 };
 
@@ -167,6 +171,82 @@ static void more_texts_than_decoders(void **state)
     golden_close(&g);
 }
 
+/* A request of many texts, which a short request joins after its first pass. */
+struct long_request {
+    struct golden *g;
+    size_t n_calls;
+    pthread_t other;
+    atomic_bool other_is_done;
+    bool was_first; /* the short request was done before the last pass of the long one */
+};
+
+static void *embed_one(void *context)
+{
+    struct long_request *r = context;
+    size_t width;
+
+    free(embed(r->g, 0, 1, 0, &width));
+    atomic_store(&r->other_is_done, true);
+    return NULL;
+}
+
+/* The number of requests that have asked for their first group, or a further one. */
+static size_t n_tickets(struct sp_package *package)
+{
+    size_t n;
+
+    pthread_mutex_lock(&package->embedding.lock);
+    n = package->embedding.n_tickets;
+    pthread_mutex_unlock(&package->embedding.lock);
+    return n;
+}
+
+static int join_in(void *context, size_t done, size_t total)
+{
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    struct long_request *r = context;
+
+    if (r->n_calls++ == 0) {
+        size_t before = n_tickets(r->g->package);
+        assert_int_equal(pthread_create(&r->other, NULL, embed_one, r), 0);
+        while (n_tickets(r->g->package) == before)
+            nanosleep(&pause, NULL);
+    }
+    for (int i = 0; i < 2000 && done == total && !r->was_first; i++) {
+        r->was_first = atomic_load(&r->other_is_done);
+        if (!r->was_first) nanosleep(&pause, NULL);
+    }
+    return 0;
+}
+
+/* A short request does not wait for all of a long one, whose embeddings stay the same. */
+static void requests_alternate(void **state)
+{
+    enum { N = 256, LEN = 24 };
+    struct golden g = golden_open("qwen3", SP_DTYPE_NONE, NULL, 2);
+    struct sp_embedding_text texts[N];
+    uint32_t ids[LEN];
+    struct long_request r = {.g = &g};
+    struct sp_embedding_request request = {
+        .size = sizeof request, .texts = texts, .n_texts = N, .context = &r, .progress = join_in};
+    struct sp_err err = {0};
+    float *rows = NULL;
+    size_t width;
+
+    (void)state;
+    for (size_t i = 0; i < LEN; i++)
+        ids[i] = (uint32_t)(3 + i);
+    for (size_t i = 0; i < N; i++)
+        texts[i] = (struct sp_embedding_text){ids, LEN - i % 3};
+    assert_int_equal(sp_package_embed(g.package, &request, &rows, &width, &err), SP_OK);
+    assert_int_equal(pthread_join(r.other, NULL), 0);
+    assert_true(r.was_first);
+    for (size_t i = 3; i < N; i++)
+        assert_memory_equal(rows + i * width, rows + i % 3 * width, width * sizeof *rows);
+    free(rows);
+    golden_close(&g);
+}
+
 /* Fewer dimensions are the first ones, with length 1 again if the whole embedding has it. */
 static void dimensions(void **state)
 {
@@ -312,6 +392,7 @@ int main(void)
         CASE(same_bits, "modernbert"),
         CASE(same_bits, "qwen2_bidirectional"),
         cmocka_unit_test(more_texts_than_decoders),
+        cmocka_unit_test(requests_alternate),
         CASE(dimensions, "qwen3"),
         CASE(dimensions, "llama"),
         cmocka_unit_test(refusals),
