@@ -122,7 +122,7 @@ static void take_body(struct sp_serve_request *request, struct sp_exchange *x)
 }
 
 /* Ends an object whose members were written with this status. */
-static void end_object(struct sp_exchange *x, enum sp_status st, const char *code,
+static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp_serve_fault *fault,
                        const struct sp_err *err)
 {
     if (st == SP_OK) {
@@ -133,7 +133,7 @@ static void end_object(struct sp_exchange *x, enum sp_status st, const char *cod
     if (st == SP_E_CHECK) {
         sp_exchange_refuse(x, 503, "the server is shutting down");
     } else {
-        sp_exchange_refuse_as(x, sp_serve_status_of(st), code, err->text);
+        sp_exchange_refuse_for(x, sp_serve_status_of(st), fault, err->text);
     }
 }
 
@@ -145,10 +145,12 @@ write_members(struct sp_exchange *x,
 {
     struct sp_serve_request request = {.n_each = 1};
     struct sp_err err = {0};
+    enum sp_status st;
 
     if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x) || !open_object(x)) return;
     take_body(&request, x);
-    end_object(x, write(&x->out, x->serve, &request, &err), NULL, &err);
+    st = write(&x->out, x->serve, &request, &err);
+    end_object(x, st, &request.fault, &err);
     sp_serve_request_release(&request);
 }
 
@@ -168,7 +170,7 @@ static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn)
     if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x) || !open_object(x)) return;
     take_body(&request, x);
     st = fn(&x->out, &embed, &err);
-    end_object(x, st, embed.code, &err);
+    end_object(x, st, &(struct sp_serve_fault){.code = embed.code}, &err);
     sp_serve_request_release(&request);
 }
 

@@ -66,10 +66,13 @@ void sp_exchange_note(struct sp_exchange *x, const char *sentence)
     sp_exchange_add_to_log(&x->answer->log_line, x->serve, "error", sentence);
 }
 
-void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
-                           const char *sentence)
+void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_serve_fault *fault,
+                            const char *sentence)
 {
-    const struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
+    const struct sp_serve_failure failure = {.status = status,
+                                             .code = fault->code,
+                                             .param = *fault->param ? fault->param : NULL,
+                                             .sentence = sentence};
 
     if (!sp_exchange_open_body(x)) return;
     if (begins(x, "/api/")) {
@@ -82,6 +85,12 @@ void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
     sp_exchange_close_body(x, status);
     x->answer->retry = status == 503;
     sp_exchange_note(x, sentence);
+}
+
+void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
+                           const char *sentence)
+{
+    sp_exchange_refuse_for(x, status, &(struct sp_serve_fault){.code = code}, sentence);
 }
 
 void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence)

@@ -46,6 +46,9 @@ void sp_exchange_note(struct sp_exchange *x, const char *sentence);
  * NULL: none. Status 503 means that the request could succeed later. */
 void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
                            const char *sentence);
+/* The same for an error of a member of the request. */
+void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_serve_fault *fault,
+                            const char *sentence);
 
 void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence);
 

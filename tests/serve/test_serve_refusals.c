@@ -158,6 +158,10 @@ static const struct refusal {
     {"POST", "/api/chat", "{" MESSAGES ", \"options\": {\"top_k\": -1}}", 400,
      "options: top_k is -1"},
     {"POST", "/api/chat", "{" MESSAGES ", \"think\": 1}", 400, "think is integer"},
+    {"POST", "/api/chat", "{" MESSAGES ", \"think\": true}", 400,
+     "\"tiny\" does not support thinking"},
+    {"POST", "/api/generate", "{\"prompt\": \"a\", \"think\": \"high\"}", 400,
+     "\"tiny\" does not support thinking"},
     {"POST", "/api/chat",
      "{\"messages\": [{\"role\": \"user\", \"content\": \"a\", \"images\": [\"x\"]}]}", 400,
      "images: "},
@@ -199,6 +203,34 @@ static void test_refusals(void **state)
 /* OpenAI's codes, by which clients decide what to do. */
 static void test_codes(void **state)
 {
+    static const char chat[] = "/v1/chat/completions";
+    static const struct {
+        const char *path, *body, *code, *param;
+    } rows[] = {
+        {chat, "{}", "missing_required_parameter", "messages"},
+        {chat, "{\"messages\": 1}", "invalid_type", "messages"},
+        {chat, "{\"messages\": []}", "empty_array", "messages"},
+        {chat, "{\"messages\": [1]}", "invalid_type", "messages[0]"},
+        {chat, "{\"messages\": [{\"content\": \"a\"}]}", "missing_required_parameter",
+         "messages[0].role"},
+        {chat, "{" MESSAGES_AND ", {\"role\": \"usr\", \"content\": \"a\"}]}", "invalid_value",
+         "messages[1].role"},
+        {chat, "{\"messages\": [{\"role\": \"user\"}]}", "missing_required_parameter",
+         "messages[0].content"},
+        {chat, "{" MESSAGES ", \"tools\": [{\"function\": {\"name\": \"f\"}}]}",
+         "unsupported_parameter", "tools"},
+        {chat, "{" MESSAGES ", \"reasoning_effort\": \"huge\"}", "invalid_value",
+         "reasoning_effort"},
+        {chat, "{" MESSAGES ", \"reasoning_effort\": \"low\"}", "unsupported_parameter",
+         "reasoning_effort"},
+        {"/v1/completions", "{}", "missing_required_parameter", "prompt"},
+        {"/v1/responses", "{}", "missing_required_parameter", "input"},
+        {"/v1/responses", "{\"input\": [{\"role\": \"usr\", \"content\": \"a\"}]}", "invalid_value",
+         "input[0].role"},
+        {"/v1/responses", "{\"input\": \"a\", \"reasoning\": {\"effort\": \"high\"}}",
+         "unsupported_parameter", "reasoning.effort"},
+        {"/apply-template", "{}", "missing_required_parameter", "messages"},
+    };
     static const char *const small[] = {"--num-ctx", "8", NULL};
     struct server s = server_start(served_file, small);
     struct sp_json *json;
@@ -214,6 +246,25 @@ static void test_codes(void **state)
         server_request(&tiny_server, "POST", "/v1/completions", "{\"model\": \"gpt-4\"}"), 404);
     assert_string_equal(json_text(json, "error.code"), "model_not_found");
     sp_json_free(json);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json =
+            http_reply_json(server_request(&tiny_server, "POST", rows[i].path, rows[i].body), 400);
+        assert_string_equal(json_text(json, "error.code"), rows[i].code);
+        assert_string_equal(json_text(json, "error.param"), rows[i].param);
+        sp_json_free(json);
+    }
+}
+
+/* What turns reasoning off is accepted by models without it. */
+static void test_no_reasoning(void **state)
+{
+    (void)state;
+    sp_json_free(served_post("/api/chat", "{" MESSAGES ", \"think\": false, \"stream\": false, "
+                                          "\"options\": {\"num_predict\": 1}}"));
+    sp_json_free(served_post("/v1/chat/completions",
+                             "{" MESSAGES ", \"reasoning_effort\": \"none\", \"max_tokens\": 1}"));
+    sp_json_free(served_post("/v1/messages", "{" MESSAGES ", \"max_tokens\": 1, \"thinking\": "
+                                             "{\"type\": \"disabled\"}}"));
 }
 
 /* A body of more than 16 MiB is refused, and JSON that needs more memory than a request may use. */
@@ -306,7 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_codes),
         cmocka_unit_test(test_large),    cmocka_unit_test(test_malformed_requests),
-        cmocka_unit_test(test_browsers),
+        cmocka_unit_test(test_browsers), cmocka_unit_test(test_no_reasoning),
     };
 
     signal(SIGPIPE, SIG_IGN);

@@ -86,7 +86,7 @@ static void test_incomplete(void **state)
         "/v1/responses",
         "{\"input\": \"Tell me a story.\", \"instructions\": \"i\", \"max_output_tokens\": 3, "
         "\"text\": {\"format\": {\"type\": \"json_object\"}}, \"reasoning\": {\"effort\": "
-        "\"low\"}, \"include\": [\"message.output_text.logprobs\"], \"top_logprobs\": 2}");
+        "\"none\"}, \"include\": [\"message.output_text.logprobs\"], \"top_logprobs\": 2}");
 
     (void)state;
     assert_string_equal(json_text(json, "status"), "incomplete");
@@ -96,7 +96,7 @@ static void test_incomplete(void **state)
     assert_int_equal(json_number(json, "max_output_tokens"), 3);
     assert_string_equal(json_text(json, "instructions"), "i");
     assert_string_equal(json_text(json, "text.format.type"), "json_object");
-    assert_string_equal(json_text(json, "reasoning.effort"), "low");
+    assert_string_equal(json_text(json, "reasoning.effort"), "none");
     assert_int_equal(sp_json_len(json_at(json, "output.0.content.0.logprobs")), 3);
     assert_int_equal(sp_json_len(json_at(json, "output.0.content.0.logprobs.2.top_logprobs")), 2);
     sp_json_free(json);

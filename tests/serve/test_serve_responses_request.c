@@ -28,7 +28,7 @@ static void assert_converted(const char *body, const char *wanted)
     struct sp_err err = {0};
     char *text = NULL;
 
-    if (sp_serve_responses_read_input(&messages, from, &err)) {
+    if (sp_serve_responses_read_input(&messages, from, &(struct sp_serve_fault){0}, &err)) {
         assert_string_equal(err.text, wanted);
     } else {
         assert_int_equal(sp_json_print(&text, messages, &err), SP_OK);

@@ -43,7 +43,15 @@ static enum sp_status expected(const char *name, const struct sp_json *value, co
 
 static const char budget_key[] = "budget_tokens";
 
-/* Reads the most tokens of reasoning. */
+/* A request for reasoning of a model without it is refused, as Anthropic does. */
+static enum sp_status check_reasons(const struct sp_serve_request *request, struct sp_err *err)
+{
+    if (!sp_serve_lacks_reasoning(request, &request->model->generation->conversation)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "'%s' does not support thinking",
+                   request->model->names[0]);
+}
+
+/* Reads the most tokens of reasoning, of a model that reasons. */
 static enum sp_status read_budget(struct sp_serve_request *request, const struct sp_json *thinking,
                                   const char *type, struct sp_err *err)
 {
@@ -51,7 +59,7 @@ static enum sp_status read_budget(struct sp_serve_request *request, const struct
     int64_t n = 0;
     enum sp_status st;
 
-    if (budget == NULL) return SP_OK;
+    if (budget == NULL) return check_reasons(request, err);
     if (strcmp(type, "enabled") != 0) {
         return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens requires \"type\": \"enabled\"");
     }
@@ -59,6 +67,7 @@ static enum sp_status read_budget(struct sp_serve_request *request, const struct
         return sp_fail(err, SP_E_INPUT, "thinking.budget_tokens is %" PRId64 ", expected 1 or more",
                        n);
     }
+    if ((st = check_reasons(request, err))) return st;
     st = sp_serve_read_reasoning_budget(request, &request->model->generation->conversation,
                                         thinking, budget_key, err);
     if (st) sp_context(err, "thinking");

@@ -69,8 +69,9 @@ struct sp_serve_response {
 
 /* Why a request has no answer. */
 struct sp_serve_failure {
-    int status;       /* HTTP status */
-    const char *code; /* OpenAI's code, such as "context_length_exceeded"; NULL: none */
+    int status;        /* HTTP status */
+    const char *code;  /* OpenAI's code, such as "context_length_exceeded"; NULL: none */
+    const char *param; /* OpenAI's path of the member, such as "messages[0].role"; NULL: none */
     const char *sentence;
 };
 

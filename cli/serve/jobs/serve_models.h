@@ -1,5 +1,6 @@
 /* The models that the server offers. A model is opened when a request names it, and closed when it
- * has been idle for long or when another model needs its place, the least recently used one first.
+ * has been idle for long, or when another model needs its place or its memory, the least recently
+ * used one first.
  *
  * Requests get models in the order in which they arrive: one whose model has to wait for a place
  * delays those behind it, so that models in constant use cannot keep another one out. Functions

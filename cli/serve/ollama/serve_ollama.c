@@ -36,6 +36,14 @@ static enum sp_status read_think(struct sp_serve_request *request, struct sp_err
     return SP_OK;
 }
 
+/* A request for reasoning of a model without it is refused, as ollama does. */
+static enum sp_status check_reasons(const struct sp_serve_request *request, struct sp_err *err)
+{
+    if (!sp_serve_lacks_reasoning(request, &request->model->generation->conversation)) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "\"%s\" does not support thinking",
+                   request->model->names[0]);
+}
+
 static enum sp_status read_common(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *options = sp_json_get(request->body, "options");
@@ -78,7 +86,8 @@ static enum sp_status read_chat(struct sp_serve_request *request, struct sp_err 
         return sp_fail(err, SP_E_UNSUPPORTED, "%s has no chat template: use /api/generate",
                        request->model->names[0]);
     }
-    if ((st = sp_serve_read_tools(request, err)) || (st = sp_serve_check_functions(request, err))) {
+    if ((st = check_reasons(request, err)) || (st = sp_serve_read_tools(request, err)) ||
+        (st = sp_serve_check_functions(request, err))) {
         return st;
     }
     return sp_serve_read_messages(request, c, sp_json_get(request->body, "messages"), err);
@@ -154,7 +163,8 @@ static enum sp_status read_generate(struct sp_serve_request *request, struct sp_
     if (raw && (system || suffix || template)) {
         return sp_fail(err, SP_E_INPUT, "raw mode does not support template, system, or suffix");
     }
-    if ((st = read_template(request, template, err))) return st;
+    if ((st = read_template(request, template, err)) || (st = check_reasons(request, err)))
+        return st;
     if (suffix != NULL) return read_gap(request, c, prompt, suffix, err);
     if (raw || (c->template == NULL && request->template == NULL)) {
         if (system != NULL) {

@@ -97,6 +97,17 @@ enum sp_status sp_serve_openai_read_kwargs(struct sp_serve_request *request, str
     return sp_serve_read_object(&request->kwargs, request->body, "chat_template_kwargs", err);
 }
 
+/* A request for reasoning of a model without it is refused, as OpenAI does. */
+static enum sp_status check_reasons(struct sp_serve_request *request, const char *key,
+                                    struct sp_err *err)
+{
+    if (!sp_serve_lacks_reasoning(request, &request->model->generation->conversation)) return SP_OK;
+    sp_serve_fault_set(&request->fault, "unsupported_parameter", "%s", key);
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s is not supported with %s, whose chat template has no reasoning", key,
+                   request->model->names[0]);
+}
+
 enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
                                            const struct sp_json *object, const char *key,
                                            struct sp_err *err)
@@ -104,9 +115,13 @@ enum sp_status sp_serve_openai_read_effort(struct sp_serve_request *request,
     const struct sp_json *effort = sp_json_get(object, key);
     const char *level = sp_json_to_string(effort, NULL);
     int64_t n = 0;
+    enum sp_status st;
 
-    if (level != NULL) return sp_serve_set_think_level(request, key, level, err);
     if (effort == NULL) return SP_OK;
+    if (level != NULL) {
+        st = sp_serve_set_think_level(request, key, level, err);
+        return st ? st : check_reasons(request, key, err);
+    }
     if (!sp_json_to_i64(effort, &n) || n < 0) {
         return sp_fail(err, SP_E_INPUT, "%s is %s, expected a level or a number of tokens", key,
                        n < 0 ? "negative" : sp_json_kind_name(sp_json_kind(effort)));
@@ -194,6 +209,7 @@ static enum sp_status read_prompts(struct sp_serve_request *request, const struc
         return sp_fail(err, SP_E_INPUT, "prompt has %zu elements, expected at most %d", n,
                        SP_SERVE_MAX_ANSWERS);
     }
+    if (prompt == NULL) sp_serve_fault_set(&request->fault, "missing_required_parameter", "prompt");
     if ((st = sp_serve_request_take_prompts(request, n, err))) return st;
     if (!several) return read_prompt(&request->prompts[0], prompt, err);
     for (size_t i = 0; i < n && !st; i++)

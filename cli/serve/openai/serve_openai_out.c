@@ -15,7 +15,7 @@ void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure
     sp_json_out_begin(out, "error", '{');
     sp_json_out_text(out, "message", failure->sentence);
     sp_json_out_text(out, "type", failure->status < 500 ? "invalid_request_error" : "server_error");
-    sp_json_out_text(out, "param", NULL);
+    sp_json_out_text(out, "param", failure->param);
     sp_json_out_text(out, "code", failure->code);
     sp_json_out_end(out, '}');
     sp_json_out_end(out, '}');

@@ -73,6 +73,8 @@ static enum sp_status read_reasoning(struct sp_serve_request *request, struct sp
     if ((st = read_object(&reasoning, request->body, "reasoning", reasoning_refusals, err)))
         return st;
     if ((st = sp_serve_openai_read_effort(request, reasoning, "effort", err))) {
+        if (request->fault.code)
+            sp_serve_fault_set(&request->fault, request->fault.code, "reasoning.effort");
         sp_context(err, "reasoning");
         return st;
     }
@@ -131,7 +133,7 @@ static enum sp_status read_request(struct sp_serve_request *request, struct sp_e
         (st = sp_serve_openai_read_kwargs(request, err)) || (st = read_reasoning(request, err)) ||
         (st = read_text(request, err)) || (st = read_include(request, err)) ||
         (st = sp_serve_responses_read_tools(request, err)) ||
-        (st = sp_serve_responses_read_input(&messages, request->body, err))) {
+        (st = sp_serve_responses_read_input(&messages, request->body, &request->fault, err))) {
         return st;
     }
     st = sp_serve_read_messages(request, &request->model->generation->conversation, messages, err);

@@ -9,6 +9,7 @@ struct input {
     const struct sp_json *items; /* JSON array of items */
     size_t at;                   /* index of the next item */
     struct sp_json_out *out;
+    struct sp_serve_fault *fault;
 };
 
 /* Returns the next item; NULL after the last one. */
@@ -103,6 +104,7 @@ static enum sp_status write_input_message(struct input *in, struct sp_err *err)
         in->at++;
         return st;
     }
+    sp_serve_fault_set(in->fault, "invalid_value", "input[%zu].role", in->at);
     return sp_fail(err, SP_E_INPUT, "role: expected user, assistant, system or developer");
 }
 
@@ -229,10 +231,10 @@ static enum sp_status write_items(struct input *in, struct sp_err *err)
 }
 
 static enum sp_status write_input(struct sp_json_out *out, const struct sp_json *body,
-                                  struct sp_err *err)
+                                  struct sp_serve_fault *fault, struct sp_err *err)
 {
     const struct sp_json *input = sp_json_get(body, "input");
-    struct input in = {.items = input, .out = out};
+    struct input in = {.items = input, .out = out, .fault = fault};
     struct sp_strbuf text = {0};
     enum sp_status st = write_system(&in, sp_json_get(body, "instructions"), err);
 
@@ -241,6 +243,7 @@ static enum sp_status write_input(struct sp_json_out *out, const struct sp_json 
         return write_items(&in, err);
     }
     if (sp_json_kind(input) != SP_JSON_STRING) {
+        sp_serve_fault_set(fault, input ? "invalid_type" : "missing_required_parameter", "input");
         return sp_fail(err, SP_E_INPUT, "input is %s, expected a string or an array of items",
                        input ? "empty or of another type" : "missing");
     }
@@ -250,14 +253,14 @@ static enum sp_status write_input(struct sp_json_out *out, const struct sp_json 
 }
 
 enum sp_status sp_serve_responses_read_input(struct sp_json **messages, const struct sp_json *body,
-                                             struct sp_err *err)
+                                             struct sp_serve_fault *fault, struct sp_err *err)
 {
     struct sp_json_draft draft;
     enum sp_status st = sp_json_draft_begin(&draft, err);
 
     if (st) return st;
     sp_json_out_begin(&draft.out, NULL, '[');
-    st = write_input(&draft.out, body, err);
+    st = write_input(&draft.out, body, fault, err);
     sp_json_out_end(&draft.out, ']');
     return sp_json_draft_end(messages, &draft, st, err);
 }

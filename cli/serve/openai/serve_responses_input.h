@@ -6,9 +6,10 @@
 
 /* *messages = `instructions` and `input` as messages of the chat API, an array owned by the
  * caller. The leading texts of system and developer form one message; consecutive reasoning, text
- * and calls of the assistant form another. */
+ * and calls of the assistant form another. *fault describes an error of a member. */
 SP_MUST_CHECK enum sp_status sp_serve_responses_read_input(struct sp_json **messages,
                                                            const struct sp_json *body,
+                                                           struct sp_serve_fault *fault,
                                                            struct sp_err *err);
 
 /* True if the request's `include` contains the item. */

@@ -122,19 +122,33 @@ static bool template_names(const struct sp_conversation *c, const char *word)
     return strstr(text, quoted[0]) || strstr(text, quoted[1]);
 }
 
+/* Records that member `key` of message i lacks or is wrong. */
+static void blame(struct sp_serve_request *request, const char *code, size_t i, const char *key)
+{
+    sp_serve_fault_set(&request->fault, code, "messages[%zu]%s", i, key);
+}
+
 /* Checks the role, since templates drop messages of roles that they do not know, and that there is
- * something to render. Roles beyond those of the APIs are accepted if the template names them. */
-static enum sp_status check_message(const struct sp_json *message, const struct sp_conversation *c,
+ * something to render. Roles beyond those of the APIs are accepted if the template names them. i:
+ * index of the message. */
+static enum sp_status check_message(struct sp_serve_request *request, size_t i,
+                                    const struct sp_json *message, const struct sp_conversation *c,
                                     struct sp_err *err)
 {
     static const char *const roles[] = {"system", "user", "assistant", "tool", NULL};
     const char *role = role_of(message);
     bool answers;
 
-    if (sp_json_kind(message) != SP_JSON_OBJECT)
+    if (sp_json_kind(message) != SP_JSON_OBJECT) {
+        blame(request, "invalid_type", i, "");
         return sp_fail(err, SP_E_INPUT, "is not an object");
-    if (role == NULL || *role == '\0') return sp_fail(err, SP_E_INPUT, "has no role");
+    }
+    if (role == NULL || *role == '\0') {
+        blame(request, "missing_required_parameter", i, ".role");
+        return sp_fail(err, SP_E_INPUT, "has no role");
+    }
     if (!is_one_of(role, roles) && !template_names(c, role)) {
+        blame(request, "invalid_value", i, ".role");
         return sp_fail(err, SP_E_INPUT, "role is %.40s, expected system, user, assistant or tool",
                        role);
     }
@@ -144,6 +158,7 @@ static enum sp_status check_message(const struct sp_json *message, const struct 
     answers = strcmp(role, "assistant") == 0 &&
               (sp_json_get(message, "tool_calls") || reasoning_of(message));
     if (sp_json_get(message, "content") == NULL && !answers) {
+        blame(request, "missing_required_parameter", i, ".content");
         return sp_fail(err, SP_E_INPUT, "has no content");
     }
     return SP_OK;
@@ -198,8 +213,9 @@ static void write_file_messages(struct sp_json_out *out, const struct sp_convers
         write_turn(out, c->turns[i].role, c->turns[i].content, strlen(c->turns[i].content));
 }
 
-static enum sp_status write_messages(struct sp_json_out *out, const struct sp_conversation *c,
-                                     const struct sp_json *from, size_t n, struct sp_err *err)
+static enum sp_status write_messages(struct sp_json_out *out, struct sp_serve_request *request,
+                                     const struct sp_conversation *c, const struct sp_json *from,
+                                     size_t n, struct sp_err *err)
 {
     struct sp_serve_call_ids known = {.chat = &c->chat_info};
     enum sp_status st = SP_OK;
@@ -211,7 +227,7 @@ static enum sp_status write_messages(struct sp_json_out *out, const struct sp_co
     }
     for (size_t i = 0; i < n && !st; i++) {
         if (i == n_first) write_file_messages(out, c);
-        st = check_message(sp_json_at(from, i), c, err);
+        st = check_message(request, i, sp_json_at(from, i), c, err);
         if (!st) st = write_message(out, &known, sp_json_at(from, i), err);
         if (st) sp_context(err, "messages[%zu]", i);
     }
@@ -272,8 +288,8 @@ static enum sp_status take_partial(struct sp_serve_request *request, const struc
 
 /* A template that never mentions tools does not show them to the model, unless its calls show that
  * it does. */
-static enum sp_status check_tools(const struct sp_serve_request *request,
-                                  const struct sp_conversation *c, struct sp_err *err)
+static enum sp_status check_tools(struct sp_serve_request *request, const struct sp_conversation *c,
+                                  struct sp_err *err)
 {
     const struct sp_template *t = request->template ? request->template : c->template;
     size_t size;
@@ -283,6 +299,7 @@ static enum sp_status check_tools(const struct sp_serve_request *request,
                sp_template_language(t) == SP_TEMPLATE_GO ? ".Tools" : "tools")) {
         return SP_OK;
     }
+    sp_serve_fault_set(&request->fault, "unsupported_parameter", "tools");
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "tools: this model's chat template does not support them");
 }
@@ -296,7 +313,12 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
     size_t n = sp_json_len(from);
     enum sp_status st;
 
-    if (sp_json_kind(from) != SP_JSON_ARRAY || sp_json_len(from) == 0) {
+    if (sp_json_kind(from) != SP_JSON_ARRAY || n == 0) {
+        sp_serve_fault_set(&request->fault,
+                           from == NULL                          ? "missing_required_parameter"
+                           : sp_json_kind(from) == SP_JSON_ARRAY ? "empty_array"
+                                                                 : "invalid_type",
+                           "messages");
         return sp_fail(err, SP_E_INPUT, "messages is %s, expected an array of messages",
                        from ? "empty or of another type" : "missing");
     }
@@ -307,7 +329,7 @@ enum sp_status sp_serve_read_messages(struct sp_serve_request *request,
         return st;
     }
     sp_json_out_begin(&draft.out, NULL, '[');
-    st = write_messages(&draft.out, conversation, from, n - partial, err);
+    st = write_messages(&draft.out, request, conversation, from, n - partial, err);
     sp_json_out_end(&draft.out, ']');
     return sp_json_draft_end(&request->messages, &draft, st, err);
 }

@@ -1,8 +1,20 @@
 #include "cli/serve/request/serve_request.h"
 #include "format/base/mem.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+void sp_serve_fault_set(struct sp_serve_fault *fault, const char *code, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(fault->param, sizeof fault->param, format, args);
+    va_end(args);
+    fault->code = code;
+}
 
 void sp_serve_request_release(struct sp_serve_request *request)
 {
@@ -56,6 +68,12 @@ enum sp_status sp_serve_check_functions(const struct sp_serve_request *request, 
     return SP_OK;
 }
 
+bool sp_serve_lacks_reasoning(const struct sp_serve_request *request,
+                              const struct sp_conversation *conversation)
+{
+    return request->think && request->template == NULL && !conversation->chat_info.has_reasoning;
+}
+
 enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const char *key,
                                         const char *level, struct sp_err *err)
 {
@@ -66,6 +84,7 @@ enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const 
     while (i < sizeof levels / sizeof *levels && strcmp(levels[i], level) != 0)
         i++;
     if (i == sizeof levels / sizeof *levels) {
+        sp_serve_fault_set(&request->fault, "invalid_value", "%s", key);
         return sp_fail(err, SP_E_INPUT,
                        "%s is %.40s, expected none, minimal, low, medium, high, xhigh or max", key,
                        level);

@@ -21,6 +21,15 @@ struct sp_serve_raw_prompt {
     struct sp_ids ids; /* owned */
 };
 
+/* What OpenAI's errors state besides a sentence. Valid when zeroed. */
+struct sp_serve_fault {
+    const char *code; /* such as "invalid_value"; static; NULL: none */
+    char param[64];   /* path of the member, such as "messages[0].role"; empty: none */
+};
+/* Sets the code, which is static, and the path. */
+void sp_serve_fault_set(struct sp_serve_fault *fault, const char *code, const char *format, ...)
+    SP_PRINTF(3, 4);
+
 struct sp_serve_model;
 
 /* Valid when zeroed. */
@@ -58,6 +67,7 @@ struct sp_serve_request {
     bool include_drafted; /* OpenAI: the chunks of a stream say which tokens were drafted */
     bool logprobs;
     unsigned n_top;
+    struct sp_serve_fault fault; /* describes the error of reading the request */
 };
 void sp_serve_request_release(struct sp_serve_request *request);
 
@@ -92,6 +102,11 @@ SP_MUST_CHECK enum sp_status sp_serve_read_tools(struct sp_serve_request *reques
 /* Checks that all tools are functions with a name; a tool may lack its type, as in ollama's API. */
 SP_MUST_CHECK enum sp_status sp_serve_check_functions(const struct sp_serve_request *request,
                                                       struct sp_err *err);
+
+/* True if the request asks for reasoning and the chat template of the model has none. What a
+ * request's own template has is not known here. */
+bool sp_serve_lacks_reasoning(const struct sp_serve_request *request,
+                              const struct sp_conversation *conversation);
 
 /* Sets request->think from the level of reasoning effort that the member `key` has; "none" turns
  * reasoning off. */
