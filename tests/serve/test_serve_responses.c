@@ -348,6 +348,11 @@ static void test_refusals(void **state)
         {"\"include\": \"x\"", "include is string, expected an array"},
         {"\"include\": [\"file_search_call.results\"]", "include[0]: expected message.output_text"},
         {"\"top_logprobs\": 2", "top_logprobs requires"},
+        {"\"metadata\": [1]", "metadata is array, expected an object"},
+        {"\"user\": 3", "user is 3, expected a string"},
+        {"\"prompt_cache_key\": {}", "prompt_cache_key is "},
+        {"\"safety_identifier\": true", "safety_identifier is true"},
+        {"\"max_tool_calls\": 0", "max_tool_calls is 0, expected an integer 1.."},
     };
 
     (void)state;

@@ -79,8 +79,7 @@ static enum sp_status read_budget(struct sp_serve_request *request, const struct
 static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *thinking = sp_json_get(request->body, "thinking");
-    const char *type = sp_json_get_text(thinking, "type"),
-               *display = sp_json_get_text(thinking, "display");
+    const char *type = sp_json_get_text(thinking, "type"), *display = NULL;
     enum sp_status st;
 
     if (thinking == NULL) return SP_OK;
@@ -93,6 +92,10 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
                        "thinking.type is %s, expected enabled, adaptive or disabled", type);
     }
     if ((st = read_budget(request, thinking, type, err))) return st;
+    if ((st = sp_json_get_string(thinking, "display", &display, err))) {
+        sp_context(err, "thinking");
+        return st;
+    }
     request->omit_reasoning = display && strcmp(display, "omitted") == 0;
     if (display == NULL || request->omit_reasoning || strcmp(display, "summarized") == 0)
         return SP_OK;
@@ -258,6 +261,7 @@ enum sp_status sp_serve_anthropic_read_prompt(struct sp_serve_request *request, 
 enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request, struct sp_err *err)
 {
     const struct sp_json *max = sp_json_get(request->body, "max_tokens");
+    const struct sp_json *stops = sp_json_get(request->body, "stop_sequences");
     int64_t n = 1;
     enum sp_status st;
 
@@ -269,9 +273,9 @@ enum sp_status sp_serve_anthropic_read(struct sp_serve_request *request, struct 
         (st = sp_json_get_bool(request->body, "stream", &request->stream, err))) {
         return st;
     }
-    st = sp_request_settings_read_stops(&request->settings,
-                                        sp_json_get(request->body, "stop_sequences"), err);
-    if (st) {
+    if (stops != NULL && sp_json_kind(stops) != SP_JSON_ARRAY)
+        return expected("stop_sequences", stops, "an array", err);
+    if ((st = sp_request_settings_read_stops(&request->settings, stops, err))) {
         sp_context(err, "stop_sequences");
         return st;
     }

@@ -121,6 +121,21 @@ static enum sp_status read_include(struct sp_serve_request *request, struct sp_e
     return SP_OK;
 }
 
+/* Checks the types of members that the response repeats and that have no other effect: clients
+ * would not understand it otherwise. */
+static enum sp_status check_repeated(const struct sp_json *body, struct sp_err *err)
+{
+    static const char *const texts[] = {"prompt_cache_key", "safety_identifier", "user"};
+    const struct sp_json *metadata = NULL;
+    const char *text;
+    int64_t n;
+    enum sp_status st = sp_serve_read_object(&metadata, body, "metadata", err);
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && !st; i++)
+        st = sp_json_get_string(body, texts[i], &text, err);
+    return st ? st : sp_json_get_i64(body, "max_tool_calls", 1, INT32_MAX, &n, err);
+}
+
 static enum sp_status read_request(struct sp_serve_request *request, struct sp_err *err)
 {
     struct sp_json *messages = NULL;
@@ -128,6 +143,7 @@ static enum sp_status read_request(struct sp_serve_request *request, struct sp_e
 
     if ((st = sp_serve_openai_check_template(request, err)) ||
         (st = sp_serve_refuse(request->body, refusals, err)) ||
+        (st = check_repeated(request->body, err)) ||
         (st = sp_serve_openai_read_settings(request, limits, err)) ||
         (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
         (st = sp_serve_openai_read_kwargs(request, err)) || (st = read_reasoning(request, err)) ||
