@@ -77,8 +77,8 @@ bool sp_serve_lacks_reasoning(const struct sp_serve_request *request,
 enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const char *key,
                                         const char *level, struct sp_err *err)
 {
-    static const char *const levels[] = {"",       "none", "minimal", "low",
-                                         "medium", "high", "xhigh",   "max"};
+    static const char *const levels[] = {"none", "minimal", "low", "medium",
+                                         "high", "xhigh",   "max"};
     size_t i = 0;
 
     while (i < sizeof levels / sizeof *levels && strcmp(levels[i], level) != 0)
@@ -87,10 +87,10 @@ enum sp_status sp_serve_set_think_level(struct sp_serve_request *request, const 
         sp_serve_fault_set(&request->fault, "invalid_value", "%s", key);
         return sp_fail(err, SP_E_INPUT,
                        "%s is %.40s, expected none, minimal, low, medium, high, xhigh or max", key,
-                       level);
+                       *level ? level : "empty");
     }
     request->is_think_set = true;
-    request->think = *level != '\0' && strcmp(level, "none") != 0;
+    request->think = strcmp(level, "none") != 0;
     request->think_level = request->think ? level : NULL;
     return SP_OK;
 }
