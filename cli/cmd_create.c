@@ -1,22 +1,27 @@
 /* spectool create: converts the models of a Modelfile to a packed file. */
 #include "cli/base/note.h"
+#include "cli/create_auto_draft.h"
 #include "cli/create_callbacks.h"
 #include "format/pack_contents.h"
 #include "format/packfile.h"
 #include "runtime/spectool.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 struct options {
     const char *modelfile, *output, *target, *draft, *head, *calibration;
-    struct sp_opt_list rules;
+    struct sp_opt_list rules, draft_texts;
     struct sp_budget budget;
     int64_t n_threads;
     bool dry_run, force;
 };
 
 #define AT(member) .offset = offsetof(struct options, member)
+
+static const char *const draft_types[] = {"f32", "f16", "bf16", "q8",   "q6",   "q5", "q4",
+                                          "q3",  "q2",  "int8", "int4", "auto", NULL};
 
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 'f', "file", NULL, "MODELFILE", AT(modelfile), .path = true,
@@ -26,7 +31,11 @@ static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 'q', "quantize", NULL, "TYPE", AT(target), .choices = sp_cmd_types,
      .shown = "as stored", .help = "Type of the target's weights"},
     {SP_OPT_CHOICE, 0, "quantize-draft", "draft-quantize", "TYPE", AT(draft),
-     .choices = sp_cmd_types, .shown = "as stored", .help = "Type of the draft's weights"},
+     .choices = draft_types, .shown = "as stored",
+     .help = "Type of the draft's weights; auto: the fastest by measured acceptance and the bytes "
+             "that a round reads"},
+    {SP_OPT_LIST, 0, "draft-text", NULL, "TEXTFILE", AT(draft_texts), .path = true,
+     .shown = "built-in texts", .help = "Text to measure acceptance on for auto; repeatable"},
     SP_OPT_OUTPUT_TYPE(struct options, "--quantize"),
     SP_OPT_BUDGET(struct options),
     SP_OPT_RULE(struct options),
@@ -119,6 +128,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_create_listener listener = {.command = args->command->name};
     const char *output = o->output ? o->output : "packed.bin";
     struct sp_create_report report;
+    const bool is_auto = o->draft && strcmp(o->draft, "auto") == 0;
     enum sp_status st;
     struct sp_create_options create = {
         .modelfile = modelfile,
@@ -127,7 +137,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .stores = find_stores(hub, ollama),
         .check_template = sp_template_check,
         .target_type = sp_create_type(o->target),
-        .draft_type = sp_create_type(o->draft),
+        .draft_type = is_auto ? SP_DTYPE_NONE : sp_create_type(o->draft),
         .output_type = sp_create_type(o->head),
         .budget = o->budget,
         .calibration = o->calibration,
@@ -139,10 +149,13 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (o->modelfile && args->n_operands) {
         return sp_fail(err, SP_E_USAGE, "--file and MODELFILE cannot be combined");
     }
+    if (o->draft_texts.n && !is_auto)
+        return sp_fail(err, SP_E_USAGE, "--draft-text requires --quantize-draft auto");
     if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
     if ((st = sp_create_rules(&create.rules, &o->rules, err))) return st;
     sp_create_attach(&create.callbacks, &listener);
-    st = sp_create(&report, &create, err);
+    st = is_auto ? sp_create_auto_draft(&report, &create, &o->draft_texts, args->command->name, err)
+                 : sp_create(&report, &create, err);
     free(create.rules.rules);
     sp_progress_end(&listener.progress);
     if (st) return st;

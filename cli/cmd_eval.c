@@ -2,6 +2,7 @@
  * a reference, and how many of their draft tokens are accepted. */
 #include "cli/commands.h"
 #include "cli/create_callbacks.h"
+#include "cli/draft_types.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
@@ -20,7 +21,7 @@
 
 struct options {
     struct sp_opt_list texts;
-    const char *ids, *against;
+    const char *ids, *against, *draft_types;
     int64_t stride, n_windows, n_places, n_predict;
     bool json, record;
     struct sp_backend_opts backend;
@@ -52,6 +53,8 @@ static const struct sp_opt opts[] = {
     SP_OPT_DRAFT_DEPTH(
         struct options, backend, 0,
         "Draft tokens per round, up to what the draft can propose; auto: at most 16; 0: skip"),
+    {SP_OPT_STRING, 0, "draft-types", NULL, "TYPE,...", AT(draft_types),
+     .help = "Measure the draft in these types instead: acceptance, cost of a round, speed-up"},
     {SP_OPT_HEADING, .help = "Machine"},
     SP_OPT_THREADS_BY(struct options, backend, 0),
     SP_OPT_RANKS(struct options, backend),
@@ -383,6 +386,70 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
                    job->infos[1].n_vocab);
 }
 
+/* ---- the draft in other types -----------------------------------------------------------------
+ */
+
+static enum sp_status check_draft_types(const struct sp_args *args, struct sp_err *err)
+{
+    static const char *const others[] = {"against", "stride",      "windows", "num-ctx",
+                                         "record",  "draft-depth", NULL};
+    const struct options *o = args->options;
+
+    for (const char *const *name = others; *name; name++) {
+        if (sp_args_given(args, *name))
+            return sp_fail(err, SP_E_USAGE, "--draft-types cannot be combined with --%s", *name);
+    }
+    if (args->n_operands > 1) return sp_fail(err, SP_E_USAGE, "--draft-types takes one FILE");
+    if (o->n_places == 0)
+        return sp_fail(err, SP_E_USAGE, "--draft-types needs --places of at least 1");
+    return SP_OK;
+}
+
+static void print_types_json(const struct sp_eval *eval, const struct sp_draft_type *types,
+                             size_t n)
+{
+    struct sp_json_out out = {.file = stdout};
+
+    sp_json_out_begin(&out, NULL, '{');
+    sp_json_out_text(&out, "file", eval->files[0].name);
+    sp_json_out_text(&out, "kv_type", eval->kv_type);
+    sp_draft_types_to_json(&out, types, n);
+    sp_json_out_end(&out, '}');
+    putchar('\n');
+}
+
+static enum sp_status try_types(struct job *job)
+{
+    const struct options *o = job->options;
+    const struct sp_eval_file *file = &job->eval.files[0];
+    struct sp_draft_type types[SP_DRAFT_TYPES_MAX];
+    enum sp_dtype names[SP_DRAFT_TYPES_MAX];
+    struct sp_draft_types_request request = {.command = job->command,
+                                             .path = file->name,
+                                             .texts = job->eval.texts,
+                                             .n_texts = job->eval.n_texts,
+                                             .n_places = (size_t)o->n_places,
+                                             .n_predict = (size_t)o->n_predict,
+                                             .backend = &o->backend,
+                                             .is_timed = true};
+    enum sp_status st;
+    size_t n;
+
+    if ((st = sp_draft_types_parse(names, &n, o->draft_types, job->err))) return st;
+    if ((st = sp_draft_types_check(names, n, file->name, job->err))) return st;
+    for (size_t i = 0; i < n && !st; i++)
+        st = sp_draft_type_measure(&types[i], names[i], &request, job->err);
+    if (st) return st;
+    sp_draft_types_settle(types, n);
+    if (o->json) {
+        print_types_json(&job->eval, types, n);
+        return SP_OK;
+    }
+    printf("The %s draft of %s, generating from %zu position%s of each text:\n",
+           job->infos[0].draft, file->name, request.n_places, request.n_places == 1 ? "" : "s");
+    return sp_draft_types_print(stdout, types, n, true, job->err);
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
@@ -392,11 +459,16 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((o->texts.n > 0) == (o->ids != NULL)) {
         return sp_fail(err, SP_E_USAGE, "expected either --text TEXTFILE or --ids");
     }
+    if (o->draft_types && (st = check_draft_types(args, err))) return st;
     sp_signals_catch();
     job.eval.reference = o->against;
     job.eval.kv_type = o->backend.kv_type ? o->backend.kv_type : sp_backend_kv_types[0];
     if ((st = open_files(&job, args))) goto done;
     if ((st = read_texts(&job))) goto done;
+    if (o->draft_types) {
+        st = try_types(&job);
+        goto done;
+    }
     if (o->record && (st = sp_eval_record_check(&job.eval, err))) goto done;
     if ((st = open_reference(&job))) goto done;
     for (size_t i = 0; i < job.eval.n_files; i++) {

@@ -4,6 +4,7 @@
 #include "format/base/mem.h"
 #include "format/base/strbuf.h"
 #include "format/base/unicode.h"
+#include "format/dtype.h"
 #include "format/packfile_layout.h"
 
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 #include <string.h>
 
 const char sp_receipt_evaluation[] = "evaluation", sp_receipt_drafting[] = "drafting",
-           sp_receipt_types[] = "types";
+           sp_receipt_types[] = "types", sp_receipt_draft_type[] = "draft-type";
 
 enum member_type {
     END,
@@ -24,14 +25,16 @@ enum member_type {
     COUNT,    /* an integer, not negative */
     NUMBER,   /* finite */
     ESTIMATE, /* [mean, half of its interval or null] */
-    LIST,     /* an array of objects, as many as in the lists before it */
+    DTYPE,    /* the name of a tensor's type */
+    LIST,     /* an array of objects */
+    RESULTS,  /* an array of as many objects as the list before it has */
 };
 
 struct member {
     enum member_type type;
     const char *name;
     bool optional;
-    const struct member *items; /* of LIST */
+    const struct member *items; /* of LIST and RESULTS */
 };
 
 static const struct member text_members[] = {
@@ -63,7 +66,7 @@ static const struct member evaluation[] = {
     {COUNT, "window", false, NULL},
     {COUNT, "stride", false, NULL},
     {LIST, "texts", false, text_members},
-    {LIST, "results", false, quality_members},
+    {RESULTS, "results", false, quality_members},
     {END, NULL, false, NULL},
 };
 
@@ -76,13 +79,34 @@ static const struct member drafting[] = {
     {COUNT, "places", false, NULL},
     {COUNT, "predict", false, NULL},
     {LIST, "texts", false, text_members},
-    {LIST, "results", false, round_members},
+    {RESULTS, "results", false, round_members},
     {END, NULL, false, NULL},
 };
 
 static const struct member types[] = {
     {KIND, "kind", false, NULL},  {DIGEST, "target", false, NULL},      {COUNT, "size", true, NULL},
     {NUMBER, "bits", true, NULL}, {NUMBER, "predicted_kl", true, NULL}, {END, NULL, false, NULL},
+};
+
+static const struct member trial_members[] = {
+    {DTYPE, "type", false, NULL},
+    {COUNT, "size", false, NULL},
+    {COUNT, "draft_length", false, NULL},
+    {COUNT, "round_bytes", false, NULL},
+    {NUMBER, "tokens_per_round", false, NULL},
+    {NUMBER, "speed_up", false, NULL},
+    {END, NULL, false, NULL},
+};
+
+static const struct member draft_type[] = {
+    {KIND, "kind", false, NULL},
+    {DIGEST, "target", false, NULL},
+    {DIGEST, "draft", false, NULL},
+    {DTYPE, "type", false, NULL},
+    {COUNT, "plain_bytes", false, NULL},
+    {LIST, "texts", false, text_members},
+    {LIST, "results", false, trial_members},
+    {END, NULL, false, NULL},
 };
 
 static const struct {
@@ -92,6 +116,7 @@ static const struct {
     {sp_receipt_evaluation, evaluation},
     {sp_receipt_drafting, drafting},
     {sp_receipt_types, types},
+    {sp_receipt_draft_type, draft_type},
 };
 
 /* ---- the check --------------------------------------------------------------------------------
@@ -130,6 +155,13 @@ static bool is_estimate(const struct sp_json *v)
     return half == NULL || (sp_json_to_double(half, &x) && isfinite(x) && x >= 0);
 }
 
+static bool is_dtype(const struct sp_json *v)
+{
+    const char *name = sp_json_to_string(v, NULL);
+
+    return name && sp_dtype_find(name) != SP_DTYPE_NONE;
+}
+
 /* A member other than a list. */
 static bool is_valid(const struct sp_json *v, enum member_type type)
 {
@@ -150,6 +182,8 @@ static bool is_valid(const struct sp_json *v, enum member_type type)
         return is_number(v);
     case ESTIMATE:
         return is_estimate(v);
+    case DTYPE:
+        return is_dtype(v);
     default:
         return false;
     }
@@ -189,14 +223,16 @@ static bool is_item(const struct sp_json *object, const struct member *rows)
     return true;
 }
 
-static bool is_list(const struct sp_json *list, const struct member *items, size_t *n_items)
+/* *n_items becomes the number of objects. */
+static bool is_list(const struct sp_json *list, const struct member *row, size_t *n_items)
 {
     size_t n = sp_json_len(list);
 
-    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0 || (*n_items && n != *n_items)) return false;
+    if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0) return false;
+    if (row->type == RESULTS && n != *n_items) return false;
     *n_items = n;
     for (size_t i = 0; i < n; i++) {
-        if (!is_item(sp_json_at(list, i), items)) return false;
+        if (!is_item(sp_json_at(list, i), row->items)) return false;
     }
     return true;
 }
@@ -209,8 +245,8 @@ static enum sp_status check_members(const struct sp_json *receipt, const struct 
 
     while (sp_json_next(receipt, &it)) {
         const struct member *row = find_row(&rows, it.key);
-        bool good = row && (row->type == LIST ? is_list(it.value, row->items, &n_items)
-                                              : is_valid(it.value, row->type));
+        bool good =
+            row && (row->items ? is_list(it.value, row, &n_items) : is_valid(it.value, row->type));
         if (!good) return fail_member(it.key, err);
     }
     for (; rows->type != END; rows++) {
@@ -371,4 +407,21 @@ done:
     sp_strbuf_release(&list);
     free(one);
     return st;
+}
+
+enum sp_status sp_receipts_add(char **text, size_t *size, const char *receipt,
+                               const struct sp_part_digests *digests, struct sp_err *err)
+{
+    struct sp_json *receipts = NULL;
+    char *joined = NULL;
+    size_t n_dropped;
+    enum sp_status st = SP_OK;
+
+    if (*text) st = sp_receipts_parse(&receipts, *text, *size, digests, err);
+    if (!st) st = sp_receipts_join(&joined, size, &n_dropped, receipts, receipt, digests, err);
+    sp_json_free(receipts);
+    if (st) return st;
+    free(*text);
+    *text = joined;
+    return SP_OK;
 }

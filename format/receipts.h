@@ -13,7 +13,8 @@
 enum { SP_RECEIPTS_MAX = 1000 };
 
 /* The kinds, as the member "kind" names them. */
-extern const char sp_receipt_evaluation[], sp_receipt_drafting[], sp_receipt_types[];
+extern const char sp_receipt_evaluation[], sp_receipt_drafting[], sp_receipt_types[],
+    sp_receipt_draft_type[];
 
 /* The digests of a file's parts (sp_pack_part_digest); those of a missing draft are not used. */
 struct sp_part_digests {
@@ -39,5 +40,11 @@ SP_MUST_CHECK enum sp_status sp_receipts_join(char **text, size_t *size, size_t 
                                               const struct sp_json *receipts, const char *added,
                                               const struct sp_part_digests *digests,
                                               struct sp_err *err);
+
+/* Replaces *text, the section of a file with these parts or NULL, by one that has `receipt`, too,
+ * in place of that of the same measurement if there is one. */
+SP_MUST_CHECK enum sp_status sp_receipts_add(char **text, size_t *size, const char *receipt,
+                                             const struct sp_part_digests *digests,
+                                             struct sp_err *err);
 
 #endif

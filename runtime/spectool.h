@@ -933,6 +933,9 @@ SP_API SP_MUST_CHECK enum sp_status sp_session_benchmark(struct sp_session *sess
 /* The bytes that a target pass of one row reads after n_before tokens: weights (of experts, those
  * that one row uses), keys, values and states. [session] */
 SP_API uint64_t sp_session_read_size(const struct sp_session *session, size_t n_before);
+/* The bytes of weights that the draft model reads to propose n tokens: once for a draft that
+ * proposes blocks, else for each token; 0: no draft model. [session] */
+SP_API uint64_t sp_session_draft_read_size(const struct sp_session *session, size_t n);
 
 /* ---- embeddings -------------------------------------------------------------------------------
  */

@@ -9,7 +9,7 @@ size_t sp_receipt_n_lines(const struct sp_json *receipt)
 {
     size_t n = sp_json_len(sp_json_get(receipt, "texts"));
 
-    return n ? n : 1;
+    return n && strcmp(sp_json_get_text(receipt, "kind"), sp_receipt_draft_type) != 0 ? n : 1;
 }
 
 static uint64_t count_of(const struct sp_json *object, const char *name)
@@ -80,6 +80,43 @@ static void types_words(char *text, const struct sp_json *receipt)
     }
 }
 
+/* The chosen type with its figures, then the speed-ups of the others. */
+static void draft_type_words(char *text, const struct sp_json *receipt)
+{
+    const struct sp_json *results = sp_json_get(receipt, "results");
+    const char *chosen = sp_json_get_text(receipt, "type");
+    char others[300] = "", first[160] = "";
+    size_t len = 0;
+
+    for (size_t i = 0; i < sp_json_len(results); i++) {
+        const struct sp_json *result = sp_json_at(results, i);
+        const char *type = sp_json_get_text(result, "type");
+        double speed_up = 0, tokens = 0;
+
+        (void)sp_json_to_double(sp_json_get(result, "speed_up"), &speed_up);
+        (void)sp_json_to_double(sp_json_get(result, "tokens_per_round"), &tokens);
+        if (strcmp(type, chosen) == 0) {
+            snprintf(first, sizeof first,
+                     "%.3f tokens per round of %" PRIu64 " draft tokens, speed-up %.2f", tokens,
+                     count_of(result, "draft_length"), speed_up);
+        } else if (len < sizeof others) {
+            len += (size_t)snprintf(others + len, sizeof others - len, "%s%s %.2f",
+                                    len ? ", " : "; ", type, speed_up);
+        }
+    }
+    snprintf(text, SP_RECEIPT_WORDS, "chosen %s by the bytes read: %s%s", chosen, first, others);
+}
+
+void sp_receipt_print_text(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\') fputc('\\', out);
+        fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
 void sp_receipt_words(char text[SP_RECEIPT_WORDS], const struct sp_json *receipt, size_t line)
 {
     const char *kind = sp_json_get_text(receipt, "kind");
@@ -88,6 +125,8 @@ void sp_receipt_words(char text[SP_RECEIPT_WORDS], const struct sp_json *receipt
 
     if (strcmp(kind, sp_receipt_types) == 0)
         types_words(text, receipt);
+    else if (strcmp(kind, sp_receipt_draft_type) == 0)
+        draft_type_words(text, receipt);
     else if (strcmp(kind, sp_receipt_drafting) == 0)
         drafting_words(text, receipt, subject, result);
     else

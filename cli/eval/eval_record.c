@@ -1,6 +1,6 @@
 #include "cli/eval/eval_record.h"
 
-#include "cli/base/json_out.h"
+#include "cli/base/receipt_words.h"
 #include "cli/eval/eval_stats.h"
 #include "format/base/mem.h"
 #include "format/base/number_text.h"
@@ -33,16 +33,6 @@ enum sp_status sp_eval_record_check(const struct sp_eval *eval, struct sp_err *e
  *
  * A receipt has no whitespace and every digit of its numbers. */
 
-static void print_string(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\') fputc('\\', out);
-        fputc(*text, out);
-    }
-    fputc('"', out);
-}
-
 static void print_number(FILE *out, double x)
 {
     char text[40];
@@ -69,7 +59,7 @@ static void print_texts(FILE *out, const struct sp_eval *eval)
     for (size_t i = 0; i < eval->n_texts; i++) {
         const struct sp_eval_text *t = &eval->texts[i];
         fputs(i ? ",{\"name\":" : "{\"name\":", out);
-        print_string(out, t->name);
+        sp_receipt_print_text(out, t->name);
         fprintf(out, ",\"digest\":\"%s\",\"positions\":%zu}", t->digest,
                 eval->files[0].results[i].text.n_scored);
     }
@@ -89,7 +79,7 @@ static void print_evaluation(FILE *out, const struct sp_eval *eval, uint64_t tar
 
         if (sp_pack_name_valid(name, strlen(name))) {
             fputs(",\"reference_name\":", out);
-            print_string(out, name);
+            sp_receipt_print_text(out, name);
         }
         fprintf(out, ",\"reference\":\"%016" PRIx64 "\"", record->reference_digest);
     }
@@ -148,24 +138,6 @@ static enum sp_status receipt_text(char **text, const struct sp_eval *eval, bool
 /* ---- the file ---------------------------------------------------------------------------------
  */
 
-/* Replaces *text, a section or NULL, by one with the receipt. */
-static enum sp_status add(char **text, size_t *size, const char *receipt,
-                          const struct sp_part_digests *digests, struct sp_err *err)
-{
-    struct sp_json *receipts = NULL;
-    char *joined = NULL;
-    size_t n_dropped;
-    enum sp_status st = SP_OK;
-
-    if (*text) st = sp_receipts_parse(&receipts, *text, *size, digests, err);
-    if (!st) st = sp_receipts_join(&joined, size, &n_dropped, receipts, receipt, digests, err);
-    sp_json_free(receipts);
-    if (st) return st;
-    free(*text);
-    *text = joined;
-    return SP_OK;
-}
-
 static int show_progress(void *context, uint64_t done, uint64_t total)
 {
     sp_progress_show(context, done, total);
@@ -192,7 +164,7 @@ enum sp_status sp_eval_record_write(const struct sp_eval *eval, const struct sp_
     st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS, &text, &size, err);
     for (int is_drafting = 0; is_drafting <= (eval->files[0].draft != NULL) && !st; is_drafting++) {
         st = receipt_text(&receipt, eval, is_drafting, &digests, record, err);
-        if (!st) st = add(&text, &size, receipt, &digests, err);
+        if (!st) st = sp_receipts_add(&text, &size, receipt, &digests, err);
         free(receipt);
         receipt = NULL;
     }

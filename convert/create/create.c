@@ -33,6 +33,7 @@ struct job {
     char *warnings;
     const char *output;
     const char *from; /* FROM's value, if `output` is the default; borrowed; NULL: it is not */
+    const char *draft_choice; /* borrowed; NULL: none */
     bool force, dry_run;
     unsigned n_threads;
     const struct sp_create_callbacks *callbacks;
@@ -277,6 +278,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
             .records = job->records,
             .records_size = job->records_size,
             .budget = job->inputs.budget,
+            .draft_choice = job->draft_choice,
             .predicted_kl = done.predicted_kl,
             .plan = job->made.plan, /* lent */
         };
@@ -560,7 +562,7 @@ static enum sp_status check_request(const struct sp_requantize_options *options,
     }
     if (options->draft_type == SP_DTYPE_NONE && options->target_type == SP_DTYPE_NONE &&
         options->output_type == SP_DTYPE_NONE && options->rules.n == 0 &&
-        options->budget.size == 0 && !(options->budget.bits > 0)) {
+        options->budget.size == 0 && !(options->budget.bits > 0) && !options->draft_choice) {
         return sp_fail(err, SP_E_USAGE, "%s: expected a type for its target or draft",
                        options->input);
     }
@@ -617,6 +619,7 @@ enum sp_status sp_requantize(struct sp_create_report *report,
     };
 
     job.inputs.allow_lossy = options->allow_lossy;
+    job.draft_choice = options->draft_choice;
     st = open_parts(&job, options, err);
     if (!st) st = run_job(&job, report, err);
     release_job(&job);

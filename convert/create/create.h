@@ -71,6 +71,9 @@ struct sp_requantize_options {
     bool force;
     bool dry_run;
     bool allow_lossy; /* --requantize: quantized tensors may be quantized again */
+    /* Members, after the digests, of a receipt of the draft's type (spectool-pack(5)); NULL: none.
+     * With one, no type needs to be requested. */
+    const char *draft_choice;
     struct sp_create_callbacks callbacks;
 };
 

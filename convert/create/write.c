@@ -16,6 +16,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The compiled tokenizer: a packed source's own, or that of a checkpoint's tokenizer.json. */
 static enum sp_status write_tokenizer(struct sp_pack_writer *w, const struct sp_source *source,
@@ -139,8 +140,24 @@ static enum sp_status note_dropped(size_t n, const struct sp_create_callbacks *c
     return st;
 }
 
-/* The receipts of a packed source that are about the weights as they were written, and that of the
- * choice of types. */
+static enum sp_status add_draft_choice(char **text, size_t *size, const char *members,
+                                       const struct sp_part_digests *digests, struct sp_err *err)
+{
+    size_t receipt_size = strlen(members) + RECEIPT_SIZE;
+    char *receipt = NULL;
+    enum sp_status st = sp_new(&receipt, receipt_size, 1, err);
+
+    if (st) return st;
+    snprintf(receipt, receipt_size,
+             "{\"kind\":\"%s\",\"target\":\"%016" PRIx64 "\",\"draft\":\"%016" PRIx64 "\",%s}",
+             sp_receipt_draft_type, digests->target, digests->draft, members);
+    st = sp_receipts_add(text, size, receipt, digests, err);
+    free(receipt);
+    return st;
+}
+
+/* The receipts of a packed source that are about the weights as they were written, and those of the
+ * choices of types. */
 static enum sp_status write_receipts(struct sp_pack_writer *w,
                                      const struct sp_pack_contents *contents,
                                      const struct sp_create_callbacks *callbacks,
@@ -149,7 +166,7 @@ static enum sp_status write_receipts(struct sp_pack_writer *w,
     struct sp_part_digests digests = {0};
     struct sp_json *receipts = NULL;
     char added[RECEIPT_SIZE], *text = NULL;
-    size_t size, n_dropped;
+    size_t size = 0, n_dropped;
     enum sp_status st;
 
     if ((st = sp_pack_writer_part_digest(&digests.target, w, SP_PART_TARGET, err)) ||
@@ -160,6 +177,8 @@ static enum sp_status write_receipts(struct sp_pack_writer *w,
         return st;
     print_types(added, contents, digests.target);
     st = sp_receipts_join(&text, &size, &n_dropped, receipts, *added ? added : NULL, &digests, err);
+    if (!st && contents->draft_choice)
+        st = add_draft_choice(&text, &size, contents->draft_choice, &digests, err);
     if (!st && text)
         st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_RECEIPTS, text, size, err);
     if (!st) st = note_dropped(n_dropped, callbacks, err);

@@ -11,9 +11,10 @@ struct sp_pack_contents {
     const struct sp_source *target, *draft; /* borrowed; draft may be NULL */
     const char *records;                    /* the text of the Modelfile's records; borrowed */
     size_t records_size;
-    struct sp_budget budget; /* that the target's types were chosen for */
-    double predicted_kl;     /* of that choice; 0: unknown */
-    struct sp_plan plan;     /* released by the caller */
+    struct sp_budget budget;  /* that the target's types were chosen for */
+    double predicted_kl;      /* of that choice; 0: unknown */
+    const char *draft_choice; /* of struct sp_requantize_options; borrowed */
+    struct sp_plan plan;      /* released by the caller */
 };
 
 /* *most = bytes of the file that would be written, or a few more. No weight is read. */

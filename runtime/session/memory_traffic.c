@@ -74,6 +74,24 @@ double sp_package_draft_size(const struct sp_package *p)
     return products_of_row(p->pack, p->draft) / products_of_row(p->pack, p->target);
 }
 
+/* A draft without an output matrix reads its target's. */
+static uint64_t shared_head(const struct sp_model *draft, const struct sp_model *target)
+{
+    return draft->head.rows ? 0 : matrix_size(&target->head);
+}
+
+uint64_t sp_session_draft_read_size(const struct sp_session *session, size_t n)
+{
+    const struct sp_drafter *drafter = session->speculator->drafter;
+    const struct sp_package *package = session->package;
+    uint64_t size;
+
+    if (drafter == NULL || package->draft == NULL) return 0;
+    size =
+        weights_read(package->pack, package->draft) + shared_head(package->draft, package->target);
+    return drafter->ops->stepwise ? n * size : size;
+}
+
 static uint64_t keys_read(const struct sp_decoder *d, unsigned i, size_t n_before)
 {
     const struct sp_layer_config *layer = &d->model->config.layers[i];

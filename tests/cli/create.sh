@@ -53,3 +53,21 @@ for type in q2 q3 q5 q6; do
     spectool quantize --target q4 $type.bin again.bin
     echo "exit $?"
 done
+# The draft's type by measured acceptance: the same for any number of threads, and the bytes of that
+# type; why, in a receipt.
+m=$TESTDATA/tiny/Modelfile.ar
+spectool create -f "$m" --quantize-draft auto -o auto.bin 2>&1 | sed '/^  /d; s/becomes q[0-9]: .*/becomes .../; s/>.*//'
+spectool create -f "$m" --quantize-draft auto -o again.bin --threads 1 2>/dev/null && cmp auto.bin again.bin
+type=$(spectool show auto.bin | sed -n 's/.*draft-type  chosen \(q[0-9]\) by.*/\1/p')
+spectool create -f "$m" --quantize-draft $type -o type.bin 2>/dev/null
+spectool show --tensors auto.bin >a && spectool show --tensors type.bin | cmp - a
+cmp -i 4096 -n $(awk '{n += $5} END {print n}' a) auto.bin type.bin && echo 'the weights of that type'
+spectool create -f "$m" --quantize-draft auto -o auto.bin; echo "exit $?"
+spectool create -f "$m" --quantize-draft auto --dry-run -o auto.bin 2>&1 | grep note
+printf 'Once upon a time there was a frog. One day\n' >tale
+spectool create -f "$m" --quantize-draft auto --draft-text tale -o auto.bin --force 2>&1 | grep 'types of'
+spectool show auto.bin --json | grep -o '"name":"tale","digest":"[0-9a-f]*"'
+spectool quantize --draft q8 type.bin small.bin --requantize 2>/dev/null
+spectool create -f "$m" --draft-text tale; echo "exit $?"
+echo "FROM $TESTDATA/tiny/target" >Modelfile && spectool create --quantize-draft auto -o none.bin; echo "exit $?"
+printf "FROM $TESTDATA/tiny/target\nDRAFT type.bin\n" >Modelfile && spectool create --quantize-draft auto -o none.bin; echo "exit $?"

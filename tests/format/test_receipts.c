@@ -26,6 +26,11 @@
     "{\"kind\":\"drafting\"," TARGET "," DRAFT ",\"kv_type\":\"f16\",\"draft_length\":3,"          \
     "\"places\":2,\"predict\":9," TEXTS ",\"results\":[{\"rounds\":1,\"tokens\":" tokens           \
     ",\"drafted\":3,\"accepted\":1}]}"
+#define TRIAL                                                                                      \
+    "{\"type\":\"q4\",\"size\":9,\"draft_length\":2,\"round_bytes\":70,\"tokens_per_round\":1.5,"
+#define DRAFT_TYPE(results)                                                                        \
+    "{\"kind\":\"draft-type\"," TARGET "," DRAFT ",\"type\":\"q4\",\"plain_bytes\":50," TEXTS      \
+    ",\"results\":" results "}"
 #define TYPES "{\"kind\":\"types\"," TARGET ",\"size\":500,\"predicted_kl\":0.25}"
 
 static const struct sp_part_digests digests = {0xaa, 0xbb};
@@ -33,6 +38,7 @@ static const struct sp_part_digests digests = {0xaa, 0xbb};
 static const char *const good[] = {
     "[" TYPES "]",
     "[{\"kind\":\"types\"," TARGET ",\"bits\":3.75}]",
+    "[" DRAFT_TYPE("[" TRIAL "\"speed_up\":1.25}," TRIAL "\"speed_up\":1}]") "]",
     "[" DRAFTING("2") "," EVALUATION("[{\"loss\":[1.5,null]}]") "]",
     "[" EVALUATION("[{\"loss\":[2,0.25],\"divergence\":[1e-3,0],\"agreement\":[1,0]}]") "]",
     "[{\"kind\":\"evaluation\"," TARGET ",\"reference_name\":\"b.bin\","
@@ -58,6 +64,12 @@ static const struct {
     {"[{\"kind\":\"types\"," TARGET ",\"size\":1.5}]", "member size is not valid"},
     {"[{\"kind\":\"types\"," TARGET ",\"bits\":\"3\"}]", "member bits is not valid"},
     {"[{\"kind\":\"types\"," TARGET ",\"more\":1}]", "member more is not valid"},
+    {"[" DRAFT_TYPE("[" TRIAL "\"speed_up\":null}]") "]", "member results is not valid"},
+    {"[" DRAFT_TYPE("[" TRIAL "\"speed_up\":1},{\"type\":\"q9\"}]") "]",
+     "member results is not valid"},
+    {"[" DRAFT_TYPE("[]") "]", "member results is not valid"},
+    {"[{\"kind\":\"draft-type\"," TARGET "," DRAFT ",\"type\":\"best\"}]",
+     "member type is not valid"},
     {"[" EVALUATION("[]") "]", "member results is not valid"},
     {"[" EVALUATION("[{}]") "]", "member results is not valid"},
     {"[" EVALUATION("[{\"loss\":1}]") "]", "member results is not valid"},

@@ -681,6 +681,43 @@ static void draft_evals(void **state)
     check_draft_eval(TESTDATA "/tiny/Modelfile.ar", 2, 2);
 }
 
+/* A small language model is read once for each token, with its output matrix, but not its
+ * embedding; a block draft once, with the output matrix of its target. */
+static void bytes_that_drafts_read(void **state)
+{
+    static const char *const modelfiles[] = {TESTDATA "/tiny/Modelfile.ar",
+                                             TESTDATA "/tiny/Modelfile"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        const char *path = packed_file(modelfiles[i], SP_DTYPE_NONE, SP_DTYPE_NONE);
+        struct sp_package *package = open_with(path, NULL, 0);
+        struct sp_session *session = NULL, *plain = NULL;
+        struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+        const struct sp_pack_tensor *head;
+        uint64_t size = 0;
+
+        assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+        for (size_t k = 0; k < sp_pack_n_tensors(package->pack); k++) {
+            const struct sp_pack_tensor *t = sp_pack_tensor(package->pack, k);
+            if (t->part == SP_PART_DRAFT) size += t->size;
+        }
+        if (i == 1) { /* tied: its embedding is the target's output matrix */
+            head = sp_pack_find(package->pack, SP_PART_TARGET, "embed_tokens.weight");
+            assert_null(sp_pack_find(package->pack, SP_PART_TARGET, "lm_head.weight"));
+            size += head->size;
+        }
+        assert_int_equal(sp_session_draft_read_size(session, 1), size);
+        assert_int_equal(sp_session_draft_read_size(session, 3), i == 0 ? 3 * size : size);
+        options.no_draft = true;
+        assert_int_equal(sp_session_open(&plain, package, &options, NULL), SP_OK);
+        assert_int_equal(sp_session_draft_read_size(plain, 1), 0);
+        sp_session_close(plain);
+        sp_session_close(session);
+        sp_package_close(package);
+    }
+}
+
 /* A context shorter than needed, a text shorter than the requested places, and a file without a
  * draft. */
 static void draft_evals_at_limits(void **state)
@@ -736,6 +773,7 @@ int main(void)
         cmocka_unit_test(blocks_of_positions),
         cmocka_unit_test(refusals),
         cmocka_unit_test(draft_evals),
+        cmocka_unit_test(bytes_that_drafts_read),
         cmocka_unit_test(draft_evals_at_limits),
     };
 

@@ -1,0 +1,286 @@
+/* The file is created with the draft as it is stored, in a temporary file, and from that once more
+ * for each type that is measured, and for the one that is chosen. */
+#include "cli/create_auto_draft.h"
+
+#include "cli/base/input_text.h"
+#include "cli/base/note.h"
+#include "cli/base/receipt_words.h"
+#include "cli/base/temp_file.h"
+#include "cli/create_callbacks.h"
+#include "cli/draft_types.h"
+#include "format/base/file.h"
+#include "format/base/mem.h"
+#include "format/base/number_text.h"
+#include "format/packfile_layout.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Continuations of these are prose, dialog, an explanation, source code, a list and numbers. */
+static const char *const built_in[] = {
+    "The old lighthouse keeper climbed the stairs every evening, long before the ships came near "
+    "the coast. He had done so for thirty years, and on that night in November he noticed",
+    "\"Where have you been all day?\" she asked when he finally opened the door. He put down his "
+    "bag and looked at the clock. \"You would not believe",
+    "Photosynthesis is the process by which plants turn light into chemical energy. It takes place "
+    "in the chloroplasts, where",
+    "def fibonacci(n):\n    \"\"\"Return the first n Fibonacci numbers.\"\"\"\n    numbers = []\n"
+    "    a, b = 0, 1\n    for i in range(n):\n",
+    "Here are ten tips for a healthy diet:\n\n1. Eat more vegetables.\n2. Drink enough water.\n3. ",
+    "A train leaves the station at 9 o'clock and travels at 80 kilometers per hour. Another train "
+    "leaves one hour later and travels at 120 kilometers per hour. To find out when",
+};
+
+enum { N_BUILT_IN = sizeof built_in / sizeof *built_in, PLACES = 4, PREDICT = 48 };
+
+static const enum sp_dtype tried[] = {SP_Q8, SP_Q6, SP_Q5, SP_Q4, SP_Q3, SP_Q2};
+enum { N_TRIED = sizeof tried / sizeof *tried };
+
+struct job {
+    const struct sp_create_options *options;
+    const char *command;
+    struct sp_temp_file temporary;
+    struct sp_eval_text *texts; /* [n_texts] owned */
+    size_t n_texts;
+    struct sp_draft_type types[N_TRIED + 1];
+    size_t n_types;
+    struct sp_err *err;
+};
+
+/* ---- the texts ---- */
+
+static enum sp_status add_text(struct job *job, const struct sp_package *package, const char *name,
+                               const char *text, size_t size)
+{
+    struct sp_eval_text *t = &job->texts[job->n_texts];
+    const char *slash = strrchr(name, '/');
+    enum sp_status st;
+
+    t->name = slash ? slash + 1 : name;
+    if (!sp_pack_name_valid(t->name, strlen(t->name))) {
+        return sp_fail(job->err, SP_E_USAGE,
+                       "--draft-text: the name of text %zu is not 1 to %d bytes of printable UTF-8",
+                       job->n_texts + 1, SP_PACK_MAX_NAME);
+    }
+    sp_hash128_text(t->digest, text, size);
+    st = sp_package_encode(package, text, size, SP_ENCODE_ADD_SPECIAL | SP_ENCODE_PARSE_SPECIAL,
+                           &t->ids, &t->n_ids, job->err);
+    if (st) return st;
+    job->n_texts++;
+    return SP_OK;
+}
+
+static enum sp_status add_file(struct job *job, const struct sp_package *package, const char *path)
+{
+    char *text = NULL;
+    size_t size = 0;
+    enum sp_status st;
+
+    if ((st = sp_input_text(&text, &size, path, SP_INPUT_MOST, job->err))) return st;
+    st = add_text(job, package, sp_input_name(path), text, size);
+    if (st) sp_context(job->err, "%s", sp_input_name(path));
+    free(text);
+    return st;
+}
+
+static enum sp_status read_texts(struct job *job, const struct sp_opt_list *files,
+                                 const struct sp_backend_opts *backend)
+{
+    static const char *const names[N_BUILT_IN] = {"built-in 1", "built-in 2", "built-in 3",
+                                                  "built-in 4", "built-in 5", "built-in 6"};
+    size_t n = files->n ? files->n : N_BUILT_IN;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_package *package = NULL;
+    enum sp_status st;
+
+    if ((st = sp_new(&job->texts, n, sizeof *job->texts, job->err))) return st;
+    st = sp_backend_open_package(&package, job->temporary.path, backend, job->err);
+    if (st) return st;
+    sp_package_describe(package, &info);
+    if (!info.has_tokenizer) {
+        st = sp_fail(job->err, SP_E_USAGE,
+                     "--quantize-draft auto: the model has no tokenizer, so that no text can be "
+                     "read to measure the draft on");
+    }
+    for (size_t i = 0; i < n && !st; i++) {
+        st = files->n ? add_file(job, package, files->items[i])
+                      : add_text(job, package, names[i], built_in[i], strlen(built_in[i]));
+    }
+    sp_package_close(package);
+    return st;
+}
+
+/* ---- the choice ---- */
+
+static enum sp_status measure(struct job *job, const struct sp_backend_opts *backend)
+{
+    struct sp_draft_types_request request = {.command = job->command,
+                                             .path = job->temporary.path,
+                                             .texts = job->texts,
+                                             .n_texts = job->n_texts,
+                                             .n_places = PLACES,
+                                             .n_predict = PREDICT,
+                                             .backend = backend};
+    enum sp_dtype stored;
+    enum sp_status st;
+
+    if ((st = sp_draft_types_stored(&stored, request.path, job->err))) return st;
+    if (sp_dtype_is_block(stored)) {
+        return sp_fail(job->err, SP_E_USAGE,
+                       "--quantize-draft auto: the draft is stored in %s already, and in a smaller "
+                       "type it would be rounded twice",
+                       sp_dtype_info(stored)->name);
+    }
+    for (size_t i = 0; i <= N_TRIED && !st; i++) {
+        st = sp_draft_type_measure(&job->types[i], i ? tried[i - 1] : stored, &request, job->err);
+        if (!st) job->n_types++;
+    }
+    return st;
+}
+
+/* The members of the receipt after its digests. */
+static enum sp_status receipt_members(char **members, const struct job *job, size_t chosen)
+{
+    size_t size = 0;
+    FILE *out = open_memstream(members, &size);
+    char number[40];
+
+    if (out == NULL) return sp_fail(job->err, SP_E_NOMEM, "no memory for a receipt");
+    fprintf(out, "\"type\":\"%s\",\"plain_bytes\":%.0f,\"texts\":[",
+            sp_dtype_info(job->types[chosen].type)->name, job->types[chosen].plain);
+    for (size_t i = 0; i < job->n_texts; i++) {
+        const struct sp_eval_text *t = &job->texts[i];
+        fprintf(out, "%s{\"name\":", i ? "," : "");
+        sp_receipt_print_text(out, t->name);
+        fprintf(out, ",\"digest\":\"%s\",\"positions\":%zu}", t->digest, t->n_ids);
+    }
+    fputs("],\"results\":[", out);
+    for (size_t i = 0; i < job->n_types; i++) {
+        const struct sp_draft_type *t = &job->types[i];
+        fprintf(out,
+                "%s{\"type\":\"%s\",\"size\":%" PRIu64 ",\"draft_length\":%zu,\"round_bytes\":%.0f",
+                i ? "," : "", sp_dtype_info(t->type)->name, t->size, sp_draft_lengths[t->best],
+                t->cost[t->best]);
+        sp_number_print(number, sizeof number, "%.17g", t->tokens[t->best]);
+        fprintf(out, ",\"tokens_per_round\":%s", number);
+        sp_number_print(number, sizeof number, "%.17g", t->speed_up);
+        fprintf(out, ",\"speed_up\":%s}", number);
+    }
+    fputs("]", out);
+    return sp_close_text(out, members, job->err);
+}
+
+/* Writes the output from the temporary file, and completes the report. */
+static enum sp_status write_chosen(struct job *job, struct sp_create_report *report, size_t chosen)
+{
+    const struct sp_create_options *o = job->options;
+    struct sp_create_listener listener = {.command = job->command};
+    struct sp_create_report last;
+    char *members = NULL;
+    enum sp_status st;
+    struct sp_requantize_options options = {
+        .input = job->temporary.path,
+        .output = o->output ? o->output : "packed.bin",
+        .draft_type = chosen ? job->types[chosen].type : SP_DTYPE_NONE,
+        .n_threads = o->n_threads,
+        .force = o->force,
+    };
+
+    if ((st = receipt_members(&members, job, chosen))) return st;
+    options.draft_choice = members;
+    sp_create_attach(&options.callbacks, &listener);
+    st = sp_requantize(&last, &options, job->err);
+    sp_progress_end(&listener.progress);
+    free(members);
+    if (st) return st;
+    report->size[SP_PART_DRAFT] = last.size[SP_PART_DRAFT];
+    report->file_size = last.file_size;
+    return SP_OK;
+}
+
+static enum sp_status choose(struct job *job, struct sp_create_report *report)
+{
+    size_t chosen = sp_draft_types_fastest(job->types, job->n_types);
+    const struct sp_draft_type *t = &job->types[chosen];
+    enum sp_status st;
+
+    fprintf(stderr, "types of the draft, by acceptance on %zu text%s and by bytes read:\n",
+            job->n_texts, job->n_texts == 1 ? "" : "s");
+    st = sp_draft_types_print(stderr, job->types, job->n_types, false, job->err);
+    if (st) return st;
+    fprintf(
+        stderr, "the draft becomes %s: %.3f tokens per round of %zu draft tokens, speed-up %.2f\n",
+        sp_dtype_info(t->type)->name, t->tokens[t->best], sp_draft_lengths[t->best], t->speed_up);
+    return write_chosen(job, report, chosen);
+}
+
+/* ---- the whole ---- */
+
+/* Refuses what the first step would refuse, before it works for long. */
+static enum sp_status check(const struct job *job, struct sp_create_report *report)
+{
+    const struct sp_create_options *o = job->options;
+    struct sp_create_options plan = *o;
+    const char *output = o->output ? o->output : "packed.bin";
+    enum sp_status st;
+
+    plan.dry_run = true;
+    if (!o->dry_run) plan.callbacks = (struct sp_create_callbacks){0};
+    if ((st = sp_create(report, &plan, job->err))) return st;
+    if (report->n_weights[SP_PART_DRAFT] == 0)
+        return sp_fail(job->err, SP_E_USAGE, "--quantize-draft auto: there is no draft");
+    if (!o->dry_run && !o->force && sp_file_exists(output)) {
+        return sp_fail(job->err, SP_E_USAGE,
+                       "%s exists already: --force replaces it, -o writes another file", output);
+    }
+    return SP_OK;
+}
+
+static void note_intention(const struct job *job, size_t n_texts)
+{
+    char sentence[256];
+
+    fflush(stdout);
+    snprintf(sentence, sizeof sentence,
+             "--quantize-draft auto would measure the draft as it is stored and in q8, q6, q5, q4, "
+             "q3 and q2: %d tokens at each of %d positions of %zu texts",
+             PREDICT, PLACES, n_texts);
+    sp_note(job->command, sentence);
+}
+
+static enum sp_status create_first(struct job *job, struct sp_create_report *report)
+{
+    struct sp_create_options first = *job->options;
+    enum sp_status st;
+
+    if ((st = sp_temp_file_open(&job->temporary, "packed.bin", job->err))) return st;
+    first.output = job->temporary.path;
+    return sp_create(report, &first, job->err);
+}
+
+enum sp_status sp_create_auto_draft(struct sp_create_report *report,
+                                    const struct sp_create_options *options,
+                                    const struct sp_opt_list *texts, const char *command,
+                                    struct sp_err *err)
+{
+    struct sp_backend_opts backend = SP_BACKEND_DEFAULTS;
+    struct job job = {.options = options, .command = command, .err = err};
+    enum sp_status st;
+
+    backend.n_threads = options->n_threads;
+    if ((st = check(&job, report))) return st;
+    if (options->dry_run) {
+        note_intention(&job, texts->n ? texts->n : N_BUILT_IN);
+        return SP_OK;
+    }
+    st = create_first(&job, report);
+    if (!st) st = read_texts(&job, texts, &backend);
+    if (!st) st = measure(&job, &backend);
+    if (!st) st = choose(&job, report);
+    sp_temp_file_remove(&job.temporary);
+    for (size_t i = 0; i < job.n_texts; i++)
+        free(job.texts[i].ids);
+    free(job.texts);
+    return st;
+}
