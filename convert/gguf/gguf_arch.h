@@ -13,10 +13,12 @@ enum sp_gguf_form {
     SP_GGUF_VECTOR,      /* a vector, which may be stored as a matrix */
     SP_GGUF_BARE_VECTOR, /* both */
     SP_GGUF_LOG,         /* as BARE_VECTOR; -e^x is stored for x */
+    SP_GGUF_UNENDED,     /* as AS_IS, but stored without .weight by some converters */
     SP_GGUF_CONV,        /* [channels, 1, taps], stored as [channels, taps] */
 };
 
-/* "ffn_up" in blk.N.ffn_up.weight and what stands for it in layers.N. */
+/* "ffn_up" in blk.N.ffn_up.weight and what stands for it in layers.N, or "output_norm" and what
+ * stands for it in the model. */
 struct sp_gguf_name {
     const char *ggml; /* NULL ends a list */
     const char *published;
@@ -28,6 +30,7 @@ struct sp_gguf_arch {
     const char *model_type;           /* of config.json */
     const char *architecture;         /* likewise */
     const struct sp_gguf_name *names; /* differences from the usual names; NULL: none */
+    const char *norm_key;             /* of the norms' epsilon; NULL: rms_norm_eps */
     bool turned;       /* rows of q and k are turned so that neighbors rotate together */
     bool norm_plus;    /* 1 is added to every norm except ssm_norm */
     bool gelu;         /* hidden_activation gelu_pytorch_tanh; else silu */
@@ -35,6 +38,8 @@ struct sp_gguf_arch {
     bool latent;       /* multi-head latent attention, stated as one K/V head */
     bool by_layer;     /* sizes may differ between layers; the first that is not 0 is written */
     bool tiled_values; /* value heads of the delta rule are in the order of ggml's broadcast */
+    bool pure_mamba;   /* no layer has attention or an MLP */
+    bool next_layer;   /* the same layers are a prediction head, under layers.* */
     bool mtp;          /* the last nextn_predict_layers layers are a prediction head, mtp.* */
 };
 

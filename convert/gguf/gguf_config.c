@@ -34,31 +34,37 @@ static enum sp_status write_biases(struct sp_gguf_writer *w)
     return st;
 }
 
-/* Mixtral and Mistral are stated as "llama", OLMo 3 as "olmo2", DeepSeek-V3, GLM-4.7-Flash, which
- * is the same model, and Youtu as "deepseek2". */
+/* Some architectures stand for several classes: Mixtral and Mistral are stated as "llama", OLMo 3
+ * as "olmo2", DeepSeek-V3, GLM-4.7-Flash, which is the same model, and Youtu as "deepseek2", and
+ * Mistral Small 3 as "mistral3". The first row whose key is there (`has`) or missing decides. */
 static void find_class(const char **type, const char **class, const struct sp_gguf_writer *w)
 {
+    static const struct {
+        const char *arch, *key;
+        bool has;
+        const char *type, *class;
+    } rows[] = {
+        {"llama", "expert_count", true, "mixtral", "MixtralForCausalLM"},
+        {"llama", "attention.sliding_window", true, "mistral", "MistralForCausalLM"},
+        {"olmo2", "attention.sliding_window", true, "olmo3", "Olmo3ForCausalLM"},
+        {"deepseek2", "expert_count", false, "youtu", "YoutuForCausalLM"},
+        {"granitemoe", "expert_shared_feed_forward_length", true, "granitemoeshared",
+         "GraniteMoeSharedForCausalLM"},
+        {"mistral3", "attention.temperature_scale", false, "llama", "LlamaForCausalLM"},
+    };
+
     *type = w->model->arch->model_type;
     *class = w->model->arch->architecture;
-    if (strcmp(w->model->arch->name, "olmo2") == 0 && sp_gguf_has(w, "attention.sliding_window")) {
-        *type = "olmo3";
-        *class = "Olmo3ForCausalLM";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(w->model->arch->name, rows[i].arch) != 0) continue;
+        if (sp_gguf_has(w, rows[i].key) != rows[i].has) continue;
+        *type = rows[i].type;
+        *class = rows[i].class;
+        return;
     }
-    if (w->model->arch->latent && !sp_gguf_has(w, "expert_count")) {
-        *type = "youtu";
-        *class = "YoutuForCausalLM";
-    } else if (w->model->arch->latent &&
-               sp_gguf_has_in_layers(w, "mlp.gate.e_score_correction_bias")) {
+    if (w->model->arch->latent && sp_gguf_has_in_layers(w, "mlp.gate.e_score_correction_bias")) {
         *type = "deepseek_v3";
         *class = "DeepseekV3ForCausalLM";
-    }
-    if (strcmp(w->model->arch->name, "llama") != 0) return;
-    if (sp_gguf_has(w, "expert_count")) {
-        *type = "mixtral";
-        *class = "MixtralForCausalLM";
-    } else if (sp_gguf_has(w, "attention.sliding_window")) {
-        *type = "mistral";
-        *class = "MistralForCausalLM";
     }
 }
 
@@ -89,7 +95,7 @@ static enum sp_status write_head_size(struct sp_gguf_writer *w)
     uint64_t size, hidden, heads;
     enum sp_status st;
 
-    if (strcmp(name, "gemma4") == 0 || w->model->arch->latent)
+    if (strcmp(name, "gemma4") == 0 || w->model->arch->latent || w->model->arch->pure_mamba)
         return SP_OK; /* several sizes, which the family's writer appends */
     if ((st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
         (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
@@ -108,6 +114,18 @@ static enum sp_status write_head_size(struct sp_gguf_writer *w)
     return phi3 ? SP_OK : sp_gguf_put_integer(w, "head_dim", size);
 }
 
+static enum sp_status write_ffn_and_heads(struct sp_gguf_writer *w)
+{
+    uint64_t value = 0, heads = 0;
+    enum sp_status st = sp_gguf_get_size(&value, w, "feed_forward_length");
+
+    if (!st && value == 0) st = sp_gguf_get_size(&value, w, "expert_feed_forward_length");
+    if (!st) st = sp_gguf_put_integer(w, "intermediate_size", value);
+    if (!st) st = sp_gguf_need_size(&heads, w, "attention.head_count");
+    if (!st && !w->model->arch->latent) st = sp_gguf_get_size(&heads, w, "attention.head_count_kv");
+    return st ? st : sp_gguf_put_integer(w, "num_key_value_heads", heads);
+}
+
 static enum sp_status write_sizes(struct sp_gguf_writer *w)
 {
     static const struct {
@@ -120,22 +138,17 @@ static enum sp_status write_sizes(struct sp_gguf_writer *w)
     };
     const struct sp_gguf_weight *embedding =
         sp_gguf_weight_find(w->model, "model.embed_tokens.weight");
-    uint64_t value = 0, heads = 0;
+    uint64_t value = 0;
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (w->model->arch->pure_mamba && strcmp(sizes[i].key, "attention.head_count") == 0)
+            continue;
         if ((st = sp_gguf_need_size(&value, w, sizes[i].key))) return st;
         if (strcmp(sizes[i].key, "block_count") == 0) value = w->model->n_layers;
         if ((st = sp_gguf_put_integer(w, sizes[i].published, value))) return st;
     }
-    value = 0;
-    if ((st = sp_gguf_get_size(&value, w, "feed_forward_length"))) return st;
-    if (value == 0) st = sp_gguf_get_size(&value, w, "expert_feed_forward_length");
-    if (!st) st = sp_gguf_put_integer(w, "intermediate_size", value);
-    if (!st) st = sp_gguf_need_size(&heads, w, "attention.head_count");
-    if (!st && !w->model->arch->latent) st = sp_gguf_get_size(&heads, w, "attention.head_count_kv");
-    if (!st) st = sp_gguf_put_integer(w, "num_key_value_heads", heads);
-    if (st) return st;
+    if (!w->model->arch->pure_mamba && (st = write_ffn_and_heads(w))) return st;
     if (embedding == NULL || embedding->rank != 2)
         return sp_fail(w->err, SP_E_INPUT, "tensor token_embd.weight is missing or not a matrix");
     return sp_gguf_put_integer(w, "vocab_size", embedding->shape[0]);
@@ -149,6 +162,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         "attention.head_count",
         "attention.head_count_kv",
         "attention.key_length",
+        "attention.layer_norm_epsilon",
         "attention.layer_norm_rms_epsilon",
         "attention.scale",
         "attention.sliding_window",
@@ -214,6 +228,16 @@ static const char *activation_of(const struct sp_gguf_writer *w)
     return strcmp(w->model->arch->name, "arcee") == 0 ? "\"relu2\"" : "\"silu\"";
 }
 
+/* Nemotron-H may state it as that of another kind of norm. */
+static enum sp_status write_norm_epsilon(struct sp_gguf_writer *w)
+{
+    static const char key[] = "attention.layer_norm_rms_epsilon";
+    const char *published = w->model->arch->norm_key ? w->model->arch->norm_key : "rms_norm_eps";
+
+    if (sp_gguf_has(w, key)) return sp_gguf_copy_float(w, key, published);
+    return sp_gguf_copy_float(w, "attention.layer_norm_epsilon", published);
+}
+
 static enum sp_status write_config(struct sp_gguf_writer *w)
 {
     const char *type, *class;
@@ -222,8 +246,7 @@ static enum sp_status write_config(struct sp_gguf_writer *w)
     find_class(&type, &class, w);
     st = sp_json_put(&w->text, w->err,
                      "{\n  \"architectures\": [\"%s\"],\n  \"model_type\": \"%s\"", class, type);
-    if (st || (st = write_sizes(w)) || (st = write_head_size(w)) ||
-        (st = sp_gguf_copy_float(w, "attention.layer_norm_rms_epsilon", "rms_norm_eps")) ||
+    if (st || (st = write_sizes(w)) || (st = write_head_size(w)) || (st = write_norm_epsilon(w)) ||
         (st = sp_gguf_put_rope(w)) || (st = sp_gguf_put_family(w)) || (st = write_biases(w))) {
         return st;
     }

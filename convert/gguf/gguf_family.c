@@ -106,7 +106,7 @@ static enum sp_status write_phi3(struct sp_gguf_writer *w)
     return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
 }
 
-static enum sp_status write_granite(struct sp_gguf_writer *w)
+enum sp_status sp_gguf_put_granite(struct sp_gguf_writer *w)
 {
     static const struct {
         const char *key, *published;
@@ -120,6 +120,8 @@ static enum sp_status write_granite(struct sp_gguf_writer *w)
 
     for (size_t i = 0; i < sizeof scales / sizeof *scales && !st; i++)
         st = sp_gguf_copy_float(w, scales[i].key, scales[i].published);
+    if (!st)
+        st = sp_gguf_copy_size(w, "expert_shared_feed_forward_length", "shared_intermediate_size");
     return st ? st : sp_gguf_put_experts(w, "num_local_experts");
 }
 
@@ -247,6 +249,9 @@ static enum sp_status write_smollm3(struct sp_gguf_writer *w)
         "rope.dimension_sections", "ssm.conv_kernel", "ssm.group_count", "ssm.inner_size",         \
         "ssm.state_size", "ssm.time_step_rank"
 
+#define MAMBA_KEYS                                                                                 \
+    "ssm.conv_kernel", "ssm.group_count", "ssm.inner_size", "ssm.state_size", "ssm.time_step_rank"
+
 enum { MAX_KEYS = 24 };
 
 static const struct {
@@ -262,14 +267,24 @@ static const struct {
     {"qwen3next", sp_gguf_put_delta, {DELTA_KEYS}},
     {"qwen35", sp_gguf_put_delta, {DELTA_KEYS}},
     {"qwen35moe", sp_gguf_put_delta, {DELTA_KEYS}},
+    {"mistral3", write_llama, {"attention.temperature_scale", "rope.scaling.yarn_log_multiplier"}},
+    {"lfm2", sp_gguf_put_lfm2, {"shortconv.l_cache"}},
+    {"lfm2moe",
+     sp_gguf_put_lfm2,
+     {"shortconv.l_cache", "expert_gating_func", "leading_dense_block_count"}},
+    {"granitehybrid", sp_gguf_put_granite_hybrid, {MAMBA_KEYS}},
+    {"falcon-h1", sp_gguf_put_falcon_h1, {MAMBA_KEYS}},
+    {"nemotron_h", sp_gguf_put_nemotron_h, {MAMBA_KEYS}},
+    {"nemotron_h_moe", sp_gguf_put_nemotron_h, {MAMBA_KEYS, GLM4_MOE_KEYS}},
+    {"mamba2", sp_gguf_put_mamba2, {MAMBA_KEYS}},
     {"gemma2", write_gemma2, {NULL}},
     {"gemma3", write_gemma3, {NULL}},
     {"gemma4",
      sp_gguf_put_gemma4,
      {"attention.shared_kv_layers", "embedding_length_per_layer_input"}},
     {"phi3", write_phi3, {NULL}},
-    {"granite", write_granite, {NULL}},
-    {"granitemoe", write_granite, {NULL}},
+    {"granite", sp_gguf_put_granite, {NULL}},
+    {"granitemoe", sp_gguf_put_granite, {NULL}},
     {"olmoe", write_olmoe, {"attention.clamp_kqv"}},
     {"olmo2", write_olmo2, {NULL}},
     {"exaone4", write_exaone4, {NULL}},

@@ -14,6 +14,8 @@ bool sp_gguf_family_reads(const struct sp_gguf_arch *arch, const char *key);
 
 /* Experts; `count` is the published name of their number. */
 SP_MUST_CHECK enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const char *count);
+/* Granite's multipliers and experts. */
+SP_MUST_CHECK enum sp_status sp_gguf_put_granite(struct sp_gguf_writer *w);
 /* 0 means that no layer has a window, as an absent key does. */
 SP_MUST_CHECK enum sp_status sp_gguf_put_window(struct sp_gguf_writer *w);
 /* Which layers have a window: true or false for each, or the number of layers of which one has
@@ -26,5 +28,12 @@ SP_MUST_CHECK enum sp_status sp_gguf_put_gemma4(struct sp_gguf_writer *w); /* gg
 SP_MUST_CHECK enum sp_status sp_gguf_put_latent(struct sp_gguf_writer *w); /* gguf_latent.c */
 /* Qwen3-Next and Qwen3.5: layers of the gated delta rule (gguf_hybrid.c). */
 SP_MUST_CHECK enum sp_status sp_gguf_put_delta(struct sp_gguf_writer *w);
+
+/* LFM2; Granite 4; Falcon-H1; Nemotron-H; Mamba-2 (gguf_hybrid.c). */
+SP_MUST_CHECK enum sp_status sp_gguf_put_lfm2(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_granite_hybrid(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_falcon_h1(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_nemotron_h(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_mamba2(struct sp_gguf_writer *w);
 
 #endif

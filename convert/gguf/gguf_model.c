@@ -44,6 +44,21 @@ static bool is_of_encoder(const char *name)
            strncmp(name, "a.", 2) == 0;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
+/* True for a tensor of a prediction head that no reader of the architecture knows. */
+static bool is_of_unread_head(const struct sp_gguf_model *m, const char *name)
+{
+    if (m->n_predicting == 0 || m->arch->mtp || m->arch->next_layer) return false;
+    return strncmp(name, "blk.", 4) == 0 && name[4] >= '0' && name[4] <= '9' &&
+           strtoul(name + 4, NULL, 10) >= m->n_layers;
+}
+
 /* The published name of a tensor of layer N, and how it is stored; false if models of the
  * architecture have no such tensor. `name` is what follows blk.N. */
 static bool publish_in_layer(char out[NAME_SIZE], enum sp_gguf_form *form,
@@ -61,6 +76,8 @@ static bool publish_in_layer(char out[NAME_SIZE], enum sp_gguf_form *form,
     if (found->form == SP_GGUF_BARE || found->form == SP_GGUF_BARE_VECTOR ||
         found->form == SP_GGUF_LOG)
         ending = "";
+    else if (*ending == '\0' && found->form == SP_GGUF_UNENDED)
+        ending = ".weight";
     else if (*ending == '\0')
         return false;
     snprintf(prefix, sizeof prefix, "model.layers.%lu.", layer);
@@ -86,10 +103,16 @@ static bool publish_name(char out[NAME_SIZE], enum sp_gguf_form *form,
         {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
         {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"},
     };
+    size_t stem = strlen(name) - (ends_with(name, ".weight") ? strlen(".weight") : 0);
+    const struct sp_gguf_name *own = sp_gguf_arch_name(m->arch, name, stem);
     char *end;
     unsigned long layer;
 
     *form = SP_GGUF_AS_IS;
+    if (own && name[stem]) {
+        snprintf(out, NAME_SIZE, "model.%s.weight", own->published);
+        return true;
+    }
     for (size_t i = 0; i < sizeof globals / sizeof globals[0]; i++) {
         if (strcmp(name, globals[i].ggml) != 0) continue;
         snprintf(out, NAME_SIZE, "%s", globals[i].published);
@@ -99,13 +122,6 @@ static bool publish_name(char out[NAME_SIZE], enum sp_gguf_form *form,
     layer = strtoul(name + 4, &end, 10);
     if (*end != '.' || layer > MAX_LAYERS) return false;
     return publish_in_layer(out, form, m, layer, end + 1);
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), k = strlen(end);
-
-    return n >= k && strcmp(text + n - k, end) == 0;
 }
 
 /* The ending of a factor of an adapter's product; "" for every other tensor. */
@@ -130,7 +146,7 @@ static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
         w->shape[1] = w->shape[0];
         w->shape[0] = 1;
     }
-    if (form == SP_GGUF_AS_IS || form == SP_GGUF_BARE) return;
+    if (form == SP_GGUF_AS_IS || form == SP_GGUF_BARE || form == SP_GGUF_UNENDED) return;
     if (form == SP_GGUF_CONV && t->rank == 2) {
         w->rank = 3;
         w->shape[2] = w->shape[1];
@@ -179,10 +195,10 @@ static int compare_weights(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static enum sp_status list_weights(struct sp_gguf_model *m, struct sp_err *err)
+static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, struct sp_err *err)
 {
     enum sp_status st;
-    size_t n;
+    size_t n, n_of_head = 0;
     const struct sp_gguf_tensor *tensors = sp_gguf_tensors(m->file, &n);
 
     if ((st = sp_new(&m->weights, n, sizeof *m->weights, err))) return st;
@@ -192,7 +208,17 @@ static enum sp_status list_weights(struct sp_gguf_model *m, struct sp_err *err)
             m->n_skipped++;
             continue;
         }
+        if (is_of_unread_head(m, tensors[i].name)) {
+            n_of_head++;
+            continue;
+        }
         if ((st = add_weight(m, &tensors[i], err))) return st;
+    }
+    if (n_of_head && (st = sp_warn(warnings, err,
+                                   "%s: the prediction head, %zu tensors, is not supported for %s "
+                                   "and is left out",
+                                   sp_gguf_path(m->file), n_of_head, m->arch->name))) {
+        return st;
     }
     qsort(m->weights, m->n, sizeof *m->weights, compare_weights);
     for (size_t i = 1; i < m->n; i++) {
@@ -327,7 +353,8 @@ static enum sp_status count_layers(struct sp_gguf_model *m, struct sp_err *err)
     if ((st = sp_gguf_get_u64(m->file, key, MAX_LAYERS, &n, err))) return st;
     snprintf(key, sizeof key, "%s.nextn_predict_layers", m->arch->name);
     if ((st = sp_gguf_get_u64(m->file, key, MAX_LAYERS, &predicting, err))) return st;
-    m->n_layers = n - (predicting < n ? predicting : 0);
+    m->n_predicting = predicting < n ? predicting : 0;
+    m->n_layers = n - m->n_predicting;
     return SP_OK;
 }
 
@@ -339,8 +366,8 @@ enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path, c
 
     *out = m;
     if ((st = sp_gguf_open(&m.file, path, err))) return st;
-    if ((st = find_arch(&m, err)) || (st = count_layers(&m, err)) || (st = list_weights(&m, err)) ||
-        (st = tie_head(&m, warnings, err))) {
+    if ((st = find_arch(&m, err)) || (st = count_layers(&m, err)) ||
+        (st = list_weights(&m, warnings, err)) || (st = tie_head(&m, warnings, err))) {
         sp_context(err, "%s", path);
         sp_gguf_model_release(&m);
         return st;
@@ -373,7 +400,7 @@ enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
     if ((st = sp_gguf_open(&m.file, path, err))) return st;
     if ((st = check_text(m.file, "general.type", "adapter", err)) ||
         (st = check_text(m.file, "adapter.type", "lora", err)) || (st = find_arch(&m, err)) ||
-        (st = list_weights(&m, err))) {
+        (st = list_weights(&m, NULL, err))) {
         sp_context(err, "%s", path);
         sp_gguf_model_release(&m);
         return st;

@@ -28,7 +28,8 @@ struct sp_gguf_weight {
 struct sp_gguf_model {
     struct sp_gguf *file; /* owned */
     const struct sp_gguf_arch *arch;
-    uint64_t n_layers;              /* without those of a prediction head */
+    uint64_t n_layers; /* without those of a prediction head, n_predicting */
+    uint64_t n_predicting;
     bool is_adapter;                /* names may end with .lora_a or .lora_b */
     uint64_t head_dim;              /* adapters: rows of a head of the model's queries and keys */
     struct sp_gguf_weight *weights; /* [n], sorted by name; owned */

@@ -20,13 +20,22 @@ uint64_t sp_gguf_stored_at(const struct sp_gguf_order *order, uint64_t i)
            inside % order->run;
 }
 
+/* A size of the model, or the last one that is not 0 of a list of one for each layer. */
 static enum sp_status get_size(uint64_t *out, const struct sp_gguf_model *m, const char *key,
                                struct sp_err *err)
 {
     char name[96];
+    const struct sp_gguf_value *v;
 
     snprintf(name, sizeof name, "%s.%s", m->arch->name, key);
-    return sp_gguf_get_u64(m->file, name, INT32_MAX, out, err);
+    v = sp_gguf_find(m->file, name);
+    if (!m->arch->by_layer || v == NULL || !v->is_array || v->type == SP_GGUF_STRING)
+        return sp_gguf_get_u64(m->file, name, INT32_MAX, out, err);
+    for (uint64_t i = 0; i < v->n; i++) { /* 0: another kind of layer */
+        double n = sp_gguf_number_at(v, i);
+        if (n > 0 && n < INT32_MAX) *out = (uint64_t)n;
+    }
+    return SP_OK;
 }
 
 /* ---- turned queries and keys ---- */

@@ -108,6 +108,21 @@ static enum sp_status put_mscale(struct sp_gguf_writer *w)
                        value * 10);
 }
 
+/* Ministral 3: queries grow with their position. */
+static enum sp_status put_ministral3(struct sp_gguf_writer *w)
+{
+    static const char key[] = "rope.scaling.yarn_log_multiplier";
+    char name[SP_GGUF_KEY_SIZE];
+    double value = 1;
+    enum sp_status st;
+
+    sp_gguf_key(name, w, key);
+    if ((st = sp_gguf_get_float(w->model->file, name, &value, w->err))) return st;
+    st =
+        sp_json_put(&w->text, w->err, ", \"mscale\": %.6g, \"mscale_all_dim\": %.6g", value, value);
+    return st ? st : put_rope_member(w, "attention.temperature_scale", "llama_4_scaling_beta");
+}
+
 static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
 {
     static const struct {
@@ -132,6 +147,7 @@ static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
     for (size_t i = 0; i < (yarn ? sizeof members / sizeof *members : 1) && !st; i++)
         st = put_rope_member(w, members[i].key, members[i].published);
     if (!st && w->model->arch->latent) st = put_mscale(w);
+    if (!st && sp_gguf_has(w, "attention.temperature_scale")) st = put_ministral3(w);
     if (!st && strcmp(w->model->arch->name, "gpt-oss") == 0)
         st = sp_json_put(&w->text, w->err, ", \"truncate\": false");
     return st ? st : sp_json_put(&w->text, w->err, "}");

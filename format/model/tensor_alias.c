@@ -68,6 +68,7 @@ const struct sp_alias sp_aliases_mamba[] = {
 
 const struct sp_alias sp_aliases_mixer[] = {
     {"embed_tokens.weight", "embeddings.weight", NULL, 0},
+    {"embed_tokens.weight", NULL, NULL, 0},
     {"norm.weight", "norm_f.weight", NULL, 0},
     {"input_layernorm.weight", "norm.weight", NULL, 0},
     {"post_attention_layernorm.weight", "norm.weight", NULL, 0},

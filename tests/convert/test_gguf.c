@@ -89,13 +89,36 @@ static void same_as_checkpoint(const char *name, const char *folder)
 
 static void families(void **state)
 {
-    static const char *const names[] = {
-        "mixtral",         "olmo2",         "granite",     "gemma",
-        "olmoe",           "ernie4_5",      "exaone4",     "exaone4_full",
-        "arcee",           "glm4",          "seed_oss",    "granitemoe",
-        "glm4_moe",        "olmo3",         "qwen3_next",  "qwen3_5_bias",
-        "qwen3_5_experts", "gemma4_shared", "deepseek_v2", "deepseek_v2_lite",
-        "deepseek_v3",     "youtu"};
+    static const char *const names[] = {"mixtral",
+                                        "olmo2",
+                                        "granite",
+                                        "gemma",
+                                        "olmoe",
+                                        "ernie4_5",
+                                        "exaone4",
+                                        "exaone4_full",
+                                        "arcee",
+                                        "glm4",
+                                        "seed_oss",
+                                        "granitemoe",
+                                        "glm4_moe",
+                                        "olmo3",
+                                        "qwen3_next",
+                                        "qwen3_5_bias",
+                                        "qwen3_5_experts",
+                                        "gemma4_shared",
+                                        "deepseek_v2",
+                                        "deepseek_v2_lite",
+                                        "deepseek_v3",
+                                        "youtu",
+                                        "lfm2",
+                                        "lfm2_moe_plain",
+                                        "mamba2",
+                                        "granitemoeshared",
+                                        "granite4_h",
+                                        "granite4_h_moe",
+                                        "nemotron_h_even",
+                                        "ministral3_small"};
     (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -404,6 +427,79 @@ static void refused_delta(void **state)
     sp_gguf_model_release(&model);
 }
 
+/* The layer of a prediction head that no reader of the family knows is left out with a note. */
+static void unread_head(void **state)
+{
+    struct sp_gguf_model model;
+    struct sp_err err = {0};
+    struct made_gguf m;
+    char *warnings = NULL;
+    (void)state;
+
+    gguf_begin(&m);
+    add_llama(&m);
+    gguf_value_u32(&m, "llama.nextn_predict_layers", 1);
+    gguf_tensor(&m, "blk.0.attn_norm.weight", 8, 0, SP_GGML_F32, 0);
+    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 64), NULL, &err),
+                     SP_OK);
+    assert_int_equal(model.n, 1); /* one layer cannot be a head */
+    sp_gguf_model_release(&model);
+    gguf_begin(&m);
+    gguf_value_string(&m, "general.architecture", "llama");
+    gguf_value_u32(&m, "llama.block_count", 2);
+    gguf_value_u32(&m, "llama.nextn_predict_layers", 1);
+    gguf_tensor(&m, "blk.1.attn_norm.weight", 8, 0, SP_GGML_F32, 0);
+    gguf_tensor(&m, "blk.1.nextn.wrong.weight", 8, 0, SP_GGML_F32, 32);
+    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 64), &warnings, &err),
+                     SP_OK);
+    assert_int_equal(model.n, 0);
+    assert_non_null(strstr(warnings, "the prediction head, 2 tensors, is not supported for llama "
+                                     "and is left out"));
+    free(warnings);
+    sp_gguf_model_release(&model);
+}
+
+/* Layers whose kind nothing states, and a window that LFM2 does not have. */
+static void refused_hybrids(void **state)
+{
+    static const struct {
+        const char *arch, *key;
+        enum sp_status status;
+        const char *message;
+    } cases[] = {
+        {"nemotron_h", "general.nothing", SP_E_INPUT,
+         "layer 0 has neither ssm_in nor attn_q, ffn_gate_inp or ffn_up"},
+        {"lfm2", "lfm2.attention.sliding_window", SP_E_UNSUPPORTED,
+         "lfm2.attention.sliding_window is not supported"},
+        {"mamba2", "general.nothing", SP_E_UNSUPPORTED,
+         "mamba2.ssm.inner_size 40 does not fit 5 heads and an embedding_length of 32"},
+    };
+    struct made_gguf m;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        static const struct {
+            const char *key;
+            uint32_t value;
+        } sizes[] = {{"inner_size", 40},
+                     {"time_step_rank", 5},
+                     {"group_count", 1},
+                     {"state_size", 8},
+                     {"conv_kernel", 4}};
+
+        gguf_begin(&m);
+        add_model(&m, cases[i].arch);
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            char key[80];
+            snprintf(key, sizeof key, "%s.ssm.%s", cases[i].arch, sizes[k].key);
+            gguf_value_u32(&m, key, sizes[k].value);
+        }
+        gguf_value_u32(&m, cases[i].key, 16);
+        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
+        assert_refused(gguf_write(&m, "made.gguf", 4096), cases[i].status, cases[i].message);
+    }
+}
+
 /* A file of an embedding model has the pooling that sentence-transformers' files state. */
 static void pooling(void **state)
 {
@@ -481,6 +577,8 @@ int main(void)
         cmocka_unit_test(refused_models),
         cmocka_unit_test(refused_values),
         cmocka_unit_test(refused_delta),
+        cmocka_unit_test(unread_head),
+        cmocka_unit_test(refused_hybrids),
         cmocka_unit_test(pooling),
         cmocka_unit_test(every_length),
         cmocka_unit_test(refused_parts),

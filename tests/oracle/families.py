@@ -117,13 +117,18 @@ FAMILIES = {
         "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": N_VOCAB,
         "tie_word_embeddings": True}),
     # Everything at once: experts, values from keys, and a layer that uses the keys of another one.
+    "ministral3_small": ("Ministral3ForCausalLM", {
+        "num_hidden_layers": 2, "head_dim": 16, "sliding_window": None,
+        "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "beta_fast": 32.0,
+                            "beta_slow": 1.0, "original_max_position_embeddings": 8, "mscale": 1.0,
+                            "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.5}}),
     "gemma4_shared": ("Gemma4ForCausalLM", {
         "num_hidden_layers": 3, "layer_types": ["sliding_attention", "full_attention", "full_attention"],
         "head_dim": 8, "global_head_dim": 16, "sliding_window": 6, "num_kv_shared_layers": 1,
         "use_double_wide_mlp": True, "attention_k_eq_v": True, "num_global_key_value_heads": 1,
         "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 16,
         "hidden_size": 16, "hidden_size_per_layer_input": 4, "vocab_size_per_layer_input": N_VOCAB,
-        "final_logit_softcapping": 5.0, "tie_word_embeddings": True}),
+        "final_logit_softcapping": 30.0, "tie_word_embeddings": True}),
     "mixtral": ("MixtralForCausalLM", {
         "num_local_experts": 5, "num_experts_per_tok": 2}),
 }
@@ -341,6 +346,8 @@ FAMILIES.update({
     "falcon_h1": ("FalconH1ForCausalLM", falcon_h1(
         mamba_rms_norm=True, mamba_norm_before_gate=False, tie_word_embeddings=True)),
     "falcon_h1_plain": ("FalconH1ForCausalLM", falcon_h1(num_hidden_layers=2)),
+    "falcon_h1_head": ("FalconH1ForCausalLM", falcon_h1(
+        num_hidden_layers=2, mamba_rms_norm=True, mamba_norm_before_gate=False)),
     "falcon_h1_normed": ("FalconH1ForCausalLM", falcon_h1(
         num_hidden_layers=2, mamba_rms_norm=True, mamba_norm_before_gate=True,
         mamba_n_groups=1)),
@@ -356,6 +363,10 @@ FAMILIES.update({
         n_routed_experts=6, num_experts_per_tok=3, n_group=3, topk_group=2,
         moe_intermediate_size=16, moe_shared_expert_intermediate_size=24,
         routed_scaling_factor=2.5, time_step_min=0.4)),
+    "nemotron_h_even": ("NemotronHForCausalLM", nemotron_h(
+        layers_block_type=["linear_attention", "moe", "full_attention"], mamba_num_heads=8,
+        n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=16,
+        moe_shared_expert_intermediate_size=24, routed_scaling_factor=2.5)),
     "bamba": ("BambaForCausalLM", {
         "num_hidden_layers": 3, "attn_layer_indices": [1], "head_dim": 16, "mamba_n_heads": 6,
         "mamba_d_head": 16, "mamba_expand": 3, "mamba_n_groups": 2, "mamba_d_state": 8,

@@ -3,7 +3,8 @@
 
     python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mixtral,olmo2,granite,gemma,olmo3,olmoe,granitemoe,\\
         ernie4_5,exaone4,exaone4_full,arcee,glm4,glm4_moe,seed_oss,\\
-        qwen3_next,qwen3_5_bias,qwen3_5_experts,gemma4_shared,deepseek_v2,deepseek_v2_lite,deepseek_v3,youtu} \\
+        qwen3_next,qwen3_5_bias,qwen3_5_experts,gemma4_shared,deepseek_v2,deepseek_v2_lite,deepseek_v3,youtu,lfm2,\\
+        lfm2_moe_plain,mamba2,granitemoeshared,granite4_h,granite4_h_moe,nemotron_h_even,ministral3_small,falcon_h1_head} \\
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3} testdata/embeddings/qwen3
 
 The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers),
@@ -53,6 +54,11 @@ def with_tokenizer(folder, parent):
         n = json.loads((copy / "config.json").read_text())["vocab_size"]
         model = {"type": "BPE", "vocab": {f"t{i}": i for i in range(n)}, "merges": []}
         (copy / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": [], "model": model}))
+    # The converter of Granite 4 knows the layers by the names of published checkpoints only.
+    config = (copy / "config.json").read_text()
+    if "GraniteMoeHybrid" in config:
+        config = config.replace('"linear_attention"', '"mamba"').replace('"full_attention"', '"attention"')
+        (copy / "config.json").write_text(config)
     return copy
 
 
@@ -88,8 +94,13 @@ def main():
                 "no_mtp": model.__name__.startswith("Qwen3") and not has_prediction_head(copy),
                 "set_vocab": lambda self: self.gguf_writer.add_tokenizer_model("none")})
             out = Path(sys.argv[1]) / f"{folder.name}.gguf"
+            # Falcon-H1's weights are multiplied, and bfloat16 does not hold the products.
+            file_type = gguf.LlamaFileType.ALL_F32 if "falcon" in folder.name else gguf.LlamaFileType.MOSTLY_BF16
             with torch.inference_mode():
-                plain(copy, gguf.LlamaFileType.MOSTLY_BF16, out, eager=True).write()
+                converter = plain(copy, file_type, out, eager=True)
+                inner = getattr(converter, "impl", converter)
+                inner.set_vocab = lambda: inner.gguf_writer.add_tokenizer_model("none")
+                converter.write()
 
 
 main()

@@ -54,6 +54,7 @@ static const struct sp_alias shared_mlp_aliases[] = {
     {"mlp.shared_expert.gate_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 0},
     {"mlp.shared_expert.up_proj.weight", "shared_mlp.input_linear.weight", sp_layout_gate_up, 1},
     {"mlp.shared_expert.down_proj.weight", "shared_mlp.output_linear.weight", NULL, 0},
+    {"mlp.shared_expert.*", NULL, NULL, 0},
     {0},
 };
 
