@@ -970,12 +970,11 @@ struct sp_embedding_request {
 #define SP_EMBEDDING_REQUEST_INIT SP_SIZED(struct sp_embedding_request)
 
 /* Computes embeddings [n_texts][width], which the caller owns (free). An embedding depends on the
- * file, the ids, the pooling and n_dimensions alone. One request of a package is computed at a
- * time; between its passes, sessions of other threads generate. SP_E_UNSUPPORTED: the file states
- * no pooling, and the request neither. SP_E_USAGE: a text is empty or too long, or has an unknown
- * id. SP_E_INPUT: a number is not finite. SP_E_CHECK "interrupted": the callback stopped. [any
- * thread]
- */
+ * file, the ids, the pooling and n_dimensions alone. Several requests of a package are computed
+ * alternately, some texts at a time; between the passes, sessions of other threads generate.
+ * SP_E_UNSUPPORTED: the file states no pooling, and the request neither. SP_E_USAGE: a text is
+ * empty or too long, or has an unknown id. SP_E_INPUT: a number is not finite. SP_E_CHECK
+ * "interrupted": the callback stopped. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_package_embed(struct sp_package *package,
                                                      const struct sp_embedding_request *request,
                                                      float **embeddings, size_t *width,

@@ -23,8 +23,8 @@ struct sp_scheduler; /* opaque */
 SP_MUST_CHECK enum sp_status sp_scheduler_open(struct sp_scheduler **out, struct sp_err *err);
 void sp_scheduler_close(struct sp_scheduler *scheduler); /* NULL is fine; no thread may be active */
 
-/* Waits until the calling thread holds the scheduler. The backend may only be used between acquire
- * and release. */
+/* Waits until the calling thread holds the scheduler; a pass for which all active threads wait runs
+ * before. The backend may only be used between acquire and release. */
 void sp_scheduler_acquire(struct sp_scheduler *scheduler);
 void sp_scheduler_release(struct sp_scheduler *scheduler);
 

@@ -80,9 +80,11 @@ static void refusals(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
+        struct sp_cache_budget *budget = NULL;
         struct sp_package *package = NULL;
         struct sp_session *session = NULL;
         struct sp_sampler *sampler = NULL;
+        struct sp_cache_budget_options sharing = SP_CACHE_BUDGET_OPTIONS_INIT;
         struct sp_package_options opening = SP_PACKAGE_OPTIONS_INIT;
         struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
         struct sp_sampling sampling = SP_SAMPLING_INIT;
@@ -104,6 +106,7 @@ static void refusals(void **state)
         assert_int_equal(call, SP_E_USAGE);                                                        \
         (sized).size = known;                                                                      \
     } while (0)
+        REFUSED(sharing, sp_cache_budget_new(&budget, &sharing, NULL));
         REFUSED(opening, sp_package_open(&package, "no file", &opening, NULL));
         REFUSED(options, sp_session_open(&session, o.package, &options, NULL));
         REFUSED(request, sp_session_generate(o.session, &request, &result, NULL));
