@@ -328,6 +328,10 @@ static enum sp_status measure(struct trial *t)
     for (size_t i = 0; i < q->n_texts && !st; i++)
         st = try_text(t, &q->texts[i]);
     if (st) return st;
+    if (t->out->n_rounds == 0) {
+        return sp_fail(t->err, SP_E_USAGE,
+                       "nothing was drafted: the texts are empty, or the model ends them at once");
+    }
     count_tokens(t, info.max_draft_len < SP_DRAFT_EVAL_LENGTH ? info.max_draft_len
                                                               : SP_DRAFT_EVAL_LENGTH);
     if (!q->is_timed)

@@ -61,6 +61,7 @@ spectool eval packed.bin --text text --draft-types q4 --against ar.bin; echo "ex
 spectool eval packed.bin ar.bin --text text --draft-types q4; echo "exit $?"
 spectool eval packed.bin --text text --draft-types q4 --places 0; echo "exit $?"
 spectool eval ar.bin --text text --draft-types q4; echo "exit $?"
+spectool eval packed.bin --text - --draft-types q4 </dev/null; echo "exit $?"
 echo '# recorded: shown, the same bytes each time, kept with the weights that it is about'
 cp packed.bin once.bin
 spectool eval packed.bin --text story --against ar.bin --kv-type f32 --places 2 --num-predict 16 --record | wc -l
