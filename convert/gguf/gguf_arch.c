@@ -6,6 +6,13 @@
 
 /* ---- names ---- */
 
+#define SHARED_EXPERTS                                                                             \
+    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj", SP_GGUF_AS_IS},                             \
+        {"ffn_up_shexp", "mlp.shared_experts.up_proj", SP_GGUF_AS_IS},                             \
+    {                                                                                              \
+        "ffn_down_shexp", "mlp.shared_experts.down_proj", SP_GGUF_AS_IS                            \
+    }
+
 static const struct sp_gguf_name usual[] = {
     {"attn_norm", "input_layernorm", SP_GGUF_AS_IS},
     {"attn_q", "self_attn.q_proj", SP_GGUF_AS_IS},
@@ -62,9 +69,7 @@ static const struct sp_gguf_name glm4[] = {
 static const struct sp_gguf_name glm4_moe[] = {
     {"post_attention_norm", "post_attention_layernorm", SP_GGUF_AS_IS},
     {"exp_probs_b", "mlp.gate.e_score_correction_bias", SP_GGUF_BARE},
-    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj", SP_GGUF_AS_IS},
-    {"ffn_up_shexp", "mlp.shared_experts.up_proj", SP_GGUF_AS_IS},
-    {"ffn_down_shexp", "mlp.shared_experts.down_proj", SP_GGUF_AS_IS},
+    SHARED_EXPERTS,
     {0},
 };
 
@@ -101,9 +106,7 @@ static const struct sp_gguf_name deepseek2[] = {
     {"attn_k_b", "self_attn.embed_q", SP_GGUF_AS_IS},
     {"attn_v_b", "self_attn.unembed_out", SP_GGUF_AS_IS},
     {"exp_probs_b", "mlp.gate.e_score_correction_bias", SP_GGUF_BARE},
-    {"ffn_gate_shexp", "mlp.shared_experts.gate_proj", SP_GGUF_AS_IS},
-    {"ffn_up_shexp", "mlp.shared_experts.up_proj", SP_GGUF_AS_IS},
-    {"ffn_down_shexp", "mlp.shared_experts.down_proj", SP_GGUF_AS_IS},
+    SHARED_EXPERTS,
     {0},
 };
 
@@ -148,6 +151,30 @@ static const struct sp_gguf_name gemma4[] = {
     {"inp_gate", "per_layer_input_gate", SP_GGUF_AS_IS},
     {"proj", "per_layer_projection", SP_GGUF_AS_IS},
     {"post_norm", "post_per_layer_input_norm", SP_GGUF_AS_IS},
+    {0},
+};
+
+static const struct sp_gguf_name dots1[] = {
+    SHARED_EXPERTS,
+    {"exp_probs_b", "mlp.gate.e_score_correction_bias", SP_GGUF_BARE},
+    {0},
+};
+
+static const struct sp_gguf_name exaone_moe[] = {
+    SHARED_EXPERTS,
+    {"exp_probs_b", "mlp.e_score_correction_bias", SP_GGUF_BARE},
+    {0},
+};
+
+static const struct sp_gguf_name ernie_moe[] = {
+    SHARED_EXPERTS,
+    {"exp_probs_b", "mlp.moe_statics.e_score_correction_bias", SP_GGUF_BARE},
+    {0},
+};
+
+static const struct sp_gguf_name hunyuan[] = {
+    {"attn_q_norm", "self_attn.query_layernorm", SP_GGUF_AS_IS},
+    {"attn_k_norm", "self_attn.key_layernorm", SP_GGUF_AS_IS},
     {0},
 };
 
@@ -305,6 +332,27 @@ static const struct sp_gguf_arch archs[] = {
      .names = deepseek2,
      .latent = true,
      .next_layer = true},
+    {.name = "dots1", .model_type = "dots1", .architecture = "Dots1ForCausalLM", .names = dots1},
+    {.name = "exaone-moe",
+     .model_type = "exaone_moe",
+     .architecture = "ExaoneMoeForCausalLM",
+     .names = exaone_moe},
+    {.name = "ernie4_5-moe",
+     .model_type = "ernie4_5_moe",
+     .architecture = "Ernie4_5_MoeForCausalLM",
+     .names = ernie_moe},
+    {.name = "hunyuan-dense",
+     .model_type = "hunyuan_v1_dense",
+     .architecture = "HunYuanDenseV1ForCausalLM",
+     .names = hunyuan},
+    {.name = "command-r",
+     .model_type = "cohere",
+     .architecture = "CohereForCausalLM",
+     .norm_key = "layer_norm_eps"},
+    {.name = "cohere2",
+     .model_type = "cohere2",
+     .architecture = "Cohere2ForCausalLM",
+     .norm_key = "layer_norm_eps"},
     {.name = "mistral3",
      .model_type = "ministral3",
      .architecture = "Ministral3ForCausalLM",

@@ -19,7 +19,7 @@ enum { SHOWN_KEY = 100 };
 static enum sp_status write_biases(struct sp_gguf_writer *w)
 {
     const char *name = w->model->arch->name;
-    bool one_key = strcmp(name, "ernie4_5") == 0, q, o;
+    bool one_key = strncmp(name, "ernie4_5", 8) == 0, q, o;
     enum sp_status st = SP_OK;
 
     q = sp_gguf_has_in_layers(w, w->model->arch->latent ? "self_attn.kv_a_proj_with_mqa.bias"

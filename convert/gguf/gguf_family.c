@@ -3,6 +3,7 @@
 #include "convert/gguf/gguf_family.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { SIGMOID = 2 };
@@ -160,6 +161,73 @@ enum sp_status sp_gguf_put_partial_rotary(struct sp_gguf_writer *w)
     return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
 }
 
+static bool has_experts(const struct sp_gguf_writer *w, uint64_t layer)
+{
+    char name[64];
+
+    snprintf(name, sizeof name, "model.layers.%" PRIu64 ".mlp.gate.weight", layer);
+    return sp_gguf_weight_find(w->model, name) != NULL;
+}
+
+/* Which layers have experts follows from the tensors. */
+static enum sp_status write_exaone_moe(struct sp_gguf_writer *w)
+{
+    static const struct sp_gguf_pair sizes[] = {
+        {"expert_shared_count", "num_shared_experts"},
+        {"expert_group_count", "n_group"},
+        {"expert_group_used_count", "topk_group"},
+        {0},
+    };
+    bool norm = true;
+    char key[SP_GGUF_KEY_SIZE];
+    enum sp_status st;
+
+    sp_gguf_key(key, w, "expert_weights_norm");
+    if ((st = sp_gguf_get_bool(w->model->file, key, &norm, w->err)) ||
+        (st = sp_gguf_put_bool(w, "norm_topk_prob", norm)) || (st = write_exaone4(w)) ||
+        (st = sp_gguf_put_experts(w, "num_experts")) || (st = sp_gguf_copy_sizes(w, sizes)) ||
+        (st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor")) ||
+        (st = sp_gguf_put_word(w, "mlp_layer_types", "["))) {
+        return st;
+    }
+    for (uint64_t i = 0; i < w->model->n_layers && !st; i++) {
+        st = sp_json_put(&w->text, w->err, "%s\"%s\"", i ? ", " : "",
+                         has_experts(w, i) ? "sparse" : "dense");
+    }
+    return st ? st : sp_json_put(&w->text, w->err, "]");
+}
+
+/* The last layer with experts is not in the metadata. */
+static enum sp_status write_ernie_moe(struct sp_gguf_writer *w)
+{
+    static const struct sp_gguf_pair sizes[] = {
+        {"expert_count", "moe_num_experts"},
+        {"expert_used_count", "moe_k"},
+        {"expert_feed_forward_length", "moe_intermediate_size"},
+        {"expert_shared_count", "moe_num_shared_experts"},
+        {"leading_dense_block_count", "moe_layer_start_index"},
+        {"interleave_moe_layer_step", "moe_layer_interval"},
+        {0},
+    };
+    uint64_t last = w->model->n_layers;
+    enum sp_status st = sp_gguf_copy_sizes(w, sizes);
+
+    while (last > 0 && !has_experts(w, last - 1))
+        last--;
+    return st || last == 0 ? st : sp_gguf_put_integer(w, "moe_layer_end_index", last - 1);
+}
+
+static enum sp_status write_cohere(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_copy_float(w, "logit_scale", "logit_scale");
+
+    if (!st) {
+        st =
+            sp_gguf_put_bool(w, "use_qk_norm", sp_gguf_has_in_layers(w, "self_attn.q_norm.weight"));
+    }
+    return st ? st : sp_gguf_put_window(w);
+}
+
 static enum sp_status write_glm4_moe(struct sp_gguf_writer *w)
 {
     static const struct sp_gguf_pair sizes[] = {
@@ -184,6 +252,8 @@ static enum sp_status write_glm4_moe(struct sp_gguf_writer *w)
                        SIGMOID);
     }
     if (!st) st = sp_gguf_copy_sizes(w, sizes);
+    if (!st && !sp_gguf_has(w, "leading_dense_block_count"))
+        st = sp_gguf_put_integer(w, "first_k_dense_replace", 0);
     sp_gguf_key(key, w, "expert_weights_norm");
     if (!st) st = sp_gguf_get_bool(w->model->file, key, &norm, w->err);
     if (!st) st = sp_gguf_put_bool(w, "norm_topk_prob", norm);
@@ -268,6 +338,13 @@ static const struct {
     {"qwen35", sp_gguf_put_delta, {DELTA_KEYS}},
     {"qwen35moe", sp_gguf_put_delta, {DELTA_KEYS}},
     {"mistral3", write_llama, {"attention.temperature_scale", "rope.scaling.yarn_log_multiplier"}},
+    {"dots1", sp_gguf_put_routed_experts, {GLM4_MOE_KEYS}},
+    {"exaone-moe", write_exaone_moe, {GLM4_MOE_KEYS}},
+    {"ernie4_5-moe",
+     write_ernie_moe,
+     {"expert_shared_count", "interleave_moe_layer_step", "leading_dense_block_count"}},
+    {"command-r", write_cohere, {NULL}},
+    {"cohere2", write_cohere, {NULL}},
     {"lfm2", sp_gguf_put_lfm2, {"shortconv.l_cache"}},
     {"lfm2moe",
      sp_gguf_put_lfm2,

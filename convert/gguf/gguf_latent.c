@@ -61,7 +61,7 @@ static enum sp_status put_size(struct sp_gguf_writer *w, const char *key, const 
     return st ? st : sp_gguf_put_integer(w, published, value);
 }
 
-static enum sp_status put_experts(struct sp_gguf_writer *w)
+enum sp_status sp_gguf_put_routed_experts(struct sp_gguf_writer *w)
 {
     static const struct sp_gguf_pair sizes[] = {
         {"expert_count", "n_routed_experts"},
@@ -100,5 +100,5 @@ enum sp_status sp_gguf_put_latent(struct sp_gguf_writer *w)
 {
     enum sp_status st = put_heads(w);
 
-    return st || !sp_gguf_has(w, "expert_count") ? st : put_experts(w);
+    return st || !sp_gguf_has(w, "expert_count") ? st : sp_gguf_put_routed_experts(w);
 }

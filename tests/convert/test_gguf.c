@@ -118,7 +118,13 @@ static void families(void **state)
                                         "granite4_h",
                                         "granite4_h_moe",
                                         "nemotron_h_even",
-                                        "ministral3_small"};
+                                        "ministral3_small",
+                                        "hunyuan_unscaled",
+                                        "cohere2",
+                                        "cohere_qk_norm",
+                                        "ernie4_5_moe",
+                                        "exaone_moe",
+                                        "dots1"};
     (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -117,6 +117,9 @@ FAMILIES = {
         "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": N_VOCAB,
         "tie_word_embeddings": True}),
     # Everything at once: experts, values from keys, and a layer that uses the keys of another one.
+    "hunyuan_unscaled": ("HunYuanDenseV1ForCausalLM", {
+        "num_hidden_layers": 2, "head_dim": 16, "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 11158840.0}}),
     "ministral3_small": ("Ministral3ForCausalLM", {
         "num_hidden_layers": 2, "head_dim": 16, "sliding_window": None,
         "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4, "factor": 4.0, "beta_fast": 32.0,
