@@ -1,5 +1,6 @@
 /* Metadata to generation_config.json: the tokens that end an answer, and sampling values. */
 #include "convert/gguf/gguf_config.h"
+#include "convert/gguf/gguf_tokens.h"
 #include "convert/gguf/gguf_writer.h"
 
 #include <inttypes.h>
@@ -19,12 +20,14 @@ static void add_end(uint64_t ends[MAX_ENDS], size_t *n, uint64_t id)
 static enum sp_status find_named_ends(uint64_t ends[MAX_ENDS], size_t *n,
                                       const struct sp_gguf_writer *w)
 {
-    static const char *const names[] = {"<|im_end|>",      "<|eot_id|>", "<|eom_id|>",
-                                        "<end_of_turn>",   "<|end|>",    "<|endoftext|>",
-                                        "<|end_of_text|>", "<|return|>", "<|call|>"};
+    static const char *const names[] = {"<|im_end|>",      "<|eot_id|>",      "<|eom_id|>",
+                                        "<end_of_turn>",   "<|end|>",         "<|endoftext|>",
+                                        "<|end_of_text|>", "<|return|>",      "<|call|>",
+                                        "<turn|>",         "<|tool_response>"};
     const struct sp_gguf_value *tokens, *types;
     const uint8_t *at;
     bool parted = strcmp(w->model->arch->name, "gpt-oss") == 0;
+    bool gemma4 = strcmp(w->model->arch->name, "gemma4") == 0; /* <|tool_response> is shown */
     enum sp_status st;
 
     st =
@@ -38,7 +41,8 @@ static enum sp_status find_named_ends(uint64_t ends[MAX_ENDS], size_t *n,
     for (uint64_t id = 0; id < tokens->n; id++) {
         size_t len;
         const char *text = sp_gguf_next_string(&at, &len);
-        if (sp_gguf_integer_at(types, id) != 3) continue; /* control tokens */
+        int64_t type = sp_gguf_integer_at(types, id);
+        if (type != SP_GGUF_TOKEN_CONTROL && !(gemma4 && type == SP_GGUF_TOKEN_USER)) continue;
         for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
             if (strlen(names[k]) != len || memcmp(names[k], text, len) != 0) continue;
             if (!(parted && strcmp(names[k], "<|end|>") == 0)) add_end(ends, n, id);

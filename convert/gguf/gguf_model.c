@@ -1,6 +1,7 @@
 /* The tensors of a GGUF file under their published names, and their rows as floats. */
 #include "convert/gguf/gguf_model.h"
 
+#include "convert/gguf/gguf_names.h"
 #include "format/base/bytes.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
@@ -15,8 +16,6 @@
 
 enum {
     SHOWN_NAME = 200,
-    NAME_SIZE = 128, /* of a published name */
-    MAX_LAYERS = 99999,
     N_COMPARED = 1000, /* rows of embedding and head, at most */
 };
 
@@ -26,102 +25,11 @@ enum {
 
 /* ---- names ---- */
 
-static bool is_ignored(const char *name)
-{
-    static const char *const names[] = {"rope_freqs.weight", "rope_factors_long.weight",
-                                        "rope_factors_short.weight"};
-
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(name, names[i]) == 0) return true;
-    }
-    return false;
-}
-
-/* True for a tensor of an image or audio encoder, which some files have beside the text model. */
-static bool is_of_encoder(const char *name)
-{
-    return strncmp(name, "v.", 2) == 0 || strncmp(name, "mm.", 3) == 0 ||
-           strncmp(name, "a.", 2) == 0;
-}
-
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), k = strlen(end);
 
     return n >= k && strcmp(text + n - k, end) == 0;
-}
-
-/* True for a tensor of a prediction head that no reader of the architecture knows. */
-static bool is_of_unread_head(const struct sp_gguf_model *m, const char *name)
-{
-    if (m->n_predicting == 0 || m->arch->mtp || m->arch->next_layer) return false;
-    return strncmp(name, "blk.", 4) == 0 && name[4] >= '0' && name[4] <= '9' &&
-           strtoul(name + 4, NULL, 10) >= m->n_layers;
-}
-
-/* The published name of a tensor of layer N, and how it is stored; false if models of the
- * architecture have no such tensor. `name` is what follows blk.N. */
-static bool publish_in_layer(char out[NAME_SIZE], enum sp_gguf_form *form,
-                             const struct sp_gguf_model *m, unsigned long layer, const char *name)
-{
-    const char *ending = strrchr(name, '.'); /* names of prediction heads have another dot inside */
-    const struct sp_gguf_name *found;
-    char prefix[40];
-
-    if (ending == NULL || (strcmp(ending, ".weight") != 0 && strcmp(ending, ".bias") != 0))
-        ending = name + strlen(name);
-    found = sp_gguf_arch_name(m->arch, name, (size_t)(ending - name));
-    if (found == NULL) return false;
-    *form = found->form;
-    if (found->form == SP_GGUF_BARE || found->form == SP_GGUF_BARE_VECTOR ||
-        found->form == SP_GGUF_LOG)
-        ending = "";
-    else if (*ending == '\0' && found->form == SP_GGUF_UNENDED)
-        ending = ".weight";
-    else if (*ending == '\0')
-        return false;
-    snprintf(prefix, sizeof prefix, "model.layers.%lu.", layer);
-    if (m->arch->mtp && layer >= m->n_layers) {
-        bool outside = strncmp(name, "nextn.", 6) == 0;
-        snprintf(prefix, sizeof prefix, outside ? "mtp." : "mtp.layers.%lu.",
-                 layer - (unsigned long)m->n_layers);
-    }
-    snprintf(out, NAME_SIZE, "%s%s%s", prefix, found->published, ending);
-    return true;
-}
-
-static bool publish_name(char out[NAME_SIZE], enum sp_gguf_form *form,
-                         const struct sp_gguf_model *m, const char *name)
-{
-    static const struct {
-        const char *ggml, *published;
-    } globals[] = {
-        {"token_embd.weight", "model.embed_tokens.weight"},
-        {"output_norm.weight", "model.norm.weight"},
-        {"output.weight", "lm_head.weight"},
-        {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
-        {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
-        {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"},
-    };
-    size_t stem = strlen(name) - (ends_with(name, ".weight") ? strlen(".weight") : 0);
-    const struct sp_gguf_name *own = sp_gguf_arch_name(m->arch, name, stem);
-    char *end;
-    unsigned long layer;
-
-    *form = SP_GGUF_AS_IS;
-    if (own && name[stem]) {
-        snprintf(out, NAME_SIZE, "model.%s.weight", own->published);
-        return true;
-    }
-    for (size_t i = 0; i < sizeof globals / sizeof globals[0]; i++) {
-        if (strcmp(name, globals[i].ggml) != 0) continue;
-        snprintf(out, NAME_SIZE, "%s", globals[i].published);
-        return true;
-    }
-    if (strncmp(name, "blk.", 4) != 0 || name[4] < '0' || name[4] > '9') return false;
-    layer = strtoul(name + 4, &end, 10);
-    if (*end != '.' || layer > MAX_LAYERS) return false;
-    return publish_in_layer(out, form, m, layer, end + 1);
 }
 
 /* The ending of a factor of an adapter's product; "" for every other tensor. */
@@ -165,14 +73,14 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
     struct sp_gguf_weight *w = &m->weights[m->n];
     const char *ending = factor_ending(m, t->name);
     size_t len = strlen(t->name) - strlen(ending);
-    char stem[NAME_SIZE], name[NAME_SIZE + sizeof ".lora_a"];
+    char stem[SP_GGUF_NAME_SIZE], name[SP_GGUF_NAME_SIZE + sizeof ".lora_a"];
     enum sp_gguf_form form;
 
     if (len < sizeof stem) {
         memcpy(stem, t->name, len);
         stem[len] = '\0';
     }
-    if (len >= sizeof stem || !publish_name(name, &form, m, stem)) {
+    if (len >= sizeof stem || !sp_gguf_publish_name(name, &form, m, stem)) {
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor %.*s is not a tensor of %s models",
                        SHOWN_NAME, t->name, m->arch->name);
     }
@@ -203,12 +111,12 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
 
     if ((st = sp_new(&m->weights, n, sizeof *m->weights, err))) return st;
     for (size_t i = 0; i < n; i++) {
-        if (is_ignored(tensors[i].name)) continue;
-        if (is_of_encoder(tensors[i].name)) {
+        if (sp_gguf_is_ignored(tensors[i].name)) continue;
+        if (sp_gguf_is_of_encoder(tensors[i].name)) {
             m->n_skipped++;
             continue;
         }
-        if (is_of_unread_head(m, tensors[i].name)) {
+        if (sp_gguf_is_of_unread_head(m, tensors[i].name)) {
             n_of_head++;
             continue;
         }
@@ -350,9 +258,9 @@ static enum sp_status count_layers(struct sp_gguf_model *m, struct sp_err *err)
     enum sp_status st;
 
     snprintf(key, sizeof key, "%s.block_count", m->arch->name);
-    if ((st = sp_gguf_get_u64(m->file, key, MAX_LAYERS, &n, err))) return st;
+    if ((st = sp_gguf_get_u64(m->file, key, SP_GGUF_MAX_LAYERS, &n, err))) return st;
     snprintf(key, sizeof key, "%s.nextn_predict_layers", m->arch->name);
-    if ((st = sp_gguf_get_u64(m->file, key, MAX_LAYERS, &predicting, err))) return st;
+    if ((st = sp_gguf_get_u64(m->file, key, SP_GGUF_MAX_LAYERS, &predicting, err))) return st;
     m->n_predicting = predicting < n ? predicting : 0;
     m->n_layers = n - m->n_predicting;
     return SP_OK;

@@ -1,8 +1,9 @@
 /* tokenizer.json in the form that the tokenizers library writes. What a GGUF file does not hold,
  * the normalizer and the regular expressions, is that of the published files of the models that
- * have this `pre`. */
+ * have this `pre` (gguf_pre.h). */
 #include "convert/gguf/gguf_tokenizer.h"
 
+#include "convert/gguf/gguf_pre.h"
 #include "convert/gguf/gguf_tokens.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
@@ -13,99 +14,20 @@
 
 enum { SHOWN = 200, N_SPECIALS = 4 };
 
-/* ---- split rules ---- */
-
-#define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-#define REST "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
-#define WORDS(digits)                                                                              \
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}" digits                                    \
-                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" REST
-#define MARKED_WORDS                                                                               \
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}"                                   \
-                 "| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" REST
-#define UPPER "\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}"
-#define LOWER "\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}"
-#define CASED(contractions, digits)                                                                \
-    "[^\\r\\n\\p{L}\\p{N}]?[" UPPER "]*[" LOWER "]+" contractions "|[^\\r\\n\\p{L}\\p{N}]?[" UPPER \
-    "]+[" LOWER "]*" contractions "|\\p{N}" digits "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" REST
-
-static const char qwen2_pattern[] = WORDS(""), llama3_pattern[] = WORDS("{1,3}"),
-                  qwen35_pattern[] = MARKED_WORDS;
-/* In deepseek-v3 these come before its pattern. */
-static const char three_digits[] = "\\p{N}{1,3}",
-                  han_kana[] = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+";
-static const char deepseek3_pattern[] =
-    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
-    "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*" REST;
-static const char seed_pattern[] =
-    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+" REST;
-static const char o200k_pattern[] = CASED(CONTRACTIONS "?", "{1,3}"),
-                  tekken_pattern[] = CASED("", "");
-
-enum {
-    DIGITS = 1,        /* digits are split off one by one first */
-    DEEPSEEK = 2,      /* three_digits and then han_kana are split off first */
-    NFC = 4,           /* the normalizer */
-    IGNORE_MERGES = 8, /* a word that is a token is not merged */
-    BOS = 16,          /* a beginning token unless add_bos_token is false */
-};
-
-struct pre {
-    const char *name;
-    const char *pattern; /* NULL: GPT-2's, which ByteLevel has built in */
-    unsigned flags;
-};
-
-/* The values of tokenizer.ggml.pre. */
-static const struct pre pres[] = {
-    {"gpt-2", NULL, 0},
-    {"olmo", NULL, 0},
-    {"exaone4", NULL, 0},
-    {"smollm", NULL, DIGITS},
-    {"starcoder", NULL, DIGITS},
-    {"refact", NULL, DIGITS},
-    {"qwen2", qwen2_pattern, NFC},
-    {"qwen35", qwen35_pattern, NFC},
-    {"deepseek-r1-qwen", qwen2_pattern, NFC},
-    {"llama-bpe", llama3_pattern, IGNORE_MERGES | BOS},
-    {"llama3", llama3_pattern, IGNORE_MERGES | BOS},
-    {"llama-v3", llama3_pattern, IGNORE_MERGES | BOS},
-    {"smaug-bpe", llama3_pattern, 0},
-    {"glm4", llama3_pattern, 0},
-    {"chatglm-bpe", llama3_pattern, 0},
-    {"seed-coder", seed_pattern, 0},
-    {"dbrx", llama3_pattern, 0},
-    {"gpt-4o", o200k_pattern, IGNORE_MERGES},
-    {"tekken", tekken_pattern, IGNORE_MERGES | BOS},
-    {"falcon3", llama3_pattern, IGNORE_MERGES | BOS},
-    {"falcon-h1", llama3_pattern, IGNORE_MERGES | BOS},
-    {"pixtral", llama3_pattern, IGNORE_MERGES | BOS},
-    {"lfm2", llama3_pattern, IGNORE_MERGES | BOS},
-    {"glm5", llama3_pattern, IGNORE_MERGES},
-    {"deepseek-v3", deepseek3_pattern, DEEPSEEK},
-    {"hunyuan-dense", deepseek3_pattern, DEEPSEEK},
-    {"hunyuan", qwen2_pattern, 0},
-    {"solar-open", qwen2_pattern, 0},
-    {"stablelm2", qwen2_pattern, 0},
-    {"minimax-m2", o200k_pattern, 0},
-    {"llama4", o200k_pattern, 0},
-    {"phi-2", NULL, 0},
-    {"mellum", NULL, 0},
-    {"trillion", NULL, 0},
-    {"exaone", NULL, DIGITS},
-    {"command-r", NULL, DIGITS | NFC},
-    {"mellum2", NULL, DIGITS},
-};
-
 /* Qwen's converter marks these as control tokens, which they are not. */
 static const char *const plain_tokens[] = {"<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>",
                                            "<|fim_pad|>",    "<|repo_name|>",  "<|file_sep|>"};
 
+/* Gemma 4's converter marks these as no control tokens, so that they are shown. */
+static const char *const shown_tokens[] = {"<|channel>",   "<channel|>",       "<|tool_call>",
+                                           "<tool_call|>", "<|tool_response>", "<tool_response|>",
+                                           "<|\"|>"};
+
 struct writer {
     const struct sp_gguf *file;
     struct sp_gguf_tokens tokens;
-    const struct pre *pre; /* NULL: SentencePiece */
-    bool listed;           /* SentencePiece with a list of merges */
+    const struct sp_gguf_pre *pre; /* NULL: SentencePiece */
+    bool listed;                   /* SentencePiece with a list of merges */
     struct sp_strbuf out;
     struct sp_err *err;
 };
@@ -135,8 +57,11 @@ static bool is_added(const struct sp_gguf_token *t)
 
 static bool is_special(const struct writer *w, const struct sp_gguf_token *t)
 {
+    for (size_t i = 0; w->listed && i < sizeof shown_tokens / sizeof *shown_tokens; i++) {
+        if (equal(t->text, t->len, shown_tokens[i])) return true;
+    }
     if (t->type == SP_GGUF_TOKEN_USER) return false;
-    if (w->pre == NULL || !(w->pre->flags & NFC)) return true;
+    if (w->pre == NULL || !(w->pre->flags & SP_GGUF_PRE_NFC)) return true;
     for (size_t i = 0; i < sizeof plain_tokens / sizeof *plain_tokens; i++) {
         if (equal(t->text, t->len, plain_tokens[i])) return false;
     }
@@ -213,7 +138,7 @@ static enum sp_status put_post_processor(struct writer *w)
 {
     const struct sp_gguf_token *bos, *eos;
     uint64_t bos_id = 0, eos_id = 0;
-    bool add_bos = w->pre == NULL || w->pre->flags & BOS, add_eos = false;
+    bool add_bos = w->pre == NULL || w->pre->flags & SP_GGUF_PRE_BOS, add_eos = false;
     enum sp_status st;
 
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err)) ||
@@ -261,10 +186,10 @@ static enum sp_status put_splitter(struct writer *w, bool prefix_space)
 
     if ((st = put(w, "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [")))
         return st;
-    if (w->pre->flags & DIGITS)
+    if (w->pre->flags & SP_GGUF_PRE_DIGITS)
         st = put(w, "{\"type\": \"Digits\", \"individual_digits\": true}, ");
-    if (!st && w->pre->flags & DEEPSEEK) st = put_split(w, three_digits);
-    if (!st && w->pre->flags & DEEPSEEK) st = put_split(w, han_kana);
+    if (!st && w->pre->flags & SP_GGUF_PRE_DEEPSEEK) st = put_split(w, sp_gguf_three_digits);
+    if (!st && w->pre->flags & SP_GGUF_PRE_DEEPSEEK) st = put_split(w, sp_gguf_han_kana);
     if (!st && w->pre->pattern) st = put_split(w, w->pre->pattern);
     if (st) return st;
     if (w->pre->pattern) return put(w, BYTE_LEVEL("false", "false") "]},\n");
@@ -312,8 +237,8 @@ static enum sp_status put_byte_level(struct writer *w)
 
     st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix_space, w->err);
     if (!st)
-        st = put(w, w->pre->flags & NFC ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
-                                        : "  \"normalizer\": null,\n");
+        st = put(w, w->pre->flags & SP_GGUF_PRE_NFC ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
+                                                    : "  \"normalizer\": null,\n");
     if (!st) st = put_splitter(w, prefix_space);
     if (!st) st = put_post_processor(w);
     if (!st) st = put(w, "  \"decoder\": " BYTE_LEVEL("true", "true") ",\n");
@@ -322,7 +247,7 @@ static enum sp_status put_byte_level(struct writer *w)
                          "  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
                          "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
                          "\"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": %s, ",
-                         w->pre->flags & IGNORE_MERGES ? "true" : "false");
+                         w->pre->flags & SP_GGUF_PRE_IGNORE_MERGES ? "true" : "false");
     }
     if (!st) st = put(w, "\"vocab\": {");
     if (!st) {
@@ -398,11 +323,8 @@ static enum sp_status find_pre(struct writer *w)
         return sp_fail(w->err, SP_E_UNSUPPORTED,
                        "tokenizer.ggml.pre is missing, so the pre-tokenizer is unknown; newer GGUF "
                        "files of the model have it");
-    for (size_t i = 0; i < sizeof pres / sizeof *pres; i++) {
-        if (!equal(name, len, pres[i].name)) continue;
-        w->pre = &pres[i];
-        return SP_OK;
-    }
+    w->pre = sp_gguf_pre_find(name, len);
+    if (w->pre) return SP_OK;
     return sp_fail(w->err, SP_E_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is unknown",
                    (int)(len < SHOWN ? len : SHOWN), name);
 }
@@ -450,7 +372,7 @@ static enum sp_status write_tokenizer_config(struct writer *w)
         {"tokenizer.ggml.padding_token_id", "pad_token"},
         {"tokenizer.ggml.unknown_token_id", "unk_token"},
     };
-    bool add_bos = w->pre == NULL || w->pre->flags & BOS;
+    bool add_bos = w->pre == NULL || w->pre->flags & SP_GGUF_PRE_BOS;
     enum sp_status st;
 
     st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err);

@@ -1,6 +1,8 @@
 /* GGUF files as sources: the tensors are those of the checkpoint that was converted, bit for bit,
  * and what is refused, with its sentence. The logits of such files are in test_logits.c. */
 #include "convert/create/plan.h"
+#include "convert/gguf/gguf_config.h"
+#include "convert/gguf/gguf_tokenizer.h"
 #include "convert/source/source.h"
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
@@ -433,6 +435,56 @@ static void refused_delta(void **state)
     sp_gguf_model_release(&model);
 }
 
+/* Gemma 4's converter states some control tokens as others, which end answers all the same. */
+static void gemma4_tokens(void **state)
+{
+    static const char *const tokens[] = {"<eos>", "<turn|>", "<|tool_response>", "a", "<mine>"};
+    static const uint32_t types[] = {3, 3, 4, 1, 4};
+    struct sp_gguf_model model;
+    struct sp_err err = {0};
+    struct made_gguf m;
+    char *text;
+    size_t size;
+    (void)state;
+
+    gguf_begin(&m);
+    gguf_value_string(&m, "general.architecture", "gemma4");
+    gguf_value_string(&m, "tokenizer.ggml.model", "gemma4");
+    gguf_add_string(&m, "tokenizer.ggml.tokens");
+    gguf_add_u32(&m, SP_GGUF_ARRAY);
+    gguf_add_u32(&m, SP_GGUF_STRING);
+    gguf_add_u64(&m, 5);
+    for (size_t i = 0; i < 5; i++)
+        gguf_add_string(&m, tokens[i]);
+    for (int list = 0; list < 2; list++) {
+        gguf_add_string(&m, list ? "tokenizer.ggml.scores" : "tokenizer.ggml.token_type");
+        gguf_add_u32(&m, SP_GGUF_ARRAY);
+        gguf_add_u32(&m, list ? SP_GGUF_F32 : SP_GGUF_I32);
+        gguf_add_u64(&m, 5);
+        for (size_t i = 0; i < 5; i++)
+            gguf_add_u32(&m, list ? 0 : types[i]);
+    }
+    gguf_add_string(&m, "tokenizer.ggml.merges");
+    gguf_add_u32(&m, SP_GGUF_ARRAY);
+    gguf_add_u32(&m, SP_GGUF_STRING);
+    gguf_add_u64(&m, 0);
+    m.n_values += 4;
+    gguf_value_u32(&m, "tokenizer.ggml.eos_token_id", 0);
+    assert_int_equal(sp_gguf_model_open(&model, gguf_write(&m, "made.gguf", 0), NULL, &err), SP_OK);
+    assert_int_equal(sp_gguf_generation_text(&text, &size, &model, &err), SP_OK);
+    assert_non_null(strstr(text, "\"eos_token_id\": [0, 1, 2]"));
+    free(text);
+    assert_int_equal(sp_gguf_tokenizer_text(&text, &size, model.file, &err), SP_OK);
+    assert_non_null(strstr(text, "\"content\": \"<|tool_response>\", \"single_word\": false, "
+                                 "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+                                 "\"special\": true"));
+    assert_non_null(strstr(text, "\"content\": \"<mine>\", \"single_word\": false, "
+                                 "\"lstrip\": false, \"rstrip\": false, \"normalized\": false, "
+                                 "\"special\": false"));
+    free(text);
+    sp_gguf_model_release(&model);
+}
+
 /* The layer of a prediction head that no reader of the family knows is left out with a note. */
 static void unread_head(void **state)
 {
@@ -583,6 +635,7 @@ int main(void)
         cmocka_unit_test(refused_models),
         cmocka_unit_test(refused_values),
         cmocka_unit_test(refused_delta),
+        cmocka_unit_test(gemma4_tokens),
         cmocka_unit_test(unread_head),
         cmocka_unit_test(refused_hybrids),
         cmocka_unit_test(pooling),

@@ -1,0 +1,21 @@
+/* The published names of the tensors of a GGUF file. For gguf_model.c. */
+#ifndef SP_CONVERT_GGUF_GGUF_NAMES_H
+#define SP_CONVERT_GGUF_GGUF_NAMES_H
+
+#include "convert/gguf/gguf_model.h"
+
+enum { SP_GGUF_NAME_SIZE = 128, SP_GGUF_MAX_LAYERS = 99999 };
+
+/* Writes the published name of a tensor of a model whose layers are counted, and how the tensor is
+ * stored; false if models of the architecture have no such tensor. */
+bool sp_gguf_publish_name(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *form,
+                          const struct sp_gguf_model *m, const char *name);
+
+/* True for a tensor of rotary scaling, which becomes a part of config.json. */
+bool sp_gguf_is_ignored(const char *name);
+/* True for a tensor of an image or audio encoder, which some files have beside the text model. */
+bool sp_gguf_is_of_encoder(const char *name);
+/* True for a tensor of a prediction head that no reader of the architecture knows. */
+bool sp_gguf_is_of_unread_head(const struct sp_gguf_model *m, const char *name);
+
+#endif

@@ -1,0 +1,27 @@
+/* The rules by which tokenizers of byte-level BPE split a text, by the names that llama.cpp's
+ * converter gives them. */
+#ifndef SP_CONVERT_GGUF_GGUF_PRE_H
+#define SP_CONVERT_GGUF_GGUF_PRE_H
+
+#include <stddef.h>
+
+enum {
+    SP_GGUF_PRE_DIGITS = 1,        /* digits are split off one by one first */
+    SP_GGUF_PRE_DEEPSEEK = 2,      /* the two patterns below are split off first */
+    SP_GGUF_PRE_NFC = 4,           /* the normalizer */
+    SP_GGUF_PRE_IGNORE_MERGES = 8, /* a word that is a token is not merged */
+    SP_GGUF_PRE_BOS = 16,          /* a beginning token unless add_bos_token is false */
+};
+
+struct sp_gguf_pre {
+    const char *name;    /* tokenizer.ggml.pre */
+    const char *pattern; /* NULL: GPT-2's, which ByteLevel has built in */
+    unsigned flags;
+};
+
+extern const char sp_gguf_three_digits[], sp_gguf_han_kana[];
+
+/* NULL: the name is unknown. */
+const struct sp_gguf_pre *sp_gguf_pre_find(const char *name, size_t len);
+
+#endif
