@@ -10,7 +10,7 @@
 #include "cli/serve/serve_batch.h"
 #include "cli/base/settings_opts.h"
 #include "cli/drafting_cache.h"
-#include "cli/packed_folder.h"
+#include "cli/packed_checkpoint.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
 #include "format/base/strbuf.h"
@@ -101,7 +101,7 @@ static const struct sp_opt opts[] = {
      .help = "With --json: a digest of the logits that chose each token"},
     {SP_OPT_HEADING, .help = "Machine"},
     {SP_OPT_FLAG, 0, "no-cache", NULL, NULL, AT(no_cache),
-     .help = "Use no cache folder: do not pack a checkpoint folder, keep nothing of this run"},
+     .help = "Use no cache folder: do not pack a checkpoint, keep nothing of this run"},
     SP_OPT_THREADS(struct options, settings),
     SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
@@ -315,8 +315,8 @@ static bool caches_drafting(const struct sp_generation *g, const struct options 
     return g->package && g->info.draft && !g->no_draft && !o->no_cache;
 }
 
-/* Opens the file, or the packed file of a folder, whose path becomes *packed, owned by the caller.
- * session: an interactive one, which may still set another draft length. */
+/* Opens the file, or the packed file of a checkpoint, whose path becomes *packed, owned by the
+ * caller. session: an interactive one, which may still set another draft length. */
 static enum sp_status open_file(struct sp_generation *g, char **packed, const struct sp_args *args,
                                 bool session, struct sp_err *err)
 {
@@ -324,8 +324,8 @@ static enum sp_status open_file(struct sp_generation *g, char **packed, const st
     struct sp_backend_opts backend = o->backend;
     enum sp_status st;
 
-    if (!o->no_cache && sp_file_is_folder(g->path)) {
-        if ((st = sp_packed_folder(packed, g->path, args->command->name, err))) return st;
+    if (!o->no_cache && sp_is_checkpoint(g->path)) {
+        if ((st = sp_packed_checkpoint(packed, g->path, args->command->name, err))) return st;
         g->path = *packed;
         g->style.started = sp_seconds();
     }
@@ -398,7 +398,7 @@ static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS, .sessi
 
 const struct sp_command sp_cmd_run = {
     .name = "run",
-    .summary = "Generate text from a packed file or a checkpoint folder",
+    .summary = "Generate text from a packed file or a checkpoint",
     .operands = "FILE|DIR [PROMPT]",
     .min_operands = 1,
     .max_operands = 2,
@@ -411,8 +411,8 @@ const struct sp_command sp_cmd_run = {
         "interactive session starts (/? for help). Piped text is placed before PROMPT, "
         "separated by a blank line. If the file has a chat template, the prompt becomes a user "
         "message. "
-        "FILE may be a checkpoint folder: it is packed once into the user's cache "
-        "folder.\n\nSettings are taken "
+        "FILE may be a checkpoint folder or a GGUF file: it is packed once into the user's "
+        "cache folder.\n\nSettings are taken "
         "from the command line, else from the file's PARAMETER records, else from the checkpoint's "
         "generation_config.json, else from built-in defaults.",
     .group_offset = offsetof(struct options, backend.group),

@@ -324,9 +324,14 @@ static enum sp_status finish(const struct batch *b, struct sp_err *err)
     }
     if (b->err.status) return sp_fail(err, b->err.status, "%s", b->err.text);
     if (n == 0) return SP_OK;
-    return sp_fail(err, b->n_out_of_memory ? SP_E_NOMEM : SP_E_CHECK, "%zu of %zu lines failed%s%s",
-                   n, b->n_written, b->n_failed ? ": " : "",
-                   b->n_failed ? b->first_failure.text : "");
+    if (b->n_failed == 0) {
+        return sp_fail(err, SP_E_CHECK,
+                       "%zu of %zu lines failed in earlier runs; remove %s, or its lines from "
+                       "the first failed one on, to repeat them",
+                       n, b->n_written, b->output.path);
+    }
+    return sp_fail(err, b->n_out_of_memory ? SP_E_NOMEM : SP_E_CHECK, "%zu of %zu lines failed: %s",
+                   n, b->n_written, b->first_failure.text);
 }
 
 /* The number of lines of standard input that are not blank, if it is a file, else 0. */

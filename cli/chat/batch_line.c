@@ -58,12 +58,25 @@ static enum sp_status read_format(struct sp_batch_line *line, const struct sp_ge
     return sp_response_format_of_json(&line->grammar, format, err);
 }
 
+static bool begins_value(const char *text, size_t size)
+{
+    size_t i = 0;
+
+    while (i < size && strchr(" \t\r", text[i]) != NULL)
+        i++;
+    return i < size && (text[i] == '"' || text[i] == '[' || text[i] == '{');
+}
+
 enum sp_status sp_batch_line_parse(struct sp_batch_line *out, const char *text, size_t size,
                                    struct sp_err *err)
 {
     enum sp_status st;
 
     *out = (struct sp_batch_line){0};
+    if (!begins_value(text, size)) {
+        return sp_fail(err, SP_E_INPUT,
+                       "expected a string in quotes, an array of token IDs or an object, in JSON");
+    }
     if ((st = sp_json_parse(&out->json, text, size, SP_JSON_STRICT, err))) return st;
     return sp_json_get_string(out->json, "custom_id", &out->custom_id, err);
 }

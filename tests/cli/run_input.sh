@@ -30,6 +30,11 @@ ls cache/spectool/*.bin | cmp - first
 touch -d '2001-01-01' model/config.json
 spectool run model 'What is 7 plus 8?' --quiet 2>&1 | hide
 ls cache/spectool/*.bin | cmp -s - first || ls cache/spectool/*.bin | wc -l
+cp "$TESTDATA/gguf/olmo2.gguf" model.gguf
+spectool run model.gguf --ids 1,2,3 -n 4 2>&1 | hide
+spectool run model.gguf --ids 1,2,3 -n 4 --quiet
+spectool run model.gguf --ids 1 --no-cache
+echo "exit $?"
 spectool run model hi --no-cache
 echo "exit $?"
 mkdir empty
@@ -40,9 +45,9 @@ spectool run packed.bin --raw 'Once' --logit-bias 258=1000 --ignore-eos -n 300 2
 spectool run packed.bin --raw 'Once' --logit-bias 258=1000 --ignore-eos -n 300 --quiet >/dev/null
 spectool run packed.bin --raw 'Once' --logit-bias 258=1000 --ignore-eos -n 300 --temp 1 2>&1 >/dev/null | grep note
 echo '# the line of figures has the time of the prompt and that of the first token'
-spectool run packed.bin 'What is 7 plus 8?' 2>&1 >/dev/null | grep -c '; prompt of 16 in [0-9.]* s, first token after [0-9.]* s;'
-spectool run packed.bin 'What is 7 plus 8?' --verbose 2>&1 | grep -c '^first token   after [0-9.]* s$'
-spectool run packed.bin 'What is 7 plus 8?' --json 2>/dev/null | grep -c '"first_token_seconds": [0-9.]*[1-9]'
+spectool run packed.bin --no-cache 'What is 7 plus 8?' 2>&1 >/dev/null | grep -c '; prompt of 16 in [0-9.]* s, first token after [0-9.]* s;'
+spectool run packed.bin --no-cache 'What is 7 plus 8?' --verbose 2>&1 | grep -c '^first token   after [0-9.]* s$'
+spectool run packed.bin --no-cache 'What is 7 plus 8?' --json 2>/dev/null | grep -c '"first_token_seconds": [0-9.]*[1-9]'
 echo '# a model without reasoning'
 spectool run packed.bin hi --think true
 echo "exit $?"

@@ -72,7 +72,10 @@ static enum sp_status add_folder(struct sp_serve_paths *paths, const char *folde
     }
     free(entries);
     if (!st && paths->n == before)
-        st = sp_fail(err, SP_E_INPUT, "%s: the folder has no packed file", folder);
+        st = sp_fail(err, SP_E_INPUT,
+                     "%s: the folder has no packed file, which spectool create makes of a "
+                     "checkpoint",
+                     folder);
     return st;
 }
 

@@ -1,6 +1,6 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 
-#include "cli/packed_folder.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
 #include "format/base/file.h"
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Appends name, size and time of a file of the folder; folders and hidden files do not count. */
+/* Appends name, size and time of a file of the folder; folders do not count. */
 static enum sp_status add_file(struct sp_strbuf *list, const char *folder, const char *name,
                                struct sp_err *err)
 {
@@ -26,7 +26,6 @@ static enum sp_status add_file(struct sp_strbuf *list, const char *folder, const
     enum sp_status st;
     int n;
 
-    if (name[0] == '.') return SP_OK;
     if ((st = sp_file_join(&path, folder, name, err))) return st;
     if (stat(path, &info) == 0 && S_ISREG(info.st_mode)) {
         n = snprintf(line, sizeof line, "/%jd %jd.%ld\n", (intmax_t)info.st_size,
@@ -38,27 +37,37 @@ static enum sp_status add_file(struct sp_strbuf *list, const char *folder, const
     return st;
 }
 
-/* *identity = hash of the folder's files. */
-static enum sp_status identify(uint64_t *identity, const char *folder, struct sp_err *err)
+/* Appends the folder's files; hidden ones do not count. */
+static enum sp_status add_files(struct sp_strbuf *list, const char *folder, struct sp_err *err)
 {
-    struct sp_strbuf list = {0};
     struct dirent **entries = NULL;
     enum sp_status st = SP_OK;
     int n = scandir(folder, &entries, NULL, alphasort);
 
     if (n < 0) return sp_fail(err, SP_E_IO, "%s: %s", folder, strerror(errno));
     for (int i = 0; i < n; i++) {
-        if (!st) st = add_file(&list, folder, entries[i]->d_name, err);
+        if (!st && entries[i]->d_name[0] != '.')
+            st = add_file(list, folder, entries[i]->d_name, err);
         free(entries[i]);
     }
     free(entries);
+    return st;
+}
+
+/* *identity = hash of the folder's files, or of the one file. */
+static enum sp_status identify(uint64_t *identity, const char *place, struct sp_err *err)
+{
+    struct sp_strbuf list = {0};
+    enum sp_status st =
+        sp_file_is_folder(place) ? add_files(&list, place, err) : add_file(&list, "/", place, err);
+
     if (!st) *identity = sp_hash64(list.at ? list.at : "", list.len);
     sp_strbuf_release(&list);
     return st;
 }
 
-/* Removes the packed files of earlier states of the folder, whose names begin with `prefix`; `name`
- * is the new one. */
+/* Removes the packed files of earlier states of the checkpoint, whose names begin with `prefix`;
+ * `name` is the new one. */
 static void remove_older(const char *cache, const char *prefix, const char *name)
 {
     DIR *folder = opendir(cache);
@@ -76,17 +85,17 @@ static void remove_older(const char *cache, const char *prefix, const char *name
     if (folder) closedir(folder);
 }
 
-static enum sp_status pack(const char *folder, const char *path, const char *command,
+static enum sp_status pack(const char *checkpoint, const char *path, const char *command,
                            struct sp_err *err)
 {
     struct sp_create_listener listener = {.command = command};
     struct sp_create_report report;
     struct sp_create_options create = {
-        .from = folder, .output = path, .check_template = sp_template_check};
+        .from = checkpoint, .output = path, .check_template = sp_template_check};
     char size[SP_AMOUNT_TEXT];
     enum sp_status st;
 
-    fprintf(stderr, "spectool %s: packing %s, once, into %s\n", command, folder, path);
+    fprintf(stderr, "spectool %s: packing %s, once, into %s\n", command, checkpoint, path);
     sp_create_attach(&create.callbacks, &listener);
     st = sp_create(&report, &create, err);
     sp_progress_end(&listener.progress);
@@ -110,8 +119,23 @@ static enum sp_status check_folder(const char *folder, struct sp_err *err)
     return st;
 }
 
-enum sp_status sp_packed_folder(char **path, const char *folder, const char *command,
-                                struct sp_err *err)
+bool sp_is_checkpoint(const char *path)
+{
+    static const char magic[] = {'G', 'G', 'U', 'F'};
+    char first[sizeof magic] = "";
+    struct sp_file *file = NULL;
+    bool is_gguf;
+
+    if (sp_file_is_folder(path)) return true;
+    is_gguf = sp_file_open(&file, path, NULL) == SP_OK &&
+              sp_file_read_at(file, 0, first, sizeof first, NULL) == SP_OK &&
+              memcmp(first, magic, sizeof magic) == 0;
+    sp_file_close(file);
+    return is_gguf;
+}
+
+enum sp_status sp_packed_checkpoint(char **path, const char *checkpoint, const char *command,
+                                    struct sp_err *err)
 {
     char place[PATH_MAX], prefix[NAME_MAX], name[NAME_MAX + 32];
     char *cache = NULL, *whole = NULL;
@@ -119,10 +143,10 @@ enum sp_status sp_packed_folder(char **path, const char *folder, const char *com
     uint64_t identity = 0;
     enum sp_status st;
 
-    if (realpath(folder, place) == NULL) {
-        return sp_fail(err, SP_E_IO, "%s: %s", folder, strerror(errno));
+    if (realpath(checkpoint, place) == NULL) {
+        return sp_fail(err, SP_E_IO, "%s: %s", checkpoint, strerror(errno));
     }
-    if ((st = check_folder(folder, err))) return st;
+    if (sp_file_is_folder(place) && (st = check_folder(checkpoint, err))) return st;
     if ((st = identify(&identity, place, err))) return st;
     if ((st = sp_user_folder(&cache, "XDG_CACHE_HOME", ".cache", err))) goto done;
     base = strrchr(place, '/') + 1;
@@ -131,7 +155,7 @@ enum sp_status sp_packed_folder(char **path, const char *folder, const char *com
     snprintf(name, sizeof name, "%s%016" PRIx64 ".bin", prefix, identity);
     if ((st = sp_file_join(&whole, cache, name, err))) goto done;
     if (!sp_file_exists(whole)) {
-        if ((st = pack(folder, whole, command, err))) goto done;
+        if ((st = pack(checkpoint, whole, command, err))) goto done;
         remove_older(cache, prefix, name);
     }
     *path = whole;
