@@ -210,7 +210,7 @@ static enum sp_status choose(struct job *job, struct sp_create_report *report)
     st = sp_draft_types_print(stderr, job->types, job->n_types, false, job->err);
     if (st) return st;
     fprintf(
-        stderr, "the draft becomes %s: %.3f tokens per round of %zu draft tokens, speed-up %.2f\n",
+        stderr, "the draft becomes %s: %.3f tokens per round at draft depth %zu, speed-up %.2f\n",
         sp_dtype_info(t->type)->name, t->tokens[t->best], sp_draft_lengths[t->best], t->speed_up);
     return write_chosen(job, report, chosen);
 }

@@ -97,7 +97,7 @@ static void draft_type_words(char *text, const struct sp_json *receipt)
         (void)sp_json_to_double(sp_json_get(result, "tokens_per_round"), &tokens);
         if (strcmp(type, chosen) == 0) {
             snprintf(first, sizeof first,
-                     "%.3f tokens per round of %" PRIu64 " draft tokens, speed-up %.2f", tokens,
+                     "%.3f tokens per round at draft depth %" PRIu64 ", speed-up %.2f", tokens,
                      count_of(result, "draft_length"), speed_up);
         } else if (len < sizeof others) {
             len += (size_t)snprintf(others + len, sizeof others - len, "%s%s %.2f",
