@@ -160,6 +160,17 @@ static const struct sp_gguf_name dots1[] = {
     {0},
 };
 
+static const struct sp_gguf_name afmoe[] = {
+    SHARED_EXPERTS,
+    {"attn_gate", "self_attn.gate_proj", SP_GGUF_AS_IS},
+    {"post_attention_norm", "post_attention_layernorm", SP_GGUF_AS_IS},
+    {"ffn_norm", "pre_mlp_layernorm", SP_GGUF_AS_IS},
+    {"post_ffw_norm", "post_mlp_layernorm", SP_GGUF_AS_IS},
+    {"ffn_gate_inp", "mlp.router.gate", SP_GGUF_AS_IS},
+    {"exp_probs_b", "mlp.expert_bias", SP_GGUF_BARE},
+    {0},
+};
+
 static const struct sp_gguf_name exaone_moe[] = {
     SHARED_EXPERTS,
     {"exp_probs_b", "mlp.e_score_correction_bias", SP_GGUF_BARE},
@@ -332,6 +343,7 @@ static const struct sp_gguf_arch archs[] = {
      .names = deepseek2,
      .latent = true,
      .next_layer = true},
+    {.name = "afmoe", .model_type = "afmoe", .architecture = "AfmoeForCausalLM", .names = afmoe},
     {.name = "dots1", .model_type = "dots1", .architecture = "Dots1ForCausalLM", .names = dots1},
     {.name = "exaone-moe",
      .model_type = "exaone_moe",

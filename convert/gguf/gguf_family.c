@@ -217,6 +217,24 @@ static enum sp_status write_ernie_moe(struct sp_gguf_writer *w)
     return st || last == 0 ? st : sp_gguf_put_integer(w, "moe_layer_end_index", last - 1);
 }
 
+/* Embeddings are scaled in all of its models. */
+static enum sp_status write_afmoe(struct sp_gguf_writer *w)
+{
+    static const struct sp_gguf_pair sizes[] = {
+        {"expert_shared_count", "num_shared_experts"},
+        {"leading_dense_block_count", "num_dense_layers"},
+        {0},
+    };
+    enum sp_status st = sp_gguf_put_experts(w, "num_experts");
+
+    if (st || (st = sp_gguf_copy_sizes(w, sizes)) || (st = sp_gguf_put_window(w)) ||
+        (st = sp_gguf_put_window_pattern(w)) ||
+        (st = sp_gguf_copy_float(w, "expert_weights_scale", "route_scale"))) {
+        return st;
+    }
+    return sp_gguf_put_word(w, "mup_enabled", "true");
+}
+
 static enum sp_status write_cohere(struct sp_gguf_writer *w)
 {
     enum sp_status st = sp_gguf_copy_float(w, "logit_scale", "logit_scale");
@@ -338,6 +356,10 @@ static const struct {
     {"qwen35", sp_gguf_put_delta, {DELTA_KEYS}},
     {"qwen35moe", sp_gguf_put_delta, {DELTA_KEYS}},
     {"mistral3", write_llama, {"attention.temperature_scale", "rope.scaling.yarn_log_multiplier"}},
+    {"afmoe",
+     write_afmoe,
+     {"expert_gating_func", "expert_shared_count", "expert_weights_norm", "expert_weights_scale",
+      "leading_dense_block_count"}},
     {"dots1", sp_gguf_put_routed_experts, {GLM4_MOE_KEYS}},
     {"exaone-moe", write_exaone_moe, {GLM4_MOE_KEYS}},
     {"ernie4_5-moe",

@@ -66,6 +66,35 @@ static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
     w->rank = 1;
 }
 
+/* The tensor whose name has the ending `to` in place of `from`; NULL: there is none. */
+static const struct sp_gguf_tensor *find_sibling(const struct sp_gguf_model *m, const char *name,
+                                                 const char *from, const char *to)
+{
+    size_t len = strlen(name) - strlen(from);
+    char other[SP_GGUF_NAME_SIZE];
+
+    if (!ends_with(name, from) || len + strlen(to) >= sizeof other) return NULL;
+    snprintf(other, sizeof other, "%.*s%s", (int)len, name, to);
+    return sp_gguf_find_tensor(m->file, other);
+}
+
+/* A factor stands beside the tensor of most NVFP4 matrices. */
+static enum sp_status find_scale(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
+                                 struct sp_err *err)
+{
+    const struct sp_gguf_tensor *scale = find_sibling(m, w->tensor->name, ".weight", ".scale");
+    uint64_t n = w->rank == 3 ? w->shape[0] : 1;
+
+    if (scale == NULL || m->is_adapter || sp_gguf_has_own_name(m, scale->name)) return SP_OK;
+    if (w->rank < 2 || scale->type != SP_GGML_F32 || scale->rank != 1 ||
+        (scale->shape[0] != 1 && scale->shape[0] != n)) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: not one f32 factor for each matrix of %s",
+                       scale->name, w->tensor->name);
+    }
+    w->scale = scale;
+    return SP_OK;
+}
+
 static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_tensor *t,
                                  struct sp_err *err)
 {
@@ -90,6 +119,7 @@ static enum sp_status add_weight(struct sp_gguf_model *m, const struct sp_gguf_t
     w->tensor = t;
     w->log = form == SP_GGUF_LOG;
     set_shape(w, form);
+    if ((st = find_scale(w, m, err))) return st;
     if (m->arch->norm_plus && ends_with(stem, "norm.weight") &&
         !ends_with(stem, ".ssm_norm.weight"))
         w->less = 1;
@@ -114,6 +144,10 @@ static enum sp_status list_weights(struct sp_gguf_model *m, char **warnings, str
         if (sp_gguf_is_ignored(tensors[i].name)) continue;
         if (sp_gguf_is_of_encoder(tensors[i].name)) {
             m->n_skipped++;
+            continue;
+        }
+        if (find_sibling(m, tensors[i].name, ".scale", ".weight") &&
+            !sp_gguf_has_own_name(m, tensors[i].name)) {
             continue;
         }
         if (sp_gguf_is_of_unread_head(m, tensors[i].name)) {
@@ -219,7 +253,9 @@ static enum sp_status tie_head(struct sp_gguf_model *m, char **warnings, struct 
                  sp_gguf_path(m->file), kept);
     if (st) return st;
     if (coarse == embedding) { /* its name passes to the head's numbers */
-        ((struct sp_gguf_weight *)(uintptr_t)embedding)->tensor = head->tensor;
+        struct sp_gguf_weight *both = (struct sp_gguf_weight *)(uintptr_t)embedding;
+        both->tensor = head->tensor;
+        both->scale = head->scale;
         coarse = head;
     }
     m->tied = true;
@@ -330,7 +366,7 @@ void sp_gguf_model_release(struct sp_gguf_model *model)
 
 enum sp_dtype sp_gguf_weight_float_type(const struct sp_gguf_weight *w)
 {
-    if (w->less != 0 || w->log) return SP_F32;
+    if (w->less != 0 || w->log || w->scale) return SP_F32;
     switch (w->tensor->type) {
     case SP_GGML_F16:
         return SP_F16;
@@ -447,6 +483,32 @@ static enum sp_status reorder_columns(float *x, const struct sp_gguf_weight *w, 
     return SP_OK;
 }
 
+/* Multiplies rows first, first + step, ... by the factors of their matrices. */
+static enum sp_status scale_rows(float *x, const struct sp_gguf_model *m,
+                                 const struct sp_gguf_weight *w, uint64_t n_cols, uint64_t first,
+                                 uint64_t step, uint64_t n, struct sp_err *err)
+{
+    uint64_t rows = w->scale->shape[0] == 1 ? UINT64_MAX : w->shape[1], read = UINT64_MAX;
+    float factor = 1;
+
+    if (n_cols != w->shape[w->rank - 1])
+        return sp_fail(err, SP_E_BUG, "tensor %s: a part of a scaled row", w->tensor->name);
+    for (uint64_t i = 0; i < n; i++, x += n_cols) {
+        uint64_t matrix = (first + i * step) / rows;
+        uint8_t bytes[4];
+        enum sp_status st;
+
+        if (matrix != read) {
+            if ((st = sp_gguf_read(m->file, w->scale, 4 * matrix, 4, bytes, err))) return st;
+            factor = sp_float_of_bits(sp_get32(bytes));
+            read = matrix;
+        }
+        for (uint64_t k = 0; k < n_cols; k++)
+            x[k] *= factor;
+    }
+    return SP_OK;
+}
+
 static enum sp_status read_rows(float *out, const struct sp_gguf_model *m,
                                 const struct sp_gguf_weight *w, uint64_t n_cols, uint64_t first,
                                 uint64_t step, uint64_t n, uint8_t *bytes, size_t size,
@@ -481,5 +543,6 @@ enum sp_status sp_gguf_weight_read(float *out, const struct sp_gguf_model *m,
                        w->tensor->name, sp_ggml_type_info(w->tensor->type)->name);
     }
     st = read_rows(out, m, w, n_cols, first, step, n, bytes, size, err);
+    if (!st && w->scale) st = scale_rows(out, m, w, n_cols, first, step, n, err);
     return st || w->cols.run == 0 ? st : reorder_columns(out, w, n_cols, n, err);
 }

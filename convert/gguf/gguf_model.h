@@ -20,8 +20,9 @@ struct sp_gguf_weight {
     unsigned rank;
     uint64_t shape[SP_GGUF_MAX_RANK]; /* as published */
     struct sp_gguf_order rows, cols;
-    float less; /* subtracted from every number */
-    bool log;   /* -e^x is stored for x */
+    const struct sp_gguf_tensor *scale; /* a factor of the tensor, or of each matrix; or NULL */
+    float less;                         /* subtracted from every number */
+    bool log;                           /* -e^x is stored for x */
 };
 
 /* Valid when zeroed. */

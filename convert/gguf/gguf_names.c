@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), k = strlen(end);
+
+    return n >= k && strcmp(text + n - k, end) == 0;
+}
+
 bool sp_gguf_is_ignored(const char *name)
 {
     static const char *const names[] = {"rope_freqs.weight", "rope_factors_long.weight",
@@ -13,20 +20,13 @@ bool sp_gguf_is_ignored(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcmp(name, names[i]) == 0) return true;
     }
-    return false;
+    return ends_with(name, ".input_scale");
 }
 
 bool sp_gguf_is_of_encoder(const char *name)
 {
     return strncmp(name, "v.", 2) == 0 || strncmp(name, "mm.", 3) == 0 ||
            strncmp(name, "a.", 2) == 0;
-}
-
-static bool ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), k = strlen(end);
-
-    return n >= k && strcmp(text + n - k, end) == 0;
 }
 
 bool sp_gguf_is_of_unread_head(const struct sp_gguf_model *m, const char *name)
@@ -99,4 +99,11 @@ bool sp_gguf_publish_name(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *form,
     layer = strtoul(name + 4, &end, 10);
     if (*end != '.' || layer > SP_GGUF_MAX_LAYERS) return false;
     return publish_in_layer(out, form, m, layer, end + 1);
+}
+
+bool sp_gguf_has_own_name(const struct sp_gguf_model *m, const char *name)
+{
+    const char *inner = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
+
+    return inner && sp_gguf_arch_name(m->arch, inner + 1, strlen(inner + 1));
 }

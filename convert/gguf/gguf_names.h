@@ -11,7 +11,11 @@ enum { SP_GGUF_NAME_SIZE = 128, SP_GGUF_MAX_LAYERS = 99999 };
 bool sp_gguf_publish_name(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *form,
                           const struct sp_gguf_model *m, const char *name);
 
-/* True for a tensor of rotary scaling, which becomes a part of config.json. */
+/* Whether the architecture has a name for this tensor of a layer with its whole ending. */
+bool sp_gguf_has_own_name(const struct sp_gguf_model *m, const char *name);
+
+/* True for a tensor of rotary scaling, which becomes a part of config.json, and for a scale of
+ * activations, which are not quantized here. */
 bool sp_gguf_is_ignored(const char *name);
 /* True for a tensor of an image or audio encoder, which some files have beside the text model. */
 bool sp_gguf_is_of_encoder(const char *name);

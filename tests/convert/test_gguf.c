@@ -126,7 +126,8 @@ static void families(void **state)
                                         "cohere_qk_norm",
                                         "ernie4_5_moe",
                                         "exaone_moe",
-                                        "dots1"};
+                                        "dots1",
+                                        "afmoe_plain"};
     (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -435,6 +436,48 @@ static void refused_delta(void **state)
     sp_gguf_model_release(&model);
 }
 
+/* X.scale multiplies X.weight, one number for each matrix; X.input_scale is of activations. */
+static void scaled_tensors(void **state)
+{
+    static const float numbers[] = {1, 2, 3, 4, 5, 6, 7, 8}, scales[] = {0.5f, -3};
+    struct sp_gguf_model model;
+    struct sp_err err = {0};
+    struct made_gguf m;
+    const struct sp_gguf_weight *w;
+    uint8_t file[9000] = {0}, bytes[64];
+    float out[8];
+    (void)state;
+
+    gguf_begin(&m);
+    add_model(&m, "qwen3moe");
+    gguf_tensor(&m, "blk.0.ffn_up_exps.input_scale", 2, 0, SP_GGML_F32, 0);
+    gguf_tensor(&m, "blk.0.ffn_up_exps.scale", 1, 0, SP_GGML_F32, 32);
+    gguf_tensor(&m, "blk.0.ffn_up_exps.weight", 2, 4, SP_GGML_F32, 64);
+    (void)gguf_write(&m, "made.gguf", 96);
+    memcpy(file, m.bytes, m.size);
+    for (size_t i = 0; i < 8; i++)
+        sp_put32(file + m.size + 64 + 4 * i, sp_bits_of_float(numbers[i]));
+    sp_put32(file + m.size + 32, sp_bits_of_float(scales[1]));
+    assert_int_equal(
+        sp_gguf_model_open(&model, scratch_write("made.gguf", file, m.size + 96), NULL, &err),
+        SP_OK);
+    assert_int_equal(model.n, 1);
+    w = model.weights;
+    assert_int_equal(sp_gguf_weight_float_type(w), SP_F32);
+    assert_int_equal(sp_gguf_weight_read(out, &model, w, 2, 0, 1, 4, bytes, sizeof bytes, &err),
+                     SP_OK);
+    for (size_t i = 0; i < 8; i++)
+        assert_true(out[i] == numbers[i] * scales[1]);
+    sp_gguf_model_release(&model);
+    gguf_begin(&m);
+    add_model(&m, "qwen3moe");
+    gguf_tensor(&m, "blk.0.ffn_up_exps.scale", 3, 0, SP_GGML_F32, 0);
+    gguf_tensor(&m, "blk.0.ffn_up_exps.weight", 2, 4, SP_GGML_F32, 32);
+    assert_refused(gguf_write(&m, "made.gguf", 96), SP_E_UNSUPPORTED,
+                   "tensor blk.0.ffn_up_exps.scale: not one f32 factor for each matrix of "
+                   "blk.0.ffn_up_exps.weight");
+}
+
 /* Gemma 4's converter states some control tokens as others, which end answers all the same. */
 static void gemma4_tokens(void **state)
 {
@@ -635,6 +678,7 @@ int main(void)
         cmocka_unit_test(refused_models),
         cmocka_unit_test(refused_values),
         cmocka_unit_test(refused_delta),
+        cmocka_unit_test(scaled_tensors),
         cmocka_unit_test(gemma4_tokens),
         cmocka_unit_test(unread_head),
         cmocka_unit_test(refused_hybrids),

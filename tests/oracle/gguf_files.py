@@ -5,7 +5,7 @@
         ernie4_5,exaone4,exaone4_full,arcee,glm4,glm4_moe,seed_oss,\\
         qwen3_next,qwen3_5_bias,qwen3_5_experts,gemma4_shared,deepseek_v2,deepseek_v2_lite,deepseek_v3,youtu,lfm2,\\
         lfm2_moe_plain,mamba2,granitemoeshared,granite4_h,granite4_h_moe,nemotron_h_even,ministral3_small,falcon_h1_head,\\
-        hunyuan_unscaled,cohere2,cohere_qk_norm,ernie4_5_moe,exaone_moe,dots1} \\
+        hunyuan_unscaled,cohere2,cohere_qk_norm,ernie4_5_moe,exaone_moe,dots1,afmoe_plain} \\
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3} testdata/embeddings/qwen3
 
 The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers),
