@@ -109,8 +109,8 @@ struct sp_package_options {
                           * started by sp_package_open and end with the package; 0: 1. n_threads 0 then
                           * means the cores divided by n_ranks. Not with huge_pages. */
     /* Is called once, by a thread that generates, if a rank ends or does not answer. It may end the
-     * process. If it returns, or is NULL, this process computes everything from then on; the
-     * results are the same. */
+     * process, and calls no function of the library. If it returns, or is NULL, everything that
+     * computes fails from then on: SP_E_IO with the same sentence. */
     void (*rank_lost)(void *context, const char *sentence);
     void *rank_context;
     struct sp_rank_group *group;    /* processes of mpirun that compute together instead of n_ranks;
@@ -179,7 +179,7 @@ struct sp_package_info {
     uint64_t rank_messages, rank_sent, rank_received; /* so far: messages to each of the other
                                                        * ranks; bytes to and from all of them */
     double rank_seconds;         /* spent on messages, and on waiting for answers */
-    double rank_product_seconds; /* that, and on this process's part of the products */
+    double rank_product_seconds; /* that, and on this process's part of products and attention */
     unsigned n_ranks_here;       /* those of n_ranks on this machine */
 };
 #define SP_PACKAGE_INFO_INIT SP_SIZED(struct sp_package_info)

@@ -96,6 +96,29 @@ for ranks in 1 2; do
         grep -o '"logits_xxh3": "[0-9a-f]*"' >"$dir/batch$ranks"
 done
 [ "$(wc -l <"$dir/batch1")" -eq 5 ] && cmp "$dir/batch1" "$dir/batch2" || say 'a batch differs'
+
+# Caches of several kv heads are divided: sessions together, prompts of several passes that are longer than a window, and
+# prompt caches that another number of ranks continues.
+echo "FROM $root/testdata/families/exaone4" >"$dir/Modelfile"
+"$spectool" create -f "$dir/Modelfile" -o "$dir/heads.bin" >"$dir/log" 2>&1 || say "$(cat "$dir/log")"
+"$spectool" verify --lossless --sessions 3 --ids 1,2,3 --ranks 2 "$dir/heads.bin" >"$dir/log" 2>&1 || say "$(cat "$dir/log")"
+ids=$(seq -s, 1 120),$(seq -s, 2 121)
+continue_prompt() {
+    "$spectool" run --json --logits-digest --num-predict 40 --ignore-eos --temperature 0 --threads 1 "$@" \
+        "$dir/heads.bin" 2>&1 | grep -o '"logits_xxh3": "[0-9a-f]*"\|^spectool.*'
+}
+for type in f16 f32; do
+    want=$(continue_prompt --kv-type $type --ids "$ids")
+    more=$(continue_prompt --kv-type $type --ids "$ids,9,8,7")
+    case "$want $more" in *xxh3*xxh3*) ;; *) say "$want $more" ;; esac
+    for ranks in 2 1 3; do # each continues from the file of the one before it
+        got=$(continue_prompt --kv-type $type --ids "$ids" --ranks $ranks --prompt-cache "$dir/prompt$type")
+        [ "$got" = "$want" ] || say "$ranks ranks, $type: $got, expected $want"
+        got=$(continue_prompt --kv-type $type --ids "$ids,9,8,7" --ranks $ranks --prompt-cache "$dir/prompt$type")
+        [ "$got" = "$more" ] || say "$ranks ranks, $type, longer: $got, expected $more"
+    done
+done
+
 # Answers of serve to two requests at once, where curl is at hand.
 complete() {
     curl -s --max-time 60 "http://127.0.0.1:$port/v1/completions" -H 'Content-Type: application/json' \
@@ -124,22 +147,34 @@ done
 
 # The messages and bytes of a pass of one row, computed from the shapes: a message has a head, a description of the products
 # and of the rows, and the codes and scales of a row; each part is rounded up to 64 bytes. An answer has floats, or
-# codes and scales for the gated rows of an MLP. Rank 1 of 2 has the second half of the blocks of 32 rows.
+# codes and scales for the gated rows of an MLP. Rank 1 of 2 has the second half of the blocks of 32 rows. If there are
+# several kv heads, a message more in each layer has a head, a description of the sequence, a range, and the second
+# half of q, k and v; its answer is the second half of the attended row.
 up() { echo $((($1 + 63) / 64 * 64)); }
-half() { echo $((($1 / 32 - $1 / 32 / 2) * 32)); }
+half() { echo $(($1 - ($1 + 31) / 32 / 2 * 32)); }
 sent() { echo $((64 + $(up $((56 * $2))) + 64 + $(up "$1") + $(up $(($1 / 8))))); }
 floats() { up $((4 * $(half "$1"))); }
 codes() { echo $(($(up "$(half "$1")") + $(up $(($(half "$1") / 8))))); }
-layers=6 hidden=192 q=192 kv=64 inner=512 vocab=1600 # of testdata/tiny/target
-echo "FROM $root/testdata/tiny/target" >"$dir/Modelfile"
-"$spectool" create -f "$dir/Modelfile" --quantize q8 -o "$dir/target.bin" >"$dir/log" 2>&1 || say "$(cat "$dir/log")"
-"$spectool" bench --ranks 2 --threads 1 --json --ids 1,2,3 --num-predict 2 --repeat 1 --depths 4 "$dir/target.bin" \
-    >"$dir/bench" 2>&1 || say "$(cat "$dir/bench")"
-want="\"messages\": $((4 * layers + 1)), \"sent_bytes\": $((layers * ($(sent $hidden 3) + $(sent $q 1) +
-    $(sent $hidden 2) + $(sent $inner 1)) + $(sent $hidden 1))), \"received_bytes\": $((layers *
-    ($(floats $q) + 2 * $(floats $kv) + $(floats $hidden) + $(codes $inner) + $(floats $hidden)) + $(floats $vocab))),"
-grep -q "$want" "$dir/bench" || say "exchange: $(grep -o '"exchange".*"share"' "$dir/bench"), expected $want"
-[ "$(grep -o '"network"' "$dir/bench" | wc -l)" -eq 3 ] || say 'bench predicts nothing'
+# exchanges MODEL LAYERS HIDDEN Q KV KV_HEADS INNER VOCAB
+exchanges() {
+    echo "FROM $root/testdata/$1" >"$dir/Modelfile"
+    layers=$2 hidden=$3 q=$4 kv=$5 inner=$7 vocab=$8
+    attention=0 attended=0
+    if [ "$6" -gt 1 ]; then
+        attention=$((3 * 64 + $(up $((2 * q))) + 2 * $(up $((2 * kv))))) attended=$((2 * q))
+    fi
+    "$spectool" create -f "$dir/Modelfile" --quantize q8 -o "$dir/target.bin" --force >"$dir/log" 2>&1 || say "$(cat "$dir/log")"
+    "$spectool" bench --ranks 2 --threads 1 --json --ids 1,2,3 --num-predict 2 --repeat 1 --depths 4 "$dir/target.bin" \
+        >"$dir/bench" 2>&1 || say "$(cat "$dir/bench")"
+    want="\"messages\": $(((4 + (attention > 0)) * layers + 1)), \"sent_bytes\": $((layers * ($(sent $hidden 3) + attention +
+        $(sent $q 1) + $(sent $hidden 2) + $(sent $inner 1)) + $(sent $hidden 1))), \"received_bytes\": $((layers *
+        ($(floats $q) + 2 * $(floats $kv) + attended + $(floats $hidden) + $(codes $inner) + $(floats $hidden)) +
+        $(floats $vocab))),"
+    grep -q "$want" "$dir/bench" || say "$1: exchange: $(grep -o '"exchange".*"share"' "$dir/bench"), expected $want"
+    [ "$(grep -o '"network"' "$dir/bench" | wc -l)" -eq 3 ] || say 'bench predicts nothing'
+}
+exchanges tiny/target 6 192 192 64 1 512 1600
+exchanges families/glm 3 32 64 32 2 64 128
 
 # Ranks need little address space. The memory of sanitizers exceeds the limit without them.
 if (ulimit -v 8000000 && "$spectool" --version) >/dev/null 2>&1; then

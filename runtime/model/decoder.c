@@ -3,6 +3,8 @@
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "runtime/model/remote_cache.h"
+#include "runtime/model/remote_products.h"
 #include "runtime/model/rope.h"
 
 #include <assert.h>
@@ -49,11 +51,15 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
         if (!(l->mixers & SP_MIXER_ATTENTION)) continue;
         d->keys[i] = l->kv_source < 0 ? borrowed_keys(d, l) : &d->caches[l->kv_source];
         if (l->kv_source != (int)i) continue;
-        struct sp_kv_shape shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)};
-        if ((st = sp_kv_init(&d->caches[i], d->options.cache_type, shape, d->options.n_positions,
-                             l->window, d->options.max_rows, err))) {
-            return st;
-        }
+        const struct sp_kv_options options = {
+            .type = d->options.cache_type,
+            .shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)},
+            .n_query_heads = l->n_heads,
+            .n_positions = d->options.n_positions,
+            .window = l->window,
+            .max_rows = d->options.max_rows,
+        };
+        if ((st = sp_remote_cache_init(&d->caches[i], d->backend, &options, err))) return st;
     }
     return SP_OK;
 }
@@ -88,7 +94,7 @@ static size_t caches_size(const struct sp_decoder *d, size_t n)
     size_t size = 0;
 
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        if (d->caches[i].keys) size += sp_kv_size(&d->caches[i], n);
+        if (d->caches[i].keys) size += sp_remote_cache_size(&d->caches[i], n);
     }
     return size;
 }
@@ -98,7 +104,7 @@ static enum sp_status grow_caches(struct sp_decoder *d, size_t n, struct sp_err 
     enum sp_status st = SP_OK;
 
     for (unsigned i = 0; i < d->model->config.n_layers && !st; i++) {
-        if (d->caches[i].keys) st = sp_kv_grow(&d->caches[i], n, err);
+        if (d->caches[i].keys) st = sp_remote_cache_grow(&d->caches[i], n, err);
     }
     return st;
 }
@@ -106,7 +112,7 @@ static enum sp_status grow_caches(struct sp_decoder *d, size_t n, struct sp_err 
 static void shrink_caches(struct sp_decoder *d, size_t n)
 {
     for (unsigned i = 0; i < d->model->config.n_layers; i++) {
-        if (d->caches[i].keys) sp_kv_shrink(&d->caches[i], n);
+        if (d->caches[i].keys) sp_remote_cache_shrink(&d->caches[i], n);
     }
 }
 
@@ -186,7 +192,7 @@ void sp_decoder_close(struct sp_decoder *d)
         sp_cache_budget_give(d->options.budget, caches_size(d, d->n_ready));
     }
     for (unsigned i = 0; d->caches && i < d->model->config.n_layers; i++) {
-        sp_kv_release(&d->caches[i]);
+        sp_remote_cache_release(&d->caches[i]);
     }
     free(d->caches);
     free(d->keys);
@@ -197,6 +203,11 @@ void sp_decoder_close(struct sp_decoder *d)
     free(d->features);
     sp_workspace_unref(d->workspace);
     free(d);
+}
+
+enum sp_status sp_decoder_check(const struct sp_decoder *d, struct sp_err *err)
+{
+    return d->backend->ranks ? sp_ranks_check(d->backend->ranks, err) : SP_OK;
 }
 
 /* ---- caches ---- */

@@ -38,7 +38,8 @@ enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type type, struct sp_k
                           size_t n_positions, size_t window, size_t max_rows, struct sp_err *err)
 {
     unsigned n_heads = shape.n_heads, value_dim = shape.value_dim;
-    struct sp_kv new = {.type = type, .n_heads = n_heads, .head_dim = shape.head_dim};
+    struct sp_kv new = {
+        .type = type, .n_heads = n_heads, .head_dim = shape.head_dim, .n_all_heads = n_heads};
     enum sp_status st;
     size_t n, key_bytes, value_bytes;
 
@@ -71,20 +72,20 @@ void sp_kv_release(struct sp_kv *kv)
     *kv = (struct sp_kv){0};
 }
 
-static size_t slots_of(const struct sp_kv *kv, size_t n)
+size_t sp_kv_used_slots(const struct sp_kv *kv, size_t n)
 {
     return n < kv->n_slots ? sp_round_up(n, SP_SPAN) : kv->n_slots;
 }
 
 size_t sp_kv_size(const struct sp_kv *kv, size_t n)
 {
-    return slots_of(kv, n) / SP_KV_BLOCK * (kv->key_block_size + kv->value_block_size) *
+    return sp_kv_used_slots(kv, n) / SP_KV_BLOCK * (kv->key_block_size + kv->value_block_size) *
            kv->n_heads;
 }
 
 enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
 {
-    size_t n_slots = slots_of(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
+    size_t n_slots = sp_kv_used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
     enum sp_status st;
 
     if (n_slots <= kv->n_ready) return SP_OK;
@@ -96,7 +97,7 @@ enum sp_status sp_kv_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
 
 void sp_kv_shrink(struct sp_kv *kv, size_t n)
 {
-    size_t n_slots = slots_of(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
+    size_t n_slots = sp_kv_used_slots(kv, n), n_blocks = n_slots / SP_KV_BLOCK * kv->n_heads;
 
     if (n_slots >= kv->n_ready) return;
     sp_region_shrink(&kv->regions[0], n_blocks * kv->key_block_size);
@@ -109,7 +110,7 @@ void sp_kv_put_head(struct sp_kv *kv, const struct sp_vector *vector, size_t hea
 {
     const struct sp_vector_kv *type = vector->kv[kv->type];
 
-    assert(n <= kv->n_slots && slots_of(kv, pos + n) <= kv->n_ready);
+    assert(n <= kv->n_slots && sp_kv_used_slots(kv, pos + n) <= kv->n_ready);
     for (size_t t = 0; t < n; t++) {
         size_t lane = (pos + t) % SP_KV_BLOCK;
         type->store_key(sp_kv_keys(kv, head, pos + t), lane, k + t * ld, kv->head_dim);
@@ -127,10 +128,9 @@ void sp_kv_put(struct sp_kv *kv, const struct sp_vector *vector, size_t pos, siz
 enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file, size_t len,
                               struct sp_err *err)
 {
-    size_t n_used = sp_round_up(len, SP_SPAN), n;
+    size_t n_used = sp_kv_used_slots(kv, len), n;
     enum sp_status st;
 
-    if (n_used > kv->n_slots) n_used = kv->n_slots;
     if ((st = sp_session_file_match(file, n_used, "context (--num-ctx)", err))) return st;
     n = n_used / SP_KV_BLOCK * kv->n_heads;
     if ((st = sp_session_file_bytes(file, kv->keys, n * kv->key_block_size, err))) return st;

@@ -14,6 +14,8 @@
 #include "runtime/model/session_file.h"
 #include "runtime/vector/vector.h"
 
+struct sp_ranks;
+
 struct sp_kv {
     enum sp_cache_type type;
     unsigned n_heads, head_dim, value_dim; /* head_dim: of a key; value_dim: of a value */
@@ -23,6 +25,10 @@ struct sp_kv {
     uint8_t *values;             /* [n_slots / 256][n_heads][256 / 16] value blocks, in a region */
     size_t n_ready;              /* slots 0..n_ready-1 have memory */
     struct sp_region regions[2]; /* of keys and values */
+    /* The other heads of the layer, on other ranks (runtime/model/remote_cache.h). */
+    struct sp_ranks *ranks; /* NULL: all heads are here; borrowed */
+    uint64_t number;        /* of the cache among those of all ranks */
+    unsigned n_all_heads;   /* n_heads, and those of other ranks */
 };
 
 /* Sizes of a position: each head has a key of head_dim dims and a value of value_dim dims (0:
@@ -38,6 +44,8 @@ SP_MUST_CHECK enum sp_status sp_kv_init(struct sp_kv *kv, enum sp_cache_type typ
                                         size_t max_rows, struct sp_err *err);
 void sp_kv_release(struct sp_kv *kv);
 
+/* The slots that a sequence of n positions uses, rounded up to SP_SPAN. */
+size_t sp_kv_used_slots(const struct sp_kv *kv, size_t n);
 /* The bytes of the slots that a sequence of n positions uses; all slots if n is SIZE_MAX. */
 size_t sp_kv_size(const struct sp_kv *kv, size_t n);
 /* Gives memory to the slots that a sequence of n positions uses. Positions without memory must not
@@ -79,7 +87,8 @@ static inline uint8_t *sp_kv_values(const struct sp_kv *kv, size_t head, size_t 
 SP_MUST_CHECK enum sp_status sp_kv_transfer(struct sp_kv *kv, struct sp_session_file *file,
                                             size_t len, struct sp_err *err);
 
-/* Digest of the stored positions first..last-1 (tests compare caches by it). */
+/* Digest of the stored positions first..last-1 of the heads that are here (tests compare caches by
+ * it). */
 uint64_t sp_kv_digest(const struct sp_kv *kv, size_t first, size_t last);
 
 #endif

@@ -1,6 +1,7 @@
 #include "runtime/model/remote_message.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/attention.h"
 
 static size_t aligned(size_t size)
 {
@@ -48,4 +49,29 @@ void sp_remote_slice(struct sp_product_job *job, unsigned rank, unsigned n_ranks
 {
     for (size_t i = 0; i < job->n_products; i++)
         job->slices[i] = sp_panel_slice_of(job->products[i].w->n_panels, rank, n_ranks);
+}
+
+struct sp_head_slice sp_remote_heads(unsigned n_heads, unsigned rank, unsigned n_ranks)
+{
+    unsigned first = (n_heads * rank + n_ranks - 1) / n_ranks;
+    unsigned end = (n_heads * (rank + 1) + n_ranks - 1) / n_ranks;
+
+    return (struct sp_head_slice){first, end - first};
+}
+
+struct sp_remote_attention_layout
+sp_remote_attention_layout_of(const struct sp_remote_attention_head *head, unsigned n_ranks)
+{
+    struct sp_remote_attention_layout l = {.seqs = aligned(sizeof *head)};
+    size_t n = (size_t)head->n_rows, row = head->head_dim * sizeof(float);
+
+    l.n_kv_heads = head->n_kv_heads - sp_remote_heads(head->n_kv_heads, 0, n_ranks).n;
+    l.n_heads = l.n_kv_heads * (head->n_heads / head->n_kv_heads);
+    l.ranges = l.seqs + aligned(head->n_seqs * sizeof(struct sp_remote_seq));
+    l.sinks = l.ranges + aligned(head->attends ? n * sizeof(struct sp_key_range) : 0);
+    l.q = l.sinks + aligned(head->has_sinks ? l.n_heads * sizeof(float) : 0);
+    l.k = l.q + aligned(head->attends ? n * l.n_heads * row : 0);
+    l.v = l.k + aligned(head->stores ? n * l.n_kv_heads * row : 0);
+    l.size = l.v + aligned(head->stores ? n * l.n_kv_heads * row : 0);
+    return l;
 }

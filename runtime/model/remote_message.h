@@ -1,11 +1,13 @@
-/* The messages between ranks that compute products (runtime/model/remote_products.h).
+/* The messages between ranks that compute products (runtime/model/remote_products.h) and attention
+ * (runtime/model/remote_attention.h).
  *
- * A message is a struct sp_remote_head, the products, the groups of rows, and then the activations
- * of all rows: codes and scales, or floats, or both, as the weights need them. Ranks are processes
- * of one version of the program, so the structs are sent as they are in memory. */
+ * A message for products is a struct sp_remote_head, the products, the groups of rows, and then the
+ * activations of all rows: codes and scales, or floats, or both, as the weights need them. Ranks
+ * are processes of one version of the program, so the structs are sent as they are in memory. */
 #ifndef SP_RUNTIME_MODEL_REMOTE_MESSAGE_H
 #define SP_RUNTIME_MODEL_REMOTE_MESSAGE_H
 
+#include "runtime/model/kv.h"
 #include "runtime/model/product_job.h"
 
 #include <stdint.h>
@@ -16,6 +18,8 @@ enum { SP_REMOTE_ALIGNMENT = 64 };
 enum sp_message_kind {
     SP_MESSAGE_PRODUCTS = 1,
     SP_MESSAGE_ECHO,
+    SP_MESSAGE_CACHE,
+    SP_MESSAGE_ATTENTION,
     SP_MESSAGE_OPEN,
     SP_MESSAGE_CLOSE
 };
@@ -53,5 +57,65 @@ struct sp_remote_answer sp_remote_answer_of(const struct sp_product_job *job);
 
 /* Sets the slices of a job to the part of a rank. */
 void sp_remote_slice(struct sp_product_job *job, unsigned rank, unsigned n_ranks);
+
+/* ---- caches and attention ---- */
+
+/* The kv heads of a rank. Rank 0 has as many as any other; ranks may have none. */
+struct sp_head_slice {
+    unsigned first, n;
+};
+struct sp_head_slice sp_remote_heads(unsigned n_heads, unsigned rank, unsigned n_ranks);
+
+enum sp_remote_cache_action {
+    SP_REMOTE_CACHE_OPEN,
+    SP_REMOTE_CACHE_CLOSE,
+    SP_REMOTE_CACHE_GROW,   /* to n positions */
+    SP_REMOTE_CACHE_SHRINK, /* to n positions */
+    SP_REMOTE_CACHE_READ,   /* the keys or values of span n */
+    SP_REMOTE_CACHE_WRITE   /* the same; the bytes of all heads follow the message */
+};
+
+/* The answer is a struct sp_remote_status or, to a read, the bytes of the rank's heads. */
+struct sp_remote_cache_message {
+    uint32_t kind, action; /* SP_MESSAGE_CACHE */
+    uint64_t number;       /* of the cache */
+    uint64_t n;
+    uint32_t is_value;
+    /* To open: the arguments of sp_kv_init, for all heads, and the query heads that read them. */
+    uint32_t type, n_query_heads;
+    struct sp_kv_shape shape;
+    uint64_t n_positions, window, max_rows;
+};
+enum { SP_REMOTE_CACHE_BYTES = 128 }; /* from the message to the bytes of a write */
+_Static_assert(sizeof(struct sp_remote_cache_message) <= SP_REMOTE_CACHE_BYTES, "layout");
+
+struct sp_remote_status {
+    uint32_t status; /* enum sp_status */
+    char text[SP_ERR_TEXT];
+};
+
+/* One layer's attention for the rows of a pass. The sequences, the ranges of the rows, sinks,
+ * queries, keys and values follow: of all heads but those of rank 0. A rank answers with the rows
+ * of its query heads, without gaps. */
+struct sp_remote_attention_head {
+    uint32_t kind, n_seqs;        /* SP_MESSAGE_ATTENTION */
+    uint32_t stores, attends;     /* writes keys and values; reads them */
+    uint32_t n_heads, n_kv_heads; /* of all ranks */
+    uint32_t head_dim, has_sinks; /* head_dim: of queries, keys and values */
+    uint64_t n_rows;
+    float scale, cap;
+};
+
+struct sp_remote_seq {
+    uint64_t cache, pos, n;
+};
+
+/* The places of the parts of a message, and the numbers of heads in it. */
+struct sp_remote_attention_layout {
+    size_t seqs, ranges, sinks, q, k, v, size;
+    size_t n_heads, n_kv_heads;
+};
+struct sp_remote_attention_layout
+sp_remote_attention_layout_of(const struct sp_remote_attention_head *head, unsigned n_ranks);
 
 #endif

@@ -4,6 +4,7 @@
 #include "format/base/mem.h"
 #include "runtime/model/remote_message.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,33 @@ void sp_ranks_close(struct sp_ranks *ranks)
     } else {
         ranks->transport->ops->close(ranks->transport);
     }
+    pthread_mutex_destroy(&ranks->lock);
     free(ranks);
+}
+
+enum sp_status sp_ranks_new(struct sp_ranks **out, const struct sp_ranks *with, struct sp_err *err)
+{
+    enum sp_status st = sp_new(out, 1, sizeof **out, err);
+
+    if (st) return st;
+    **out = *with;
+    pthread_mutex_init(&(*out)->lock, NULL);
+    return SP_OK;
+}
+
+void sp_ranks_lose(struct sp_ranks *ranks, const char *why)
+{
+    char *text = ranks->transport->lost;
+
+    if (ranks->is_lost) return;
+    if (*text == '\0') snprintf(text, sizeof ranks->transport->lost, "%s", why);
+    ranks->is_lost = true;
+    if (ranks->on_lost) ranks->on_lost(ranks->context, text);
+}
+
+enum sp_status sp_ranks_check(const struct sp_ranks *ranks, struct sp_err *err)
+{
+    return ranks->is_lost ? sp_fail(err, SP_E_IO, "%s", ranks->transport->lost) : SP_OK;
 }
 
 static bool is_in_file(const struct sp_rank_file *file, const struct sp_matrix *w)
@@ -118,13 +145,6 @@ static bool send_job(struct sp_ranks *ranks, const struct sp_product_job *job, s
     return true;
 }
 
-static void lose(struct sp_ranks *ranks)
-{
-    if (ranks->is_lost) return;
-    ranks->is_lost = true;
-    if (ranks->on_lost) ranks->on_lost(ranks->context, ranks->transport->lost);
-}
-
 /* Receives what a rank computed. */
 static bool finish_job(struct sp_ranks *ranks, const struct sp_product_job *job, unsigned rank)
 {
@@ -186,7 +206,7 @@ static void finish_codes(const struct sp_product_job *job)
     }
 }
 
-bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows)
+static bool multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows)
 {
     struct sp_product_job shared = *job, own;
     double t0 = sp_seconds(), t1, t2;
@@ -209,7 +229,7 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
     t1 = sp_seconds();
     for (unsigned rank = 1; rank < ranks->transport->n_ranks; rank++) {
         if (finish_job(ranks, &shared, rank)) continue;
-        lose(ranks);
+        sp_ranks_lose(ranks, "a rank is lost");
         return false;
     }
     finish_codes(&shared);
@@ -219,7 +239,17 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
     return true;
 }
 
-bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds)
+bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows)
+{
+    bool done;
+
+    pthread_mutex_lock(&ranks->lock);
+    done = multiply(ranks, job, n_rows);
+    pthread_mutex_unlock(&ranks->lock);
+    return done;
+}
+
+static bool echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds)
 {
     struct sp_transport *transport = ranks->transport;
     uint32_t kind = SP_MESSAGE_ECHO;
@@ -235,11 +265,21 @@ bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *sec
     for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
         const void *answer = transport->ops->receive(transport, rank, size);
         if (answer == NULL) {
-            lose(ranks);
+            sp_ranks_lose(ranks, "a rank is lost");
             return false;
         }
         memcpy(bytes, answer, size);
     }
     *seconds = sp_seconds() - start;
     return true;
+}
+
+bool sp_ranks_echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds)
+{
+    bool done;
+
+    pthread_mutex_lock(&ranks->lock);
+    done = echo(ranks, bytes, size, seconds);
+    pthread_mutex_unlock(&ranks->lock);
+    return done;
 }

@@ -2,9 +2,9 @@
  *
  * Each rank computes the rows of the results in its part of every matrix's panels. Rank 0 sends the
  * activations, quantized if the weights are, and receives the rows; biases, the head's best
- * element, and all that is no product stay with it. Every element is computed by one rank as one
- * process would, so the number of ranks does not change any bit. A rank reads no weights but its
- * part. */
+ * element, and all that is no product or attention (runtime/model/remote_attention.h) stay with it.
+ * Every element is computed by one rank as one process would, so the number of ranks does not
+ * change any bit. A rank reads no weights but its part. */
 #ifndef SP_RUNTIME_MODEL_REMOTE_PRODUCTS_H
 #define SP_RUNTIME_MODEL_REMOTE_PRODUCTS_H
 
@@ -12,17 +12,20 @@
 #include "runtime/model/remote_service.h"
 #include "runtime/ranks/transport.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* Is called once, by the thread that computes, with a sentence; it may end the process. If it
- * returns, rank 0 computes everything itself from then on. */
+ * returns, the results of passes are undefined from then on, and sp_decoder_check fails. */
 typedef void sp_rank_lost_fn(void *context, const char *sentence);
 
 /* What rank 0 sent and received since it started. */
 struct sp_rank_traffic {
     uint64_t n_messages, sent, received; /* messages to each rank; bytes to and from all ranks */
     double seconds;                      /* building messages, waiting, copying answers */
-    double product_seconds;              /* that, and computing its own part */
+    double product_seconds;              /* that, and computing its own part of products and of
+                                            attention */
 };
 
 struct sp_ranks {
@@ -32,12 +35,27 @@ struct sp_ranks {
     struct sp_rank_file file;
     sp_rank_lost_fn *on_lost; /* NULL: none */
     void *context;
-    bool is_lost;
+    /* Sessions open and close caches while another thread computes: a message and its answers hold
+     * the lock. */
+    pthread_mutex_t lock;
+    uint64_t n_caches; /* opened so far; numbers them */
+    atomic_bool is_lost;
     struct sp_rank_traffic traffic;
 };
 
+/* Allocates *out with the members of `with`, except the lock. */
+SP_MUST_CHECK enum sp_status sp_ranks_new(struct sp_ranks **out, const struct sp_ranks *with,
+                                          struct sp_err *err);
+
 /* Closes or releases the transport. NULL is fine. */
 void sp_ranks_close(struct sp_ranks *ranks);
+
+/* Notes that the exchange failed, and calls on_lost the first time. `why`: a sentence if the
+ * transport has none. The caller holds the lock. */
+void sp_ranks_lose(struct sp_ranks *ranks, const char *why);
+
+/* SP_E_IO with a sentence if a rank is lost. */
+SP_MUST_CHECK enum sp_status sp_ranks_check(const struct sp_ranks *ranks, struct sp_err *err);
 
 /* Rank 0. Computes a job with the other ranks. The rows of activations have codes if any weights
  * want them. False: the results are undefined, since a rank is lost, the weights are not in the

@@ -1,6 +1,7 @@
 #include "runtime/model/remote_service.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/remote_cache_service.h"
 #include "runtime/model/remote_message.h"
 
 #include <assert.h>
@@ -193,7 +194,8 @@ enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_b
                                const struct sp_rank_file *file, bool *has_ended, struct sp_err *err)
 {
     struct rank_buffers buffers = {0};
-    enum sp_status st = SP_OK;
+    struct sp_cache_service *caches = NULL;
+    enum sp_status st = sp_cache_service_open(&caches, transport, backend, err);
     const void *message = NULL;
     uint32_t kind = SP_MESSAGE_PRODUCTS;
     size_t size;
@@ -204,6 +206,10 @@ enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_b
             st = answer_echo(transport, message, size, err);
         } else if (kind == SP_MESSAGE_PRODUCTS) {
             st = answer_message(transport, &buffers, backend, file, message, size, err);
+        } else if (kind == SP_MESSAGE_CACHE) {
+            st = sp_cache_service_act(caches, message, err);
+        } else if (kind == SP_MESSAGE_ATTENTION) {
+            st = sp_cache_service_attend(caches, message, err);
         } else {
             break;
         }
@@ -211,5 +217,6 @@ enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_b
     *has_ended = message == NULL;
     release_widths(&buffers.received);
     release_widths(&buffers.coded);
+    sp_cache_service_close(caches);
     return st;
 }

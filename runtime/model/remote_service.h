@@ -1,5 +1,6 @@
-/* The part of a rank other than 0 in products (runtime/model/remote_products.h): it computes what
- * the messages describe until rank 0 ends or sends another kind of message. */
+/* The part of a rank other than 0 in products (runtime/model/remote_products.h) and, by
+ * runtime/model/remote_cache_service.h, in attention: it computes what the messages describe until
+ * rank 0 ends or sends another kind of message. */
 #ifndef SP_RUNTIME_MODEL_REMOTE_SERVICE_H
 #define SP_RUNTIME_MODEL_REMOTE_SERVICE_H
 
@@ -14,9 +15,8 @@ struct sp_rank_file {
     uint64_t size;
 };
 
-/* Computes products until another message than one for products or an echo, which is
- * dropped, or until rank 0 ends (*has_ended). Failures are those of memory and of messages that do
- * not fit the file. */
+/* Computes products and attention until a message of another kind, which is dropped, or until rank
+ * 0 ends (*has_ended). Failures are those of memory and of messages that do not fit the file. */
 SP_MUST_CHECK enum sp_status sp_remote_serve(struct sp_transport *transport,
                                              const struct sp_backend *backend,
                                              const struct sp_rank_file *file, bool *has_ended,

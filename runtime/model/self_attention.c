@@ -7,6 +7,7 @@
 #include "runtime/model/self_attention.h"
 
 #include "runtime/model/decoder_internal.h"
+#include "runtime/model/remote_attention.h"
 #include "runtime/vector/fmath.h"
 
 #include <string.h>
@@ -107,8 +108,9 @@ static void put_head(const struct heads_job *job, size_t h, const float *k, cons
 
     for (size_t i = 0; i < ws->n_seqs; i++) {
         const struct sp_batch_seq *seq = &ws->seqs[i];
-        sp_kv_put_head(&seq->decoder->caches[layer], ws->backend->vector, h, seq->pos, seq->n, k, v,
-                       ws->ld_kv);
+        struct sp_kv *kv = &seq->decoder->caches[layer];
+        if (h >= kv->n_heads) return; /* a head of another rank */
+        sp_kv_put_head(kv, ws->backend->vector, h, seq->pos, seq->n, k, v, ws->ld_kv);
         k += seq->n * ws->ld_kv;
         v += seq->n * ws->ld_kv;
     }
@@ -161,9 +163,12 @@ void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_
         {.w = &l->v, .bias = l->v_bias, .y = ws->v, .ldy = ws->ld_kv},
     };
     struct heads_job job = {.ws = ws, .layer = l, .stores = true, .n = n};
+    struct sp_remote_attention remote = {.ws = ws, .layer = layer, .n = n, .stores = true};
 
     sp_backend_multiply(ws->backend, kv, 2, &ws->hidden, n);
     prepare_and_store(&job);
+    sp_remote_attention_send(&remote);
+    sp_remote_attention_receive(&remote);
 }
 
 /* A window counts the row itself; with window_before it counts only keys before the sequence's
@@ -191,15 +196,17 @@ void sp_self_attention_find_ranges(struct sp_key_range *ranges, const struct sp_
     }
 }
 
-/* Attention of one sequence; `first` is the row of the pass where its rows begin. */
+/* Attention of one sequence by the heads of this rank; `first` is the row of the pass where its
+ * rows begin. */
 static void attend_seq(const struct heads_job *job, const struct sp_batch_seq *seq, size_t first)
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_config *config = &ws->model->config;
     const struct sp_layer_config *l = job->layer->config;
+    const struct sp_kv *kv = seq->decoder->keys[l - config->layers];
     struct sp_attention a = {
-        .kv = seq->decoder->keys[l - config->layers],
-        .n_heads = l->n_heads,
+        .kv = kv,
+        .n_heads = l->n_heads / kv->n_all_heads * kv->n_heads,
         .scale = (float)config->attention_scale,
         .cap = (float)config->attention_cap,
         .sinks = job->layer->sinks,
@@ -208,11 +215,25 @@ static void attend_seq(const struct heads_job *job, const struct sp_batch_seq *s
         .out = ws->heads.x + first * ws->heads.ld,
         .ld_out = ws->heads.ld,
         .n_rows = seq->n,
-        .ranges = ws->ranges,
+        .ranges = ws->ranges + first,
     };
 
-    sp_self_attention_find_ranges(ws->ranges, l, seq);
     sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
+}
+
+/* Attention of all sequences by all ranks. */
+static void attend(const struct heads_job *job, unsigned layer)
+{
+    struct sp_workspace *ws = job->ws;
+    struct sp_remote_attention remote = {
+        .ws = ws, .layer = layer, .n = job->n, .stores = job->stores, .attends = true};
+
+    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
+        sp_self_attention_find_ranges(ws->ranges + first, job->layer->config, &ws->seqs[i]);
+    sp_remote_attention_send(&remote);
+    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
+        attend_seq(job, &ws->seqs[i], first);
+    sp_remote_attention_receive(&remote);
 }
 
 /* Multiplies the attention output by the sigmoid of its gate (Qwen3.5). */
@@ -270,8 +291,7 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
 
     project(&job);
     prepare_and_store(&job);
-    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
-        attend_seq(&job, &ws->seqs[i], first);
+    attend(&job, layer);
     ws->heads.cols = l->o.cols;
     if (l->output_gate.rows) {
         sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &job);

@@ -38,6 +38,7 @@ static size_t lead_of(const struct calibration *c, const struct sp_calibration_t
 static enum sp_status read_window(struct calibration *c, size_t n, struct sp_err *err)
 {
     const struct sp_calibration_request *q = c->request;
+    enum sp_status st;
 
     for (size_t pos = 0; pos < n; pos += SP_PROMPT_ROWS) {
         size_t rows = n - pos < SP_PROMPT_ROWS ? n - pos : SP_PROMPT_ROWS;
@@ -47,6 +48,7 @@ static enum sp_status read_window(struct calibration *c, size_t n, struct sp_err
         }
         sp_decoder_embed(c->decoder, c->package->target, c->ids + pos, rows);
         sp_decoder_run(c->decoder, rows, pos, rows);
+        if ((st = sp_decoder_check(c->decoder, err))) return st;
         sp_decoder_commit(c->decoder, rows);
         c->n_done += rows;
     }

@@ -315,6 +315,7 @@ static enum sp_status run_pass(struct embedder *e)
 
     if ((st = fill_pass(e, seqs, of, &n_seqs))) return st;
     sp_batch_run(seqs, n_seqs);
+    st = sp_decoder_check(e->slots[0].decoder, e->err);
     for (size_t i = 0; i < n_seqs && !st; i++) {
         sp_decoder_commit(of[i]->decoder, seqs[i].n);
         pool(e, of[i], seqs[i].n);

@@ -252,6 +252,7 @@ static enum sp_status score_batch(struct evaluation *e, size_t first, size_t n,
     for (size_t k = 0; k < e->n_readers; k++) {
         struct reader *r = &e->readers[k];
         sp_decoder_logits(r->decoder, r->package->target, first, n);
+        if ((st = sp_decoder_check(r->decoder, e->err))) return st;
     }
     e->next = next;
     sp_pool_run(e->readers[THIS].package->backend.pool, n, score_row, e);

@@ -191,6 +191,8 @@ static void score_row(void *context, size_t i, unsigned worker)
 static enum sp_status score(struct sp_group_divergence *d, const struct window *w, double *sum,
                             struct sp_err *err)
 {
+    enum sp_status st;
+
     d->is_reference = sum == NULL;
     d->scoring = w->decoder;
     for (size_t t = w->first_scored; t < w->n; t += LOGIT_ROWS) {
@@ -198,6 +200,7 @@ static enum sp_status score(struct sp_group_divergence *d, const struct window *
 
         d->first_row = w->row + t - w->first_scored;
         sp_decoder_logits(w->decoder, d->package->target, t, n);
+        if ((st = sp_decoder_check(w->decoder, err))) return st;
         sp_pool_run(d->package->backend.pool, n, score_row, d);
         for (size_t i = 0; i < n; i++) {
             if (!d->finite[i]) return sp_fail(err, SP_E_INPUT, "a logit is not finite");

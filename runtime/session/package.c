@@ -140,12 +140,12 @@ static enum sp_status start_ranks(struct sp_ranks **out, const struct sp_package
                                   const struct sp_package_options *o, struct sp_err *err)
 {
     struct rank_start start = {p, o};
+    const struct sp_ranks with = {
+        .file = file_of(p), .on_lost = o->rank_lost, .context = o->rank_context};
     struct sp_ranks *ranks = NULL;
     enum sp_status st;
 
-    if ((st = sp_new(&ranks, 1, sizeof *ranks, err))) return st;
-    *ranks =
-        (struct sp_ranks){.file = file_of(p), .on_lost = o->rank_lost, .context = o->rank_context};
+    if ((st = sp_ranks_new(&ranks, &with, err))) return st;
     if ((st = sp_ranks_fork(&ranks->transport, o->n_ranks, run_rank, &start, err))) {
         free(ranks);
         return st;

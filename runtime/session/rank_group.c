@@ -137,6 +137,12 @@ enum sp_status sp_rank_group_open(struct sp_rank_group *group, const struct sp_p
                                   const struct sp_package_options *options, struct sp_ranks **out,
                                   struct sp_err *err)
 {
+    const struct sp_ranks with = {.transport = group->transport,
+                                  .close = close_file,
+                                  .owner = group,
+                                  .file = {sp_pack_bytes(pack), sp_pack_size(pack)},
+                                  .on_lost = options->rank_lost,
+                                  .context = options->rank_context};
     struct sp_ranks *ranks = NULL;
     enum sp_status st;
 
@@ -147,13 +153,7 @@ enum sp_status sp_rank_group_open(struct sp_rank_group *group, const struct sp_p
     if (strlen(sp_pack_path(pack)) >= PATH_MAX) {
         return sp_fail(err, SP_E_UNSUPPORTED, "a path of %zu bytes", strlen(sp_pack_path(pack)));
     }
-    if ((st = sp_new(&ranks, 1, sizeof *ranks, err))) return st;
-    *ranks = (struct sp_ranks){.transport = group->transport,
-                               .close = close_file,
-                               .owner = group,
-                               .file = {sp_pack_bytes(pack), sp_pack_size(pack)},
-                               .on_lost = options->rank_lost,
-                               .context = options->rank_context};
+    if ((st = sp_ranks_new(&ranks, &with, err))) return st;
     if ((st = send_open(group->transport, pack, options, err)) ||
         (st = receive_answers(group->transport, err))) {
         close_file(ranks);

@@ -123,8 +123,9 @@ size_t sp_speculator_cache_size(const struct sp_speculator *s)
 
 /* Runs ids[n_cached..n_cached+n-1] through the target and computes the last n_logits rows of
  * logits. The first n_committed rows will not be rolled back. */
-static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_committed, size_t n_logits,
-                           enum sp_priority priority)
+static enum sp_status run_pass(struct sp_speculator *s, size_t n, size_t n_committed,
+                               size_t n_logits, enum sp_priority priority, struct sp_pass *pass,
+                               struct sp_err *err)
 {
     struct sp_batch_seq seq = {
         .decoder = s->decoder,
@@ -137,10 +138,9 @@ static struct sp_pass pass(struct sp_speculator *s, size_t n, size_t n_committed
         .first_logits = n - n_logits,
         .n_logits = n_logits,
     };
-    struct sp_pass pass;
 
-    sp_scheduler_run(s->scheduler, &seq, priority, &pass);
-    return pass;
+    sp_scheduler_run(s->scheduler, &seq, priority, pass);
+    return sp_decoder_check(s->decoder, err);
 }
 
 /* Commits the first n rows of the last pass: the caches keep them, the rest is rolled back, and
@@ -241,6 +241,7 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
                                     struct sp_err *err)
 {
     size_t rows, checkpoint;
+    struct sp_pass pass;
     enum sp_status st;
 
     assert(n >= 1 && n <= s->n_positions);
@@ -258,7 +259,9 @@ enum sp_status sp_speculator_prompt(struct sp_speculator *s, const uint32_t *pro
             return sp_fail(err, SP_E_CHECK, "interrupted");
         }
         rows = rows_of_pass(s, n, checkpoint);
-        time_rows(s, pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO));
+        if ((st = run_pass(s, rows, rows, s->n_cached + rows == n, SP_PRIORITY_FIFO, &pass, err)))
+            return st;
+        time_rows(s, pass);
         commit(s, rows);
         if (s->n_cached == checkpoint) sp_decoder_checkpoint(s->decoder, checkpoint);
     }
@@ -353,10 +356,10 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
     size_t n = round->drafted, pos = s->n_cached + 1;
     struct sp_pass done;
     double t0;
-    enum sp_status st = SP_OK;
+    enum sp_status st;
 
     assert(s->n_ids == pos && s->n_cached < s->n_positions);
-    done = pass(s, n + 1, 1, n + 1, SP_PRIORITY_FIFO);
+    if ((st = run_pass(s, n + 1, 1, n + 1, SP_PRIORITY_FIFO, &done, err))) return st;
     t0 = sp_seconds();
     round->other_rows = done.n_rows - (n + 1);
     round->n_others = done.n_seqs - 1;
@@ -406,6 +409,7 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     size_t most = s->n_positions - s->n_cached, n_vocab = s->target->config.n_vocab;
     double t0;
     struct sp_proposal proposal = {.chooser = chooser};
+    struct sp_pass pass;
     enum sp_status st;
 
     if (n_rows > most) n_rows = most;
@@ -418,7 +422,8 @@ enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t
     *draft_seconds = n ? sp_seconds() - t0 : 0;
     for (size_t i = 1; i < n_rows; i++)
         s->ids[s->n_cached + i] = (uint32_t)((s->ids[s->n_cached] + i * STRIDE) % n_vocab);
-    *verify_seconds = pass(s, n_rows, 0, n_rows, SP_PRIORITY_EXCLUSIVE).seconds;
+    if ((st = run_pass(s, n_rows, 0, n_rows, SP_PRIORITY_EXCLUSIVE, &pass, err))) return st;
+    *verify_seconds = pass.seconds;
     if (s->drafter && !s->drafter->ops->truncate(s->drafter, s->n_cached, s->n_cached)) {
         return sp_fail(err, SP_E_BUG, "a timed proposal damaged the draft's cache");
     }

@@ -1,5 +1,9 @@
-/* Tests ranks through the library: their link is measured, and a program that goes on after it lost
- * a rank gets the same ids from the process that is left. */
+/* Tests ranks through the library: their link is measured, a prompt cache is the same file with any
+ * number of ranks, and a generation that loses a rank fails with one sentence. */
+#include "format/base/file.h"
+#include "runtime/model/remote_cache.h"
+#include "runtime/model/remote_products.h"
+#include "runtime/ranks/forked_ranks.h"
 #include "tests/support/packed_models.h"
 
 #include <setjmp.h>
@@ -9,6 +13,7 @@
 #include <cmocka.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -20,9 +25,11 @@ static void note_lost(void *context, const char *sentence)
     snprintf(context, 256, "%s", sentence);
 }
 
+/* A model with two kv heads, and windows that the prompt and the answer exceed. */
 static struct sp_package *open_ranks(unsigned n_ranks, char lost[256])
 {
-    const char *path = packed_file(TESTDATA "/tiny/Modelfile", SP_Q8, SP_Q8);
+    const char *modelfile = packed_modelfile(TESTDATA "/families/exaone4", NULL);
+    const char *path = packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE);
     struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
     struct sp_package *package;
 
@@ -34,10 +41,10 @@ static struct sp_package *open_ranks(unsigned n_ranks, char lost[256])
     return package;
 }
 
-static void generate(struct sp_package *package, uint32_t ids[N_IDS])
+static enum sp_status generate_in(struct sp_session *session, uint32_t ids[N_IDS],
+                                  struct sp_err *err)
 {
-    static const uint32_t story[] = {582, 580, 258, 421};
-    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    static const uint32_t story[] = {5, 8, 25, 42};
     struct sp_request request = {.size = sizeof request,
                                  .prompt = story,
                                  .n_prompt = 4,
@@ -45,14 +52,22 @@ static void generate(struct sp_package *package, uint32_t ids[N_IDS])
                                  .draft_len = SP_DRAFT_LENGTH_AUTO,
                                  .ignore_eos = true};
     struct sp_result result = SP_RESULT_INIT;
-    struct sp_session *session;
+    enum sp_status st = sp_session_generate(session, &request, &result, err);
 
-    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
-    assert_int_equal(sp_session_generate(session, &request, &result, NULL), SP_OK);
+    if (st) return st;
     assert_int_equal(result.n_ids, N_IDS);
     memcpy(ids, result.ids, N_IDS * sizeof *ids);
     sp_result_release(&result);
-    sp_session_close(session);
+    return SP_OK;
+}
+
+static struct sp_session *open_session(struct sp_package *package)
+{
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct sp_session *session;
+
+    assert_int_equal(sp_session_open(&session, package, &options, NULL), SP_OK);
+    return session;
 }
 
 /* The last child of this process. */
@@ -71,26 +86,158 @@ static pid_t find_rank(void)
     return pid;
 }
 
-static void lost_rank_is_replaced(void **state)
+static void lost_rank_ends_generation(void **state)
 {
     uint32_t want[N_IDS], got[N_IDS];
     char lost[256] = "";
     struct sp_package *one = open_ranks(1, lost), *three = open_ranks(3, lost);
+    struct sp_session *alone = open_session(one), *session = open_session(three), *another = NULL;
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct sp_err err = {0};
     pid_t rank = find_rank();
 
     (void)state;
-    generate(one, want);
-    generate(three, got);
+    assert_int_equal(generate_in(alone, want, NULL), SP_OK);
+    assert_int_equal(generate_in(session, got, NULL), SP_OK);
     assert_memory_equal(got, want, sizeof want);
     assert_string_equal(lost, "");
     if (rank) {
         assert_int_equal(kill(rank, SIGKILL), 0);
-        generate(three, got);
-        assert_memory_equal(got, want, sizeof want);
-        assert_string_equal(lost, "rank 2 of 3 was ended by signal 9");
+        assert_int_equal(generate_in(session, got, &err), SP_E_IO);
+        assert_string_equal(err.text, "rank 2 of 3 was ended by signal 9");
+        assert_string_equal(lost, err.text);
+        assert_int_equal(sp_session_open(&another, three, &options, &err), SP_E_IO);
+        assert_string_equal(err.text, lost);
     }
+    sp_session_close(session);
+    sp_session_close(alone);
     sp_package_close(three);
     sp_package_close(one);
+}
+
+/* ---- caches of several ranks ---- */
+
+enum { N_POSITIONS = 4096 };
+static const struct sp_kv_options large = {.type = SP_CACHE_F16,
+                                           .shape = {5, 64, 64},
+                                           .n_query_heads = 5,
+                                           .n_positions = N_POSITIONS,
+                                           .max_rows = 1};
+
+static enum sp_status serve(struct sp_transport *transport, void *context, struct sp_err *err)
+{
+    struct sp_backend backend;
+    bool has_ended;
+    enum sp_status st = sp_backend_init(&backend, "scalar", 1, err);
+
+    if (st) return st;
+    st = sp_remote_serve(transport, &backend, context, &has_ended, err);
+    sp_backend_release(&backend);
+    return st;
+}
+
+static void open_backend(struct sp_backend *backend, unsigned n_ranks)
+{
+    static struct sp_rank_file none;
+    struct sp_ranks with = {.file = none}, *ranks = NULL;
+
+    if (n_ranks > 1) {
+        assert_int_equal(sp_ranks_fork(&with.transport, n_ranks, serve, &none, NULL), SP_OK);
+        assert_int_equal(sp_ranks_new(&ranks, &with, NULL), SP_OK);
+    }
+    assert_int_equal(sp_backend_init(backend, "scalar", 1, NULL), SP_OK);
+    backend->ranks = ranks;
+}
+
+/* Writes a cache to a file, or fills it from a file. */
+static void transfer(struct sp_kv *kv, const char *path, bool reads)
+{
+    struct sp_session_file *file;
+
+    assert_int_equal(reads ? sp_session_file_open(&file, path, NULL)
+                           : sp_session_file_create(&file, path, NULL),
+                     SP_OK);
+    assert_int_equal(sp_remote_cache_transfer(kv, file, N_POSITIONS, NULL), SP_OK);
+    assert_int_equal(sp_session_file_finish(file, NULL), SP_OK);
+    sp_session_file_close(file);
+}
+
+/* Memory of a process that no file backs, in kB. */
+static size_t private_memory(pid_t pid)
+{
+    char path[64], line[128];
+    size_t n = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) && sscanf(line, "RssAnon: %zu", &n) != 1)
+        continue;
+    fclose(f);
+    return n;
+}
+
+/* Five heads over three ranks: the last one has one, and its memory grows by one fifth. */
+static void rank_stores_its_heads(void **state)
+{
+    const char *path = packed_path("large");
+    struct sp_backend one, three;
+    struct sp_kv whole, divided;
+    size_t size, before, grown;
+    pid_t rank;
+
+    (void)state;
+    open_backend(&three, 3);
+    rank = find_rank();
+    open_backend(&one, 1);
+    assert_int_equal(sp_remote_cache_init(&whole, &one, &large, NULL), SP_OK);
+    assert_int_equal(sp_remote_cache_grow(&whole, SIZE_MAX, NULL), SP_OK);
+    transfer(&whole, path, false);
+    size = sp_remote_cache_size(&whole, N_POSITIONS);
+    assert_int_equal(size, sp_kv_size(&whole, N_POSITIONS));
+
+    assert_int_equal(sp_remote_cache_init(&divided, &three, &large, NULL), SP_OK);
+    assert_int_equal(divided.n_heads, 2);
+    assert_int_equal(sp_remote_cache_size(&divided, N_POSITIONS), size);
+    assert_int_equal(sp_kv_size(&divided, N_POSITIONS), size / 5 * 2);
+    assert_int_equal(sp_remote_cache_grow(&divided, SIZE_MAX, NULL), SP_OK);
+    before = rank ? private_memory(rank) : 0;
+    transfer(&divided, path, true);
+    grown = rank ? private_memory(rank) - before : size / 5 / 1024;
+    assert_in_range(grown, size / 5 / 1024, size / 5 / 1024 + 400);
+    sp_remote_cache_shrink(&divided, 0);
+    if (rank) assert_in_range(private_memory(rank), 0, before + 400);
+
+    sp_remote_cache_release(&divided);
+    sp_remote_cache_release(&whole);
+    sp_backend_release(&three);
+    sp_backend_release(&one);
+}
+
+/* A prompt cache has all heads, so that sessions with another number of ranks continue from it. */
+static void prompt_caches_are_equal(void **state)
+{
+    uint32_t ids[N_IDS];
+    char lost[256] = "", *files[3];
+    size_t sizes[3];
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct sp_package *package = open_ranks(i + 1, lost);
+        struct sp_session *session = open_session(package);
+        const char *path = packed_path("prompt");
+        if (i > 0) assert_int_equal(sp_session_load(session, path, NULL), SP_OK);
+        assert_int_equal(generate_in(session, ids, NULL), SP_OK);
+        assert_int_equal(sp_session_save(session, path, NULL), SP_OK);
+        assert_int_equal(sp_file_read_text(&files[i], &sizes[i], path, 1 << 28, NULL), SP_OK);
+        assert_int_equal(sizes[i], sizes[0]);
+        assert_memory_equal(files[i], files[0], sizes[0]);
+        sp_session_close(session);
+        sp_package_close(package);
+    }
+    for (size_t i = 0; i < 3; i++)
+        free(files[i]);
 }
 
 static void link_is_measured(void **state)
@@ -114,7 +261,9 @@ static void link_is_measured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lost_rank_is_replaced),
+        cmocka_unit_test(lost_rank_ends_generation),
+        cmocka_unit_test(rank_stores_its_heads),
+        cmocka_unit_test(prompt_caches_are_equal),
         cmocka_unit_test(link_is_measured),
     };
 

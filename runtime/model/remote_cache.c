@@ -1,0 +1,248 @@
+#include "runtime/model/remote_cache.h"
+
+#include "runtime/model/remote_message.h"
+#include "runtime/model/remote_products.h"
+
+#include <string.h>
+
+/* Begins a message; *bytes = the bytes of a write. The caller holds the lock. */
+static enum sp_status begin(struct sp_ranks *ranks, const struct sp_remote_cache_message *m,
+                            size_t n_bytes, uint8_t **bytes, struct sp_err *err)
+{
+    struct sp_transport *t = ranks->transport;
+    size_t size = SP_REMOTE_CACHE_BYTES + n_bytes;
+    enum sp_status st;
+    uint8_t *message;
+
+    if ((st = sp_ranks_check(ranks, err))) return st;
+    if ((message = t->ops->message(t, size)) == NULL) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of a message to the ranks", size);
+    }
+    memcpy(message, m, sizeof *m);
+    *bytes = message + SP_REMOTE_CACHE_BYTES;
+    return SP_OK;
+}
+
+static enum sp_status send(struct sp_ranks *ranks, size_t n_bytes, size_t max_answer,
+                           struct sp_err *err)
+{
+    struct sp_transport *t = ranks->transport;
+
+    if (t->ops->send(t, SP_REMOTE_CACHE_BYTES + n_bytes, max_answer)) return SP_OK;
+    return sp_fail(err, SP_E_NOMEM, "out of memory for the answers of the ranks");
+}
+
+static enum sp_status receive(struct sp_ranks *ranks, unsigned rank, size_t size,
+                              const void **answer, struct sp_err *err)
+{
+    *answer = ranks->transport->ops->receive(ranks->transport, rank, size);
+    if (*answer == NULL) sp_ranks_lose(ranks, "a rank is lost");
+    return sp_ranks_check(ranks, err);
+}
+
+/* Sends a message and receives the status of every rank; returns the first failure. */
+static enum sp_status exchange(struct sp_ranks *ranks, size_t n_bytes, struct sp_err *err)
+{
+    unsigned n_ranks = ranks->transport->n_ranks;
+    enum sp_status st, failure = SP_OK;
+
+    if ((st = send(ranks, n_bytes, sizeof(struct sp_remote_status), err))) return st;
+    for (unsigned rank = 1; rank < n_ranks; rank++) {
+        const void *answer;
+        if ((st = receive(ranks, rank, sizeof(struct sp_remote_status), &answer, err))) return st;
+        const struct sp_remote_status *s = answer;
+        if (s->status == SP_OK || failure) continue;
+        failure =
+            sp_fail(err, (enum sp_status)s->status, "rank %u of %u: %s", rank, n_ranks, s->text);
+    }
+    return failure;
+}
+
+/* Has the other ranks act on their heads. */
+static enum sp_status act(struct sp_ranks *ranks, const struct sp_remote_cache_message *m,
+                          struct sp_err *err)
+{
+    enum sp_status st;
+    uint8_t *bytes = NULL;
+
+    pthread_mutex_lock(&ranks->lock);
+    if ((st = begin(ranks, m, 0, &bytes, err)) == SP_OK) st = exchange(ranks, 0, err);
+    pthread_mutex_unlock(&ranks->lock);
+    return st;
+}
+
+static struct sp_remote_cache_message message_of(const struct sp_kv *kv,
+                                                 enum sp_remote_cache_action action, size_t n)
+{
+    return (struct sp_remote_cache_message){
+        .kind = SP_MESSAGE_CACHE, .action = (uint32_t)action, .number = kv->number, .n = n};
+}
+
+/* ---- opening and growing ---- */
+
+static uint64_t next_number(struct sp_ranks *ranks)
+{
+    uint64_t number;
+
+    pthread_mutex_lock(&ranks->lock);
+    number = ++ranks->n_caches;
+    pthread_mutex_unlock(&ranks->lock);
+    return number;
+}
+
+enum sp_status sp_remote_cache_init(struct sp_kv *kv, const struct sp_backend *backend,
+                                    const struct sp_kv_options *options, struct sp_err *err)
+{
+    struct sp_kv_shape shape = options->shape;
+    bool divided = backend->ranks && shape.n_heads > 1 && shape.head_dim == shape.value_dim;
+    struct sp_remote_cache_message m;
+    enum sp_status st;
+
+    if (divided) {
+        shape.n_heads = sp_remote_heads(shape.n_heads, 0, backend->ranks->transport->n_ranks).n;
+    }
+    if ((st = sp_kv_init(kv, options->type, shape, options->n_positions, options->window,
+                         options->max_rows, err)) ||
+        !divided) {
+        return st;
+    }
+    kv->ranks = backend->ranks;
+    kv->n_all_heads = options->shape.n_heads;
+    kv->number = next_number(kv->ranks);
+    m = message_of(kv, SP_REMOTE_CACHE_OPEN, 0);
+    m.type = (uint32_t)options->type;
+    m.n_query_heads = options->n_query_heads;
+    m.shape = options->shape;
+    m.n_positions = options->n_positions;
+    m.window = options->window;
+    m.max_rows = options->max_rows;
+    return act(kv->ranks, &m, err);
+}
+
+void sp_remote_cache_release(struct sp_kv *kv)
+{
+    const struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_CLOSE, 0);
+
+    if (kv->ranks) (void)act(kv->ranks, &m, NULL);
+    sp_kv_release(kv);
+}
+
+/* No rank has more heads than this one. */
+size_t sp_remote_cache_size(const struct sp_kv *kv, size_t n)
+{
+    size_t size = sp_kv_size(kv, n), n_heads = kv->n_heads;
+
+    if (kv->ranks == NULL) return size;
+    n_heads *= kv->ranks->transport->n_here;
+    if (n_heads > kv->n_all_heads) n_heads = kv->n_all_heads;
+    return size / kv->n_heads * n_heads;
+}
+
+enum sp_status sp_remote_cache_grow(struct sp_kv *kv, size_t n, struct sp_err *err)
+{
+    const struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_GROW, n);
+    enum sp_status st = sp_kv_grow(kv, n, err);
+
+    return st || kv->ranks == NULL ? st : act(kv->ranks, &m, err);
+}
+
+void sp_remote_cache_shrink(struct sp_kv *kv, size_t n)
+{
+    const struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_SHRINK, n);
+
+    sp_kv_shrink(kv, n);
+    if (kv->ranks) (void)act(kv->ranks, &m, NULL);
+}
+
+/* ---- files ---- */
+
+/* Keys or values of one span: their bytes of one head, and where those of rank 0 are. */
+struct span {
+    size_t index, head_size;
+    uint8_t *own;
+    bool is_value;
+};
+
+static struct span span_of(const struct sp_kv *kv, size_t index, bool is_value)
+{
+    struct span s = {.index = index, .is_value = is_value};
+
+    s.head_size = SP_SPAN / SP_KV_BLOCK * (is_value ? kv->value_block_size : kv->key_block_size);
+    s.own = (is_value ? kv->values : kv->keys) + index * kv->n_heads * s.head_size;
+    return s;
+}
+
+static enum sp_status write_bytes(struct sp_session_file *file, const uint8_t *bytes, size_t size,
+                                  struct sp_err *err)
+{
+    uint8_t piece[1 << 12];
+    enum sp_status st = SP_OK;
+
+    for (size_t n; size && st == SP_OK; bytes += n, size -= n) {
+        n = size < sizeof piece ? size : sizeof piece;
+        memcpy(piece, bytes, n);
+        st = sp_session_file_bytes(file, piece, n, err);
+    }
+    return st;
+}
+
+/* Writes the heads of rank 0, then those of the others. All answers are received even if the file
+ * fails. */
+static enum sp_status save_span(const struct sp_kv *kv, const struct span *span,
+                                struct sp_session_file *file, struct sp_err *err)
+{
+    struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_READ, span->index);
+    unsigned n_ranks = kv->ranks->transport->n_ranks;
+    enum sp_status st, failure;
+    const void *answer = NULL;
+    uint8_t *bytes = NULL;
+
+    m.is_value = span->is_value;
+    if ((st = begin(kv->ranks, &m, 0, &bytes, err)) ||
+        (st = send(kv->ranks, 0, kv->n_heads * span->head_size, err))) {
+        return st;
+    }
+    failure = sp_session_file_bytes(file, span->own, kv->n_heads * span->head_size, err);
+    for (unsigned rank = 1; rank < n_ranks; rank++) {
+        size_t size = sp_remote_heads(kv->n_all_heads, rank, n_ranks).n * span->head_size;
+        if ((st = receive(kv->ranks, rank, size, &answer, err))) return st;
+        if (failure == SP_OK) failure = write_bytes(file, answer, size, err);
+    }
+    return failure;
+}
+
+static enum sp_status load_span(const struct sp_kv *kv, const struct span *span,
+                                struct sp_session_file *file, struct sp_err *err)
+{
+    struct sp_remote_cache_message m = message_of(kv, SP_REMOTE_CACHE_WRITE, span->index);
+    size_t all = kv->n_all_heads * span->head_size;
+    enum sp_status st;
+    uint8_t *bytes = NULL;
+
+    m.is_value = span->is_value;
+    if ((st = begin(kv->ranks, &m, all, &bytes, err)) ||
+        (st = sp_session_file_bytes(file, bytes, all, err))) {
+        return st;
+    }
+    memcpy(span->own, bytes, kv->n_heads * span->head_size);
+    return exchange(kv->ranks, all, err);
+}
+
+enum sp_status sp_remote_cache_transfer(struct sp_kv *kv, struct sp_session_file *file, size_t len,
+                                        struct sp_err *err)
+{
+    size_t n_spans = sp_kv_used_slots(kv, len) / SP_SPAN;
+    enum sp_status st;
+
+    if (kv->ranks == NULL) return sp_kv_transfer(kv, file, len, err);
+    if ((st = sp_session_file_match(file, n_spans * SP_SPAN, "context (--num-ctx)", err)))
+        return st;
+    for (size_t i = 0; i < 2 * n_spans && st == SP_OK; i++) {
+        const struct span span = span_of(kv, i % n_spans, i >= n_spans);
+        pthread_mutex_lock(&kv->ranks->lock);
+        st = sp_session_file_is_read(file) ? load_span(kv, &span, file, err)
+                                           : save_span(kv, &span, file, err);
+        pthread_mutex_unlock(&kv->ranks->lock);
+    }
+    return st;
+}
