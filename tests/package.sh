@@ -11,11 +11,14 @@ command -v dpkg-shlibdeps >/dev/null || { echo 'no dpkg-dev: not tested'; exit 7
 fail() { echo "$1"; exit 1; }
 
 cpack --config "$build/CPackConfig.cmake" -B "$tmp/package" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
+! grep -i warning "$tmp/log" || fail 'cpack warns'
 deb=$(echo "$tmp/package"/spectool_*.deb)
 [ -f "$deb" ] || fail 'no .deb was made'
 for library in libzstd1 libjson-c libpcre2-8 libutf8proc libedit2 libmicrohttpd libxxhash libnuma1; do
     dpkg-deb -f "$deb" Depends | grep -q "$library" || fail "no dependency on $library"
 done
+version=$(dpkg-deb -f "$deb" Version)
+[ "$(dpkg-deb -I "$deb" shlibs)" = "libspectool ${version%%.*} spectool (= $version)" ] || fail 'shlibs is wrong'
 ! dpkg-deb -f "$deb" Depends | grep -q mpi || fail 'the program depends on MPI'
 module=
 if [ -f "$build/spectool-mpi.so" ]; then
