@@ -8,6 +8,7 @@
 #include "cli/base/out.h"
 #include "cli/chat/prompt.h"
 #include "format/base/mem.h"
+#include "format/packfile.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,25 @@ static enum sp_status read_texts(struct job *job, char **paths, size_t n, struct
     return st;
 }
 
+/* Prints a note if matrices of the target are q2 to q6: their errors are in the statistics. */
+static enum sp_status note_quantized(const struct sp_args *args, struct sp_err *err)
+{
+    struct sp_pack *pack = NULL;
+    enum sp_status st = sp_pack_open(&pack, args->operands[0], err);
+    bool is_quantized = false;
+
+    if (st) return st;
+    for (size_t i = 0; i < sp_pack_n_tensors(pack); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+        is_quantized |= t->part == SP_PART_TARGET && sp_dtype_info(t->dtype)->code_bits > 0;
+    }
+    sp_pack_close(pack);
+    if (is_quantized)
+        sp_note(args->command->name,
+                "the model is quantized: statistics of the unquantized one, or of q8, are better");
+    return SP_OK;
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
@@ -115,6 +135,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 
     sp_signals_catch();
     if ((st = sp_backend_open_package(&job.package, file, &o->backend, err))) goto done;
+    if ((st = note_quantized(args, err))) goto done;
     if ((st = read_texts(&job, args->operands + 1, args->n_operands - 1, err))) goto done;
     sp_progress_begin(&job.progress, "reading");
     job.progress.unit = "tokens";
@@ -151,7 +172,7 @@ static const struct options defaults = {.backend = SP_BACKEND_DEFAULTS};
 
 const struct sp_command sp_cmd_calibrate = {
     .name = "calibrate",
-    .summary = "Collect activation statistics from texts, to improve q2 to q6 quality",
+    .summary = "Collect activation statistics, to improve q2 to q6 quality",
     .operands = "FILE TEXTFILE...",
     .min_operands = 2,
     .max_operands = 10000,

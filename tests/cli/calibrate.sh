@@ -14,6 +14,7 @@ spectool verify calibration.bin
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration calibration.bin
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration calibration.bin --dry-run 2>/dev/null |
     sed -n '1p; /layers.0.*calibrated/p'
+spectool calibrate --force -o again.bin packed.bin one.txt
 spectool quantize -q q4 --calibration calibration.bin target.bin again.bin --force 2>/dev/null
 cmp packed.bin again.bin && echo 'as if made at once'
 spectool quantize -q q4 --quantize-output q4 --calibration calibration.bin target.bin again.bin --force
