@@ -227,10 +227,9 @@ static void report(struct check *c, const struct sp_result *r, size_t prompt)
         snprintf(together, sizeof together, ", batch of %d and", (int)c->options->sessions);
     }
     sp_word_wrap_print(stdout, 0,
-                       "prompt %zu: %zu token%s, %zu of %zu draft tokens accepted: plain%s drafted "
-                       "output are bit-identical (logits %s)",
-                       prompt, r->n_ids, r->n_ids == 1 ? "" : "s", r->accepted, r->drafted,
-                       together, digest);
+                       "prompt %zu: %zu token%s: plain%s drafted output are bit-identical (logits "
+                       "%s)",
+                       prompt, r->n_ids, r->n_ids == 1 ? "" : "s", together, digest);
 }
 
 /* Prints a note if no draft token was proposed, since the comparison then proves nothing. */
