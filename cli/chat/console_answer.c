@@ -420,11 +420,8 @@ static bool report_useless(const struct sp_result *r, const struct sp_package_in
         r->plain_rounds <= r->n_rounds / 2) {
         return false;
     }
-    sp_word_wrap_print(
-        stderr, 0,
-        "drafting does not pay here: %zu of %zu rounds ran without it; of %zu proposed tokens %zu "
-        "were worth verifying and %zu accepted",
-        r->plain_rounds, r->n_rounds, r->n_proposed, r->drafted, r->accepted);
+    sp_word_wrap_print(stderr, 0, "drafting does not pay here: %zu of %zu rounds ran without it",
+                       r->plain_rounds, r->n_rounds);
     return true;
 }
 
@@ -443,15 +440,23 @@ static void write_sources(FILE *out, const struct sp_result *r, const struct sp_
     }
 }
 
+/* The rate of prompt processing is shown for at least this many tokens, which took this long. */
+enum { ENOUGH_FOR_RATE = 16 };
+static const double seconds_for_rate = 0.05;
+
 static void write_long(FILE *out, const struct sp_result *r, const struct sp_package_info *info,
                        const struct sp_console_style *style)
 {
     size_t n = r->n_ids ? r->n_ids - 1 : 0, drafting = r->n_rounds - r->plain_rounds;
+    size_t n_new = r->n_prompt - r->n_reused;
 
     fprintf(out, "stopped by    %s\n", sp_stop_name(r->stop));
     fprintf(out, "machine       %u threads, %s kernels\n", info->n_threads, info->kernels);
-    fprintf(out, "prompt        %zu tokens (%zu cached) in %.3f s, %.1f tokens/s\n", r->n_prompt,
-            r->n_reused, r->prompt_seconds, rate(r->n_prompt - r->n_reused, r->prompt_seconds));
+    fprintf(out, "prompt        %zu tokens (%zu cached) in %.3f s", r->n_prompt, r->n_reused,
+            r->prompt_seconds);
+    if (n_new >= ENOUGH_FOR_RATE && r->prompt_seconds >= seconds_for_rate)
+        fprintf(out, ", %.1f tokens/s", rate(n_new, r->prompt_seconds));
+    putc('\n', out);
     fprintf(out, "answer        %zu tokens in %.3f s, %.1f tokens/s\n", r->n_ids,
             seconds_of_rounds(r), rate(n, seconds_of_rounds(r)));
     fprintf(out, "first token   after %.3f s\n", style->first_token_seconds);
