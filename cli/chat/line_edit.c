@@ -23,6 +23,7 @@ struct sp_line_edit {
     char *line; /* the last line that was read; owned */
     size_t cap;
     bool interrupted;  /* an interrupt ended the last line */
+    bool is_empty;     /* the line had no character when a signal came */
     bool screen;       /* the terminal supports bracketed paste */
     mbstate_t partial; /* state of a character that is partly read */
     char prompt[16];
@@ -89,7 +90,11 @@ static int read_character(EditLine *editor, wchar_t *c)
     el_get(editor, EL_CLIENTDATA, &edit);
     for (;;) {
         follow_terminal(editor, edit);
-        if (sp_signals_caught()) return -1;
+        if (sp_signals_caught()) {
+            const LineInfoW *line = el_wline(editor);
+            edit->is_empty = line->lastchar == line->buffer;
+            return -1;
+        }
         if (poll(&input, 1, -1) < 0) {
             if (errno == EINTR) continue;
             return -1;
@@ -311,6 +316,11 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
 bool sp_line_edit_interrupted(const struct sp_line_edit *edit)
 {
     return edit->interrupted;
+}
+
+bool sp_line_edit_interrupted_empty(const struct sp_line_edit *edit)
+{
+    return edit->interrupted && edit->is_empty;
 }
 
 /* libedit has no function for its version: this is that of its header. */

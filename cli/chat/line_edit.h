@@ -24,6 +24,8 @@ void sp_line_edit_complete(struct sp_line_edit *edit, const char *const *texts, 
 const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt);
 /* True if an interrupt ended the last line. */
 bool sp_line_edit_interrupted(const struct sp_line_edit *edit);
+/* True if an interrupt ended the last line before anything was typed. */
+bool sp_line_edit_interrupted_empty(const struct sp_line_edit *edit);
 
 /* Writes the name and the version of the library that is used, for `spectool --version --verbose`.
  */

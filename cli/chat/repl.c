@@ -105,17 +105,19 @@ static const char *closing_quotes(const char *line)
     return len >= 3 && strncmp(line + len - 3, "\"\"\"", 3) == 0 ? line + len - 3 : NULL;
 }
 
-/* Reads a message from the line that begins with """ to the line that ends with it. Returns false
- * if an interrupt or the end of input came before. */
+/* Reads a message from the line that begins with """ to the line that ends with it; a first line
+ * of the quotes alone is no part of it. Returns false if an interrupt or the end of input came
+ * before. */
 static bool read_message(struct chat *chat, const char *line, struct sp_strbuf *message)
 {
     const char *end;
     enum sp_status st;
 
     line += 3;
-    while ((end = closing_quotes(line)) == NULL) {
+    for (bool first = true; (end = closing_quotes(line)) == NULL; first = false) {
         st = sp_strbuf_append(message, line, strlen(line), chat->err);
-        if (st == SP_OK) st = sp_strbuf_append(message, "\n", 1, chat->err);
+        if (st == SP_OK && !(first && *line == '\0'))
+            st = sp_strbuf_append(message, "\n", 1, chat->err);
         if ((chat->status = st)) return false;
         if ((line = sp_line_edit_read(chat->edit, "... ")) == NULL) {
             putchar('\n');
@@ -260,6 +262,26 @@ static void show_template(const struct sp_conversation *c)
     putchar('\n');
 }
 
+/* Shows the messages, broken between words if answers are. */
+static void show_messages(const struct sp_generation *g)
+{
+    const struct sp_conversation *c = &g->conversation;
+    bool wraps = g->style.wrap && sp_out_is_screen(stdout);
+    struct sp_word_wrap wrap;
+
+    for (size_t i = 0; i < c->n_turns; i++) {
+        const char *const texts[] = {c->turns[i].role, ": ", c->turns[i].content};
+        if (wraps) sp_word_wrap_begin(&wrap, stdout);
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+            if (wraps)
+                sp_word_wrap_text(&wrap, texts[k], strlen(texts[k]));
+            else
+                show_text(texts[k]);
+        }
+        putchar('\n');
+    }
+}
+
 static bool show(struct chat *chat, char *words)
 {
     const struct sp_generation *g = chat->generation;
@@ -272,12 +294,7 @@ static bool show(struct chat *chat, char *words)
     } else if (strcmp(what, "template") == 0) {
         show_template(c);
     } else if (strcmp(what, "messages") == 0) {
-        for (size_t i = 0; i < c->n_turns; i++) {
-            show_text(c->turns[i].role);
-            show_text(": ");
-            show_text(c->turns[i].content);
-            putchar('\n');
-        }
+        show_messages(g);
     } else if (strcmp(what, "parameters") == 0) {
         sp_settings_print(stdout, g->settings);
     } else if (*what == '\0') {
@@ -409,7 +426,8 @@ static bool load(struct chat *chat, char *words)
 static bool help(struct chat *chat, char *words);
 
 static const struct chat_command commands[] = {
-    {"/set", "change a setting: /set temperature 0.7, /set system TEXT, /set verbose", set},
+    {"/set", "change a setting, such as temperature, num_ctx, think, system: /set temperature 0.7",
+     set},
     {"/show", "file and settings, or one of: parameters, system, template, messages", show},
     {"/retry", "answer the last message again", retry},
     {"/undo", "remove the last message and its answer", undo},
@@ -442,8 +460,9 @@ static bool help(struct chat *chat, char *words)
     return true;
 }
 
-static const char *const set_words[] = {"stop",      "dry_sequence_breakers",
-                                        "system",    "verbose",
+/* A blank at the end means that a value follows. */
+static const char *const set_words[] = {"stop ",     "dry_sequence_breakers ",
+                                        "system ",   "verbose",
                                         "quiet",     "think",
                                         "nothink",   "wordwrap",
                                         "nowordwrap"};
@@ -462,15 +481,18 @@ static void release_completions(struct completions *c)
     *c = (struct completions){0};
 }
 
-/* Adds a text to complete. If memory runs out Tab does not know it. */
-static void add_completion(struct completions *c, const char *command, const char *word)
+/* Adds a text to complete; `end`: a blank if another word must follow, else "". If memory runs out
+ * Tab does not know it. */
+static void add_completion(struct completions *c, const char *command, const char *word,
+                           const char *end)
 {
     struct sp_strbuf text = {0};
 
     if (sp_grow(&c->list, &c->cap, c->n + 1, sizeof *c->list, NULL) ||
         sp_strbuf_append(&text, command, strlen(command), NULL) ||
         sp_strbuf_append(&text, " ", *word ? 1 : 0, NULL) ||
-        sp_strbuf_append(&text, word, strlen(word) + 1, NULL)) {
+        sp_strbuf_append(&text, word, strlen(word), NULL) ||
+        sp_strbuf_append(&text, end, strlen(end) + 1, NULL)) {
         sp_strbuf_release(&text);
         return;
     }
@@ -479,8 +501,8 @@ static void add_completion(struct completions *c, const char *command, const cha
 
 static void add_saved(void *completions, const char *name)
 {
-    add_completion(completions, "/save", name);
-    add_completion(completions, "/load", name);
+    add_completion(completions, "/save", name, "");
+    add_completion(completions, "/load", name, "");
 }
 
 static void list_completions(struct chat *chat)
@@ -489,13 +511,13 @@ static void list_completions(struct chat *chat)
 
     release_completions(c);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        add_completion(c, commands[i].name, "");
+        add_completion(c, commands[i].name, "", "");
     for (size_t i = 0; i < SP_N_SETTINGS; i++)
-        add_completion(c, "/set", sp_settings_name(i));
+        add_completion(c, "/set", sp_settings_name(i), " ");
     for (size_t i = 0; i < N_SET_WORDS; i++)
-        add_completion(c, "/set", set_words[i]);
+        add_completion(c, "/set", set_words[i], "");
     for (size_t i = 0; i < N_SHOW_WORDS; i++)
-        add_completion(c, "/show", show_words[i]);
+        add_completion(c, "/show", show_words[i], "");
     sp_saved_session_each(add_saved, c);
     sp_line_edit_complete(chat->edit, (const char *const *)c->list, c->n);
 }
@@ -616,7 +638,10 @@ static bool turn(struct chat *chat)
         putchar('\n');
         return false;
     }
-    if (line[0] == '\0') return true;
+    if (line[0] == '\0') {
+        if (sp_line_edit_interrupted_empty(chat->edit)) reply("Ctrl-D or /bye ends the session.");
+        return true;
+    }
     if (strncmp(line, "\"\"\"", 3) == 0) {
         if (read_message(chat, line, &message))
             chat->status = answer(chat, message.at, message.len);

@@ -134,6 +134,11 @@ session packed.bin --num-predict 1 <<'END'
 """Say """please""" and
 """thanks""" ."""
 /show messages
+/undo
+"""
+Two lines,
+no empty one"""
+/show messages
 """One
 END
 echo '# what is pasted is one message; a terminal that knows of pastes is asked to mark them'
@@ -148,10 +153,19 @@ echo '# Tab completes commands and names as far as they are unique'
 rm -f log
 (
     await '>>> '
-    printf '/se\t see\t 5\n/sh\t par\t\n/un\t\n/by\t\n'
+    printf '/se\t see\t5\n/sh\t par\t\n/un\t\n/by\t\n'
 ) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
 tr -d '\r\007' <log | grep -o 'seed is 5\.\|seed  *5 \|There is no message.*'
-echo '# an interrupt gives up a message of several lines'
+echo '# /show messages breaks lines between words, as answers do'
+rm -f log
+(
+    await '>>> '
+    printf 'What is the capital of Italy and of France?\n'
+    await '>>> ' 2
+    printf '/show messages\n/bye\n'
+) | TERM=xterm script -qefc 'stty cols 24; spectool run packed.bin --num-predict 1' log >/dev/null
+tr -d '\r' <log | sed "s/[^ ]*$(printf '\033')\[[0-9]*D//g; s/$(printf '\033')\[?*[0-9]*[A-Za-z]//g" | sed -n '/^user/,/^assistant/p'
+echo '# an interrupt gives up a message of several lines; without any text it says how to end'
 rm -f log
 (
     await '>>> '
@@ -159,8 +173,11 @@ rm -f log
     await '^\.\.\. '
     printf '\003'
     await '^>>> ' 2
+    printf '\003'
+    await '^Ctrl-D or /bye ends the session'
     printf 'What is 7 plus 8?\n/show messages\n/bye\n'
 ) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
+grep -o '^Ctrl-D or [^.]*' log
 sed -n '/^user: /,$p' log | tr -d '\r' | grep -v '^Script'
 rm log
 echo '# a line is drawn again behind another window size and when a shell gives the terminal back;'
