@@ -111,6 +111,7 @@ static const struct sp_opt opts[] = {
  */
 
 struct guard {
+    const struct sp_serve *serve; /* set before `serving` */
     struct sp_serve_queue *queue;
     struct sp_serve_models *models; /* set before `serving` */
     double patience; /* seconds that answers have after a signal; negative: no limit */
@@ -162,6 +163,7 @@ static int shut_down(struct guard *g)
 
     sp_serve_models_stop(g->models);
     sp_serve_queue_drain(g->queue);
+    sp_serve_log_shutdown(g->serve, g->patience);
     if (g->patience >= 0 && (number = await_signal(&g->signals, g->patience)) == 0)
         sp_serve_queue_stop(g->queue);
     return number == 0 && sigwait(&g->signals, &number) ? 0 : number;
@@ -430,6 +432,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         (st = sp_serve_metrics_new(&s.metrics, s.n_models, err))) {
         goto done;
     }
+    guard.serve = &s;
     guard.models = s.models;
     if (s.n_models == 1 && (st = open_first(&s, args, err))) goto done;
     st = serve_requests(&s, args, &listeners, &guard, err);

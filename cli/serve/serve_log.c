@@ -1,5 +1,8 @@
 #include "cli/serve/serve_log.h"
 #include "cli/base/out.h"
+#include "cli/base/word_wrap.h"
+
+enum { LOG_INDENT = 4 }; /* blanks before the rest of a line that is broken on a terminal */
 
 /* Replaces characters of the request that are not printable ASCII by '?', so that a client cannot
  * send control sequences to the terminal. */
@@ -38,7 +41,7 @@ static void log_text(FILE *out, const char *time, const char *method, const char
     snprintf(line, sizeof line, "%s %.16s %.200s %s%s%s", time, method, path, result,
              *log_line ? ": " : "", log_line);
     mask(line);
-    fprintf(out, "%s\n", line);
+    sp_word_wrap_print(out, LOG_INDENT, "%s", line);
 }
 
 void sp_serve_log_request(void *context, const char *method, const char *path, int status,
@@ -85,26 +88,62 @@ void sp_serve_log_model(const struct sp_serve *s, const struct sp_serve_model *m
     funlockfile(stderr);
 }
 
+void sp_serve_log_shutdown(const struct sp_serve *s, double seconds)
+{
+    const struct sp_serve_load load = sp_serve_queue_load(s->queue);
+    size_t n = load.n_running + load.n_waiting;
+    struct sp_json_out json = {.file = stderr};
+    struct timespec now;
+    char time[SP_TIME_TEXT], limit[48] = "";
+
+    if (n == 0 || seconds == 0) return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    sp_serve_time(time, &now);
+    if (seconds > 0) snprintf(limit, sizeof limit, ", at most %g s", seconds);
+    flockfile(stderr);
+    if (s->log_json) {
+        sp_json_out_begin(&json, NULL, '{');
+        sp_json_out_text(&json, "time", time);
+        sp_json_out_text(&json, "event", "shutting down");
+        sp_json_out_u64(&json, "pending", n);
+        sp_json_out_double(&json, "seconds", seconds);
+        sp_json_out_end(&json, '}');
+        fputc('\n', stderr);
+    } else {
+        sp_word_wrap_print(stderr, LOG_INDENT,
+                           "%s waiting for %zu answer%s%s; a second signal ends the server at once",
+                           time, n, n == 1 ? "" : "s", limit);
+    }
+    funlockfile(stderr);
+}
+
+/* Prints a request to try, for a shell: each of its lines fits 80 columns, if the names do. */
+static void print_example(const struct sp_serve *s, const char *url)
+{
+    fprintf(stderr, "  curl %s/v1/chat/completions \\\n", url);
+    if (s->keys->n > 0) fputs("    -H \"Authorization: Bearer $SPECTOOL_API_KEY\" \\\n", stderr);
+    fputs("    -d '{", stderr);
+    if (s->n_models > 1) fprintf(stderr, "\"model\": \"%s\",\n      ", s->all->names[0]);
+    fputs("\"messages\": [{\"role\": \"user\", \"content\": \"Why is the sky blue?\"}]}'\n",
+          stderr);
+}
+
 void sp_serve_announce(const struct sp_serve *s, const char *url)
 {
     const struct sp_serve_model *m = s->all;
     const struct sp_generation *g = m->generation;
 
     if (s->n_models == 1) {
-        fprintf(stderr, "%s: %s, draft %s, %zu tokens of context, at %s\n", m->names[0],
-                m->file.facts.parts[SP_PART_TARGET].config.family,
-                g->no_draft || g->info.draft == NULL ? "none" : g->info.draft, m->n_context, url);
+        sp_word_wrap_print(stderr, LOG_INDENT, "%s: %s, draft %s, %zu tokens of context, at %s",
+                           m->names[0], m->file.facts.parts[SP_PART_TARGET].config.family,
+                           g->no_draft || g->info.draft == NULL ? "none" : g->info.draft,
+                           m->n_context, url);
     } else {
         fprintf(stderr, "%zu models:", s->n_models);
         for (size_t i = 0; i < s->n_models; i++)
             fprintf(stderr, "%s %s", i ? "," : "", m[i].names[0]);
         fprintf(stderr, ", at %s\n", url);
     }
-    if (sp_out_is_terminal(stderr)) {
-        fprintf(stderr, "  curl %s/v1/chat/completions -d '{", url);
-        if (s->n_models > 1) fprintf(stderr, "\"model\": \"%s\", ", m->names[0]);
-        fprintf(stderr, "\"messages\": [{\"role\": \"user\", "
-                        "\"content\": \"Why is the sky blue?\"}]}'\n");
-    }
+    if (sp_out_is_terminal(stderr)) print_example(s, url);
     fflush(stderr);
 }

@@ -122,6 +122,20 @@ bool sp_serve_admits(void *context, const char *path, const struct sp_http_conne
                                sp_http_header(connection, "x-api-key"));
 }
 
+/* Refuses a request without a key, or with one that is not among those of the server. */
+static void refuse_key(struct sp_exchange *x)
+{
+    const struct sp_http_connection *connection = x->request->connection;
+    bool has_key = sp_http_header(connection, "Authorization") != NULL ||
+                   sp_http_header(connection, "x-api-key") != NULL;
+
+    sp_exchange_refuse_as(
+        x, 401, "invalid_api_key",
+        has_key ? "the API key is not valid: Authorization: Bearer KEY, or x-api-key: KEY"
+                : "this server needs an API key: Authorization: Bearer KEY, or x-api-key: KEY");
+    x->answer->ask_key = true;
+}
+
 void sp_serve_handle(void *context, const struct sp_http_request *request,
                      struct sp_http_response *answer)
 {
@@ -140,10 +154,7 @@ void sp_serve_handle(void *context, const struct sp_http_request *request,
     } else if (strcmp(request->method, "OPTIONS") == 0 && x.serve->cors != NULL) {
         answer->status = 204;
     } else if (!sp_serve_admits(context, request->path, request->connection)) {
-        sp_exchange_refuse_as(
-            &x, 401, "invalid_api_key",
-            "this server needs an API key: Authorization: Bearer KEY, or x-api-key: KEY");
-        answer->ask_key = true;
+        refuse_key(&x);
     } else {
         dispatch(&x);
     }

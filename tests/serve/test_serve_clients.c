@@ -270,6 +270,7 @@ static void test_stopping(void **state)
     r = client_receive(waiting);
     assert_true(r.status == 503 || r.status == 0);
     http_reply_release(&r);
+    server_await_log(&s, "waiting for 2 answers, at most 0.1 s; a second signal ends", 1);
     assert_int_equal(server_wait(&s), 0);
 }
 

@@ -75,6 +75,11 @@ static void test_keys(void **state)
     http_reply_release(&r);
     json = http_reply_json(server_request(&s, "GET", "/v1/models", NULL), 401);
     assert_string_equal(json_text(json, "error.code"), "invalid_api_key");
+    assert_non_null(strstr(json_text(json, "error.message"), "needs an API key"));
+    sp_json_free(json);
+    json = http_reply_json(
+        server_request_with(&s, "Authorization: Bearer two_\r\n", "GET", "/v1/models", NULL), 401);
+    assert_non_null(strstr(json_text(json, "error.message"), "API key is not valid"));
     sp_json_free(json);
     json = http_reply_json(
         server_request_with(&s, "anthropic-version: 2023-06-01\r\n", "GET", "/v1/models", NULL),
@@ -160,6 +165,25 @@ static void test_metrics(void **state)
     assert_true(series(r.body, "spectool_requests_waiting") == 0);
     assert_true(series(r.body, "spectool_request_memory_bytes") == 0);
     http_reply_release(&r);
+    assert_int_equal(server_stop(&s), 0);
+}
+
+/* The log line of a greedy answer says that the answer repeats itself without end; that of a
+ * sampled one does not. */
+static void test_loop(void **state)
+{
+    static const char body[] = "{\"prompt\": [582], \"max_tokens\": 300, \"temperature\": %d, "
+                               "\"logit_bias\": {\"258\": 1000}}";
+    struct server s = server_start(served_file, NULL);
+    char text[128];
+
+    (void)state;
+    for (int temperature = 1; temperature >= 0; temperature--) {
+        snprintf(text, sizeof text, body, temperature);
+        sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/completions", text), 200));
+    }
+    server_await_log(&s, "/v1/completions 200", 2);
+    assert_int_equal(server_count_log(&s, ", repeats its last 1 token, length"), 1);
     assert_int_equal(server_stop(&s), 0);
 }
 
@@ -283,9 +307,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_key_files), cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_metrics),   cmocka_unit_test(test_readiness),
-        cmocka_unit_test(test_json_log),  cmocka_unit_test(test_tokenizer),
-        cmocka_unit_test(test_template),
+        cmocka_unit_test(test_metrics),   cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_readiness), cmocka_unit_test(test_json_log),
+        cmocka_unit_test(test_tokenizer), cmocka_unit_test(test_template),
     };
 
     signal(SIGPIPE, SIG_IGN);

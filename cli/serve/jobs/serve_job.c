@@ -1,6 +1,7 @@
 /* Runs one answer of a job on a generating thread: reads the prompt, generates, and writes the
  * text through the functions of the request's API. */
 #include "cli/serve/jobs/serve_job.h"
+#include "cli/chat/repetition.h"
 #include "cli/serve/jobs/serve_logprobs.h"
 #include "cli/serve/jobs/serve_prompt.h"
 #include "format/base/clock.h"
@@ -26,10 +27,11 @@ struct answer_run {
     struct sp_strbuf echo;   /* text of the prompt; empty unless the request echoes it */
     char *text;              /* buffer of response.out */
     size_t size;
-    double token_at; /* when the last token came; 0: none has */
-    double sent_at;  /* when the stream's head or last keep-alive was sent; 0: not yet */
-    bool sent;       /* the whole answer was sent */
-    bool too_long;   /* the prompt does not fit into the context */
+    struct sp_repetition repetition; /* of a greedy answer */
+    double token_at;                 /* when the last token came; 0: none has */
+    double sent_at; /* when the stream's head or last keep-alive was sent; 0: not yet */
+    bool sent;      /* the whole answer was sent */
+    bool too_long;  /* the prompt does not fit into the context */
 };
 
 int sp_serve_status_of(enum sp_status st)
@@ -213,6 +215,7 @@ static int on_token(void *context, const struct sp_token *token)
     struct answer_run *a = context;
 
     count_token(a);
+    if (a->request.sampling->temperature <= 0) sp_repetition_add(&a->repetition, token->id);
     if (!is_end(a, token->id)) {
         sp_chat_reader_count_token(a->reader);
     }
@@ -285,9 +288,9 @@ static void describe(struct answer_run *a, const struct sp_serve_usage *usage)
 {
     char text[SP_SERVE_USAGE_TEXT];
 
-    sp_serve_queue_describe(
-        a->serve->queue, a->job,
-        sp_serve_usage_describe(text, usage, a->job->n_answers, &a->result, a->serve->log_json));
+    sp_serve_queue_describe(a->serve->queue, a->job,
+                            sp_serve_usage_describe(text, usage, a->job->n_answers, &a->result,
+                                                    a->repetition.period, a->serve->log_json));
 }
 
 /* Completes the response after the last of its answers has ended. */

@@ -26,36 +26,42 @@ static double rate(const struct sp_result *r)
 }
 
 static const char *describe_json(char text[SP_SERVE_USAGE_TEXT], const struct sp_serve_usage *t,
-                                 size_t n, const struct sp_result *last)
+                                 size_t n, const struct sp_result *last, size_t period)
 {
     snprintf(text, SP_SERVE_USAGE_TEXT,
              "\"answers\": %zu, \"prompt_tokens\": %zu, \"cached_tokens\": %zu, "
              "\"prompt_seconds\": %.4f, \"generated_tokens\": %zu, \"generation_seconds\": %.4f, "
-             "\"draft_tokens\": %zu, \"accepted_tokens\": %zu, \"stop\": \"%s\"",
+             "\"draft_tokens\": %zu, \"accepted_tokens\": %zu, \"repeated_tokens\": %zu, "
+             "\"stop\": \"%s\"",
              n, t->n_prompt, t->n_reused, t->prompt_seconds, t->n_ids, t->generation_seconds,
-             t->drafted, t->accepted, sp_stop_name(last->stop));
+             t->drafted, t->accepted, period, sp_stop_name(last->stop));
     return text;
 }
 
 /* Several answers have no common rate and stop reason, so these are written for a single answer
  * only. One token, which the prompt's pass generates, has no rate. */
 const char *sp_serve_usage_describe(char text[SP_SERVE_USAGE_TEXT], const struct sp_serve_usage *t,
-                                    size_t n, const struct sp_result *last, bool json)
+                                    size_t n, const struct sp_result *last, size_t period,
+                                    bool json)
 {
-    char details[64] = "", accepted[64] = "", stop[32] = "";
+    char details[64] = "", accepted[64] = "", loop[64] = "", stop[32] = "";
 
-    if (json) return describe_json(text, t, n, last);
+    if (json) return describe_json(text, t, n, last, period);
     if (n > 1) {
         snprintf(details, sizeof details, " in %zu answers", n);
     } else {
         if (last->n_ids > 1) snprintf(details, sizeof details, ", %.1f tokens/s", rate(last));
         snprintf(stop, sizeof stop, ", %s", sp_stop_name(last->stop));
+        if (period > 0) {
+            snprintf(loop, sizeof loop, ", repeats its last %zu token%s", period,
+                     period == 1 ? "" : "s");
+        }
     }
     if (t->drafted > 0) {
         snprintf(accepted, sizeof accepted, ", %zu of %zu draft tokens accepted", t->accepted,
                  t->drafted);
     }
-    snprintf(text, SP_SERVE_USAGE_TEXT, "%zu (%zu cached) + %zu tokens, prompt %.2f s%s%s%s",
-             t->n_prompt, t->n_reused, t->n_ids, t->prompt_seconds, details, accepted, stop);
+    snprintf(text, SP_SERVE_USAGE_TEXT, "%zu (%zu cached) + %zu tokens, prompt %.2f s%s%s%s%s",
+             t->n_prompt, t->n_reused, t->n_ids, t->prompt_seconds, details, accepted, loop, stop);
     return text;
 }

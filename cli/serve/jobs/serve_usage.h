@@ -15,10 +15,11 @@ void sp_serve_usage_add(struct sp_serve_usage *usage, const struct sp_result *re
                         const struct sp_chat_answer *message, bool first);
 
 /* Writes the text that the log shows for n answers, or with `json` members of a JSON object; `last`
- * is the result of the last one. Returns `text`. */
-enum { SP_SERVE_USAGE_TEXT = 400 };
+ * is the result of the last one, and `period` the number of tokens that it repeats without end; 0:
+ * it does not. Returns `text`. */
+enum { SP_SERVE_USAGE_TEXT = 480 };
 const char *sp_serve_usage_describe(char text[SP_SERVE_USAGE_TEXT],
                                     const struct sp_serve_usage *usage, size_t n,
-                                    const struct sp_result *last, bool json);
+                                    const struct sp_result *last, size_t period, bool json);
 
 #endif
