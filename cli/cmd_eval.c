@@ -7,6 +7,7 @@
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
+#include "cli/base/word_wrap.h"
 #include "cli/chat/prompt.h"
 #include "cli/base/temp_file.h"
 #include "cli/eval/eval_print.h"
@@ -445,8 +446,10 @@ static enum sp_status try_types(struct job *job)
         print_types_json(&job->eval, types, n);
         return SP_OK;
     }
-    printf("The %s draft of %s, generating from %zu position%s of each text:\n",
-           job->infos[0].draft, file->name, request.n_places, request.n_places == 1 ? "" : "s");
+    sp_word_wrap_print(
+        stdout, 0,
+        "The %s draft of %s, generating from %zu position%s of each text:", job->infos[0].draft,
+        file->name, request.n_places, request.n_places == 1 ? "" : "s");
     return sp_draft_types_print(stdout, types, n, true, job->err);
 }
 
@@ -494,7 +497,7 @@ static const struct options defaults = {
 
 const struct sp_command sp_cmd_eval = {
     .name = "eval",
-    .summary = "Measure quality on texts: perplexity, KL divergence, draft acceptance",
+    .summary = "Measure quality on texts: perplexity, KL divergence, acceptance",
     .operands = "FILE [FILE2]",
     .min_operands = 1,
     .max_operands = SP_EVAL_FILES,

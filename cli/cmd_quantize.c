@@ -73,7 +73,7 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_quantize = {
     .name = "quantize",
-    .summary = "Quantize the main (target) model or the draft model of a packed file",
+    .summary = "Quantize the target or the draft model of a packed file",
     .operands = "IN [OUT]",
     .min_operands = 1,
     .max_operands = 2,

@@ -28,8 +28,8 @@ static void print_commands(FILE *out)
         if (!(*c)->hidden) fprintf(out, "  %-12s  %s\n", (*c)->name, (*c)->summary);
     }
     fprintf(out, "  %-12s  %s\n", "help", SP_HELP_SUMMARY);
-    fputs("\n`spectool COMMAND --help` or `spectool help COMMAND` describes a command; `spectool "
-          "--version`\nprints the version.\n",
+    fputs("\n`spectool COMMAND --help` or `spectool help COMMAND` describes a command;\n"
+          "`spectool --version` prints the version.\n",
           out);
 }
 

@@ -67,6 +67,18 @@ static const struct other_names {
     {"prompt", ""},
 };
 
+/* Options of other tools for graphics processors. */
+static const char *const gpu_names[] = {"ngl", "n-gpu-layers", "gpu-layers",
+                                        "gpu", "gpus",         "main-gpu"};
+
+static bool is_for_gpu(const char *name)
+{
+    for (size_t i = 0; i < sizeof gpu_names / sizeof *gpu_names; i++) {
+        if (strcmp(gpu_names[i], name) == 0) return true;
+    }
+    return false;
+}
+
 static bool has_option(const struct sp_opt *opts, const char *name)
 {
     for (const struct sp_opt *o = opts; o->kind != SP_OPT_END; o++) {
@@ -102,6 +114,10 @@ static enum sp_status unknown(struct parser *p, const char *dashes, const char *
     const struct sp_command *c = p->args->command;
     const char *ours = probable_name(c, name);
 
+    if (is_for_gpu(name)) {
+        return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s: spectool runs on the CPU only",
+                       dashes, name);
+    }
     if (ours == NULL) return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s", dashes, name);
     if (*ours == '\0') {
         return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s, expected %s without it", dashes,

@@ -3,6 +3,7 @@
 #include "cli/eval/eval_print.h"
 #include "cli/base/json_out.h"
 #include "cli/base/out.h"
+#include "cli/base/word_wrap.h"
 #include "cli/eval/eval_stats.h"
 
 #include <math.h>
@@ -62,15 +63,17 @@ static const char *shown(char text[ESTIMATE_TEXT], struct sp_eval_estimate x, in
     return text;
 }
 
+enum { WRAPPED_INDENT = 19 }; /* the column of the values */
+
 static void print_text(const struct view *v)
 {
     const struct sp_evaluation *t = &v->file->results[v->first].text;
     struct sp_eval_estimate loss = mean_of(v, SP_EVAL_LOSS);
     char text[ESTIMATE_TEXT];
 
-    printf("%s: %zu tokens, %zu scored, in %zu window%s of at most %zu\n", v->file->name,
-           v->counts.n_tokens, t->n_scored, t->n_windows, t->n_windows == 1 ? "" : "s",
-           t->n_window);
+    sp_word_wrap_print(stdout, 0, "%s: %zu tokens, %zu scored, in %zu window%s of at most %zu",
+                       v->file->name, v->counts.n_tokens, t->n_scored, t->n_windows,
+                       t->n_windows == 1 ? "" : "s", t->n_window);
     printf("  perplexity       %s\n", shown(text, sp_eval_exp(loss), 4, ""));
     printf("  bits per token   %s\n", shown(text, scaled(loss, 1 / LN2), 4, ""));
     if (v->counts.n_bytes) printf("  bits per byte    %.4f\n", bits_per_byte(v));
@@ -82,18 +85,21 @@ static void print_comparison(const struct view *v)
     const struct sp_evaluation *t = &v->file->results[v->first].text;
     char text[ESTIMATE_TEXT];
 
-    printf("\nAgainst %s, whose perplexity is %s:\n", v->eval->reference,
-           shown(text, sp_eval_exp(mean_of(v, SP_EVAL_REFERENCE_LOSS)), 4, ""));
+    sp_word_wrap_print(stdout, 0, "\nAgainst %s, whose perplexity is %s:", v->eval->reference,
+                       shown(text, sp_eval_exp(mean_of(v, SP_EVAL_REFERENCE_LOSS)), 4, ""));
     printf("  perplexity ratio %s\n",
            shown(text, sp_eval_exp(mean_of(v, SP_EVAL_LOSS_CHANGE)), 5, ""));
     printf("  KL divergence    %s nats\n", shown(text, mean_of(v, SP_EVAL_DIVERGENCE), 6, ""));
-    printf("    percentiles    50%% %.6f, 90%% %.6f, 99%% %.6f, 99.9%% %.6f, largest %.6f\n",
-           t->divergence_50, t->divergence_90, t->divergence_99, t->divergence_999,
-           t->divergence_max);
+    sp_word_wrap_print(
+        stdout, WRAPPED_INDENT,
+        "    percentiles    50%% %.6f, 90%% %.6f, 99%% %.6f, 99.9%% %.6f, largest %.6f",
+        t->divergence_50, t->divergence_90, t->divergence_99, t->divergence_999, t->divergence_max);
     printf("  same top token   %s\n",
            shown(text, scaled(mean_of(v, SP_EVAL_AGREEMENT), 100), 2, "%"));
-    printf("  probability of the text's token: change %s, root mean square %.3f%%\n",
-           shown(text, scaled(mean_of(v, SP_EVAL_PROB_CHANGE), 100), 3, "%"), 100 * v->counts.rms);
+    sp_word_wrap_print(stdout, WRAPPED_INDENT,
+                       "  probability of the text's token: change %s, root mean square %.3f%%",
+                       shown(text, scaled(mean_of(v, SP_EVAL_PROB_CHANGE), 100), 3, "%"),
+                       100 * v->counts.rms);
 }
 
 /* How often draft token i of a round was accepted if those before it were. */
@@ -126,9 +132,11 @@ static void print_trial(const struct view *v)
     const struct sp_draft_eval *t = &v->file->results[v->first].trial;
     char text[ESTIMATE_TEXT];
 
-    printf("\nThe %s draft, %zu token%s per round, generating from %zu position%s of the text:\n",
-           v->file->draft, t->draft_len, t->draft_len == 1 ? "" : "s", t->n_places,
-           t->n_places == 1 ? "" : "s");
+    sp_word_wrap_print(
+        stdout, 0,
+        "\nThe %s draft, %zu token%s per round, generating from %zu position%s of the text:",
+        v->file->draft, t->draft_len, t->draft_len == 1 ? "" : "s", t->n_places,
+        t->n_places == 1 ? "" : "s");
     printf("  tokens per pass  %s (%zu tokens, %zu target passes)\n",
            shown(text, sp_eval_per_round(v->file, v->first, v->n), 3, ""), t->n_tokens,
            t->n_rounds);
@@ -249,15 +257,17 @@ static enum sp_status print_file(const struct sp_eval *eval, const struct sp_eva
     const struct sp_draft_eval *t = &file->results[0].trial;
     enum sp_status st;
 
-    printf("%s: windows of at most %zu tokens", file->name, file->results[0].text.n_window);
-    if (eval->reference) printf(", against %s", eval->reference);
-    putchar('\n');
+    sp_word_wrap_print(stdout, 0, "%s: windows of at most %zu tokens%s%s", file->name,
+                       file->results[0].text.n_window, eval->reference ? ", against " : "",
+                       eval->reference ? eval->reference : "");
     st = print_rows(eval, file, eval->reference ? "lrrrrrr" : "lrrr",
                     eval->reference ? compared : plain, text_row, err);
     if (st || file->draft == NULL) return st;
-    printf("\nIts %s draft, %zu token%s per round, generating from %zu position%s of each text:\n",
-           file->draft, t->draft_len, t->draft_len == 1 ? "" : "s", t->n_places,
-           t->n_places == 1 ? "" : "s");
+    sp_word_wrap_print(
+        stdout, 0,
+        "\nIts %s draft, %zu token%s per round, generating from %zu position%s of each text:",
+        file->draft, t->draft_len, t->draft_len == 1 ? "" : "s", t->n_places,
+        t->n_places == 1 ? "" : "s");
     return print_rows(eval, file, "lrrr", drafted, trial_row, err);
 }
 
@@ -267,7 +277,8 @@ static enum sp_status print_difference(const struct sp_eval *eval, struct sp_err
     static const char *const compared[] = {
         "text", "scored", "loss (nats)", "accuracy", "KL divergence", "same top token", NULL};
 
-    printf("\n%s minus %s, on the same positions:\n", eval->files[0].name, eval->files[1].name);
+    sp_word_wrap_print(stdout, 0, "\n%s minus %s, on the same positions:", eval->files[0].name,
+                       eval->files[1].name);
     return print_rows(eval, &eval->files[0], eval->reference ? "lrrrrr" : "lrrr",
                       eval->reference ? compared : plain, difference_row, err);
 }

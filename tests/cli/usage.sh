@@ -51,6 +51,8 @@ try run a --memory 5T
 try run a --num-pre 5
 try run a --num 5
 try run -m a
+try run a -ngl 99
+try serve --n-gpu-layers 99 a
 try run -p hello a
 try show a -n 5
 try -v
