@@ -110,6 +110,7 @@ void sp_serve_log_shutdown(const struct sp_serve *s, double seconds)
         sp_json_out_end(&json, '}');
         fputc('\n', stderr);
     } else {
+        if (sp_out_is_screen(stderr)) fputc('\r', stderr); /* over the ^C that a terminal shows */
         sp_word_wrap_print(stderr, LOG_INDENT,
                            "%s waiting for %zu answer%s%s; a second signal ends the server at once",
                            time, n, n == 1 ? "" : "s", limit);
