@@ -117,14 +117,15 @@ static enum sp_status open_cache(struct sp_cache_service *s, struct cache **at,
                       (size_t)m->window, (size_t)m->max_rows, err);
 }
 
-/* The keys or values of a span; *size = their bytes. */
+/* The keys or values of a span, NULL without heads; *size = their bytes. */
 static uint8_t *span_of(const struct sp_kv *kv, const struct sp_remote_cache_message *m,
                         size_t *size)
 {
     size_t block_size = m->is_value ? kv->value_block_size : kv->key_block_size;
 
     *size = SP_SPAN / SP_KV_BLOCK * kv->n_heads * block_size;
-    assert(*size == 0 || (m->n + 1) * SP_SPAN <= kv->n_ready);
+    if (*size == 0) return NULL;
+    assert((m->n + 1) * SP_SPAN <= kv->n_ready);
     return (m->is_value ? kv->values : kv->keys) + m->n * *size;
 }
 
