@@ -37,7 +37,8 @@ struct sp_atomic_folder {
 static enum sp_status io_error(const struct sp_atomic_folder *o, const char *doing,
                                struct sp_err *err)
 {
-    return sp_fail(err, SP_E_IO, "%s: %s: %s", o->path, doing, strerror(errno));
+    return sp_fail(err, errno == ENOMEM ? SP_E_NOMEM : SP_E_IO, "%s: %s: %s", o->path, doing,
+                   strerror(errno));
 }
 
 static enum sp_status exists_error(const struct sp_atomic_folder *o, struct sp_err *err)
@@ -60,8 +61,9 @@ static enum sp_status visit_entries(const struct sp_atomic_folder *o, int at, co
     struct stat info;
 
     if (dir == NULL) {
+        st = io_error(o, "opening a folder", err);
         if (fd >= 0) close(fd);
-        return io_error(o, "opening a folder", err);
+        return st;
     }
     for (struct dirent *e; st == SP_OK && (e = readdir(dir)) != NULL;) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
