@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <strings.h>
 
 static const char from_line[] = "command line", from_environment[] = "environment",
@@ -128,15 +129,12 @@ static const char **source_of(struct sp_settings *s, size_t offset)
 /* Draws a random seed if the seed is negative. */
 static enum sp_status draw_seed(struct sp_settings *s, struct sp_err *err)
 {
-    FILE *f;
     uint32_t seed;
-    size_t n;
 
     if (s->seed >= 0) return SP_OK;
-    f = fopen("/dev/urandom", "rb");
-    n = f ? fread(&seed, sizeof seed, 1, f) : 0;
-    if (f != NULL) fclose(f);
-    if (n != 1) return sp_fail(err, SP_E_IO, "/dev/urandom: %s", strerror(errno));
+    if (getrandom(&seed, sizeof seed, 0) != sizeof seed) {
+        return sp_fail(err, SP_E_IO, "a random seed: %s", strerror(errno));
+    }
     s->seed = seed;
     *source_of(s, AT(seed)) = from_random;
     return SP_OK;

@@ -79,10 +79,9 @@ static bool allow_file(int rules, const char *file)
 static bool add_rules(int rules, const struct sp_serve_paths *models, const char *prompt_cache,
                       const struct sp_listeners *listeners)
 {
-    /* memory that is free, CPUs, control groups; seeds; the standard files of --ranks */
+    /* memory that is free, CPUs, control groups; the standard files of --ranks */
     bool done = allow(rules, "/proc", READ_FILE | READ_DIR) &&
                 allow(rules, "/sys", READ_FILE | READ_DIR) &&
-                allow(rules, "/dev/urandom", READ_FILE) &&
                 allow(rules, "/dev/null", READ_FILE | WRITE_FILE) &&
                 (prompt_cache == NULL || allow_file(rules, prompt_cache));
 
