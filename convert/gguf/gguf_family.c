@@ -32,6 +32,17 @@ enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const char *count)
     return shared ? sp_gguf_put_integer(w, "shared_expert_intermediate_size", shared) : SP_OK;
 }
 
+enum sp_status sp_gguf_put_norm_topk(struct sp_gguf_writer *w)
+{
+    bool norm = true;
+    char key[SP_GGUF_KEY_SIZE];
+    enum sp_status st;
+
+    sp_gguf_key(key, w, "expert_weights_norm");
+    st = sp_gguf_get_bool(w->model->file, key, &norm, w->err);
+    return st ? st : sp_gguf_put_bool(w, "norm_topk_prob", norm);
+}
+
 /* 0 means that no layer has a window, as an absent key does. */
 enum sp_status sp_gguf_put_window(struct sp_gguf_writer *w)
 {
@@ -178,13 +189,9 @@ static enum sp_status write_exaone_moe(struct sp_gguf_writer *w)
         {"expert_group_used_count", "topk_group"},
         {0},
     };
-    bool norm = true;
-    char key[SP_GGUF_KEY_SIZE];
     enum sp_status st;
 
-    sp_gguf_key(key, w, "expert_weights_norm");
-    if ((st = sp_gguf_get_bool(w->model->file, key, &norm, w->err)) ||
-        (st = sp_gguf_put_bool(w, "norm_topk_prob", norm)) || (st = write_exaone4(w)) ||
+    if ((st = sp_gguf_put_norm_topk(w)) || (st = write_exaone4(w)) ||
         (st = sp_gguf_put_experts(w, "num_experts")) || (st = sp_gguf_copy_sizes(w, sizes)) ||
         (st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor")) ||
         (st = sp_gguf_put_word(w, "mlp_layer_types", "["))) {
@@ -260,8 +267,6 @@ static enum sp_status write_glm4_moe(struct sp_gguf_writer *w)
         {0},
     };
     uint64_t law = SIGMOID;
-    bool norm = true;
-    char key[SP_GGUF_KEY_SIZE];
     enum sp_status st = sp_gguf_get_size(&law, w, "expert_gating_func");
 
     if (!st && law != SIGMOID) {
@@ -272,9 +277,7 @@ static enum sp_status write_glm4_moe(struct sp_gguf_writer *w)
     if (!st) st = sp_gguf_copy_sizes(w, sizes);
     if (!st && !sp_gguf_has(w, "leading_dense_block_count"))
         st = sp_gguf_put_integer(w, "first_k_dense_replace", 0);
-    sp_gguf_key(key, w, "expert_weights_norm");
-    if (!st) st = sp_gguf_get_bool(w->model->file, key, &norm, w->err);
-    if (!st) st = sp_gguf_put_bool(w, "norm_topk_prob", norm);
+    if (!st) st = sp_gguf_put_norm_topk(w);
     if (!st) st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor");
     if (!st) {
         st =

@@ -225,17 +225,11 @@ enum sp_status sp_gguf_put_nemotron_h(struct sp_gguf_writer *w)
         {"expert_group_used_count", "topk_group"},
         {0},
     };
-    bool norm = true;
-    char key[SP_GGUF_KEY_SIZE];
     enum sp_status st;
 
     if ((st = put_mamba(w, &names)) || (st = put_pattern(w))) return st;
     if (!sp_gguf_has(w, "expert_count")) return SP_OK;
-    sp_gguf_key(key, w, "expert_weights_norm");
-    if ((st = sp_gguf_get_bool(w->model->file, key, &norm, w->err)) ||
-        (st = sp_gguf_put_bool(w, "norm_topk_prob", norm)) || (st = sp_gguf_copy_sizes(w, sizes))) {
-        return st;
-    }
+    if ((st = sp_gguf_put_norm_topk(w)) || (st = sp_gguf_copy_sizes(w, sizes))) return st;
     return sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor");
 }
 
