@@ -5,6 +5,7 @@
 /* Chosen by replaying recorded proposals of real pairs with noisy clocks
  * (tests/runtime/test_draft_replay.c); the results are flat around these values. */
 static const double forget = 0.97;            /* decay of the counts per round */
+static const double forget_catch_up = 0.5;    /* decay of the sums per catching up */
 static const double forget_paused = 0.85;     /* decay of the counts per probe of a pause */
 static const double first_acceptance = 0.8;   /* prior of the mean acceptance */
 static const double first_weight = 8;         /* draft tokens that first_acceptance counts for */
@@ -327,10 +328,8 @@ static void begin_pass(struct sp_draft_batch *b, const struct sp_round *r)
  * later passes: such a time is not evidence. */
 static void record_drafting(struct sp_draft_batch *b, size_t n, double seconds)
 {
-    bool first = !b->has_drafted;
+    bool first = b->n_drafted++ == 0;
 
-    b->has_drafted = true;
-    b->n_drafted++;
     if (first && seconds > first_pass * draft_cost(b, n)) return;
     sp_cost_model_record(&b->draft, n, seconds);
 }
@@ -346,8 +345,8 @@ void sp_draft_batch_record(struct sp_draft_batch *b, const struct sp_round *r, b
         b->made[i]++;
     if (n > 0) record_drafting(b, n, r->draft_seconds);
     if (r->n_caught_up >= TIMED_UNREAD) {
-        b->caught_up = b->caught_up * 0.5 + (double)r->n_caught_up;
-        b->catch_up_seconds = b->catch_up_seconds * 0.5 + r->catch_up_seconds;
+        b->caught_up = forget_catch_up * b->caught_up + (double)r->n_caught_up;
+        b->catch_up_seconds = forget_catch_up * b->catch_up_seconds + r->catch_up_seconds;
     }
     last->n_recorded++;
     if (chose) {

@@ -74,12 +74,11 @@ struct sp_draft_batch {
     bool stepwise; /* each draft token costs a pass of the draft; else a block comes at once */
 
     /* Statistics of earlier rounds; counts decay from round to round. */
-    struct sp_cost_model verify;           /* by rows of the pass beyond the first */
-    struct sp_cost_model draft;            /* by draft tokens */
-    bool has_drafted;                      /* the first pass of the draft is over, timed or not */
-    size_t n_drafted;                      /* rounds that drafted, in this process */
-    double made[SP_DRAFT_LENGTH_MAX + 1];  /* [i]: proposals that made draft token i */
-    double tried[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i >= 1 was reached */
+    struct sp_cost_model verify;          /* by rows of the pass beyond the first */
+    struct sp_cost_model draft;           /* by draft tokens */
+    size_t n_drafted;                     /* proposals of the draft in this process, timed or not */
+    double made[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: proposals that made draft token i */
+    double tried[SP_DRAFT_LENGTH_MAX + 1];    /* [i]: times that draft token i >= 1 was reached */
     double accepted[SP_DRAFT_LENGTH_MAX + 1]; /* [i]: times that draft token i was accepted */
     struct sp_calibrated_confidence confidence;
     double tokens, seconds;             /* sums over drafted rounds, tokens per sequence */
