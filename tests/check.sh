@@ -10,6 +10,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 jobs=$(nproc)
 passed=0 failed=0
+export XDG_CACHE_HOME=/dev/null # the user's cache folder stays as it is
 steps=${*:-format lint gcc clang asan tsan valgrind}
 
 [ "$steps" != long ] || steps='faults soak fuzz reproducible'
