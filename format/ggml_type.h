@@ -21,13 +21,22 @@ enum sp_ggml_type {
     SP_GGML_Q4_K = 12,
     SP_GGML_Q5_K = 13,
     SP_GGML_Q6_K = 14,
+    SP_GGML_IQ2_XXS = 16,
+    SP_GGML_IQ2_XS = 17,
+    SP_GGML_IQ3_XXS = 18,
+    SP_GGML_IQ1_S = 19,
     SP_GGML_IQ4_NL = 20,
+    SP_GGML_IQ3_S = 21,
+    SP_GGML_IQ2_S = 22,
     SP_GGML_IQ4_XS = 23,
+    SP_GGML_IQ1_M = 29,
     SP_GGML_BF16 = 30,
     SP_GGML_TQ1_0 = 34,
     SP_GGML_TQ2_0 = 35,
     SP_GGML_MXFP4 = 39,
     SP_GGML_NVFP4 = 40,
+    SP_GGML_Q1_0 = 41,
+    SP_GGML_Q2_0 = 42,
     SP_GGML_N_TYPES = 43, /* numbers from here on have no name */
 };
 

@@ -6,6 +6,7 @@
 #include "format/base/bytes.h"
 #include "format/ggml_type.h"
 #include "quantize/float_cast.h"
+#include "quantize/ggml_grid_blocks.h"
 
 #include <assert.h>
 
@@ -137,6 +138,26 @@ static void decode_nvfp4(float *out, const uint8_t *b)
             out[i + 8] = d * (float)doubled[codes >> 4];
         }
     }
+}
+
+/* d f16, 16 bytes of four 2-bit codes, the first weight in the lowest bits */
+static void decode_q2_0(float *out, const uint8_t *b)
+{
+    float d = half(b);
+
+    for (unsigned i = 0; i < 64; i++)
+        out[i] = (float)((b[2 + i / 4] >> (i % 4 * 2) & 3) - 1) * d;
+}
+
+/* ---- blocks of 128 ---- */
+
+/* d f16, 16 bytes of signs: 1 means d, 0 means -d */
+static void decode_q1_0(float *out, const uint8_t *b)
+{
+    float d = half(b);
+
+    for (unsigned i = 0; i < 128; i++)
+        out[i] = b[2 + i / 8] >> i % 8 & 1 ? d : -d;
 }
 
 /* ---- blocks of 256 ---- */
@@ -281,14 +302,31 @@ static void decode_tq2_0(float *out, const uint8_t *b)
 void sp_ggml_decode(float *out, uint32_t type, const uint8_t *blocks, size_t n_blocks)
 {
     static void (*const decoders[SP_GGML_N_TYPES])(float *, const uint8_t *) = {
-        [SP_GGML_Q4_0] = decode_q4_0,     [SP_GGML_Q4_1] = decode_q4_1,
-        [SP_GGML_Q5_0] = decode_q5_0,     [SP_GGML_Q5_1] = decode_q5_1,
-        [SP_GGML_Q8_0] = decode_q8_0,     [SP_GGML_Q2_K] = decode_q2_k,
-        [SP_GGML_Q3_K] = decode_q3_k,     [SP_GGML_Q4_K] = decode_q4_k,
-        [SP_GGML_Q5_K] = decode_q5_k,     [SP_GGML_Q6_K] = decode_q6_k,
-        [SP_GGML_IQ4_NL] = decode_iq4_nl, [SP_GGML_IQ4_XS] = decode_iq4_xs,
-        [SP_GGML_MXFP4] = decode_mxfp4,   [SP_GGML_NVFP4] = decode_nvfp4,
-        [SP_GGML_TQ1_0] = decode_tq1_0,   [SP_GGML_TQ2_0] = decode_tq2_0,
+        [SP_GGML_Q4_0] = decode_q4_0,
+        [SP_GGML_Q4_1] = decode_q4_1,
+        [SP_GGML_Q5_0] = decode_q5_0,
+        [SP_GGML_Q5_1] = decode_q5_1,
+        [SP_GGML_Q8_0] = decode_q8_0,
+        [SP_GGML_Q2_K] = decode_q2_k,
+        [SP_GGML_Q3_K] = decode_q3_k,
+        [SP_GGML_Q4_K] = decode_q4_k,
+        [SP_GGML_Q5_K] = decode_q5_k,
+        [SP_GGML_Q6_K] = decode_q6_k,
+        [SP_GGML_IQ4_NL] = decode_iq4_nl,
+        [SP_GGML_IQ4_XS] = decode_iq4_xs,
+        [SP_GGML_MXFP4] = decode_mxfp4,
+        [SP_GGML_NVFP4] = decode_nvfp4,
+        [SP_GGML_TQ1_0] = decode_tq1_0,
+        [SP_GGML_TQ2_0] = decode_tq2_0,
+        [SP_GGML_Q1_0] = decode_q1_0,
+        [SP_GGML_Q2_0] = decode_q2_0,
+        [SP_GGML_IQ1_S] = sp_ggml_decode_iq1_s,
+        [SP_GGML_IQ1_M] = sp_ggml_decode_iq1_m,
+        [SP_GGML_IQ2_XXS] = sp_ggml_decode_iq2_xxs,
+        [SP_GGML_IQ2_XS] = sp_ggml_decode_iq2_xs,
+        [SP_GGML_IQ2_S] = sp_ggml_decode_iq2_s,
+        [SP_GGML_IQ3_XXS] = sp_ggml_decode_iq3_xxs,
+        [SP_GGML_IQ3_S] = sp_ggml_decode_iq3_s,
     };
     const struct sp_ggml_type_info *info = sp_ggml_type_info(type);
 

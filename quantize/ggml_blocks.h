@@ -2,7 +2,8 @@
  * own codes, so there is no encoder.
  *
  * The formulas and the order of the float operations are those of gguf/quants.py of llama.cpp: the
- * numbers are equal to that library's, bit for bit. */
+ * numbers are equal to that library's, bit for bit. Those of Q1_0 and Q2_0, which it does not
+ * decode, are those of ggml-quants.c. */
 #ifndef SP_QUANTIZE_GGML_BLOCKS_H
 #define SP_QUANTIZE_GGML_BLOCKS_H
 

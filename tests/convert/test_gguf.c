@@ -288,7 +288,9 @@ static void refused_tensors(void **state)
         enum sp_status status;
         const char *message;
     } cases[] = {
-        {"a", 256, 1, 16, 0, SP_E_UNSUPPORTED, "tensor a: type iq2_xxs (16) is not supported"},
+        {"a", 256, 1, 15, 0, SP_E_UNSUPPORTED, "tensor a: type q8_k (15) is not supported"},
+        {"a", 128, 1, SP_GGML_IQ2_XXS, 0, SP_E_INPUT,
+         "rows of 128 elements are no whole iq2_xxs blocks"},
         {"a", 256, 1, 777, 0, SP_E_INPUT, "tensor a: its type 777 is unknown"},
         {"a", 48, 1, SP_GGML_Q8_0, 0, SP_E_INPUT, "rows of 48 elements are no whole q8_0 blocks"},
         {"a", 0, 1, SP_GGML_F32, 0, SP_E_INPUT, "tensor a: dimension 0 is 0"},

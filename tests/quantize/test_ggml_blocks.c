@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,13 +51,61 @@ static void blocks_of_32(void **state)
 static void blocks_of_64(void **state)
 {
     (void)state;
-    check_file("ggml_64.txt", 36, 64, 1);
+    check_file("ggml_64.txt", 36, 64, 2);
+}
+
+static void blocks_of_128(void **state)
+{
+    (void)state;
+    check_file("ggml_128.txt", 18, 128, 1);
 }
 
 static void blocks_of_256(void **state)
 {
     (void)state;
     check_file("ggml_256.txt", 210, 256, 8);
+}
+
+/* ---- grids ---- */
+
+static void grid_blocks(void **state)
+{
+    (void)state;
+    check_file("ggml_grids.txt", 110, 256, 7);
+}
+
+/* The digest of the weights of 1024 blocks, as digest() of gguf_vectors.py computes it. */
+static uint64_t digest_of(uint32_t type)
+{
+    uint64_t random = sp_ggml_type_info(type)->size, digest = 0xcbf29ce484222325u;
+
+    for (unsigned n = 0; n < 1024; n++) {
+        uint8_t block[MOST_BYTES];
+        float weights[SP_GGML_MAX_BLOCK];
+        bool finite = true;
+        for (unsigned i = 0; i < sp_ggml_type_info(type)->size; i++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            block[i] = (uint8_t)(random >> 56);
+        }
+        sp_ggml_decode(weights, type, block, 1);
+        for (unsigned i = 0; i < SP_GGML_MAX_BLOCK; i++)
+            finite = finite && isfinite(weights[i]);
+        for (unsigned i = 0; i < SP_GGML_MAX_BLOCK && finite; i++)
+            digest = (digest ^ sp_bits_of_float(weights[i])) * 0x100000001b3u;
+    }
+    return digest;
+}
+
+static void every_point(void **state)
+{
+    size_t n_lines;
+    uint64_t *numbers = vector_file_read("ggml_grid_digests.txt", 2, &n_lines);
+    (void)state;
+
+    assert_int_equal(n_lines, 7);
+    for (size_t i = 0; i < n_lines; i++)
+        assert_int_equal(digest_of((uint32_t)numbers[2 * i]), numbers[2 * i + 1]);
+    free(numbers);
 }
 
 /* Plain floats are blocks of one. */
@@ -86,10 +135,10 @@ static void sizes(void **state)
     assert_true(sp_ggml_size(&size, SP_GGML_Q4_K, 3, 512));
     assert_int_equal(size, 3 * 2 * 144);
     assert_false(sp_ggml_size(&size, SP_GGML_Q4_K, 3, 128));
-    assert_false(sp_ggml_size(&size, 16, 1, 256)); /* iq2_xxs is not read */
+    assert_false(sp_ggml_size(&size, 15, 1, 256)); /* q8_k is not read */
     assert_false(sp_ggml_size(&size, 1000, 1, 256));
     assert_false(sp_ggml_size(&size, SP_GGML_F32, UINT64_MAX / 2, 4));
-    assert_string_equal(sp_ggml_type_info(16)->name, "iq2_xxs");
+    assert_string_equal(sp_ggml_type_info(15)->name, "q8_k");
     assert_null(sp_ggml_type_info(1000)->name);
 }
 
@@ -97,8 +146,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_of_32),  cmocka_unit_test(blocks_of_64),
-        cmocka_unit_test(blocks_of_256), cmocka_unit_test(floats),
-        cmocka_unit_test(sizes),
+        cmocka_unit_test(blocks_of_128), cmocka_unit_test(blocks_of_256),
+        cmocka_unit_test(grid_blocks),   cmocka_unit_test(every_point),
+        cmocka_unit_test(floats),        cmocka_unit_test(sizes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

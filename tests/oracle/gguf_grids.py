@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Write quantize/ggml_grids.c: python3 gguf_grids.py FILE
+
+The grids of the types IQ1 to IQ3 as constants of the format, read from the gguf package (pip install gguf, 0.19). A
+point has 8 coordinates of 2 bits or 4 of 3 bits, the first in the lowest bits."""
+import sys
+
+import gguf.quants as quants
+
+HEAD = """/* The grids, written by tests/oracle/gguf_grids.py from those of the gguf package of llama.cpp. They
+ * are constants of the format that no rule generates. */
+#include "quantize/ggml_grids.h"
+"""
+GRIDS = [("iq2_xxs", quants.IQ2_XXS), ("iq2_xs", quants.IQ2_XS), ("iq2_s", quants.IQ2_S),
+         ("iq3_xxs", quants.IQ3_XXS), ("iq3_s", quants.IQ3_S), ("iq1", quants.IQ1_S)]
+
+
+def points(kind):
+    kind.init_grid()
+    values, bits = list(kind.grid_map), 2 if kind.grid_shape[1] == 8 else 3
+    for point in kind.grid.reshape(kind.grid_shape):
+        yield sum(values.index(x) << bits * i for i, x in enumerate(point))
+
+
+def main():
+    with open(sys.argv[1], "w") as f:
+        f.write(HEAD)
+        for name, kind in GRIDS:
+            f.write(f"\nconst uint16_t sp_ggml_grid_{name}[{kind.grid_shape[0]}] = {{\n")
+            codes = [f"0x{code:04x}," for code in points(kind)]
+            for i in range(0, len(codes), 12):
+                f.write("    " + " ".join(codes[i:i + 12]) + "\n")
+            f.write("};\n")
+
+
+main()
