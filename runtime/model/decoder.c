@@ -64,6 +64,14 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
     return SP_OK;
 }
 
+/* With ranks, each multiplies its part of the whole head. */
+static bool can_shortlist(const struct sp_decoder *d)
+{
+    const struct sp_model *source = d->options.shortlist_of;
+
+    return source && source->head_bias == NULL && d->backend->ranks == NULL;
+}
+
 static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
 {
     const struct sp_decoder_options *o = &d->options;
@@ -72,6 +80,7 @@ static enum sp_status open_workspace(struct sp_decoder *d, struct sp_err *err)
         .max_rows = o->max_rows,
         .max_logit_rows = o->max_logit_rows * max_batch,
         .n_positions = o->n_positions,
+        .shortlist_of = can_shortlist(d) ? &o->shortlist_of->head : NULL,
     };
 
     if (o->workspace_of == NULL)

@@ -58,6 +58,10 @@ struct sp_decoder_options {
      * none of their sizes may be larger. */
     size_t max_batch;
     const struct sp_decoder *workspace_of; /* NULL: the decoder creates its own */
+    /* Drafts: the model whose head is used, if a shortlist of its rows may be multiplied instead of
+     * all (runtime/model/vocab_shortlist.h). Such a decoder learns all tokens of the text by
+     * sp_decoder_add_tokens, and its logits are read by sp_decoder_keep_row alone. */
+    const struct sp_model *shortlist_of;
 };
 
 /* A tap that is not a layer, like SP_TAP_EMBEDDING: the residual stream after the final norm. */
@@ -121,6 +125,12 @@ void sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source
                        size_t n);
 /* Row t < n of the logits that sp_decoder_logits or sp_batch_run computed. */
 struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);
+/* Copies the first n logits of row t, by token, to `kept`; those of tokens that were left out are
+ * SP_NEVER. Returns logits that refer to the copy. n: at most the rows of the head. */
+struct sp_logits sp_decoder_keep_row(const struct sp_decoder *decoder, size_t t, float *kept,
+                                     size_t n);
+/* Learns the next tokens of the text for the shortlist, if there is one. */
+void sp_decoder_add_tokens(struct sp_decoder *decoder, const uint32_t *ids, size_t n);
 
 /* Runs several sequences as one batch: makes their input rows, runs these through all layers, and
  * computes the logits that the sequences need (sp_decoder_row of each decoder). The results have

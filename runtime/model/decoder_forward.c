@@ -415,16 +415,18 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
         .cap = (float)ws->model->config.logit_cap,
         .best = ws->best_logits,
     };
-    struct sp_product head = {
+    struct sp_product head[2] = {{
         .w = &source->head,
         .bias = source->head_bias,
         .y = ws->logits,
         .ldy = ws->ld_logits,
         .finish = &finish,
-    };
+    }};
+    size_t n_listed = ws->shortlist ? sp_vocab_shortlist_products(ws->shortlist, head) : 0;
 
     assert(n <= ws->max_logit_rows);
-    sp_backend_multiply(ws->backend, &head, 1, &ws->hidden, n);
+    sp_backend_multiply(ws->backend, head, n_listed ? n_listed : 1, &ws->hidden, n);
+    ws->is_shortlisted = n_listed > 0;
     ws->n_logits = source->head.rows;
 }
 
@@ -444,7 +446,30 @@ struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
     size_t at = d->first_logits + t;
     uint64_t best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
 
+    assert(!ws->is_shortlisted);
     return (struct sp_logits){ws->logits + at * ws->ld_logits, ws->n_logits, sp_best_index(best)};
+}
+
+struct sp_logits sp_decoder_keep_row(const struct sp_decoder *d, size_t t, float *kept, size_t n)
+{
+    const struct sp_workspace *ws = d->workspace;
+    struct sp_logits logits;
+
+    if (ws->is_shortlisted) {
+        sp_vocab_shortlist_spread(ws->shortlist, kept, n,
+                                  ws->logits + (d->first_logits + t) * ws->ld_logits, SP_NEVER);
+        return sp_logits_of(ws->backend->vector, kept, n);
+    }
+    logits = sp_decoder_row(d, t);
+    memcpy(kept, logits.row, n * sizeof *kept);
+    if (n < logits.n) return sp_logits_of(ws->backend->vector, kept, n);
+    logits.row = kept;
+    return logits;
+}
+
+void sp_decoder_add_tokens(struct sp_decoder *d, const uint32_t *ids, size_t n)
+{
+    if (d->workspace->shortlist) sp_vocab_shortlist_add(d->workspace->shortlist, ids, n);
 }
 
 const float *sp_decoder_features(const struct sp_decoder *d)

@@ -4,8 +4,6 @@
 
 #include "runtime/vector/vector.h"
 
-#include <string.h>
-
 struct sp_logits {
     const float *row; /* [n], borrowed */
     size_t n;
@@ -21,14 +19,6 @@ static inline struct sp_logits sp_logits_of(const struct sp_vector *vector, cons
                                             size_t n)
 {
     return (struct sp_logits){row, n, vector->argmax(row, n)};
-}
-
-/* Copies the row to kept[n]; returns logits that refer to the copy. */
-static inline struct sp_logits sp_logits_kept(struct sp_logits logits, float *kept)
-{
-    memcpy(kept, logits.row, logits.n * sizeof *kept);
-    logits.row = kept;
-    return logits;
 }
 
 #endif

@@ -155,6 +155,7 @@ static void close_workspace(struct sp_workspace *ws)
     free(ws->ranges);
     free(ws->logits_memory);
     free(ws->best_logits);
+    sp_vocab_shortlist_close(ws->shortlist);
     free(ws->x);
     free(ws->y);
     free(ws->mamba_y);
@@ -193,7 +194,9 @@ enum sp_status sp_workspace_open(struct sp_workspace **out, const struct sp_mode
     ws->max_rows = options->max_rows;
     ws->max_logit_rows = options->max_logit_rows;
     ws->n_positions = options->n_positions;
-    if ((st = open_rows(ws, err))) {
+    if ((st = open_rows(ws, err)) ||
+        (options->shortlist_of &&
+         (st = sp_vocab_shortlist_open(&ws->shortlist, options->shortlist_of, err)))) {
         close_workspace(ws);
         return st;
     }

@@ -7,6 +7,7 @@
 #define SP_RUNTIME_MODEL_WORKSPACE_H
 
 #include "runtime/model/decoder.h"
+#include "runtime/model/vocab_shortlist.h"
 
 /* Cosines and sines of one rotation for the rows of a pass. */
 struct sp_rotation {
@@ -28,13 +29,15 @@ struct sp_workspace {
     uint32_t *ids;              /* [max_rows] tokens of a batch */
     struct sp_rotation rotations[2];
     struct sp_attention_scratch *attention;
-    struct sp_key_range *ranges;        /* [max_rows] */
-    float *logits;                      /* [max_logit_rows][ld_logits] */
-    void *logits_memory;                /* the allocation that holds the logits */
-    size_t ld_logits, n_logits;         /* n_logits: logits of a row of the last product */
-    atomic_uint_least64_t *best_logits; /* [max_logit_rows] */
-    float *x;                           /* [max_rows][ld_x] residual stream */
-    float *y;                           /* [max_rows][ld_x] output of a sublayer */
+    struct sp_key_range *ranges;          /* [max_rows] */
+    float *logits;                        /* [max_logit_rows][ld_logits] */
+    void *logits_memory;                  /* the allocation that holds the logits */
+    size_t ld_logits, n_logits;           /* n_logits: logits of a row of the last product */
+    atomic_uint_least64_t *best_logits;   /* [max_logit_rows] */
+    struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
+    bool is_shortlisted; /* the logits of the last product are those of its tokens */
+    float *x;            /* [max_rows][ld_x] residual stream */
+    float *y;            /* [max_rows][ld_x] output of a sublayer */
     float *mamba_y; /* [max_rows][ld_x] output of Mamba-2 in a layer with two mixers; NULL: none */
     float *q;       /* [max_rows][ld_q] */
     float *k, *v;   /* [max_rows][ld_kv] */
@@ -60,6 +63,7 @@ struct sp_workspace {
 
 struct sp_workspace_options {
     size_t max_rows, max_logit_rows, n_positions;
+    const struct sp_matrix *shortlist_of; /* see struct sp_decoder_options */
 };
 
 SP_MUST_CHECK enum sp_status sp_workspace_open(struct sp_workspace **out,

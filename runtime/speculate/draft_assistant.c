@@ -255,7 +255,7 @@ static struct sp_logits finish_step(struct draft_assistant *d, float *logits)
 
     memcpy(d->normed.x, sp_decoder_features(d->decoder), d->n_hidden * sizeof *d->normed.x);
     sp_backend_multiply(d->backend, products, n_used ? 2 : 1, &d->normed, 1);
-    if (n_used == 0) return sp_logits_kept(sp_decoder_row(d->decoder, 0), logits);
+    if (n_used == 0) return sp_decoder_keep_row(d->decoder, 0, logits, d->n_vocab);
     choose_clusters(d);
     for (size_t i = 0; i < d->n_vocab; i++)
         logits[i] = SP_NEVER;

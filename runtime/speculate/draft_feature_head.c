@@ -31,6 +31,7 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
         .workspace_of = setup->shared_with
                             ? ((const struct sp_feature_head *)setup->shared_with)->decoder
                             : NULL,
+        .shortlist_of = p->parallel ? NULL : p->head,
     };
     enum sp_status st;
 
@@ -150,7 +151,7 @@ static struct sp_logits draft_token(struct sp_feature_head *p, const uint32_t *i
         struct sp_batch_seq seq = slots(p, o, ids, n_cached - 1 + i, 1, 1);
         sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
     }
-    return sp_logits_kept(sp_decoder_row(p->decoder, 0), p->logits + i * p->n_rows);
+    return sp_decoder_keep_row(p->decoder, 0, p->logits + i * p->n_rows, p->n_rows);
 }
 
 enum sp_status sp_feature_head_propose(struct sp_drafter *base, uint32_t *ids, size_t n_cached,
@@ -187,6 +188,7 @@ float *sp_feature_head_commit(struct sp_feature_head *p, const struct sp_commit 
     if (p->n_have - p->n_true + commit->n > p->max_rows) {
         store_pairs(p, commit->ids, p->n_have);
     }
+    sp_decoder_add_tokens(p->decoder, commit->ids + commit->first, commit->n);
     n_waiting = p->n_have - p->n_true;
     memmove(p->hidden, state_of(p, p->n_true), n_waiting * p->n_hidden * sizeof *p->hidden);
     p->n_kept = p->n_true;

@@ -22,7 +22,6 @@ struct draft_lm {
     struct sp_drafter base;
     const struct sp_model *model;
     struct sp_decoder *decoder;
-    const struct sp_vector *vector;
     size_t max_rows, n_positions;
     size_t n_vocab;              /* size of the vocabulary that both models share */
     size_t n_fed;                /* positions 0..n_fed-1 of the cache hold the sequence's tokens */
@@ -65,7 +64,6 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
     d->base.ops = &sp_draft_lm_ops;
     d->base.scheduler = setup->scheduler;
     d->model = setup->draft;
-    d->vector = setup->backend->vector;
     d->max_rows = setup->max_rows;
     d->n_positions =
         setup->n_positions < config->max_positions ? setup->n_positions : config->max_positions;
@@ -80,6 +78,7 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
         .max_batch = setup->max_batch,
         .workspace_of =
             setup->shared_with ? ((const struct draft_lm *)setup->shared_with)->decoder : NULL,
+        .shortlist_of = setup->draft,
     };
     d->recurrent = sp_config_is_recurrent(config);
     if (d->recurrent) options.max_logit_rows = MAX_DRAFT_LEN; /* as many rows may be draft tokens */
@@ -134,9 +133,9 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_comm
     d->n_draft = n - n_committed;
 }
 
-/* Reads ids[n_fed..last], of which those before n_true are committed; returns the logits of
+/* Reads ids[n_fed..last], of which those before n_true are committed, and computes the logits of
  * position last + 1. */
-static struct sp_logits feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_t last)
+static void feed(struct draft_lm *d, const uint32_t *ids, size_t n_true, size_t last)
 {
     size_t left, n, n_committed;
 
@@ -147,7 +146,6 @@ static struct sp_logits feed(struct draft_lm *d, const uint32_t *ids, size_t n_t
         if (d->recurrent && d->n_fed + n > n_true) n_committed = n_true - d->n_fed;
         run(d, ids, n, n_committed, n == left, SP_PRIORITY_DRAFT);
     } while (n < left);
-    return sp_decoder_row(d->decoder, 0);
 }
 
 static size_t lm_n_unread(const struct sp_drafter *base, size_t n_cached)
@@ -178,9 +176,9 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
     size_t i;
 
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        struct sp_logits logits = feed(d, ids, n_cached, n_cached + i);
-        if (d->n_vocab < logits.n) logits = sp_logits_of(d->vector, logits.row, d->n_vocab);
-        logits = sp_logits_kept(logits, d->logits + i * d->n_vocab);
+        struct sp_logits logits;
+        feed(d, ids, n_cached, n_cached + i);
+        logits = sp_decoder_keep_row(d->decoder, 0, d->logits + i * d->n_vocab, d->n_vocab);
         st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
@@ -201,6 +199,7 @@ static void lm_commit(struct sp_drafter *base, const struct sp_commit *commit)
     struct draft_lm *d = (struct draft_lm *)base;
     size_t end = commit->first + commit->n, n_kept;
 
+    sp_decoder_add_tokens(d->decoder, commit->ids + commit->first, commit->n);
     if (d->n_fed > end) d->n_fed = end;
     if (!d->recurrent || d->n_draft == 0) return;
     n_kept = end - d->n_fed < d->n_draft ? end - d->n_fed : d->n_draft;

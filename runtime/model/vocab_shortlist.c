@@ -1,0 +1,115 @@
+#include "runtime/model/vocab_shortlist.h"
+
+#include "format/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const double forget = 1 - 1.0 / 24; /* weight that the counts of tokens keep */
+static const double first_tokens = 16;     /* tokens assumed to be listed before the first one */
+static const double most_new = 1.0 / 9;    /* part of the tokens; with more, the whole head pays */
+
+enum { FREQUENT_PANELS = SP_SHORTLIST_FREQUENT / SP_PANEL_ROWS };
+
+struct sp_vocab_shortlist {
+    struct sp_matrix frequent;            /* the first rows of the head */
+    struct sp_matrix recent;              /* copies of panels */
+    const uint8_t *head;                  /* the head's panels */
+    uint8_t *copies;                      /* [SP_SHORTLIST_RECENT][panel_size], in a sparse store */
+    void *memory;                         /* that holds the copies */
+    uint32_t panels[SP_SHORTLIST_RECENT]; /* of the head, in the order of the copies */
+    size_t next;                          /* copy that makes way for the next panel */
+    bool *listed;                         /* [panels of the head] */
+    size_t n_panels;                      /* of the head */
+    double n_tokens, n_new; /* tokens of the text, and those not listed before; both decay */
+};
+
+enum sp_status sp_vocab_shortlist_open(struct sp_vocab_shortlist **out,
+                                       const struct sp_matrix *head, struct sp_err *err)
+{
+    struct sp_vocab_shortlist *list = NULL;
+    enum sp_status st;
+
+    *out = NULL;
+    if (head->rows < 2 * SP_SHORTLIST_FREQUENT) return SP_OK;
+    if ((st = sp_new(&list, 1, sizeof *list, err))) return st;
+    list->frequent = list->recent = *head;
+    list->frequent.rows = SP_SHORTLIST_FREQUENT;
+    list->frequent.n_panels = FREQUENT_PANELS;
+    list->recent.rows = list->recent.n_panels = 0;
+    list->head = head->panels;
+    list->n_panels = head->n_panels;
+    list->n_tokens = first_tokens;
+    if ((st = sp_new(&list->listed, head->n_panels, sizeof *list->listed, err)) ||
+        (st = sp_new_sparse(&list->copies, &list->memory, SP_SHORTLIST_RECENT, head->panel_size,
+                            err))) {
+        sp_vocab_shortlist_close(list);
+        return st;
+    }
+    list->recent.panels = list->copies;
+    for (size_t p = 0; p < FREQUENT_PANELS; p++)
+        list->listed[p] = true;
+    *out = list;
+    return SP_OK;
+}
+
+void sp_vocab_shortlist_close(struct sp_vocab_shortlist *list)
+{
+    if (list == NULL) return;
+    free(list->listed);
+    free(list->memory);
+    free(list);
+}
+
+static void add_panel(struct sp_vocab_shortlist *list, uint32_t panel)
+{
+    size_t size = list->recent.panel_size, at = list->next;
+
+    if (at < list->recent.n_panels) {
+        list->listed[list->panels[at]] = false;
+    } else {
+        list->recent.n_panels = at + 1;
+        list->recent.rows = (at + 1) * SP_PANEL_ROWS;
+    }
+    memcpy(list->copies + at * size, list->head + panel * size, size);
+    list->panels[at] = panel;
+    list->listed[panel] = true;
+    list->next = (at + 1) % SP_SHORTLIST_RECENT;
+}
+
+void sp_vocab_shortlist_add(struct sp_vocab_shortlist *list, const uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t panel = ids[i] / SP_PANEL_ROWS;
+        bool is_new = panel < list->n_panels && !list->listed[panel];
+
+        list->n_tokens = forget * list->n_tokens + 1;
+        list->n_new = forget * list->n_new + is_new;
+        if (is_new) add_panel(list, panel);
+    }
+}
+
+size_t sp_vocab_shortlist_products(const struct sp_vocab_shortlist *list,
+                                   struct sp_product products[2])
+{
+    if (list->n_new > most_new * list->n_tokens) return 0;
+    products[1] = products[0];
+    products[0].w = &list->frequent;
+    products[1].w = &list->recent;
+    products[1].y += SP_SHORTLIST_FREQUENT;
+    return list->recent.rows ? 2 : 1;
+}
+
+void sp_vocab_shortlist_spread(const struct sp_vocab_shortlist *list, float *logits, size_t n,
+                               const float *row, float missing)
+{
+    memcpy(logits, row, SP_SHORTLIST_FREQUENT * sizeof *logits);
+    for (size_t i = SP_SHORTLIST_FREQUENT; i < n; i++)
+        logits[i] = missing;
+    row += SP_SHORTLIST_FREQUENT;
+    for (size_t p = 0; p < list->recent.n_panels; p++, row += SP_PANEL_ROWS) {
+        size_t first = (size_t)list->panels[p] * SP_PANEL_ROWS;
+        for (size_t i = first; i < first + SP_PANEL_ROWS && i < n; i++)
+            logits[i] = row[i - first];
+    }
+}
