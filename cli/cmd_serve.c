@@ -402,6 +402,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                          .host = o->host,
                          .budget = &budget,
                          .keys = &keys,
+                         .cache_limit = (size_t)o->backend.memory,
                          .n_sessions = (size_t)o->sessions,
                          .quiet = o->quiet,
                          .pooling = sp_embed_pooling_of(o->pooling),

@@ -287,6 +287,8 @@ SP_API void sp_session_close(struct sp_session *session);
 SP_API size_t sp_session_n_cached(const struct sp_session *session);
 /* The bytes of memory that the caches hold, which grows with their tokens. [session] */
 SP_API size_t sp_session_cache_memory(const struct sp_session *session);
+/* The bytes of memory that the caches need for n tokens. [any thread] */
+SP_API size_t sp_session_cache_memory_for(const struct sp_session *session, size_t n);
 /* Empties the caches and returns this memory; the next prompt is processed as a whole. Not in a
  * callback of the session. [session] */
 SP_API void sp_session_clear(struct sp_session *session);

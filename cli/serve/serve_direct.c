@@ -139,7 +139,7 @@ static void end_object(struct sp_exchange *x, enum sp_status st, const struct sp
 
 /* Answers a request with members that a function makes of the body, or with its error. */
 static void
-write_members(struct sp_exchange *x,
+write_members(struct sp_exchange *x, const struct sp_serve_members *members,
               enum sp_status (*write)(struct sp_json_out *out, const struct sp_serve *serve,
                                       struct sp_serve_request *request, struct sp_err *err))
 {
@@ -147,7 +147,8 @@ write_members(struct sp_exchange *x,
     struct sp_err err = {0};
     enum sp_status st;
 
-    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x) || !open_object(x)) return;
+    if (sp_exchange_read_body(x, members) == NULL || !sp_exchange_open_model(x) || !open_object(x))
+        return;
     take_body(&request, x);
     st = write(&x->out, x->serve, &request, &err);
     end_object(x, st, &request.fault, &err);
@@ -155,7 +156,8 @@ write_members(struct sp_exchange *x,
 }
 
 /* Answers a request for embeddings or scores. */
-static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn)
+static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn,
+                       const struct sp_serve_members *members)
 {
     struct sp_serve_request request = {.n_each = 1};
     struct sp_serve_embed embed = {
@@ -167,7 +169,8 @@ static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn)
     struct sp_err err = {0};
     enum sp_status st;
 
-    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x) || !open_object(x)) return;
+    if (sp_exchange_read_body(x, members) == NULL || !sp_exchange_open_model(x) || !open_object(x))
+        return;
     take_body(&request, x);
     st = fn(&x->out, &embed, &err);
     end_object(x, st, &(struct sp_serve_fault){.code = embed.code}, &err);
@@ -176,37 +179,37 @@ static void embed_with(struct sp_exchange *x, sp_serve_embed_fn *fn)
 
 void sp_serve_answer_openai_embeddings(struct sp_exchange *x)
 {
-    embed_with(x, sp_serve_openai_embeddings);
+    embed_with(x, sp_serve_openai_embeddings, &sp_serve_embeddings_members);
 }
 
 void sp_serve_answer_ollama_embed(struct sp_exchange *x)
 {
-    embed_with(x, sp_serve_ollama_embed);
+    embed_with(x, sp_serve_ollama_embed, &sp_serve_ollama_embed_members);
 }
 
 void sp_serve_answer_ollama_embeddings(struct sp_exchange *x)
 {
-    embed_with(x, sp_serve_ollama_embeddings);
+    embed_with(x, sp_serve_ollama_embeddings, &sp_serve_ollama_embed_members);
 }
 
 void sp_serve_answer_rerank(struct sp_exchange *x)
 {
-    embed_with(x, sp_serve_rerank);
+    embed_with(x, sp_serve_rerank, &sp_serve_rerank_members);
 }
 
 void sp_serve_answer_tokenize(struct sp_exchange *x)
 {
-    write_members(x, sp_serve_tokenize);
+    write_members(x, &sp_serve_tokenize_members, sp_serve_tokenize);
 }
 
 void sp_serve_answer_detokenize(struct sp_exchange *x)
 {
-    write_members(x, sp_serve_detokenize);
+    write_members(x, &sp_serve_detokenize_members, sp_serve_detokenize);
 }
 
 void sp_serve_answer_apply_template(struct sp_exchange *x)
 {
-    write_members(x, sp_serve_apply_template);
+    write_members(x, &sp_serve_chat_members, sp_serve_apply_template);
 }
 
 /* The ollama release whose API this server follows. Clients check it for reasoning (0.9), tool
@@ -256,7 +259,8 @@ void sp_serve_answer_open_models(struct sp_exchange *x)
 
 void sp_serve_answer_show(struct sp_exchange *x)
 {
-    if (sp_exchange_read_body(x)) write_entry(x, sp_serve_model_show);
+    if (sp_exchange_read_body(x, &sp_serve_ollama_show_members))
+        write_entry(x, sp_serve_model_show);
 }
 
 void sp_serve_answer_models(struct sp_exchange *x)
@@ -281,7 +285,8 @@ void sp_serve_answer_count_tokens(struct sp_exchange *x)
     size_t n = 0;
     enum sp_status st;
 
-    if (sp_exchange_read_body(x) == NULL || !sp_exchange_open_model(x)) return;
+    if (sp_exchange_read_body(x, &sp_serve_anthropic_members) == NULL || !sp_exchange_open_model(x))
+        return;
     take_body(&request, x);
     st = sp_serve_anthropic_read_prompt(&request, &err);
     if (!st) st = sp_serve_prompt_count(&n, x->serve, &request, &err);

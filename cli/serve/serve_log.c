@@ -15,7 +15,7 @@ static void mask(char *text)
 
 /* Writes a request as a JSON object; `members` are further members of it. */
 static void log_json(FILE *out, const char *time, const char *method, const char *path, int status,
-                     const char *members)
+                     const char *members, const char *ignored)
 {
     struct sp_json_out json = {.file = out};
     char shown[201];
@@ -28,24 +28,25 @@ static void log_json(FILE *out, const char *time, const char *method, const char
     sp_json_out_text(&json, "path", shown);
     sp_json_out_u64(&json, "status", (uint64_t)status);
     fprintf(out, "%s%s", *members ? ", " : "", members);
+    if (*ignored) sp_json_out_text(&json, "ignored", ignored);
     sp_json_out_end(&json, '}');
     fputc('\n', out);
 }
 
 static void log_text(FILE *out, const char *time, const char *method, const char *path, int status,
-                     const char *log_line)
+                     const char *log_line, const char *ignored)
 {
-    char line[1024], result[32] = "client disconnected";
+    char line[1280], result[32] = "client disconnected";
 
     if (status != 0) snprintf(result, sizeof result, "%d", status);
-    snprintf(line, sizeof line, "%s %.16s %.200s %s%s%s", time, method, path, result,
-             *log_line ? ": " : "", log_line);
+    snprintf(line, sizeof line, "%s %.16s %.200s %s%s%s%s%s", time, method, path, result,
+             *log_line ? ": " : "", log_line, *ignored ? ", ignored: " : "", ignored);
     mask(line);
     sp_word_wrap_print(out, LOG_INDENT, "%s", line);
 }
 
 void sp_serve_log_request(void *context, const char *method, const char *path, int status,
-                          const char *log_line)
+                          const char *log_line, const char *ignored)
 {
     const struct sp_serve *s = context;
     struct timespec now;
@@ -56,7 +57,7 @@ void sp_serve_log_request(void *context, const char *method, const char *path, i
     clock_gettime(CLOCK_REALTIME, &now);
     flockfile(stderr);
     (s->log_json ? log_json : log_text)(stderr, sp_serve_time(time, &now), method, path, status,
-                                        log_line);
+                                        log_line, ignored);
     funlockfile(stderr);
 }
 
@@ -91,7 +92,7 @@ void sp_serve_log_model(const struct sp_serve *s, const struct sp_serve_model *m
 void sp_serve_log_shutdown(const struct sp_serve *s, double seconds)
 {
     const struct sp_serve_load load = sp_serve_queue_load(s->queue);
-    size_t n = load.n_running + load.n_waiting;
+    const size_t n = load.n_pending;
     struct sp_json_out json = {.file = stderr};
     struct timespec now;
     char time[SP_TIME_TEXT], limit[48] = "";

@@ -10,7 +10,7 @@ void sp_serve_announce(const struct sp_serve *s, const char *url);
 /* Counts a request and prints its line of the log; the callback `log` of struct sp_http_options,
  * with the server as its context. */
 void sp_serve_log_request(void *context, const char *method, const char *path, int status,
-                          const char *log_line);
+                          const char *log_line, const char *ignored);
 
 /* Logs that a model was opened or closed, if there are several. `what`: "opened" or "closed". */
 void sp_serve_log_model(const struct sp_serve *s, const struct sp_serve_model *m, const char *what,

@@ -131,19 +131,24 @@ refused:
 
 /* Reads the body of a request for text, without opening its model. A request that the queue would
  * refuse is refused before its body is parsed. */
-static const struct sp_json *read_job(struct sp_exchange *x)
+static const struct sp_json *read_job(struct sp_exchange *x, const struct sp_serve_api *api)
 {
     struct sp_serve_load load = sp_serve_queue_load(x->serve->queue);
 
-    if (!load.full) return sp_exchange_read_body(x);
+    if (!load.full) return sp_exchange_read_body(x, api->members);
     sp_exchange_refuse(x, 503, load.ends ? queue_ends : queue_full);
     return NULL;
+}
+
+static void answer(struct sp_exchange *x, const struct sp_serve_api *api)
+{
+    if (read_job(x, api) && sp_exchange_open_model(x)) generate(x, api);
 }
 
 void sp_serve_answer_anthropic(struct sp_exchange *x)
 {
     static const char sentence[] = "thread: conversations are not stored";
-    const struct sp_json *body = read_job(x);
+    const struct sp_json *body = read_job(x, &sp_serve_anthropic);
 
     if (body == NULL) return;
     if (sp_json_get(body, "thread") == NULL) {
@@ -158,22 +163,22 @@ void sp_serve_answer_anthropic(struct sp_exchange *x)
 
 void sp_serve_answer_openai_chat(struct sp_exchange *x)
 {
-    if (read_job(x) && sp_exchange_open_model(x)) generate(x, &sp_serve_openai_chat);
+    answer(x, &sp_serve_openai_chat);
 }
 
 void sp_serve_answer_openai_text(struct sp_exchange *x)
 {
-    if (read_job(x) && sp_exchange_open_model(x)) generate(x, &sp_serve_openai_text);
+    answer(x, &sp_serve_openai_text);
 }
 
 void sp_serve_answer_infill(struct sp_exchange *x)
 {
-    if (read_job(x) && sp_exchange_open_model(x)) generate(x, &sp_serve_infill);
+    answer(x, &sp_serve_infill);
 }
 
 void sp_serve_answer_openai_responses(struct sp_exchange *x)
 {
-    if (read_job(x) && sp_exchange_open_model(x)) generate(x, &sp_serve_responses);
+    answer(x, &sp_serve_responses);
 }
 
 /* Loads or unloads the model of a request without a prompt. */
@@ -193,14 +198,15 @@ static void load(struct sp_exchange *x, double keep_alive, bool chat)
 
 static void ollama(struct sp_exchange *x, bool chat)
 {
-    const struct sp_json *body = read_job(x);
+    const struct sp_serve_api *api = chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text;
+    const struct sp_json *body = read_job(x, api);
     double keep_alive;
 
     if (body == NULL || !sp_exchange_read_keep_alive(x, &keep_alive)) return;
     if (!sp_serve_ollama_has_prompt(body, chat)) {
         load(x, keep_alive, chat);
     } else if (sp_exchange_acquire_model(x, keep_alive)) {
-        generate(x, chat ? &sp_serve_ollama_chat : &sp_serve_ollama_text);
+        generate(x, api);
     }
 }
 

@@ -344,17 +344,17 @@ size_t sp_json_tree_bytes(const struct sp_json *v)
     return bytes;
 }
 
-void sp_json_keep(struct sp_json *object, const char *const *keys)
+void sp_json_keep(struct sp_json *object,
+                  bool (*keeps)(void *context, const char *key, const struct sp_json *value),
+                  void *context)
 {
     const struct lh_entry *entry = lh_table_head(json_object_get_object(node(object)));
 
     while (entry) {
         const struct lh_entry *next = lh_entry_next(entry);
-        const char *const *key = keys;
+        const char *key = lh_entry_k(entry);
 
-        while (*key && strcmp(*key, lh_entry_k(entry)) != 0)
-            key++;
-        if (*key == NULL) json_object_object_del(node(object), lh_entry_k(entry));
+        if (!keeps(context, key, lh_entry_v(entry))) json_object_object_del(node(object), key);
         entry = next;
     }
 }

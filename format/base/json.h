@@ -53,9 +53,10 @@ SP_MUST_CHECK enum sp_status sp_json_measure(size_t *bytes, const char *text, si
                                              struct sp_err *err);
 /* The memory that a parsed value takes, by the same count. */
 size_t sp_json_tree_bytes(const struct sp_json *v);
-/* Removes the members of an object that are not in `keys`, which end with NULL. Pointers to removed
- * values become invalid. */
-void sp_json_keep(struct sp_json *object, const char *const *keys);
+/* Removes the members of an object for which `keeps` is false; their values become invalid. */
+void sp_json_keep(struct sp_json *object,
+                  bool (*keeps)(void *context, const char *key, const struct sp_json *value),
+                  void *context);
 
 enum sp_json_kind sp_json_kind(const struct sp_json *v); /* of NULL: SP_JSON_NULL */
 const char *sp_json_kind_name(enum sp_json_kind kind);   /* "object", "string", ... */

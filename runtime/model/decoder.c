@@ -163,6 +163,13 @@ void sp_decoder_shrink(struct sp_decoder *d, size_t n)
     d->n_ready = keep;
 }
 
+size_t sp_decoder_cache_size_for(const struct sp_decoder *d, size_t n)
+{
+    size_t all = d->options.n_positions;
+
+    return caches_size(d, positions_for(d, n < all ? n : all));
+}
+
 size_t sp_decoder_cache_size(const struct sp_decoder *d)
 {
     return caches_size(d, d->n_ready);

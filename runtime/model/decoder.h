@@ -83,6 +83,8 @@ SP_MUST_CHECK enum sp_status sp_decoder_grow(struct sp_decoder *decoder, size_t 
                                              struct sp_err *err);
 /* The bytes of the caches' memory. */
 size_t sp_decoder_cache_size(const struct sp_decoder *decoder);
+/* The bytes that the caches hold once they have grown to n positions. */
+size_t sp_decoder_cache_size_for(const struct sp_decoder *decoder, size_t n);
 /* Returns memory that positions 0..n-1 do not need, if it is much. */
 void sp_decoder_shrink(struct sp_decoder *decoder, size_t n);
 

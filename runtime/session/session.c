@@ -156,6 +156,11 @@ size_t sp_session_cache_memory(const struct sp_session *session)
     return sp_speculator_cache_size(session->speculator);
 }
 
+size_t sp_session_cache_memory_for(const struct sp_session *session, size_t n)
+{
+    return sp_speculator_cache_size_for(session->speculator, n);
+}
+
 void sp_session_clear(struct sp_session *session)
 {
     sp_speculator_clear(session->speculator);

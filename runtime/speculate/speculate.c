@@ -114,6 +114,14 @@ enum sp_status sp_speculator_grow(struct sp_speculator *s, size_t n, struct sp_e
     return st;
 }
 
+size_t sp_speculator_cache_size_for(const struct sp_speculator *s, size_t n)
+{
+    size_t size = sp_decoder_cache_size_for(s->decoder, with_passes(s, n));
+
+    return s->drafter ? size + sp_decoder_cache_size_for(s->drafter->decoder, with_passes(s, n))
+                      : size;
+}
+
 size_t sp_speculator_cache_size(const struct sp_speculator *s)
 {
     size_t size = sp_decoder_cache_size(s->decoder);

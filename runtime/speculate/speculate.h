@@ -76,6 +76,8 @@ SP_MUST_CHECK enum sp_status sp_speculator_grow(struct sp_speculator *s, size_t 
 
 /* The bytes that the caches of target and draft hold. */
 size_t sp_speculator_cache_size(const struct sp_speculator *s);
+/* The bytes that they hold for a sequence of n tokens. */
+size_t sp_speculator_cache_size_for(const struct sp_speculator *s, size_t n);
 /* Empties the caches and returns their memory. */
 void sp_speculator_clear(struct sp_speculator *s);
 

@@ -76,6 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_serve_body body = {.json = NULL};
     struct sp_serve_request request = {0};
     struct sp_err err = {0};
+    const struct sp_serve_api *dialect = NULL;
     bool jinja = size > 0 && (data[0] & 4);
     const char *text = jinja ? chatml : go;
 
@@ -85,16 +86,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             jinja ? SP_TEMPLATE_JINJA : SP_TEMPLATE_GO, &err)) {
         abort();
     }
-    if (sp_serve_body_read(&body, &budget, (const char *)data + 1, size - 1, &err)) {
+    dialect = dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects];
+    if (sp_serve_body_read(&body, &budget, dialect->members, (const char *)data + 1, size - 1,
+                           &err)) {
         if (err.text[0] == '\0' || body.json || budget.used) abort();
         goto done;
     }
+    if (strpbrk(body.ignored, "\r\n")) abort();
     if (body.n_charged == 0 || body.n_charged != budget.used) abort();
     request.model = &model;
     request.body = body.json;
     body.json = NULL;
     if (sp_settings_copy(&request.settings, &settings, &err)) abort();
-    if (dialects[((data[0] & 3u) + (data[0] & 8u) / 2) % n_dialects]->read(&request, &err)) {
+    if (dialect->read(&request, &err)) {
         if (err.text[0] == '\0' || strchr(err.text, '\n') || err.status == SP_E_BUG) abort();
     } else {
         check_settings(&request.settings);

@@ -52,6 +52,13 @@ static void test_errors(void **state)
          "invalid_request_error", "context_management.edits is object, expected an array"},
         {"POST", "/v1/messages", "{" HI ", \"output_config\": \"high\"}", 400,
          "invalid_request_error", "output_config is string, expected an object"},
+        {"POST", "/v1/messages", "{" HI ", \"output_config\": {\"effort\": \"huge\"}}", 400,
+         "invalid_request_error",
+         "output_config.effort is huge, expected low, medium, high, xhigh or max"},
+        {"POST", "/v1/messages", "{" HI ", \"output_config\": {\"effort\": 3}}", 400,
+         "invalid_request_error", "output_config.effort is integer"},
+        {"POST", "/v1/messages", "{" HI ", \"output_config\": {\"effort\": \"low\"}}", 400,
+         "invalid_request_error", "'tiny' does not support the effort parameter"},
         {"POST", "/v1/messages", "{" HI ", \"thinking\": {\"type\": \"between_tools\"}}", 400,
          "invalid_request_error", "thinking.type is between_tools"},
         {"POST", "/v1/messages",
@@ -133,7 +140,7 @@ static void test_hints(void **state)
                         "\"cache_control\": {\"type\": \"ephemeral\"}, \"mcp_servers\": [], "
                         "\"container\": null, \"context_management\": {\"edits\": [{\"type\": "
                         "\"clear_thinking_20251015\", \"keep\": \"all\"}]}, \"inference_geo\": "
-                        "\"eu\"}");
+                        "\"eu\", \"output_config\": {\"effort\": \"high\"}}");
 
     (void)state;
     assert_int_equal(json_number(json, "usage.output_tokens"), 4);

@@ -320,7 +320,7 @@ static void test_draining(void **state)
     assert_int_equal(server_wait(&s), 0);
 }
 
-/* A second signal ends the server at once. */
+/* A second signal ends the server at once. The log counts all answers of a request. */
 static void test_second_signal(void **state)
 {
     struct server s = server_start(
@@ -330,7 +330,7 @@ static void test_second_signal(void **state)
     int running;
 
     (void)state;
-    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true");
+    snprintf(body, sizeof body, SERVED_LONG_REQUEST, "true, \"n\": 3");
     running = server_begin_request(&s, "/v1/completions", body);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
     kill(s.pid, SIGTERM);
@@ -339,7 +339,7 @@ static void test_second_signal(void **state)
         byte = r.status == 503;
         http_reply_release(&r);
     } while (!byte);
-    server_await_log(&s, "waiting for 1 answer; a second signal ends the server at once", 1);
+    server_await_log(&s, "waiting for 3 answers; a second signal ends the server at once", 1);
     kill(s.pid, SIGTERM);
     assert_int_equal(server_wait(&s), 1000 + SIGTERM);
     close(running);

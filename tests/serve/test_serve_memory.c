@@ -181,12 +181,44 @@ static void test_memory_in_use(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
+/* A prompt that --memory cannot hold while nothing else runs is refused for good, like one that is
+ * longer than the context. */
+static void test_never_fits(void **state)
+{
+    struct server s = start(unit + unit / 2, NULL);
+    static char body[16384];
+    char text[8 * 900 + 1];
+    struct http_reply r;
+    struct sp_json *json;
+
+    (void)state;
+    for (size_t i = 0; i < 900; i++)
+        memcpy(text + 8 * i, "owl owl ", 9);
+    snprintf(body, sizeof body, "{\"model\": \"b\", \"prompt\": \"%s\"}", text);
+    r = server_request(&s, "POST", "/v1/completions", body);
+    assert_null(strstr(r.head, "Retry-After"));
+    json = http_reply_json(r, 400);
+    assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
+    assert_non_null(strstr(json_text(json, "error.message"), "the KV caches for a prompt of "));
+    sp_json_free(json);
+    snprintf(body, sizeof body,
+             "{\"model\": \"b\", \"stream\": true, \"max_tokens\": 8, "
+             "\"messages\": [{\"role\": \"user\", \"content\": \"%s\"}]}",
+             text);
+    json = http_reply_json(server_request(&s, "POST", "/v1/messages", body), 400);
+    assert_int_equal(strncmp(json_text(json, "error.message"), "prompt is too long: ", 20), 0);
+    sp_json_free(json);
+    free(complete(&s, "a", 582));
+    assert_int_equal(server_stop(&s), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idle_models),
         cmocka_unit_test(test_idle_sessions),
         cmocka_unit_test(test_memory_in_use),
+        cmocka_unit_test(test_never_fits),
     };
 
     signal(SIGPIPE, SIG_IGN);

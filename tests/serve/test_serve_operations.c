@@ -169,7 +169,7 @@ static void test_metrics(void **state)
 }
 
 /* The log line of a greedy answer says that the answer repeats itself without end; that of a
- * sampled one does not. */
+ * sampled one does not. Of several answers it counts those that do. */
 static void test_loop(void **state)
 {
     static const char body[] = "{\"prompt\": [582], \"max_tokens\": 300, \"temperature\": %d, "
@@ -184,6 +184,10 @@ static void test_loop(void **state)
     }
     server_await_log(&s, "/v1/completions 200", 2);
     assert_int_equal(server_count_log(&s, ", repeats its last 1 token, length"), 1);
+    snprintf(text, sizeof text, body, 0);
+    strcpy(strrchr(text, '}'), ", \"n\": 2}");
+    sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/completions", text), 200));
+    server_await_log(&s, " in 2 answers, 2 of which repeat themselves", 1);
     assert_int_equal(server_stop(&s), 0);
 }
 

@@ -103,21 +103,41 @@ static enum sp_status read_thinking(struct sp_serve_request *request, struct sp_
                    display);
 }
 
-/* Reads the effort, which sets the level of reasoning without turning reasoning on. */
-static enum sp_status read_output(struct sp_serve_request *request, struct sp_err *err)
+/* Reads the effort, which sets the level of reasoning without turning reasoning on. A model without
+ * reasoning accepts the API's default only, as Anthropic's do. */
+static enum sp_status read_effort(struct sp_serve_request *request, const struct sp_json *config,
+                                  struct sp_err *err)
 {
-    const struct sp_json *config = NULL, *effort;
-    const char *level;
-    enum sp_status st = sp_serve_read_object(&config, request->body, "output_config", err);
+    static const char *const levels[] = {"low", "medium", "high", "xhigh", "max"};
+    const struct sp_json *effort = sp_json_get(config, "effort");
+    const char *level = sp_json_to_string(effort, NULL);
+    size_t i = 0, n = sizeof levels / sizeof *levels;
 
-    if (st) return st;
-    effort = sp_json_get(config, "effort");
-    level = sp_json_to_string(effort, NULL);
-    if (effort != NULL && level == NULL) {
-        return expected("output_config.effort", effort, "a level", err);
+    if (effort == NULL) return SP_OK;
+    while (i < n && !(level && strcmp(levels[i], level) == 0))
+        i++;
+    if (i == n) {
+        return sp_fail(err, SP_E_INPUT,
+                       "output_config.effort is %.40s, expected low, medium, high, xhigh or max",
+                       level ? level : sp_json_kind_name(sp_json_kind(effort)));
+    }
+    if (!request->model->generation->conversation.chat_info.has_reasoning &&
+        strcmp(level, "high") != 0) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "output_config.effort: '%s' does not support the effort parameter",
+                       request->model->names[0]);
     }
     if (request->think || !request->is_think_set) request->think_level = level;
-    return sp_serve_anthropic_read_response_format(request, err);
+    return SP_OK;
+}
+
+static enum sp_status read_output(struct sp_serve_request *request, struct sp_err *err)
+{
+    const struct sp_json *config = NULL;
+    enum sp_status st = sp_serve_read_object(&config, request->body, "output_config", err);
+
+    if (!st) st = read_effort(request, config, err);
+    return st ? st : sp_serve_anthropic_read_response_format(request, err);
 }
 
 /* Accepts edits that remove reasoning from earlier answers, since the chat template decides which

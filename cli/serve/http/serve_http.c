@@ -168,6 +168,7 @@ static bool add_headers(struct MHD_Response *response, const struct sp_http_conn
         {MHD_HTTP_HEADER_ALLOW, a->allow},
         {MHD_HTTP_HEADER_RETRY_AFTER, a->retry ? "1" : NULL},
         {MHD_HTTP_HEADER_WWW_AUTHENTICATE, a->ask_key ? "Bearer" : NULL},
+        {"X-Ignored-Members", *a->ignored ? a->ignored : NULL},
         {MHD_HTTP_HEADER_CONNECTION, c->without_body ? "close" : NULL},
         {"Access-Control-Allow-Origin", a->cors},
         {"Access-Control-Allow-Methods", shared ? "GET, POST, OPTIONS" : NULL},
@@ -302,7 +303,8 @@ static void finish(void *context, struct MHD_Connection *mhd, void **own,
     o = &c->http->options;
     if (c->answer.stream) c->answer.close(c->answer.stream, &c->answer.log_line);
     if (o->log && c->answered && !sp_strbuf_append(&c->answer.log_line, "", 1, NULL)) {
-        o->log(o->context, c->method, c->path, c->answer.status, c->answer.log_line.at);
+        o->log(o->context, c->method, c->path, c->answer.status, c->answer.log_line.at,
+               c->answer.ignored);
     }
     sp_connections_expect(c->http->connections, c->peer);
     sp_strbuf_release(&c->answer.body);

@@ -40,6 +40,7 @@ struct sp_http_response {
     const char *cors;          /* Access-Control-Allow-Origin, or NULL; outlives the server */
     bool retry;                /* send Retry-After: 1 */
     bool ask_key;              /* send WWW-Authenticate: Bearer */
+    char ignored[256];         /* X-Ignored-Members, also for the log; empty: not sent */
     struct sp_strbuf body;     /* the server takes ownership */
     struct sp_strbuf log_line; /* text for the log; the server takes ownership */
     void *stream;              /* context of read and close; NULL: no stream */
@@ -64,7 +65,7 @@ struct sp_http_options {
                    struct sp_http_response *answer);
     /* Called when the response has been sent or could not be sent. May be NULL. */
     void (*log)(void *context, const char *method, const char *path, int status,
-                const char *log_line);
+                const char *log_line, const char *ignored);
 };
 
 struct sp_http; /* opaque */

@@ -13,6 +13,7 @@
 #include "cli/serve/jobs/serve_model_list.h"
 #include "cli/serve/jobs/serve_models.h"
 #include "cli/serve/jobs/serve_queue.h"
+#include "cli/serve/request/serve_members.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -32,6 +33,7 @@ struct sp_serve {
     const char *version, *host, *cors; /* cors: the allowed origin; NULL: none */
     struct sp_serve_budget *budget;    /* memory of all requests */
     struct sp_cache_budget *caches;    /* memory of the KV caches of all models */
+    size_t cache_limit;                /* bytes that they may take; 0: no limit of its own */
     bool quiet;
     bool log_json; /* lines of the log are JSON objects */
 };
@@ -77,7 +79,8 @@ struct sp_serve_failure {
 
 /* The functions that read the requests of an API and write its answers. */
 struct sp_serve_api {
-    const char *stream_type; /* Content-Type */
+    const char *stream_type;                /* Content-Type */
+    const struct sp_serve_members *members; /* of its requests */
     /* Fills the request, which has its model, its body and a copy of the settings. */
     enum sp_status (*read)(struct sp_serve_request *request, struct sp_err *err);
     /* In a stream, begin() is called once before the first part, part() for each part and end()

@@ -288,9 +288,9 @@ static void describe(struct answer_run *a, const struct sp_serve_usage *usage)
 {
     char text[SP_SERVE_USAGE_TEXT];
 
-    sp_serve_queue_describe(a->serve->queue, a->job,
-                            sp_serve_usage_describe(text, usage, a->job->n_answers, &a->result,
-                                                    a->repetition.period, a->serve->log_json));
+    sp_serve_queue_describe(
+        a->serve->queue, a->job,
+        sp_serve_usage_describe(text, usage, a->job->n_answers, &a->result, a->serve->log_json));
 }
 
 /* Completes the response after the last of its answers has ended. */
@@ -335,7 +335,10 @@ static void finish(struct answer_run *a)
         send_whole(a);
     }
     a->sent = true;
-    if (!sp_serve_queue_add(a->serve->queue, a->job, &a->result, &a->message, is_first(a))) return;
+    if (!sp_serve_queue_add(a->serve->queue, a->job, &a->result, &a->message, is_first(a),
+                            a->repetition.period)) {
+        return;
+    }
     close_all(a);
     sp_serve_queue_begin(a->serve->queue, a->job, NULL, 0);
 }
@@ -465,6 +468,18 @@ static void report_failure(struct answer_run *a, const struct sp_err *err)
     }
 }
 
+/* A prompt that --memory cannot hold even alone is refused for good. */
+static enum sp_status check_memory(const struct sp_serve *serve, const struct sp_generation *g,
+                                   size_t n, struct sp_err *err)
+{
+    size_t want = sp_session_cache_memory_for(g->session, n);
+
+    if (serve->cache_limit == 0 || want <= serve->cache_limit) return SP_OK;
+    return sp_fail(err, SP_E_USAGE,
+                   "the KV caches for a prompt of %zu tokens need %.1f MB, and --memory is %.1f MB",
+                   n, (double)want / 1e6, (double)serve->cache_limit / 1e6);
+}
+
 /* Generates one answer of a job. */
 static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer)
 {
@@ -489,6 +504,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
     if (is_abandoned(&a)) goto done;
     st = sp_serve_prompt_read(&prompt, serve, &job->request, which, &err);
     if (!st) st = sp_generation_check_context(&g, prompt.n_ids, &err);
+    if (!st) st = check_memory(serve, &g, prompt.n_ids, &err);
     if (st) {
         a.too_long = st == SP_E_USAGE;
         if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
@@ -504,7 +520,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
         finish(&a);
     } else if (job->n_answers == 1) {
         struct sp_serve_usage usage = {0};
-        sp_serve_usage_add(&usage, &a.result, &a.message, true);
+        sp_serve_usage_add(&usage, &a.result, &a.message, true, a.repetition.period);
         describe(&a, &usage);
     }
 done:

@@ -106,8 +106,11 @@ struct sp_serve_load sp_serve_queue_load(struct sp_serve_queue *q)
     lock(q);
     load = (struct sp_serve_load){.n_running = q->n_running,
                                   .n_waiting = q->n_waiting,
+                                  .n_pending = q->n_running,
                                   .full = q->drains || q->n_waiting >= q->max_waiting,
                                   .ends = q->drains};
+    for (const struct sp_serve_job *job = q->first; job; job = job->next)
+        load.n_pending += job->n_answers - job->n_taken;
     unlock(q);
     return load;
 }
@@ -321,12 +324,12 @@ void sp_serve_queue_fail(struct sp_serve_queue *q, struct sp_serve_job *job, int
 
 bool sp_serve_queue_add(struct sp_serve_queue *q, struct sp_serve_job *job,
                         const struct sp_result *result, const struct sp_chat_answer *message,
-                        bool first)
+                        bool first, size_t period)
 {
     bool last;
 
     lock(q);
-    sp_serve_usage_add(&job->usage, result, message, first);
+    sp_serve_usage_add(&job->usage, result, message, first, period);
     last = ++job->n_done == job->n_answers;
     unlock(q);
     return last;

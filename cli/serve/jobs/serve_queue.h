@@ -61,9 +61,10 @@ void sp_serve_queue_stop(struct sp_serve_queue *queue);
 
 enum sp_serve_entry { SP_SERVE_IN, SP_SERVE_FULL, SP_SERVE_STOPPED };
 enum sp_serve_entry sp_serve_queue_put(struct sp_serve_queue *queue, struct sp_serve_job *job);
-/* The number of answers that are generated, and of jobs with answers that wait. */
+/* The number of answers that are generated, of jobs with answers that wait, and of all answers of
+ * both. */
 struct sp_serve_load {
-    size_t n_running, n_waiting;
+    size_t n_running, n_waiting, n_pending;
     bool full; /* the queue would refuse another job */
     bool ends; /* the server is shutting down, so that it refuses all further jobs */
 };
@@ -105,11 +106,11 @@ bool sp_serve_queue_claim_failure(struct sp_serve_queue *queue, struct sp_serve_
                                   bool *started);
 void sp_serve_queue_fail(struct sp_serve_queue *queue, struct sp_serve_job *job, int status,
                          const char *text, size_t size);
-/* Counts a finished answer; `first`: it is the first one to its prompt. Returns true if it was the
- * job's last one: then job->usage has the totals. */
+/* Counts a finished answer; `first` and `period` as in sp_serve_usage_add. Returns true if it was
+ * the job's last one: then job->usage has the totals. */
 bool sp_serve_queue_add(struct sp_serve_queue *queue, struct sp_serve_job *job,
                         const struct sp_result *result, const struct sp_chat_answer *message,
-                        bool first);
+                        bool first, size_t period);
 /* Sets the text that the log shows for the job. */
 void sp_serve_queue_describe(struct sp_serve_queue *queue, struct sp_serve_job *job,
                              const char *text);

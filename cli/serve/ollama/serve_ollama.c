@@ -407,6 +407,7 @@ void sp_serve_ollama_write_load(struct sp_json_out *out, const char *model, bool
 
 const struct sp_serve_api sp_serve_ollama_chat = {
     .stream_type = "application/x-ndjson",
+    .members = &sp_serve_ollama_chat_members,
     .read = read_chat,
     .begin = begin,
     .keep_alive = keep_chat_alive,
@@ -419,6 +420,7 @@ const struct sp_serve_api sp_serve_ollama_chat = {
 
 const struct sp_serve_api sp_serve_ollama_text = {
     .stream_type = "application/x-ndjson",
+    .members = &sp_serve_ollama_generate_members,
     .read = read_generate,
     .begin = begin,
     .keep_alive = keep_text_alive,

@@ -160,6 +160,7 @@ static void fail_stream(struct sp_serve_response *r, const struct sp_serve_failu
 
 const struct sp_serve_api sp_serve_infill = {
     .stream_type = "text/event-stream",
+    .members = &sp_serve_infill_members,
     .read = read_infill,
     .begin = begin,
     .keep_alive = keep_alive,

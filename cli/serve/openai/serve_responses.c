@@ -165,6 +165,7 @@ static void write_whole(struct sp_serve_response *r, const struct sp_result *res
 
 const struct sp_serve_api sp_serve_responses = {
     .stream_type = "text/event-stream",
+    .members = &sp_serve_responses_members,
     .read = read_request,
     .begin = sp_serve_responses_begin,
     .keep_alive = sp_serve_responses_keep_alive,
