@@ -1,4 +1,5 @@
 /* spectool run: generates an answer to one prompt, or runs an interactive session. */
+#include "cli/chat/drafting_cache.h"
 #include "cli/chat/batch.h"
 #include "cli/commands.h"
 #include "cli/chat/response_format.h"
@@ -9,7 +10,6 @@
 #include "cli/chat/prompt_cache.h"
 #include "cli/serve/serve_batch.h"
 #include "cli/base/settings_opts.h"
-#include "cli/drafting_cache.h"
 #include "cli/packed_checkpoint.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"

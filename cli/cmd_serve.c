@@ -6,6 +6,7 @@
 #include "cli/base/embed_inputs.h"
 #include "cli/base/note.h"
 #include "cli/base/settings_opts.h"
+#include "cli/chat/drafting_cache.h"
 #include "cli/commands.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/serve_log.h"
@@ -32,7 +33,7 @@ struct options {
     struct sp_opt_list names;
     int64_t port, max_queue, sessions, max_models;
     double keep_alive, shutdown_timeout;
-    bool no_draft, quiet, verbose;
+    bool no_draft, no_cache, quiet, verbose;
 };
 
 enum { MOST_SESSIONS = 64, MAX_REQUEST_BYTES = 128 << 20 };
@@ -96,6 +97,8 @@ static const struct sp_opt opts[] = {
     SP_OPT_SET_DEPTH(struct options, settings),
     SP_OPT_DRAFT_BY(struct options, backend, "model if the file has a draft, else lookup"),
     SP_OPT_SET_ACCEPT(struct options, settings),
+    {SP_OPT_FLAG, 0, "no-cache", NULL, NULL, AT(no_cache),
+     .help = "Neither read nor keep what earlier runs and servers learned of drafting"},
     {SP_OPT_HEADING, .help = "Sampling (defaults for requests)"},
     SP_OPT_SET_SAMPLING(struct options, settings),
     {SP_OPT_HEADING, .help = "Machine"},
@@ -322,12 +325,15 @@ static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
                                     struct sp_err *err)
 {
     bool must = o->sandbox && strcmp(o->sandbox, "on") == 0;
+    char *drafting_cache = NULL;
     enum sp_status st;
 
     if (must && o->backend.group)
         return sp_fail(err, SP_E_UNSUPPORTED, "--sandbox on: not under mpirun");
     if (o->backend.group || (o->sandbox && strcmp(o->sandbox, "off") == 0)) return SP_OK;
-    st = sp_serve_sandbox_enter(paths, o->prompt_cache, listeners, err);
+    if (!o->no_cache && !o->no_draft) drafting_cache = sp_drafting_cache_folder();
+    st = sp_serve_sandbox_enter(paths, o->prompt_cache, drafting_cache, listeners, err);
+    free(drafting_cache);
     if (st && must) {
         sp_context(err, "--sandbox on");
     } else if (st) {
@@ -415,7 +421,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                                                  .prompt_cache = o->prompt_cache,
                                                  .no_draft = o->no_draft,
                                                  .n_sessions = (size_t)o->sessions},
-                                     .verbose = o->verbose};
+                                     .verbose = o->verbose,
+                                     .no_cache = o->no_cache};
     struct sp_listeners listeners = {.n = 0};
     struct guard guard = {.patience = o->shutdown_timeout};
     enum sp_status st;

@@ -1,5 +1,6 @@
 #include "cli/serve/serve_opener.h"
 #include "cli/base/note.h"
+#include "cli/chat/drafting_cache.h"
 #include "cli/serve/serve_log.h"
 #include "format/base/clock.h"
 #include "format/base/mem.h"
@@ -34,6 +35,12 @@ static void print_tags(const struct sp_chat_info *chat)
     fprintf(stderr, "tool calls: %s\n", chat->tool_calls);
 }
 
+/* True if the statistics of drafting with the open model are kept. */
+static bool caches_drafting(const struct sp_serve_opener *o, const struct sp_serve_model *m)
+{
+    return !o->no_cache && m->generation->info.draft && !m->generation->no_draft;
+}
+
 static enum sp_status open_model(void *context, struct sp_serve_model *m, struct sp_err *err)
 {
     const struct sp_serve_opener *o = context;
@@ -45,6 +52,7 @@ static enum sp_status open_model(void *context, struct sp_serve_model *m, struct
         sp_serve_model_close(m);
         return st;
     }
+    if (caches_drafting(o, m)) sp_drafting_cache_load(m->generation->package);
     if (o->verbose) {
         sp_settings_print(stderr, m->generation->settings);
         print_tags(&m->generation->conversation.chat_info);
@@ -58,6 +66,7 @@ static void close_model(void *context, struct sp_serve_model *m)
     const struct sp_serve_opener *o = context;
     double began = sp_seconds();
 
+    if (caches_drafting(o, m)) sp_drafting_cache_save(m->generation->package);
     sp_serve_model_close(m);
     sp_serve_log_model(o->serve, m, "closed", sp_seconds() - began);
 }

@@ -11,6 +11,7 @@ struct sp_serve_opener {
     struct sp_serve_model_options options;
     struct sp_serve_paths paths; /* of the packed files; owned */
     bool verbose;                /* print settings and tags of each model that is opened */
+    bool no_cache;               /* neither read nor keep statistics of drafting */
 };
 
 /* Sets the models of o->serve, one for each path; `limits` has the limits and no callbacks.

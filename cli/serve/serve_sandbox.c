@@ -25,6 +25,7 @@ enum {
     READ_FILE = 1 << 2,
     READ_DIR = 1 << 3,
     REMOVE_FILE = 1 << 5,
+    MAKE_FILE = 1 << 8,
 };
 
 struct ruleset {
@@ -77,13 +78,15 @@ static bool allow_file(int rules, const char *file)
 }
 
 static bool add_rules(int rules, const struct sp_serve_paths *models, const char *prompt_cache,
-                      const struct sp_listeners *listeners)
+                      const char *drafting_cache, const struct sp_listeners *listeners)
 {
     /* memory that is free, CPUs, control groups; the standard files of --ranks */
     bool done = allow(rules, "/proc", READ_FILE | READ_DIR) &&
                 allow(rules, "/sys", READ_FILE | READ_DIR) &&
                 allow(rules, "/dev/null", READ_FILE | WRITE_FILE) &&
-                (prompt_cache == NULL || allow_file(rules, prompt_cache));
+                (prompt_cache == NULL || allow_file(rules, prompt_cache)) &&
+                (drafting_cache == NULL ||
+                 allow(rules, drafting_cache, READ_FILE | WRITE_FILE | MAKE_FILE | REMOVE_FILE));
 
     for (size_t i = 0; i < models->n && done; i++)
         done = allow_file(rules, models->at[i]);
@@ -95,6 +98,7 @@ static bool add_rules(int rules, const struct sp_serve_paths *models, const char
 }
 
 enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models, const char *prompt_cache,
+                                      const char *drafting_cache,
                                       const struct sp_listeners *listeners, struct sp_err *err)
 {
     long version = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION);
@@ -105,7 +109,7 @@ enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models, const
     if (version < 1) return sp_fail(err, SP_E_UNSUPPORTED, "this kernel has no sandbox (Landlock)");
     tzset(); /* reads the time zone, which templates show */
     rules = (int)syscall(SYS_landlock_create_ruleset, &denied, sizeof denied, 0);
-    done = rules >= 0 && add_rules(rules, models, prompt_cache, listeners) &&
+    done = rules >= 0 && add_rules(rules, models, prompt_cache, drafting_cache, listeners) &&
            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            syscall(SYS_landlock_restrict_self, rules, 0) == 0;
     if (!done) (void)!sp_fail(err, SP_E_IO, "the sandbox: %s", strerror(errno));
@@ -116,10 +120,12 @@ enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models, const
 #else
 
 enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models, const char *prompt_cache,
+                                      const char *drafting_cache,
                                       const struct sp_listeners *listeners, struct sp_err *err)
 {
     (void)models;
     (void)prompt_cache;
+    (void)drafting_cache;
     (void)listeners;
     return sp_fail(err, SP_E_UNSUPPORTED, "this system has no sandbox (Landlock)");
 }

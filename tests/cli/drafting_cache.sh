@@ -2,7 +2,7 @@
 export XDG_CACHE_HOME=$PWD/cache
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 answer() { spectool run packed.bin --raw 'Once upon a time' --quiet --ignore-eos -n 240 "$@" 2>&1; }
-files() { ls cache/spectool 2>/dev/null | sed 's/[0-9a-f]\{16\}/HASH/g'; }
+files() { ls cache/spectool/drafting 2>/dev/null | sed 's/[0-9a-f]\{16\}/HASH/g'; }
 echo '# nothing is kept with --no-cache, without drafting, or of a few rounds'
 answer --no-cache >want
 answer --no-draft | cmp - want
@@ -10,7 +10,7 @@ spectool run packed.bin --raw 'Once' --quiet --ignore-eos -n 3 >/dev/null 2>&1
 files
 answer | cmp - want
 files
-file=$(echo cache/spectool/*)
+file=$(echo cache/spectool/drafting/*)
 grep -c '"version": 1, "verify": \[\[' "$file"
 [ "$(stat -c %a "$file")" = 600 ] || stat -c %a "$file"
 echo '# the next run begins with it'

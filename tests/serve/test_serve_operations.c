@@ -2,6 +2,7 @@
  * endpoints that show the tokenizer, the template and the sessions. */
 #include "cli/serve/http/serve_keys.h"
 #include "tests/support/packed_models.h"
+#include "tests/support/scratch.h"
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,6 +193,58 @@ static void test_loop(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
+/* Serves the model, generates enough for the statistics of drafting, and returns their file; NULL:
+ * none was kept. */
+static const char *draft_and_stop(const char *const *options)
+{
+    struct server s = server_start(served_file, options);
+    static char path[1024];
+    struct dirent *entry;
+    DIR *folder;
+
+    sp_json_free(
+        http_reply_json(server_request(&s, "POST", "/v1/completions",
+                                       "{\"prompt\": [582, 580, 258, 421], \"max_tokens\": "
+                                       "240, \"logit_bias\": {\"1596\": -1000, "
+                                       "\"1598\": -1000}}"),
+                        200));
+    assert_int_equal(server_stop(&s), 0);
+    *path = '\0';
+    if ((folder = opendir(scratch_path("spectool/drafting"))) == NULL) return NULL;
+    while ((entry = readdir(folder)) != NULL) {
+        if (*entry->d_name == '.') continue;
+        assert_true(*path == '\0');
+        snprintf(path, sizeof path, "%s/%s", scratch_path("spectool/drafting"), entry->d_name);
+    }
+    closedir(folder);
+    return *path ? path : NULL;
+}
+
+/* What was learned of drafting is kept at the end and read at the start; --no-cache does neither.
+ */
+static void test_drafting_cache(void **state)
+{
+    static const char *const no_cache[] = {"--no-cache", NULL};
+    const char *path, damaged[] = "{\"version\": 1}";
+    struct server s;
+    FILE *f;
+
+    (void)state;
+    setenv("XDG_CACHE_HOME", scratch_folder(), 1);
+    assert_null(draft_and_stop(no_cache));
+    path = draft_and_stop(NULL);
+    assert_non_null(path);
+    f = fopen(path, "w");
+    assert_true(f && fputs(damaged, f) >= 0 && fclose(f) == 0);
+    s = server_start(served_file, no_cache);
+    assert_int_equal(server_stop(&s), 0);
+    assert_int_equal(access(path, F_OK), 0);
+    s = server_start(served_file, NULL); /* it removes what it cannot read */
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(server_stop(&s), 0);
+    setenv("XDG_CACHE_HOME", "/dev/null", 1);
+}
+
 /* A server whose queue is full is alive, but not ready. */
 static void test_readiness(void **state)
 {
@@ -310,10 +364,11 @@ static void test_template(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_key_files), cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_metrics),   cmocka_unit_test(test_loop),
-        cmocka_unit_test(test_readiness), cmocka_unit_test(test_json_log),
-        cmocka_unit_test(test_tokenizer), cmocka_unit_test(test_template),
+        cmocka_unit_test(test_key_files),      cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_metrics),        cmocka_unit_test(test_loop),
+        cmocka_unit_test(test_drafting_cache), cmocka_unit_test(test_readiness),
+        cmocka_unit_test(test_json_log),       cmocka_unit_test(test_tokenizer),
+        cmocka_unit_test(test_template),
     };
 
     signal(SIGPIPE, SIG_IGN);

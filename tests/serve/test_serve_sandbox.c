@@ -23,7 +23,7 @@ enum { SKIPPED = 77 };
 static char *models[] = {NULL, NULL};
 static struct sp_serve_paths paths = {.at = models, .n = 2};
 static struct sp_listeners listeners = {.n = 1};
-static const char *elsewhere, *linked;
+static const char *elsewhere, *linked, *statistics;
 
 /* Returns 0, or the errno of opening the file. */
 static int opens(const char *path, int flags)
@@ -66,7 +66,7 @@ static int count_denied(void)
 
 static int count_allowed(void)
 {
-    char replacement[512];
+    char replacement[512], kept[512];
     int n = 0;
 
     snprintf(replacement, sizeof replacement, "%s.replacement", models[0]);
@@ -76,6 +76,12 @@ static int count_allowed(void)
     n += opens("/proc/meminfo", O_RDONLY) == 0;
     n += opens("/dev/null", O_RDWR) == 0;
     n += unlink(listeners.at[0].path) == 0;
+    snprintf(replacement, sizeof replacement, "%s/new", statistics);
+    n += opens(replacement, O_WRONLY | O_CREAT | O_EXCL) == 0;
+    snprintf(kept, sizeof kept, "%s/kept", statistics);
+    n += rename(replacement, kept) == 0;
+    n += opens(kept, O_RDONLY) == 0;
+    n += unlink(kept) == 0;
     return n;
 }
 
@@ -89,7 +95,7 @@ static int inside(int (*check)(void))
     assert_true(child >= 0);
     if (child == 0) {
         struct sp_err err = {0};
-        enum sp_status st = sp_serve_sandbox_enter(&paths, NULL, &listeners, &err);
+        enum sp_status st = sp_serve_sandbox_enter(&paths, NULL, statistics, &listeners, &err);
         if (st) fprintf(stderr, "%s\n", err.text);
         _exit(st == SP_E_UNSUPPORTED ? SKIPPED : st ? 99 : check());
     }
@@ -104,7 +110,7 @@ static int setup(void **state)
     char path[512];
 
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "%s/%d", scratch_folder(), i);
         if (mkdir(path, 0700)) return 1;
     }
@@ -112,6 +118,7 @@ static int setup(void **state)
     scratch_write("0/model.replacement", "a", 1);
     linked = strdup(scratch_write("1/linked", "a", 1));
     models[1] = strdup(scratch_path("0/link"));
+    statistics = strdup(scratch_path("3"));
     elsewhere = strdup(scratch_write("2/elsewhere", "a", 1));
     listeners.at[0].path = strdup(scratch_write("2/socket", "", 0));
     return symlink(linked, models[1]);
@@ -126,7 +133,7 @@ static void test_denied(void **state)
 static void test_allowed(void **state)
 {
     (void)state;
-    assert_int_equal(inside(count_allowed), 6);
+    assert_int_equal(inside(count_allowed), 10);
 }
 
 /* Older kernels deny files only. */

@@ -1,4 +1,4 @@
-#include "cli/drafting_cache.h"
+#include "cli/chat/drafting_cache.h"
 #include "cli/base/user_folder.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
@@ -10,23 +10,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { MAX_SIZE = 1 << 16, RETRY_EVERY = 8 };
 
+char *sp_drafting_cache_folder(void)
+{
+    char *cache = NULL, *folder = NULL;
+
+    if (sp_user_folder(&cache, "XDG_CACHE_HOME", ".cache", NULL)) return NULL;
+    if (sp_file_join(&folder, cache, "drafting", NULL)) folder = NULL;
+    free(cache);
+    if (folder) mkdir(folder, 0700);
+    return folder;
+}
+
 /* Returns the path of the file, owned by the caller; NULL: there is no cache folder. */
 static char *path_of(const struct sp_package *package)
 {
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    char machine[512], host[256] = "", name[64], *folder = NULL, *path = NULL;
+    char machine[512], host[256] = "", name[64], *folder = sp_drafting_cache_folder(), *path = NULL;
 
+    if (folder == NULL) return NULL;
     sp_package_describe(package, &info);
-    if (sp_user_folder(&folder, "XDG_CACHE_HOME", ".cache", NULL)) return NULL;
     gethostname(host, sizeof host - 1);
     snprintf(machine, sizeof machine, "%s %s %u %u", host, info.kernels, info.n_threads,
              info.n_ranks);
-    snprintf(name, sizeof name, "drafting-%016" PRIx64 "-%016" PRIx64 ".json", info.identity,
+    snprintf(name, sizeof name, "%016" PRIx64 "-%016" PRIx64 ".json", info.identity,
              sp_hash64(machine, strlen(machine)));
     if (sp_file_join(&path, folder, name, NULL)) path = NULL;
     free(folder);

@@ -1,0 +1,20 @@
+/* The statistics of drafting with a packed file on this machine, in the user's cache folder: run
+ * and serve begin with what earlier processes learned. They change no text. Failures are ignored:
+ * the process then learns everything itself. */
+#ifndef SP_CLI_CHAT_DRAFTING_CACHE_H
+#define SP_CLI_CHAT_DRAFTING_CACHE_H
+
+#include "runtime/spectool.h"
+
+/* Creates the folder of the files, which has nothing else. Returns its path, owned by the caller;
+ * NULL: there is none. */
+char *sp_drafting_cache_folder(void);
+
+/* Begins with the statistics of earlier processes with the same file, machine, kernels and numbers
+ * of threads and ranks. One run in eight tries to draft even if it did not pay in the last one. */
+void sp_drafting_cache_load(struct sp_package *package);
+
+/* Keeps what this process learned. */
+void sp_drafting_cache_save(const struct sp_package *package);
+
+#endif
