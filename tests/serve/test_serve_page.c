@@ -1,0 +1,237 @@
+/* Tests the page at / in headless Chromium: a conversation, drafted tokens, the comparison without
+ * drafting, stopping, errors, storage, dark mode and the width of a phone. With
+ * SPECTOOL_SCREENSHOTS=FOLDER it also takes pictures. */
+#include "tests/support/browser.h"
+#include "tests/support/served_model.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SKIPPED = 77 };
+
+static struct browser page;
+static char address[64];
+
+#define LAST "document.querySelector('.message:last-child')"
+#define QUESTION "Tell me a story."
+
+static int setup(void **state)
+{
+    if (served_setup(state)) return 1;
+    page = browser_start(browser_find());
+    snprintf(address, sizeof address, "http://127.0.0.1:%u/", tiny_server.port);
+    browser_show_as(&page, 1100, 700, false);
+    browser_open(&page, address);
+    browser_await(&page, "document.title", "tiny \xe2\x80\x93 spectool");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    browser_stop(&page);
+    return served_teardown(state);
+}
+
+static void run(const char *statement)
+{
+    free(browser_value(&page, statement));
+}
+
+static void set(const char *id, const char *value)
+{
+    char statement[256];
+
+    snprintf(statement, sizeof statement, "document.getElementById('%s').value = '%s'", id, value);
+    run(statement);
+}
+
+/* Types a message and sends it by Enter. */
+static void ask(const char *text)
+{
+    run("document.getElementById('input').focus()");
+    browser_type(&page, text);
+    browser_press(&page, "Enter");
+}
+
+static void await_answer(size_t n_messages)
+{
+    char n[16];
+
+    snprintf(n, sizeof n, "%zu", n_messages);
+    browser_await(&page, "document.querySelectorAll('.message').length", n);
+    browser_await(&page, "document.getElementById('send').textContent", "Send");
+}
+
+/* The answer is that of the API. */
+static void test_answer(void **state)
+{
+    struct sp_json *json =
+        served_post("/v1/chat/completions",
+                    "{\"messages\": [{\"role\": \"user\", \"content\": \"" QUESTION "\"}], "
+                    "\"max_tokens\": 100, \"temperature\": 0}");
+
+    (void)state;
+    set("temperature", "0");
+    set("max", "100");
+    ask(QUESTION);
+    await_answer(2);
+    browser_await(&page, "document.querySelector('.user .text').textContent", QUESTION);
+    browser_await(&page, LAST ".querySelector('.text').textContent",
+                  json_text(json, "choices.0.message.content"));
+    browser_await(&page,
+                  "/tokens\\/s.*% of \\d+ draft tokens accepted.*first token after/.test(" LAST
+                  ".querySelector('.figures').textContent)",
+                  "true");
+    sp_json_free(json);
+}
+
+/* Drafted tokens are tinted, unless the switch is off. */
+static void test_tint(void **state)
+{
+    static const char color[] =
+        "getComputedStyle(" LAST ".querySelector('.drafted')).backgroundColor";
+
+    (void)state;
+    browser_await(&page, LAST ".querySelectorAll('.drafted').length > 0", "true");
+    browser_await(&page, color, "rgb(205, 236, 207)");
+    browser_picture(&page, "light");
+    run("document.getElementById('tint').click()");
+    browser_await(&page, color, "rgba(0, 0, 0, 0)");
+    run("document.getElementById('tint').click()");
+}
+
+static void test_comparison(void **state)
+{
+    (void)state;
+    run(LAST ".querySelector('.figures button').click()");
+    browser_await(&page,
+                  "/the same text without drafting, (too short|[0-9.]+ times)/.test(" LAST
+                  ".querySelector('.figures').textContent)",
+                  "true");
+}
+
+static void test_dark(void **state)
+{
+    (void)state;
+    browser_show_as(&page, 1100, 700, true);
+    browser_await(&page, "getComputedStyle(document.body).backgroundColor", "rgb(25, 26, 27)");
+    browser_await(&page, "getComputedStyle(" LAST ".querySelector('.drafted')).backgroundColor",
+                  "rgb(31, 74, 42)");
+    browser_picture(&page, "dark");
+    browser_show_as(&page, 1100, 700, false);
+}
+
+/* On a phone nothing is wider than the screen, and a button shows the conversations. */
+static void test_phone(void **state)
+{
+    static const char list[] = "getComputedStyle(document.getElementById('side')).display";
+
+    (void)state;
+    browser_show_as(&page, 360, 640, false);
+    browser_await(&page, "innerWidth", "360");
+    browser_await(&page, "document.documentElement.scrollWidth <= innerWidth", "true");
+    browser_await(&page, list, "none");
+    browser_picture(&page, "phone");
+    run("document.getElementById('menu').click()");
+    browser_await(&page, list, "flex");
+    browser_picture(&page, "phone-list");
+    run("document.getElementById('log').click()");
+    browser_await(&page, list, "none");
+    run("document.getElementById('menu').click()");
+    browser_await(&page, list, "flex");
+    run("document.querySelector('#list li button').click()");
+    browser_await(&page, list, "none");
+    run("document.getElementById('settings-open').click()");
+    browser_await(&page, "document.getElementById('settings').open", "true");
+    browser_await(&page,
+                  "document.getElementById('settings').getBoundingClientRect().right <= innerWidth",
+                  "true");
+    browser_picture(&page, "phone-settings");
+    run("document.getElementById('settings').close()");
+    browser_show_as(&page, 1100, 700, false);
+}
+
+/* Escape stops an answer, whose beginning stays. Markup is shown as it is. */
+static void test_stop(void **state)
+{
+    (void)state;
+    set("max", "1900");
+    ask("<b>1 & 2</b>");
+    browser_await(&page, LAST ".querySelector('.text').textContent.length > 0", "true");
+    browser_press(&page, "Escape");
+    await_answer(4);
+    browser_await(&page, "document.querySelectorAll('.user .text')[1].textContent", "<b>1 & 2</b>");
+    browser_await(&page, "document.querySelectorAll('b').length", "0");
+    browser_await(&page, LAST ".querySelectorAll('.error').length", "0");
+    browser_await(&page, LAST ".querySelector('.text').textContent.length > 0", "true");
+}
+
+/* The error of the server is shown, and the next message can be sent. */
+static void test_error(void **state)
+{
+    (void)state;
+    set("max", "8");
+    set("temperature", "999");
+    ask("hot");
+    await_answer(6);
+    browser_await(&page, LAST ".querySelector('.error').textContent",
+                  "temperature is 999, expected a number 0..100");
+    browser_await(&page, LAST ".querySelectorAll('.figures').length", "0");
+    browser_picture(&page, "error");
+    set("temperature", "0");
+    ask("cold");
+    await_answer(8);
+    browser_await(&page, LAST ".querySelectorAll('.error').length", "0");
+}
+
+/* Conversations and settings are still there after the page is loaded again. */
+static void test_storage(void **state)
+{
+    (void)state;
+    run("document.getElementById('settings').showModal()");
+    run("document.getElementById('settings').close()");
+    browser_await(&page, "JSON.parse(localStorage.getItem('spectool.settings')).max", "8");
+    browser_open(&page, address);
+    browser_await(&page, "document.getElementById('max').value", "8");
+    browser_await(&page, "document.querySelectorAll('#list li').length", "1");
+    run("document.querySelector('#list li button').click()");
+    await_answer(8);
+    browser_await(&page, "document.querySelector('.user .text').textContent", QUESTION);
+    run("document.querySelector('#list li button.plain').click()");
+    browser_await(&page, "document.querySelectorAll('#list li').length", "0");
+}
+
+/* A refused request is the one line that the browser itself writes to the console. */
+static void test_console(void **state)
+{
+    const char *problems = page.problems, *refused = strstr(problems, "status of 400");
+
+    (void)state;
+    assert_non_null(refused);
+    if (strchr(problems, '\n') != strrchr(problems, '\n')) fail_msg("%s", problems);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answer),     cmocka_unit_test(test_tint),
+        cmocka_unit_test(test_comparison), cmocka_unit_test(test_dark),
+        cmocka_unit_test(test_phone),      cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_error),      cmocka_unit_test(test_storage),
+        cmocka_unit_test(test_console),
+    };
+
+    if (browser_find() == NULL) {
+        fprintf(stderr, "skipped: Chromium is not installed (apt-get install chromium)\n");
+        return SKIPPED;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,275 @@
+#include "tests/support/browser.h"
+#include "format/base/json_write.h"
+#include "tests/support/scratch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PATIENCE = 60000 /* ms that Chromium has for one answer, on a busy machine */ };
+
+static void nap(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+}
+
+const char *browser_find(void)
+{
+    static const char *const names[] = {"chromium", "chromium-browser", "google-chrome"};
+    static char path[1024];
+    const char *folders = getenv("PATH");
+
+    for (; folders && *folders; folders += strspn(folders, ":")) {
+        size_t n = strcspn(folders, ":");
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            snprintf(path, sizeof path, "%.*s/%s", (int)n, folders, names[i]);
+            if (access(path, X_OK) == 0) return path;
+        }
+        folders += n;
+    }
+    return NULL;
+}
+
+/* ---- messages ---- */
+
+/* Returns the next message; borrowed until the next call. */
+static const char *receive(struct browser *b)
+{
+    memmove(b->buffer, b->buffer + b->n_read, b->size - b->n_read);
+    b->size -= b->n_read;
+    b->n_read = 0;
+    for (;;) {
+        const char *end = b->size ? memchr(b->buffer, '\0', b->size) : NULL;
+        struct pollfd wait = {.fd = b->from, .events = POLLIN};
+        ssize_t n;
+
+        if (end != NULL) {
+            b->n_read = (size_t)(end - b->buffer) + 1;
+            return b->buffer;
+        }
+        b->buffer = realloc(b->buffer, b->size + 65536);
+        assert_non_null(b->buffer);
+        if (poll(&wait, 1, PATIENCE) != 1) fail_msg("Chromium does not answer");
+        n = read(b->from, b->buffer + b->size, 65536);
+        if (n <= 0) fail_msg("Chromium has ended");
+        b->size += (size_t)n;
+    }
+}
+
+/* Keeps the words of an exception or of an error on the console. */
+static void note_problem(struct browser *b, const struct sp_json *event, const char *message)
+{
+    const char *method = sp_json_get_text(event, "method");
+    const struct sp_json *parameters = sp_json_get(event, "params");
+    const char *level = sp_json_get_text(sp_json_get(parameters, "entry"), "level");
+    size_t len = strlen(b->problems);
+
+    if (method == NULL) return;
+    if (strcmp(method, "Runtime.exceptionThrown") != 0 && !(level && strcmp(level, "error") == 0))
+        return;
+    snprintf(b->problems + len, sizeof b->problems - len, "%.300s\n", message);
+}
+
+char *browser_send(struct browser *b, const char *method, const char *parameters)
+{
+    unsigned id = ++b->n_sent;
+    char head[256];
+    int n = snprintf(head, sizeof head, "{\"id\": %u, \"method\": \"%s\"%s%s%s, \"params\": ", id,
+                     method, *b->session ? ", \"sessionId\": \"" : "", b->session,
+                     *b->session ? "\"" : "");
+
+    assert_int_equal(write(b->to, head, (size_t)n), n);
+    assert_int_equal(write(b->to, parameters, strlen(parameters)), strlen(parameters));
+    assert_int_equal(write(b->to, "}", 2), 2); /* with its NUL */
+    for (;;) {
+        const char *message = receive(b);
+        struct sp_json *json = NULL;
+        char *result = NULL;
+        int64_t answered = 0;
+
+        assert_int_equal(sp_json_parse(&json, message, strlen(message), SP_JSON_LENIENT, NULL), 0);
+        if (sp_json_to_i64(sp_json_get(json, "id"), &answered) && answered == id) {
+            if (sp_json_get(json, "result") == NULL) fail_msg("%s: %.300s", method, message);
+            assert_int_equal(sp_json_print(&result, sp_json_get(json, "result"), NULL), 0);
+        } else {
+            note_problem(b, json, message);
+        }
+        sp_json_free(json);
+        if (result) return result;
+    }
+}
+
+/* Sends a command whose only parameter is a string, and returns the text at `member` of the result;
+ * owned (free). */
+static char *send_text(struct browser *b, const char *method, const char *key, const char *value,
+                       const char *further, const char *member)
+{
+    struct sp_strbuf out = {0};
+    struct sp_json *json = NULL;
+    const struct sp_json *found;
+    char *answer, *text = NULL;
+
+    assert_int_equal(sp_json_put(&out, NULL, "{\"%s\": ", key), 0);
+    assert_int_equal(sp_json_put_string(&out, value, strlen(value), NULL), 0);
+    assert_int_equal(sp_json_put(&out, NULL, "%s}", further), 0);
+    assert_int_equal(sp_strbuf_append(&out, "", 1, NULL), 0);
+    answer = browser_send(b, method, out.at);
+    assert_int_equal(sp_json_parse(&json, answer, strlen(answer), SP_JSON_LENIENT, NULL), 0);
+    found = sp_json_get(json, member);
+    if (sp_json_get(found, "value")) found = sp_json_get(found, "value");
+    if (sp_json_to_string(found, NULL)) text = strdup(sp_json_to_string(found, NULL));
+    if (sp_json_get(json, "exceptionDetails")) fail_msg("%s: %.500s", value, answer);
+    sp_json_free(json);
+    free(answer);
+    sp_strbuf_release(&out);
+    return text ? text : strdup("");
+}
+
+/* ---- the process ---- */
+
+/* Runs in the child. The pipes are above the descriptors 3 and 4, which Chromium uses. */
+static void run_program(const char *program, int in, int out)
+{
+    char profile[512];
+    int silent = open("/dev/null", O_RDWR);
+
+    snprintf(profile, sizeof profile, "--user-data-dir=%s", scratch_path("chromium"));
+    setenv("HOME", scratch_folder(), 1);
+    setenv("XDG_CACHE_HOME", scratch_folder(), 1);
+    setenv("XDG_CONFIG_HOME", scratch_folder(), 1);
+    dup2(in, 3);
+    dup2(out, 4);
+    dup2(silent, 0);
+    dup2(silent, 1);
+    dup2(silent, 2);
+    setpgid(0, 0);
+    execl(program, "chromium", "--headless", "--no-sandbox", "--disable-gpu",
+          "--disable-dev-shm-usage", "--disable-background-networking", "--hide-scrollbars",
+          "--no-first-run", "--remote-debugging-pipe", profile, "about:blank", (char *)NULL);
+    _exit(127);
+}
+
+struct browser browser_start(const char *program)
+{
+    struct browser b = {.pid = 0};
+    int to[2], from[2];
+    char *target, further[128], *session;
+
+    assert_int_equal(pipe(to) | pipe(from), 0);
+    for (int i = 0; i < 2; i++) { /* above 3 and 4, and not for other children */
+        to[i] = fcntl(to[i], F_DUPFD_CLOEXEC, 16);
+        from[i] = fcntl(from[i], F_DUPFD_CLOEXEC, 16);
+    }
+    b.pid = fork();
+    assert_true(b.pid >= 0);
+    if (b.pid == 0) run_program(program, to[0], from[1]);
+    close(to[0]);
+    close(from[1]);
+    b.to = to[1];
+    b.from = from[0];
+    target = send_text(&b, "Target.createTarget", "url", "about:blank", "", "targetId");
+    snprintf(further, sizeof further, ", \"flatten\": true");
+    session = send_text(&b, "Target.attachToTarget", "targetId", target, further, "sessionId");
+    snprintf(b.session, sizeof b.session, "%s", session);
+    free(target);
+    free(session);
+    free(browser_send(&b, "Page.enable", "{}"));
+    free(browser_send(&b, "Runtime.enable", "{}"));
+    free(browser_send(&b, "Log.enable", "{}"));
+    return b;
+}
+
+void browser_stop(struct browser *b)
+{
+    close(b->to);
+    close(b->from);
+    kill(-b->pid, SIGKILL);
+    waitpid(b->pid, NULL, 0);
+    free(b->buffer);
+}
+
+/* ---- the page ---- */
+
+void browser_open(struct browser *b, const char *url)
+{
+    free(send_text(b, "Page.navigate", "url", url, "", "frameId"));
+    browser_await(b, "document.readyState", "complete");
+}
+
+char *browser_value(struct browser *b, const char *expression)
+{
+    char whole[2048];
+
+    snprintf(whole, sizeof whole, "String(%s)", expression);
+    return send_text(b, "Runtime.evaluate", "expression", whole, ", \"returnByValue\": true",
+                     "result");
+}
+
+void browser_await(struct browser *b, const char *expression, const char *value)
+{
+    for (int i = 0; i < 500; i++, nap()) {
+        char *now = browser_value(b, expression);
+        bool equal = strcmp(now, value) == 0;
+
+        if (!equal && i == 499) fail_msg("%s is \"%s\", not \"%s\"", expression, now, value);
+        free(now);
+        if (equal) return;
+    }
+}
+
+void browser_type(struct browser *b, const char *text)
+{
+    free(send_text(b, "Input.insertText", "text", text, "", "none"));
+}
+
+void browser_press(struct browser *b, const char *key)
+{
+    bool enter = strcmp(key, "Enter") == 0;
+    char further[128];
+
+    snprintf(further, sizeof further, ", \"type\": \"keyDown\", \"windowsVirtualKeyCode\": %d%s",
+             enter ? 13 : 27, enter ? ", \"text\": \"\\r\"" : "");
+    free(send_text(b, "Input.dispatchKeyEvent", "key", key, further, "none"));
+    free(send_text(b, "Input.dispatchKeyEvent", "key", key, ", \"type\": \"keyUp\"", "none"));
+}
+
+void browser_show_as(struct browser *b, int width, int height, bool dark)
+{
+    char parameters[256];
+
+    snprintf(parameters, sizeof parameters,
+             "{\"width\": %d, \"height\": %d, \"deviceScaleFactor\": 1, \"mobile\": %s}", width,
+             height, width < 600 ? "true" : "false");
+    free(browser_send(b, "Emulation.setDeviceMetricsOverride", parameters));
+    snprintf(parameters, sizeof parameters,
+             "{\"features\": [{\"name\": \"prefers-color-scheme\", \"value\": \"%s\"}]}",
+             dark ? "dark" : "light");
+    free(browser_send(b, "Emulation.setEmulatedMedia", parameters));
+}
+
+void browser_picture(struct browser *b, const char *name)
+{
+    const char *folder = getenv("SPECTOOL_SCREENSHOTS");
+    char path[1024], *data;
+    FILE *f;
+
+    if (folder == NULL) return;
+    data = send_text(b, "Page.captureScreenshot", "format", "png", "", "data");
+    snprintf(path, sizeof path, "base64 -d >'%s/%s.png'", folder, name);
+    f = popen(path, "w");
+    assert_non_null(f);
+    fputs(data, f);
+    assert_int_equal(pclose(f), 0);
+    free(data);
+}
