@@ -76,7 +76,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_HEADING, .help = "Drafting"},
     {SP_OPT_FLAG, 0, "no-draft", NULL, NULL, AT(no_draft), .help = "Turn drafting off"},
     SP_OPT_SET_DEPTH(struct options, settings),
-    SP_OPT_DRAFT_BY(struct options, backend, "model if the file has a draft, else lookup"),
+    SP_OPT_DRAFT_BY(struct options, backend, "both, or model with a given draft depth"),
     {SP_OPT_FLAG, 0, "show-draft", NULL, NULL, AT(show_draft),
      .help = "Color accepted draft tokens"},
     SP_OPT_SET_ACCEPT(struct options, settings),

@@ -239,7 +239,9 @@ enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8 };
 /* What proposes the draft tokens. An n-gram draft proposes the tokens that followed the last few
  * tokens where these stood in the text before. */
 enum sp_draft_by {
-    SP_DRAFT_BY_DEFAULT, /* the draft model if the file has one, otherwise n-grams */
+    /* Both if the file has a draft model, otherwise n-grams. With a given draft length the draft
+     * model alone; its name is that of the draft, and its maximum length holds. */
+    SP_DRAFT_BY_DEFAULT,
     SP_DRAFT_BY_MODEL,
     SP_DRAFT_BY_NGRAM,
     SP_DRAFT_BY_BOTH, /* the more promising of the two in each round */

@@ -357,11 +357,6 @@ void sp_package_describe(const struct sp_package *package, struct sp_package_inf
     sp_copy_out(info, &all);
 }
 
-bool sp_package_looks_up(const struct sp_package *package, enum sp_draft_by by)
-{
-    return by == SP_DRAFT_BY_DEFAULT ? package->draft == NULL : by != SP_DRAFT_BY_MODEL;
-}
-
 const char *sp_package_draft_name(const struct sp_package *package, enum sp_draft_by by,
                                   size_t *max_draft_len)
 {
@@ -369,8 +364,9 @@ const char *sp_package_draft_name(const struct sp_package *package, enum sp_draf
     const struct sp_drafter_ops *ops = draft ? sp_drafter_find(draft->config.draft.kind) : NULL;
 
     if (by == SP_DRAFT_BY_NGRAM) ops = NULL;
+    if (by == SP_DRAFT_BY_DEFAULT && ops) by = SP_DRAFT_BY_MODEL;
     *max_draft_len = ops ? ops->max_draft_len(draft) : 0;
-    if (!sp_package_looks_up(package, by)) return ops ? sp_draft_kind_name(ops->kind) : NULL;
+    if (by == SP_DRAFT_BY_MODEL) return ops ? sp_draft_kind_name(ops->kind) : NULL;
     if (*max_draft_len < SP_DRAFT_NGRAM_MAX) *max_draft_len = SP_DRAFT_NGRAM_MAX;
     return ops ? package->both : SP_LOOKUP_NAME;
 }

@@ -60,7 +60,7 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
         .prompt_rows = options->rows_per_pass ? options->rows_per_pass : choose_prompt_rows(config),
         .cache_type = options->cache,
         .budget = package->caches,
-        .ngram = !options->no_draft && sp_package_looks_up(package, options->draft_by),
+        .ngram = !options->no_draft && options->draft_by != SP_DRAFT_BY_MODEL,
         .scheduler = package->scheduler,
         .max_batch = options->max_batch,
         .draft_size = by_model ? sp_package_draft_size(package) : 0,
@@ -80,7 +80,8 @@ static enum sp_status open_session(struct sp_session **out, struct sp_package *p
                                  &package->backend, &inner, err))) {
         goto done;
     }
-    sp_draft_mix_init(&s->mix, &package->drafting);
+    sp_draft_mix_init(&s->mix, &package->drafting,
+                      options->draft_by == SP_DRAFT_BY_DEFAULT && package->draft);
     if ((st = sp_new_aligned(&s->scratch, config->n_vocab + 16, sizeof *s->scratch, err))) {
         goto done;
     }

@@ -44,9 +44,6 @@ struct sp_package {
 /* Rows of a prompt pass, unless experts need more: weights are read once for all of them. */
 enum { SP_PROMPT_ROWS = 128 };
 
-/* True if n-gram lookup drafts under this setting. */
-bool sp_package_looks_up(const struct sp_package *package, enum sp_draft_by by);
-
 /* Products that the draft computes for a row of a prompt, divided by those of the target; 0: no
  * draft. */
 double sp_package_draft_size(const struct sp_package *package);

@@ -2,8 +2,14 @@
 
 #include <string.h>
 
-void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_draft_batch *drafting)
+/* The least multiple of the draft model's rate that an n-gram proposal must promise. Its confidence
+ * is known only on average over texts, while the draft model's rate is measured in this one. */
+static const double ngram_margin = 1.5;
+
+void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_draft_batch *drafting,
+                       bool ngram_if_automatic)
 {
+    mix->ngram_if_automatic = ngram_if_automatic;
     sp_draft_batch_init(&mix->ngram_batch, SP_DRAFT_NGRAM_MAX, true);
     sp_draft_batch_init(&mix->grammar_batch, SP_DRAFT_GRAMMAR_MAX, true);
     sp_draft_length_init(&mix->draft, drafting);
@@ -34,9 +40,10 @@ static enum sp_status propose_by(struct sp_speculator *s, struct sp_drafter *dra
     return SP_OK;
 }
 
-static bool promises_more(const struct sp_draft_mix *d, const struct sp_draft_length *length)
+static bool promises_more(const struct sp_draft_mix *d, const struct sp_draft_length *length,
+                          double margin)
 {
-    return sp_draft_length_expected_rate(length) > sp_draft_batch_rate(d->draft.batch);
+    return sp_draft_length_expected_rate(length) > margin * sp_draft_batch_rate(d->draft.batch);
 }
 
 static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, size_t most,
@@ -47,12 +54,17 @@ static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, s
         struct sp_drafter *drafter;
         struct sp_draft_length *length;
         enum sp_proposed_by by;
-    } free_ones[] = {{s->grammar_draft, &d->grammar_draft, SP_PROPOSED_BY_GRAMMAR},
-                     {s->ngram, &d->ngram, SP_PROPOSED_BY_NGRAM}};
+        double margin;
+        bool only_automatic;
+    } free_ones[] = {
+        {s->grammar_draft, &d->grammar_draft, SP_PROPOSED_BY_GRAMMAR, 1, false},
+        {s->ngram, &d->ngram, SP_PROPOSED_BY_NGRAM, ngram_margin, d->ngram_if_automatic},
+    };
     enum sp_status st;
 
     for (size_t i = 0; i < sizeof free_ones / sizeof *free_ones; i++) {
         struct sp_draft_length *length = free_ones[i].length;
+        if (free_ones[i].only_automatic && !automatic) continue;
         *by = free_ones[i].by;
         memset(round, 0, sizeof *round);
         if ((st = propose_by(s, free_ones[i].drafter, length, most, automatic, chooser, round,
@@ -60,7 +72,8 @@ static enum sp_status propose(struct sp_draft_mix *d, struct sp_speculator *s, s
             return st;
         }
         if (round->drafted == 0) continue;
-        if (s->drafter == NULL || !automatic || promises_more(d, length)) return SP_OK;
+        if (s->drafter == NULL || !automatic || promises_more(d, length, free_ones[i].margin))
+            return SP_OK;
     }
     *by = SP_PROPOSED_BY_DRAFT;
     if (s->drafter == NULL) return SP_OK;

@@ -3,7 +3,8 @@
  *
  * Each has a draft length controller of its own. The grammar and the n-gram lookup cost nothing, so
  * they are asked first, in this order; a proposal of theirs is verified if it promises more tokens
- * a second than the draft model has brought so far. With a given draft length they are verified
+ * a second than the draft model has brought so far, an n-gram's if it promises half as much again.
+ * With a given draft length they are verified
  * wherever they propose anything, and the draft model proposes elsewhere. */
 #ifndef SP_RUNTIME_SPECULATE_ROUND_H
 #define SP_RUNTIME_SPECULATE_ROUND_H
@@ -16,13 +17,15 @@
 struct sp_draft_mix {
     struct sp_draft_batch ngram_batch, grammar_batch;
     struct sp_draft_length draft, ngram, grammar_draft;
+    bool ngram_if_automatic; /* no lookup with a given draft length */
 };
 
 /* The drafter whose tokens were verified. */
 enum sp_proposed_by { SP_PROPOSED_BY_DRAFT, SP_PROPOSED_BY_NGRAM, SP_PROPOSED_BY_GRAMMAR };
 
 /* `drafting`: of the draft model; must outlive *mix, which must stay where it is. */
-void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_draft_batch *drafting);
+void sp_draft_mix_init(struct sp_draft_mix *mix, struct sp_draft_batch *drafting,
+                       bool ngram_if_automatic);
 
 /* Runs one round. most: the greatest number of draft tokens, 0 for a plain step; automatic: the
  * controllers choose how many of these to draft and to verify. *by: the drafter whose tokens were

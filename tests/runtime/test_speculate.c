@@ -268,6 +268,34 @@ static void ngram(void **state)
     check_lookup(pair, SP_DRAFT_BY_BOTH, "lookup and dflash", 2);
 }
 
+/* By default n-grams help a draft model, but not with a given draft length. */
+static void default_of_a_pair(void **state)
+{
+    const char *pair = packed_file(TESTDATA "/tiny/Modelfile", SP_Q4, SP_Q8);
+    struct sp_session_options options = {.size = sizeof options, .no_draft = true};
+    struct generate_fixture o = generate_open(pair, NULL, 1, &options);
+    struct sp_result plain, given, automatic;
+    uint32_t prompt[340];
+
+    (void)state;
+    for (size_t i = 0; i < 340; i++)
+        prompt[i] = question[i % 17];
+    plain = generate_run(o.session, prompt, 340, 100, PLAIN, true);
+    generate_close(&o);
+    options.no_draft = false;
+    o = generate_open(pair, NULL, 1, &options);
+    given = generate_run(o.session, prompt, 340, 100, 7, true);
+    generate_assert_same(&given, &plain);
+    assert_true(given.drafted > 0);
+    assert_int_equal(given.ngram_drafted, 0);
+    automatic = generate_run(o.session, prompt, 340, 100, SP_DRAFT_LENGTH_AUTO, true);
+    generate_assert_same(&automatic, &plain);
+    sp_result_release(&plain);
+    sp_result_release(&given);
+    sp_result_release(&automatic);
+    generate_close(&o);
+}
+
 /* The source of the draft tokens depends on the file and the option. */
 static void draft_by(void **state)
 {
@@ -693,6 +721,7 @@ int main(void)
         cmocka_unit_test(autoregressive_bf16),
         cmocka_unit_test(self_draft),
         cmocka_unit_test(ngram),
+        cmocka_unit_test(default_of_a_pair),
         cmocka_unit_test(draft_by),
         cmocka_unit_test(budgets_and_contexts_at_their_limits),
         cmocka_unit_test(rows_per_pass),
