@@ -259,6 +259,37 @@ static const struct sp_gguf_name mixer[] = {
     {0},
 };
 
+/* ---- encoders ---- */
+
+static const struct sp_gguf_name bert[] = {
+    {"token_embd", "embeddings.word_embeddings", SP_GGUF_AS_IS},
+    {"position_embd", "embeddings.position_embeddings", SP_GGUF_AS_IS},
+    {"token_types", "embeddings.token_type_embeddings", SP_GGUF_ROWS},
+    {"token_embd_norm", "embeddings.LayerNorm", SP_GGUF_AS_IS},
+    {"attn_q", "attention.self.query", SP_GGUF_AS_IS},
+    {"attn_k", "attention.self.key", SP_GGUF_AS_IS},
+    {"attn_v", "attention.self.value", SP_GGUF_AS_IS},
+    {"attn_output", "attention.output.dense", SP_GGUF_AS_IS},
+    {"attn_output_norm", "attention.output.LayerNorm", SP_GGUF_AS_IS},
+    {"ffn_up", "intermediate.dense", SP_GGUF_AS_IS},
+    {"ffn_down", "output.dense", SP_GGUF_AS_IS},
+    {"layer_output_norm", "output.LayerNorm", SP_GGUF_AS_IS},
+    {0},
+};
+
+static const struct sp_gguf_name modernbert[] = {
+    {"token_embd", "embeddings.tok_embeddings", SP_GGUF_AS_IS},
+    {"token_embd_norm", "embeddings.norm", SP_GGUF_AS_IS},
+    {"output_norm", "final_norm", SP_GGUF_AS_IS},
+    {"attn_norm", "attn_norm", SP_GGUF_AS_IS},
+    {"attn_qkv", "attn.Wqkv", SP_GGUF_AS_IS},
+    {"attn_output", "attn.Wo", SP_GGUF_AS_IS},
+    {"ffn_norm", "mlp_norm", SP_GGUF_AS_IS},
+    {"ffn_up", "mlp.Wi", SP_GGUF_AS_IS},
+    {"ffn_down", "mlp.Wo", SP_GGUF_AS_IS},
+    {0},
+};
+
 /* ---- architectures ---- */
 
 static const struct sp_gguf_arch archs[] = {
@@ -281,6 +312,12 @@ static const struct sp_gguf_arch archs[] = {
     {.name = "gemma3",
      .model_type = "gemma3_text",
      .architecture = "Gemma3ForCausalLM",
+     .names = sandwich,
+     .norm_plus = true,
+     .gelu = true},
+    {.name = "gemma-embedding",
+     .model_type = "gemma3_text",
+     .architecture = "Gemma3TextModel",
      .names = sandwich,
      .norm_plus = true,
      .gelu = true},
@@ -436,6 +473,26 @@ static const struct sp_gguf_arch archs[] = {
      .partial = true,
      .tiled_values = true,
      .mtp = true},
+    /* BERT, and RoBERTa and XLM-RoBERTa, whose tables of positions are cut off in front */
+    {.name = "bert",
+     .model_type = "bert",
+     .architecture = "BertModel",
+     .names = bert,
+     .norm_key = "layer_norm_eps",
+     .layers = "encoder.layer.",
+     .exact_gelu = true,
+     .encoder = true},
+    {.name = "modern-bert",
+     .model_type = "modernbert",
+     .architecture = "ModernBertModel",
+     .names = modernbert,
+     .norm_key = "norm_eps",
+     .exact_gelu = true,
+     .encoder = true},
+    {.name = "eurobert",
+     .model_type = "eurobert",
+     .architecture = "EuroBertModel",
+     .encoder = true},
 };
 
 const struct sp_gguf_arch *sp_gguf_arch_find(const char *name, size_t len)
@@ -457,6 +514,7 @@ bool sp_gguf_arch_has_class(const struct sp_gguf_arch *arch, const char *name)
 {
     const char *end = strstr(arch->architecture, "For");
 
+    if (end == NULL) return strcmp(name, arch->architecture) == 0;
     if (is_family(name, arch->architecture, (size_t)(end - arch->architecture))) return true;
     if (strcmp(arch->name, "olmo2") == 0) return is_family(name, "Olmo3", 5);
     return strcmp(arch->name, "llama") == 0 &&

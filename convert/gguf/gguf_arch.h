@@ -14,6 +14,7 @@ enum sp_gguf_form {
     SP_GGUF_BARE_VECTOR, /* both */
     SP_GGUF_LOG,         /* as BARE_VECTOR; -e^x is stored for x */
     SP_GGUF_UNENDED,     /* as AS_IS, but stored without .weight by some converters */
+    SP_GGUF_ROWS,        /* a matrix; one row may be stored as a vector */
     SP_GGUF_CONV,        /* [channels, 1, taps], stored as [channels, taps] */
 };
 
@@ -31,9 +32,12 @@ struct sp_gguf_arch {
     const char *architecture;         /* likewise */
     const struct sp_gguf_name *names; /* differences from the usual names; NULL: none */
     const char *norm_key;             /* of the norms' epsilon; NULL: rms_norm_eps */
+    const char *layers;               /* in front of a layer's number; NULL: "layers." */
     bool turned;       /* rows of q and k are turned so that neighbors rotate together */
     bool norm_plus;    /* 1 is added to every norm except ssm_norm */
     bool gelu;         /* hidden_activation gelu_pytorch_tanh; else silu */
+    bool exact_gelu;   /* hidden_activation gelu */
+    bool encoder;      /* tokens see all tokens without a key of config.json that says so */
     bool partial;      /* a part of each head may rotate */
     bool latent;       /* multi-head latent attention, stated as one K/V head */
     bool by_layer;     /* sizes may differ between layers; the first that is not 0 is written */

@@ -2,7 +2,9 @@
  */
 #include "convert/gguf/gguf_config.h"
 #include "convert/gguf/gguf_family.h"
+#include "convert/gguf/gguf_names.h"
 
+#include "format/base/unicode.h"
 #include "format/base/warnings.h"
 #include "format/ggml_type.h"
 
@@ -70,11 +72,20 @@ static void find_class(const char **type, const char **class, const struct sp_gg
 
 /* ---- all ---- */
 
+static const struct sp_gguf_weight *embedding_of(const struct sp_gguf_writer *w)
+{
+    char name[SP_GGUF_NAME_SIZE];
+    enum sp_gguf_form form;
+
+    if (!sp_gguf_publish_name(name, &form, w->model, "token_embd.weight")) return NULL;
+    return sp_gguf_weight_find(w->model, name);
+}
+
 /* The type that an export of the model states. The published Gemma scales its embedding by a factor
  * that it rounds to this type; what runs GGUF files does not round it. */
 static const char *dtype_of(const struct sp_gguf_writer *w)
 {
-    const struct sp_gguf_weight *t = sp_gguf_weight_find(w->model, "model.embed_tokens.weight");
+    const struct sp_gguf_weight *t = embedding_of(w);
     uint32_t type = t ? t->tensor->type : SP_GGML_BF16;
 
     if (w->model->arch->gelu) return "float32";
@@ -136,8 +147,9 @@ static enum sp_status write_sizes(struct sp_gguf_writer *w)
         {"attention.head_count", "num_attention_heads"},
         {"context_length", "max_position_embeddings"},
     };
-    const struct sp_gguf_weight *embedding =
-        sp_gguf_weight_find(w->model, "model.embed_tokens.weight");
+    const struct sp_gguf_weight *embedding = embedding_of(w);
+    const struct sp_gguf_tensor *positions =
+        sp_gguf_find_tensor(w->model->file, "position_embd.weight");
     uint64_t value = 0;
     enum sp_status st;
 
@@ -146,6 +158,7 @@ static enum sp_status write_sizes(struct sp_gguf_writer *w)
             continue;
         if ((st = sp_gguf_need_size(&value, w, sizes[i].key))) return st;
         if (strcmp(sizes[i].key, "block_count") == 0) value = w->model->n_layers;
+        if (positions && strcmp(sizes[i].key, "context_length") == 0) value = positions->shape[0];
         if ((st = sp_gguf_put_integer(w, sizes[i].published, value))) return st;
     }
     if (!w->model->arch->pure_mamba && (st = write_ffn_and_heads(w))) return st;
@@ -159,6 +172,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
                                   struct sp_err *err)
 {
     static const char *const read[] = {
+        "attention.causal",
         "attention.head_count",
         "attention.head_count_kv",
         "attention.key_length",
@@ -170,6 +184,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         "attention.value_length",
         "attn_logit_softcapping",
         "block_count",
+        "classifier.pooling_type",
         "context_length",
         "embedding_length",
         "embedding_scale",
@@ -178,6 +193,7 @@ static enum sp_status note_unread(const struct sp_gguf_model *m, char **warnings
         "expert_shared_feed_forward_length",
         "expert_used_count",
         "feed_forward_length",
+        "hidden_activation",
         "pooling_type",
         "final_logit_softcapping",
         "logit_scale",
@@ -224,8 +240,47 @@ static enum sp_status put_ids(struct sp_gguf_writer *w)
 
 static const char *activation_of(const struct sp_gguf_writer *w)
 {
-    if (w->model->arch->gelu) return "\"gelu_pytorch_tanh\"";
-    return strcmp(w->model->arch->name, "arcee") == 0 ? "\"relu2\"" : "\"silu\"";
+    if (w->model->arch->gelu) return "gelu_pytorch_tanh";
+    if (w->model->arch->exact_gelu) return "gelu";
+    return strcmp(w->model->arch->name, "arcee") == 0 ? "relu2" : "silu";
+}
+
+static enum sp_status put_text(struct sp_gguf_writer *w, const char *key, const char *text,
+                               size_t len)
+{
+    enum sp_status st = sp_json_put(&w->text, w->err, ",\n  \"%s\": ", key);
+
+    return st ? st : sp_json_put_string(&w->text, text, len, w->err);
+}
+
+/* Few files state it. Gemma and encoders have it under a name of their own. */
+static enum sp_status put_activation(struct sp_gguf_writer *w)
+{
+    char key[SP_GGUF_KEY_SIZE];
+    const char *name = activation_of(w);
+    size_t len = strlen(name);
+    enum sp_status st;
+
+    sp_gguf_key(key, w, "hidden_activation");
+    if ((st = sp_gguf_get_text(w->model->file, key, &name, &len, w->err))) return st;
+    if (sp_utf8_valid(name, len) != len)
+        return sp_fail(w->err, SP_E_INPUT, "%s is not UTF-8 text", key);
+    if (w->model->arch->gelu || w->model->arch->exact_gelu)
+        st = put_text(w, "hidden_activation", name, len);
+    return st ? st : put_text(w, "hidden_act", name, len);
+}
+
+/* Whether every token of a decoder sees all tokens. */
+static enum sp_status put_direction(struct sp_gguf_writer *w)
+{
+    bool causal = true;
+    char key[SP_GGUF_KEY_SIZE];
+    enum sp_status st;
+
+    sp_gguf_key(key, w, "attention.causal");
+    st = sp_gguf_get_bool(w->model->file, key, &causal, w->err);
+    if (st || w->model->arch->encoder || causal) return st;
+    return sp_gguf_put_bool(w, "is_causal", false);
 }
 
 /* Nemotron-H may state it as that of another kind of norm. */
@@ -250,8 +305,7 @@ static enum sp_status write_config(struct sp_gguf_writer *w)
         (st = sp_gguf_put_rope(w)) || (st = sp_gguf_put_family(w)) || (st = write_biases(w))) {
         return st;
     }
-    if (w->model->arch->gelu) st = sp_gguf_put_word(w, "hidden_activation", activation_of(w));
-    if (!st) st = sp_gguf_put_word(w, "hidden_act", activation_of(w));
+    if (!(st = put_activation(w))) st = put_direction(w);
     if (!st) st = sp_gguf_put_bool(w, "tie_word_embeddings", w->model->tied);
     if (!st) {
         st = sp_json_put(&w->text, w->err, ",\n  \"torch_dtype\": \"%s\"", dtype_of(w));

@@ -17,10 +17,11 @@ SP_MUST_CHECK enum sp_status sp_gguf_generation_text(char **text, size_t *size,
 
 /* *text = the record of the pooling that ARCH.pooling_type states, owned by the caller; unchanged
  * with *out if it states none. Embeddings have length 1, as llama.cpp's have by default.
- * max_tokens: of the longest text. */
+ * max_tokens: of the longest text. Dense layers that the file lacks are named in *warnings. */
 SP_MUST_CHECK enum sp_status sp_gguf_pooling_text(char **text, size_t *size,
                                                   struct sp_pooling_config *out,
                                                   const struct sp_gguf_model *model,
-                                                  unsigned max_tokens, struct sp_err *err);
+                                                  unsigned max_tokens, char **warnings,
+                                                  struct sp_err *err);
 
 #endif

@@ -102,6 +102,13 @@ static enum sp_status write_gemma3(struct sp_gguf_writer *w)
     return sp_gguf_put_word(w, "rope_local_base_freq", "10000.0");
 }
 
+static enum sp_status write_gemma_embedding(struct sp_gguf_writer *w)
+{
+    enum sp_status st = write_gemma3(w);
+
+    return st ? st : sp_gguf_put_bool(w, "use_bidirectional_attention", true);
+}
+
 static enum sp_status write_phi3(struct sp_gguf_writer *w)
 {
     uint64_t rotated = 0, hidden, heads, head;
@@ -325,6 +332,37 @@ static enum sp_status write_smollm3(struct sp_gguf_writer *w)
     return sp_gguf_put_word(w, "no_rope_layer_interval", "4");
 }
 
+/* ---- encoders ---- */
+
+static enum sp_status write_bert(struct sp_gguf_writer *w)
+{
+    const struct sp_gguf_weight *types =
+        sp_gguf_weight_find(w->model, "model.embeddings.token_type_embeddings.weight");
+
+    return types ? sp_gguf_put_integer(w, "type_vocab_size", types->shape[0]) : SP_OK;
+}
+
+/* The window counts the tokens on both sides. */
+static enum sp_status write_modernbert(struct sp_gguf_writer *w)
+{
+    static const char pattern[] = "attention.sliding_window_pattern";
+    uint64_t width;
+    char key[SP_GGUF_KEY_SIZE];
+    const struct sp_gguf_value *v;
+    enum sp_status st;
+
+    sp_gguf_key(key, w, pattern);
+    v = sp_gguf_find(w->model->file, key);
+    if ((st = sp_gguf_need_size(&width, w, "attention.sliding_window")) ||
+        (st = sp_gguf_put_integer(w, "local_attention", width)) ||
+        (st = sp_gguf_copy_float(w, "rope.freq_base", "global_rope_theta")) ||
+        (st = sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta"))) {
+        return st;
+    }
+    if (v && v->is_array) return sp_gguf_put_window_pattern(w);
+    return sp_gguf_copy_size(w, pattern, "global_attn_every_n_layers");
+}
+
 /* ---- all ---- */
 
 /* Keys that the writer of a family reads and no other does. */
@@ -381,6 +419,11 @@ static const struct {
     {"mamba2", sp_gguf_put_mamba2, {MAMBA_KEYS}},
     {"gemma2", write_gemma2, {NULL}},
     {"gemma3", write_gemma3, {NULL}},
+    {"gemma-embedding",
+     write_gemma_embedding,
+     {"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"}},
+    {"bert", write_bert, {NULL}},
+    {"modern-bert", write_modernbert, {NULL}},
     {"gemma4",
      sp_gguf_put_gemma4,
      {"attention.shared_kv_layers", "embedding_length_per_layer_input"}},

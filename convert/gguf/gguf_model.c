@@ -54,7 +54,14 @@ static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
         w->shape[1] = w->shape[0];
         w->shape[0] = 1;
     }
-    if (form == SP_GGUF_AS_IS || form == SP_GGUF_BARE || form == SP_GGUF_UNENDED) return;
+    if (form == SP_GGUF_ROWS && t->rank == 1) {
+        w->rank = 2;
+        w->shape[1] = w->shape[0];
+        w->shape[0] = 1;
+    }
+    if (form == SP_GGUF_ROWS || form == SP_GGUF_AS_IS || form == SP_GGUF_BARE ||
+        form == SP_GGUF_UNENDED)
+        return;
     if (form == SP_GGUF_CONV && t->rank == 2) {
         w->rank = 3;
         w->shape[2] = w->shape[1];

@@ -57,7 +57,8 @@ static bool publish_in_layer(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *for
         ending = ".weight";
     else if (*ending == '\0')
         return false;
-    snprintf(prefix, sizeof prefix, "model.layers.%lu.", layer);
+    snprintf(prefix, sizeof prefix, "model.%s%lu.", m->arch->layers ? m->arch->layers : "layers.",
+             layer);
     if (m->arch->mtp && layer >= m->n_layers) {
         bool outside = strncmp(name, "nextn.", 6) == 0;
         snprintf(prefix, sizeof prefix, outside ? "mtp." : "mtp.layers.%lu.",
@@ -79,15 +80,21 @@ bool sp_gguf_publish_name(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *form,
         {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
         {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
         {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"},
+        {"dense_2.weight",
+         "dense.0.linear.weight"}, /* the module's number in sentence-transformers */
+        {"dense_3.weight", "dense.1.linear.weight"},
     };
-    size_t stem = strlen(name) - (ends_with(name, ".weight") ? strlen(".weight") : 0);
+    size_t stem = strlen(name) - (ends_with(name, ".weight") ? strlen(".weight")
+                                  : ends_with(name, ".bias") ? strlen(".bias")
+                                                             : 0);
     const struct sp_gguf_name *own = sp_gguf_arch_name(m->arch, name, stem);
     char *end;
     unsigned long layer;
 
     *form = SP_GGUF_AS_IS;
     if (own && name[stem]) {
-        snprintf(out, SP_GGUF_NAME_SIZE, "model.%s.weight", own->published);
+        snprintf(out, SP_GGUF_NAME_SIZE, "model.%s%s", own->published, name + stem);
+        *form = own->form;
         return true;
     }
     for (size_t i = 0; i < sizeof globals / sizeof globals[0]; i++) {

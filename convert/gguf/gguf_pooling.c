@@ -2,13 +2,37 @@
  */
 #include "convert/gguf/gguf_config.h"
 #include "convert/gguf/gguf_writer.h"
+#include "format/base/warnings.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+/* EmbeddingGemma is published with two layers, which its converter leaves out unless told. */
+static enum sp_status find_dense(struct sp_pooling_config *p, const struct sp_gguf_model *m,
+                                 char **warnings, struct sp_err *err)
+{
+    while (p->n_dense < SP_MAX_DENSE) {
+        const struct sp_gguf_weight *w;
+        char name[40];
+
+        snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.linear.weight", p->n_dense);
+        if ((w = sp_gguf_weight_find(m, name)) == NULL) break;
+        if (w->rank != 2 || w->shape[0] > UINT32_MAX || w->shape[1] > UINT32_MAX)
+            return sp_fail(err, SP_E_INPUT, "tensor %s is not a matrix", w->tensor->name);
+        p->dense[p->n_dense++] =
+            (struct sp_dense_config){.n_in = (unsigned)w->shape[1], .n_out = (unsigned)w->shape[0]};
+    }
+    if (p->n_dense || strcmp(m->arch->name, "gemma-embedding") != 0) return SP_OK;
+    return sp_warn(warnings, err,
+                   "%s: dense_2.weight and dense_3.weight are missing; the published model has "
+                   "them, and its embeddings differ",
+                   sp_gguf_path(m->file));
+}
 
 enum sp_status sp_gguf_pooling_text(char **text, size_t *size, struct sp_pooling_config *out,
                                     const struct sp_gguf_model *model, unsigned max_tokens,
-                                    struct sp_err *err)
+                                    char **warnings, struct sp_err *err)
 {
     static const enum sp_pooling_mode modes[] = {SP_POOL_NONE, SP_POOL_MEAN, SP_POOL_CLS,
                                                  SP_POOL_LAST};
@@ -26,6 +50,7 @@ enum sp_status sp_gguf_pooling_text(char **text, size_t *size, struct sp_pooling
     }
     if (modes[type] == SP_POOL_NONE) return SP_OK;
     pooling.mode = modes[type];
+    if ((st = find_dense(&pooling, model, warnings, err))) return st;
     if ((st = sp_pooling_print(text, size, &pooling, NULL, NULL, err))) return st;
     *out = pooling;
     return SP_OK;

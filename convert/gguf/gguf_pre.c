@@ -62,6 +62,8 @@ static const struct sp_gguf_pre pres[] = {
     {"minimax-m2", o200k_pattern, 0},
     {"llama4", o200k_pattern, 0},
     {"phi-2", NULL, 0},
+    {"roberta-bpe", NULL, SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS},
+    {"modern-bert", NULL, SP_GGUF_PRE_NFC | SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS},
     {"mellum", NULL, 0},
     {"trillion", NULL, 0},
     {"exaone", NULL, SP_GGUF_PRE_DIGITS},

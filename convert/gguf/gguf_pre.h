@@ -11,6 +11,7 @@ enum {
     SP_GGUF_PRE_NFC = 4,           /* the normalizer */
     SP_GGUF_PRE_IGNORE_MERGES = 8, /* a word that is a token is not merged */
     SP_GGUF_PRE_BOS = 16,          /* a beginning token unless add_bos_token is false */
+    SP_GGUF_PRE_EOS = 32,          /* likewise an end token */
 };
 
 struct sp_gguf_pre {

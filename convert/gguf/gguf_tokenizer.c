@@ -3,8 +3,7 @@
  * have this `pre` (gguf_pre.h). */
 #include "convert/gguf/gguf_tokenizer.h"
 
-#include "convert/gguf/gguf_pre.h"
-#include "convert/gguf/gguf_tokens.h"
+#include "convert/gguf/gguf_token_writer.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
@@ -23,26 +22,17 @@ static const char *const shown_tokens[] = {"<|channel>",   "<channel|>",       "
                                            "<tool_call|>", "<|tool_response>", "<tool_response|>",
                                            "<|\"|>"};
 
-struct writer {
-    const struct sp_gguf *file;
-    struct sp_gguf_tokens tokens;
-    const struct sp_gguf_pre *pre; /* NULL: SentencePiece */
-    bool listed;                   /* SentencePiece with a list of merges */
-    struct sp_strbuf out;
-    struct sp_err *err;
-};
-
 static bool equal(const char *text, size_t len, const char *other)
 {
     return strlen(other) == len && memcmp(text, other, len) == 0;
 }
 
-static enum sp_status put(struct writer *w, const char *text)
+enum sp_status sp_gguf_token_put(struct sp_gguf_token_writer *w, const char *text)
 {
     return sp_strbuf_append(&w->out, text, strlen(text), w->err);
 }
 
-static enum sp_status put_quoted(struct writer *w, const char *text)
+static enum sp_status put_quoted(struct sp_gguf_token_writer *w, const char *text)
 {
     return sp_json_put_string(&w->out, text, strlen(text), w->err);
 }
@@ -55,9 +45,10 @@ static bool is_added(const struct sp_gguf_token *t)
            t->type == SP_GGUF_TOKEN_UNKNOWN;
 }
 
-static bool is_special(const struct writer *w, const struct sp_gguf_token *t)
+static bool is_special(const struct sp_gguf_token_writer *w, const struct sp_gguf_token *t)
 {
-    for (size_t i = 0; w->listed && i < sizeof shown_tokens / sizeof *shown_tokens; i++) {
+    for (size_t i = 0; w->kind == SP_GGUF_MERGES && i < sizeof shown_tokens / sizeof *shown_tokens;
+         i++) {
         if (equal(t->text, t->len, shown_tokens[i])) return true;
     }
     if (t->type == SP_GGUF_TOKEN_USER) return false;
@@ -68,9 +59,9 @@ static bool is_special(const struct writer *w, const struct sp_gguf_token *t)
     return true;
 }
 
-static enum sp_status put_added(struct writer *w)
+static enum sp_status put_added(struct sp_gguf_token_writer *w)
 {
-    enum sp_status st = put(w, "  \"added_tokens\": [");
+    enum sp_status st = sp_gguf_token_put(w, "  \"added_tokens\": [");
     bool any = false;
 
     for (uint32_t i = 0; i < w->tokens.n && !st; i++) {
@@ -87,14 +78,13 @@ static enum sp_status put_added(struct writer *w)
                              is_special(w, t) ? "true" : "false");
         }
     }
-    return st ? st : put(w, "],\n");
+    return st ? st : sp_gguf_token_put(w, "],\n");
 }
 
 /* ---- beginning and end ---- */
 
-/* The token of a key such as "bos_token_id"; *found is NULL if there is none. */
-static enum sp_status find_special(const struct sp_gguf_token **found, uint64_t *id,
-                                   const struct writer *w, const char *key)
+enum sp_status sp_gguf_token_find(const struct sp_gguf_token **found, uint64_t *id,
+                                  const struct sp_gguf_token_writer *w, const char *key)
 {
     enum sp_status st;
 
@@ -109,48 +99,86 @@ static enum sp_status find_special(const struct sp_gguf_token **found, uint64_t 
     return SP_OK;
 }
 
-static enum sp_status put_template_part(struct writer *w, const struct sp_gguf_token *t)
+static enum sp_status put_template_part(struct sp_gguf_token_writer *w,
+                                        const struct sp_gguf_token *t)
 {
-    enum sp_status st = put(w, "{\"SpecialToken\": {\"id\": ");
+    enum sp_status st = sp_gguf_token_put(w, "{\"SpecialToken\": {\"id\": ");
 
     if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
-    return st ? st : put(w, ", \"type_id\": 0}}");
+    return st ? st : sp_gguf_token_put(w, ", \"type_id\": 0}}");
 }
 
-static enum sp_status put_template_token(struct writer *w, const struct sp_gguf_token *t,
-                                         uint64_t id, bool comma)
+static enum sp_status put_template_token(struct sp_gguf_token_writer *w,
+                                         const struct sp_gguf_token *t, uint64_t id, bool comma)
 {
-    enum sp_status st = put(w, comma ? ", " : "");
+    enum sp_status st = sp_gguf_token_put(w, comma ? ", " : "");
 
     if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
-    if (!st) st = put(w, ": {\"id\": ");
+    if (!st) st = sp_gguf_token_put(w, ": {\"id\": ");
     if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
     if (!st) {
         st = sp_json_put(&w->out, w->err, ", \"ids\": [%llu], \"tokens\": [",
                          (unsigned long long)id);
     }
     if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
-    return st ? st : put(w, "]}");
+    return st ? st : sp_gguf_token_put(w, "]}");
+}
+
+/* What a file adds that does not say it. */
+static bool adds_bos(const struct sp_gguf_token_writer *w)
+{
+    return w->kind != SP_GGUF_BYTE_LEVEL || w->pre->flags & SP_GGUF_PRE_BOS;
+}
+
+static bool adds_eos(const struct sp_gguf_token_writer *w)
+{
+    return w->kind == SP_GGUF_UNIGRAM || w->kind == SP_GGUF_WORDPIECE ||
+           (w->kind == SP_GGUF_BYTE_LEVEL && w->pre->flags & SP_GGUF_PRE_EOS);
+}
+
+/* The token at an end of a text: of encoders, under two names, or of BERT the one with this text.
+ */
+static enum sp_status find_end(const struct sp_gguf_token **found, uint64_t *id,
+                               const struct sp_gguf_token_writer *w, const char *name,
+                               const char *other, const char *bert)
+{
+    char key[64];
+    bool encoder = adds_eos(w);
+    enum sp_status st;
+
+    for (unsigned i = 0; i < 1u + encoder; i++) {
+        bool first = i == (w->kind == SP_GGUF_WORDPIECE);
+        snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", first ? name : other);
+        if ((st = sp_gguf_token_find(found, id, w, key)) || *found) return st;
+    }
+    for (uint32_t i = 0; w->kind == SP_GGUF_WORDPIECE && i < w->tokens.n; i++) {
+        if (!equal(w->tokens.all[i].text, w->tokens.all[i].len, bert)) continue;
+        *found = &w->tokens.all[i];
+        *id = i;
+        break;
+    }
+    return SP_OK;
 }
 
 /* What is added in front of a text and behind it. */
-static enum sp_status put_post_processor(struct writer *w)
+enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w)
 {
     const struct sp_gguf_token *bos, *eos;
     uint64_t bos_id = 0, eos_id = 0;
-    bool add_bos = w->pre == NULL || w->pre->flags & SP_GGUF_PRE_BOS, add_eos = false;
+    bool add_bos = adds_bos(w), add_eos = adds_eos(w);
     enum sp_status st;
 
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err)) ||
         (st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_eos_token", &add_eos, w->err)) ||
-        (st = find_special(&bos, &bos_id, w, "tokenizer.ggml.bos_token_id")) ||
-        (st = find_special(&eos, &eos_id, w, "tokenizer.ggml.eos_token_id"))) {
+        (st = find_end(&bos, &bos_id, w, "bos", "cls", "[CLS]")) ||
+        (st = find_end(&eos, &eos_id, w, "eos", "seperator", "[SEP]"))) {
         return st;
     }
     if (!add_bos) bos = NULL;
     if (!add_eos) eos = NULL;
-    if (bos == NULL && eos == NULL) return put(w, "  \"post_processor\": null,\n");
-    st = put(w, "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
+    if (bos == NULL && eos == NULL) return sp_gguf_token_put(w, "  \"post_processor\": null,\n");
+    st = sp_gguf_token_put(
+        w, "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
     if (!st && bos) st = put_template_part(w, bos);
     if (!st) {
         st = sp_json_put(&w->out, w->err, "%s{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}%s",
@@ -158,12 +186,13 @@ static enum sp_status put_post_processor(struct writer *w)
     }
     if (!st && eos) st = put_template_part(w, eos);
     if (!st) {
-        st = put(w, "], \"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
-                    "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}], \"special_tokens\": {");
+        st = sp_gguf_token_put(
+            w, "], \"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
+               "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}], \"special_tokens\": {");
     }
     if (!st && bos) st = put_template_token(w, bos, bos_id, false);
     if (!st && eos && eos != bos) st = put_template_token(w, eos, eos_id, bos != NULL);
-    return st ? st : put(w, "}},\n");
+    return st ? st : sp_gguf_token_put(w, "}},\n");
 }
 
 /* ---- byte-level BPE ---- */
@@ -172,29 +201,30 @@ static enum sp_status put_post_processor(struct writer *w)
     "{\"type\": \"ByteLevel\", \"add_prefix_space\": " space                                       \
     ", \"trim_offsets\": true, \"use_regex\": " regex "}"
 
-static enum sp_status put_split(struct writer *w, const char *pattern)
+static enum sp_status put_split(struct sp_gguf_token_writer *w, const char *pattern)
 {
-    enum sp_status st = put(w, "{\"type\": \"Split\", \"pattern\": {\"Regex\": ");
+    enum sp_status st = sp_gguf_token_put(w, "{\"type\": \"Split\", \"pattern\": {\"Regex\": ");
 
     if (!st) st = put_quoted(w, pattern);
-    return st ? st : put(w, "}, \"behavior\": \"Isolated\", \"invert\": false}, ");
+    return st ? st : sp_gguf_token_put(w, "}, \"behavior\": \"Isolated\", \"invert\": false}, ");
 }
 
-static enum sp_status put_splitter(struct writer *w, bool prefix_space)
+static enum sp_status put_splitter(struct sp_gguf_token_writer *w, bool prefix_space)
 {
     enum sp_status st;
 
-    if ((st = put(w, "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [")))
+    if ((st = sp_gguf_token_put(
+             w, "  \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [")))
         return st;
     if (w->pre->flags & SP_GGUF_PRE_DIGITS)
-        st = put(w, "{\"type\": \"Digits\", \"individual_digits\": true}, ");
+        st = sp_gguf_token_put(w, "{\"type\": \"Digits\", \"individual_digits\": true}, ");
     if (!st && w->pre->flags & SP_GGUF_PRE_DEEPSEEK) st = put_split(w, sp_gguf_three_digits);
     if (!st && w->pre->flags & SP_GGUF_PRE_DEEPSEEK) st = put_split(w, sp_gguf_han_kana);
     if (!st && w->pre->pattern) st = put_split(w, w->pre->pattern);
     if (st) return st;
-    if (w->pre->pattern) return put(w, BYTE_LEVEL("false", "false") "]},\n");
-    return put(w, prefix_space ? BYTE_LEVEL("true", "true") "]},\n"
-                               : BYTE_LEVEL("true", "false") "]},\n");
+    if (w->pre->pattern) return sp_gguf_token_put(w, BYTE_LEVEL("false", "false") "]},\n");
+    return sp_gguf_token_put(w, prefix_space ? BYTE_LEVEL("true", "true") "]},\n"
+                                             : BYTE_LEVEL("true", "false") "]},\n");
 }
 
 /* Tokens behind the last normal one are added tokens and padding. */
@@ -207,7 +237,7 @@ static uint32_t count_normal(const struct sp_gguf_tokens *t)
     return n;
 }
 
-static enum sp_status put_listed_merges(struct writer *w)
+static enum sp_status put_listed_merges(struct sp_gguf_token_writer *w)
 {
     const struct sp_gguf_value *list;
     const uint8_t *at;
@@ -224,24 +254,25 @@ static enum sp_status put_listed_merges(struct writer *w)
             return sp_fail(w->err, SP_E_INPUT, "tokenizer.ggml.merges[%llu] is not UTF-8 text",
                            (unsigned long long)i);
         }
-        if (i) st = put(w, ",");
+        if (i) st = sp_gguf_token_put(w, ",");
         if (!st) st = sp_json_put_string(&w->out, text, len, w->err);
     }
     return st;
 }
 
-static enum sp_status put_byte_level(struct writer *w)
+static enum sp_status put_byte_level(struct sp_gguf_token_writer *w)
 {
     bool prefix_space = false;
     enum sp_status st;
 
     st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix_space, w->err);
     if (!st)
-        st = put(w, w->pre->flags & SP_GGUF_PRE_NFC ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
-                                                    : "  \"normalizer\": null,\n");
+        st = sp_gguf_token_put(w, w->pre->flags & SP_GGUF_PRE_NFC
+                                      ? "  \"normalizer\": {\"type\": \"NFC\"},\n"
+                                      : "  \"normalizer\": null,\n");
     if (!st) st = put_splitter(w, prefix_space);
-    if (!st) st = put_post_processor(w);
-    if (!st) st = put(w, "  \"decoder\": " BYTE_LEVEL("true", "true") ",\n");
+    if (!st) st = sp_gguf_token_put_ends(w);
+    if (!st) st = sp_gguf_token_put(w, "  \"decoder\": " BYTE_LEVEL("true", "true") ",\n");
     if (!st) {
         st = sp_json_put(&w->out, w->err,
                          "  \"model\": {\"type\": \"BPE\", \"dropout\": null, \"unk_token\": null, "
@@ -249,13 +280,13 @@ static enum sp_status put_byte_level(struct writer *w)
                          "\"fuse_unk\": false, \"byte_fallback\": false, \"ignore_merges\": %s, ",
                          w->pre->flags & SP_GGUF_PRE_IGNORE_MERGES ? "true" : "false");
     }
-    if (!st) st = put(w, "\"vocab\": {");
+    if (!st) st = sp_gguf_token_put(w, "\"vocab\": {");
     if (!st) {
         st = sp_gguf_tokens_put_vocab(&w->out, &w->tokens, count_normal(&w->tokens), w->err);
     }
-    if (!st) st = put(w, "}, \"merges\": [");
+    if (!st) st = sp_gguf_token_put(w, "}, \"merges\": [");
     if (!st) st = put_listed_merges(w);
-    return st ? st : put(w, "]}\n}\n");
+    return st ? st : sp_gguf_token_put(w, "]}\n}\n");
 }
 
 /* ---- SentencePiece ---- */
@@ -264,7 +295,7 @@ static enum sp_status put_byte_level(struct writer *w)
     "{\"type\": \"Replace\", \"pattern\": {\"String\": \"" from "\"}, \"content\": \"" to "\"}"
 #define SPACE_SIGN "\xe2\x96\x81"
 
-static enum sp_status put_pieces(struct writer *w)
+static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
 {
     static const char with_space[] =
         "  \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Prepend\", "
@@ -276,43 +307,46 @@ static enum sp_status put_pieces(struct writer *w)
     enum sp_status st;
 
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix, w->err)) ||
-        (st = find_special(&unknown, &id, w, "tokenizer.ggml.unknown_token_id"))) {
+        (st = sp_gguf_token_find(&unknown, &id, w, "tokenizer.ggml.unknown_token_id"))) {
         return st;
     }
     for (uint32_t i = 0; i < w->tokens.n && unknown == NULL; i++) {
         if (w->tokens.all[i].type == SP_GGUF_TOKEN_UNKNOWN) unknown = &w->tokens.all[i];
     }
-    st = put(w, prefix ? with_space : without_space);
-    if (!st) st = put(w, "  \"pre_tokenizer\": null,\n");
-    if (!st) st = put_post_processor(w);
+    st = sp_gguf_token_put(w, prefix ? with_space : without_space);
+    if (!st) st = sp_gguf_token_put(w, "  \"pre_tokenizer\": null,\n");
+    if (!st) st = sp_gguf_token_put_ends(w);
     if (!st) {
-        st = put(w, "  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [" REPLACE(
-                        SPACE_SIGN, " ") ", {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}");
+        st = sp_gguf_token_put(
+            w, "  \"decoder\": {\"type\": \"Sequence\", \"decoders\": [" REPLACE(
+                   SPACE_SIGN, " ") ", {\"type\": \"ByteFallback\"}, {\"type\": \"Fuse\"}");
     }
     if (!st && prefix) {
-        st = put(w, ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
+        st = sp_gguf_token_put(
+            w, ", {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}");
     }
     if (!st) {
-        st = put(w, "]},\n  \"model\": {\"type\": \"BPE\", \"dropout\": null, "
-                    "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
-                    "\"fuse_unk\": true, \"byte_fallback\": true, \"ignore_merges\": false, "
-                    "\"unk_token\": ");
+        st = sp_gguf_token_put(
+            w, "]},\n  \"model\": {\"type\": \"BPE\", \"dropout\": null, "
+               "\"continuing_subword_prefix\": null, \"end_of_word_suffix\": null, "
+               "\"fuse_unk\": true, \"byte_fallback\": true, \"ignore_merges\": false, "
+               "\"unk_token\": ");
     }
-    if (!st && unknown == NULL) st = put(w, "null");
+    if (!st && unknown == NULL) st = sp_gguf_token_put(w, "null");
     if (!st && unknown) st = sp_json_put_string(&w->out, unknown->text, unknown->len, w->err);
-    if (!st) st = put(w, ", \"vocab\": {");
+    if (!st) st = sp_gguf_token_put(w, ", \"vocab\": {");
     if (!st) st = sp_gguf_tokens_put_vocab(&w->out, &w->tokens, w->tokens.n, w->err);
-    if (!st) st = put(w, "}, \"merges\": [");
+    if (!st) st = sp_gguf_token_put(w, "}, \"merges\": [");
     if (!st) {
-        st = w->listed ? put_listed_merges(w)
-                       : sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err);
+        st = w->kind == SP_GGUF_MERGES ? put_listed_merges(w)
+                                       : sp_gguf_tokens_put_merges(&w->out, &w->tokens, w->err);
     }
-    return st ? st : put(w, "]}\n}\n");
+    return st ? st : sp_gguf_token_put(w, "]}\n}\n");
 }
 
 /* ---- which kind ---- */
 
-static enum sp_status find_pre(struct writer *w)
+static enum sp_status find_pre(struct sp_gguf_token_writer *w)
 {
     const char *name = NULL;
     size_t len = 0;
@@ -329,8 +363,30 @@ static enum sp_status find_pre(struct writer *w)
                    (int)(len < SHOWN ? len : SHOWN), name);
 }
 
+static enum sp_status find_kind(struct sp_gguf_token_writer *w, const char *model, size_t len)
+{
+    static const struct {
+        const char *name;
+        enum sp_gguf_token_kind kind;
+    } kinds[] = {{"gpt2", SP_GGUF_BYTE_LEVEL},
+                 {"llama", SP_GGUF_PIECES},
+                 {"gemma4", SP_GGUF_MERGES},
+                 {"t5", SP_GGUF_UNIGRAM},
+                 {"bert", SP_GGUF_WORDPIECE}};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (!equal(model, len, kinds[i].name)) continue;
+        w->kind = kinds[i].kind;
+        return SP_OK;
+    }
+    return sp_fail(w->err, SP_E_UNSUPPORTED,
+                   "tokenizer.ggml.model \"%.*s\" is not supported, only gpt2, llama, gemma4, t5 "
+                   "and bert are",
+                   (int)(len < SHOWN ? len : SHOWN), model);
+}
+
 /* Reads the vocabulary; none (tokens.n is 0) if the file has no tokenizer. */
-static enum sp_status read_vocabulary(struct writer *w)
+static enum sp_status read_vocabulary(struct sp_gguf_token_writer *w)
 {
     const char *model = NULL;
     size_t len = 0;
@@ -339,30 +395,34 @@ static enum sp_status read_vocabulary(struct writer *w)
 
     if ((st = sp_gguf_get_text(w->file, "tokenizer.ggml.model", &model, &len, w->err))) return st;
     if (model == NULL || equal(model, len, "none") || equal(model, len, "no_vocab")) return SP_OK;
-    w->listed = equal(model, len, "gemma4");
-    pieces = w->listed || equal(model, len, "llama");
-    if (!pieces && !equal(model, len, "gpt2")) {
-        return sp_fail(
-            w->err, SP_E_UNSUPPORTED,
-            "tokenizer.ggml.model \"%.*s\" is not supported, only gpt2, llama and gemma4 "
-            "are",
-            (int)(len < SHOWN ? len : SHOWN), model);
-    }
-    if (!pieces && (st = find_pre(w))) return st;
-    return sp_gguf_tokens_read(&w->tokens, w->file, pieces, w->err);
+    if ((st = find_kind(w, model, len))) return st;
+    if (w->kind == SP_GGUF_BYTE_LEVEL && (st = find_pre(w))) return st;
+    pieces = w->kind != SP_GGUF_BYTE_LEVEL && w->kind != SP_GGUF_WORDPIECE;
+    st = sp_gguf_tokens_read(&w->tokens, w->file, pieces, w->err);
+    return st || w->kind != SP_GGUF_WORDPIECE ? st
+                                              : sp_gguf_tokens_restore_words(&w->tokens, w->err);
 }
 
-static enum sp_status write_tokenizer(struct writer *w)
+static enum sp_status write_tokenizer(struct sp_gguf_token_writer *w)
 {
-    enum sp_status st =
-        put(w, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
+    enum sp_status st = sp_gguf_token_put(
+        w, "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n");
 
     if (!st) st = put_added(w);
     if (st) return st;
-    return w->pre ? put_byte_level(w) : put_pieces(w);
+    switch (w->kind) {
+    case SP_GGUF_BYTE_LEVEL:
+        return put_byte_level(w);
+    case SP_GGUF_UNIGRAM:
+        return sp_gguf_token_put_unigram(w);
+    case SP_GGUF_WORDPIECE:
+        return sp_gguf_token_put_wordpiece(w);
+    default:
+        return put_pieces(w);
+    }
 }
 
-static enum sp_status write_tokenizer_config(struct writer *w)
+static enum sp_status write_tokenizer_config(struct sp_gguf_token_writer *w)
 {
     static const struct {
         const char *key, *published;
@@ -372,7 +432,7 @@ static enum sp_status write_tokenizer_config(struct writer *w)
         {"tokenizer.ggml.padding_token_id", "pad_token"},
         {"tokenizer.ggml.unknown_token_id", "unk_token"},
     };
-    bool add_bos = w->pre == NULL || w->pre->flags & SP_GGUF_PRE_BOS;
+    bool add_bos = adds_bos(w);
     enum sp_status st;
 
     st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_bos_token", &add_bos, w->err);
@@ -382,19 +442,21 @@ static enum sp_status write_tokenizer_config(struct writer *w)
     for (size_t i = 0; i < N_SPECIALS && !st; i++) {
         const struct sp_gguf_token *t;
         uint64_t id;
-        if ((st = find_special(&t, &id, w, tokens[i].key)) || t == NULL) continue;
+        if ((st = sp_gguf_token_find(&t, &id, w, tokens[i].key)) || t == NULL) continue;
         st = sp_json_put(&w->out, w->err, ",\n  \"%s\": ", tokens[i].published);
         if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
     }
     return st ? st
-              : put(w, ",\n  \"clean_up_tokenization_spaces\": false,\n  \"tokenizer_class\": "
+              : sp_gguf_token_put(
+                    w, ",\n  \"clean_up_tokenization_spaces\": false,\n  \"tokenizer_class\": "
                        "\"PreTrainedTokenizerFast\"\n}\n");
 }
 
 static enum sp_status make_text(char **text, size_t *size, const struct sp_gguf *file,
-                                enum sp_status (*write)(struct writer *), struct sp_err *err)
+                                enum sp_status (*write)(struct sp_gguf_token_writer *),
+                                struct sp_err *err)
 {
-    struct writer w = {.file = file, .err = err};
+    struct sp_gguf_token_writer w = {.file = file, .err = err};
     enum sp_status st = read_vocabulary(&w);
 
     *text = NULL;

@@ -135,6 +135,35 @@ enum sp_status sp_gguf_tokens_read(struct sp_gguf_tokens *out, const struct sp_g
     return SP_OK;
 }
 
+enum sp_status sp_gguf_tokens_restore_words(struct sp_gguf_tokens *t, struct sp_err *err)
+{
+    static const char sign[] = "##";
+    const size_t n_sign = sizeof sign - 1;
+    size_t size = 1;
+    char *to;
+    enum sp_status st;
+
+    for (uint32_t i = 0; i < t->n; i++)
+        size += t->all[i].len + n_sign;
+    if ((st = sp_new(&t->own, size, 1, err))) return st;
+    to = t->own;
+    for (uint32_t i = 0; i < t->n; i++) {
+        struct sp_gguf_token *token = &t->all[i];
+        if (token->type == SP_GGUF_TOKEN_CONTROL || token->type == SP_GGUF_TOKEN_UNKNOWN) continue;
+        if (token->len > UNDERLINE_SIZE && memcmp(token->text, underline, UNDERLINE_SIZE) == 0) {
+            token->text += UNDERLINE_SIZE;
+            token->len -= UNDERLINE_SIZE;
+            continue;
+        }
+        memcpy(to, sign, n_sign);
+        memcpy(to + n_sign, token->text, token->len);
+        token->text = to;
+        token->len += (uint32_t)n_sign;
+        to += token->len;
+    }
+    return SP_OK;
+}
+
 void sp_gguf_tokens_release(struct sp_gguf_tokens *tokens)
 {
     free(tokens->all);

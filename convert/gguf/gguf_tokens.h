@@ -36,6 +36,10 @@ struct sp_gguf_tokens {
 SP_MUST_CHECK enum sp_status sp_gguf_tokens_read(struct sp_gguf_tokens *out,
                                                  const struct sp_gguf *file, bool pieces,
                                                  struct sp_err *err);
+/* Gives the tokens of WordPiece their published texts: the converter puts U+2581 in front of what
+ * begins a word and takes the ## of what continues one. */
+SP_MUST_CHECK enum sp_status sp_gguf_tokens_restore_words(struct sp_gguf_tokens *tokens,
+                                                          struct sp_err *err);
 void sp_gguf_tokens_release(struct sp_gguf_tokens *tokens);
 
 /* Appends the members of "vocab", tokens 0..n - 1. */

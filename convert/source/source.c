@@ -340,7 +340,7 @@ static enum sp_status open_gguf(struct sp_source *source, enum sp_part want, cha
     if (!st && want == SP_PART_TARGET) {
         st = sp_gguf_pooling_text(&source->texts[SP_SECTION_POOLING],
                                   &source->text_sizes[SP_SECTION_POOLING], &source->config.pooling,
-                                  source->gguf, source->config.max_positions, err);
+                                  source->gguf, source->config.max_positions, warnings, err);
     }
     if (!st) st = match_tensors(source, err);
     if (st) sp_context(err, "%s", source->path);

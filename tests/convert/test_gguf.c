@@ -324,8 +324,8 @@ static void refused_models(void **state)
         enum sp_status status;
         const char *message;
     } cases[] = {
-        {"tokenizer.ggml.model", "t5", SP_E_UNSUPPORTED,
-         "tokenizer.ggml.model \"t5\" is not supported"},
+        {"tokenizer.ggml.model", "rwkv", SP_E_UNSUPPORTED,
+         "tokenizer.ggml.model \"rwkv\" is not supported"},
         {"tokenizer.ggml.model", "gpt2", SP_E_UNSUPPORTED, "tokenizer.ggml.pre is missing"},
         {"llama.rope.scaling.type", "odd", SP_E_UNSUPPORTED,
          "llama.rope.scaling.type \"odd\" is not supported"},

@@ -6,12 +6,14 @@
         qwen3_next,qwen3_5_bias,qwen3_5_experts,gemma4_shared,deepseek_v2,deepseek_v2_lite,deepseek_v3,youtu,lfm2,\\
         lfm2_moe_plain,mamba2,granitemoeshared,granite4_h,granite4_h_moe,nemotron_h_even,ministral3_small,falcon_h1_head,\\
         hunyuan_unscaled,cohere2,cohere_qk_norm,ernie4_5_moe,exaone_moe,dots1,afmoe_plain} \\
-        ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3} testdata/embeddings/qwen3
+        ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
+    LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf \\
+        testdata/embeddings/{bert,roberta,xlm_roberta,modernbert,eurobert,gemma3,qwen3}
 
 The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers),
 or that of a checkout of llama.cpp, newer, if LLAMA_CPP names its folder.
-Matrices are BF16, which holds the checkpoints' numbers exactly. The files have no tokenizer: those of
-../shared/oracle/sources and tests/convert/test_gguf.c have."""
+Matrices are BF16, which holds the checkpoints' numbers exactly. The files have no tokenizer, except those of the second
+call, encoders: those of ../shared/oracle/sources and tests/convert/test_gguf.c have."""
 import importlib.util
 import json
 import logging
@@ -60,9 +62,44 @@ def with_tokenizer(folder, parent):
     if "GraniteMoeHybrid" in config:
         config = config.replace('"linear_attention"', '"mamba"').replace('"full_attention"', '"attention"')
         (copy / "config.json").write_text(config)
+    if "EuroBert" in config: # of classifiers; the converter does not know this value
+        (copy / "config.json").write_text(json.dumps({**json.loads(config), "classifier_pooling": "mean"}))
     if "Cohere2" in config: # a key of published checkpoints
         (copy / "config.json").write_text(json.dumps({**json.loads(config), "rotary_pct": 1.0}))
     return copy
+
+
+# tokenizer.ggml.pre of encoders, which the converter finds by digests of known tokenizers
+ENCODERS = {"bert": "jina-v2-en", "roberta": "roberta-bpe", "xlm_roberta": "default", "modernbert": "modern-bert",
+            "eurobert": "gpt-2", "gemma3": "gpt-2", "qwen3": "gpt-2"}
+
+
+def set_unigram(writer, folder):
+    """What the converter writes of an XLM-RoBERTa tokenizer; this one has no map of characters, which it expects."""
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    vocab, special = tokenizer["model"]["vocab"], {t["id"] for t in tokenizer["added_tokens"]}
+    unknown = tokenizer["model"]["unk_id"]
+    n = json.loads((folder / "config.json").read_text())["vocab_size"]
+    unused = [[f"[PAD{i}]", -10000.0] for i in range(len(vocab), n)]
+    writer.add_tokenizer_model("t5")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list([t for t, _ in vocab + unused])
+    writer.add_token_scores([s for _, s in vocab + unused])
+    writer.add_token_types([2 if i == unknown else 3 if i in special else 1 if i < len(vocab) else 5 for i in range(n)])
+    writer.add_add_space_prefix(True)
+    writer.add_remove_extra_whitespaces(True)
+    writer.add_token_type_count(1)
+    for name, token in (("bos", "<s>"), ("eos", "</s>")):
+        getattr(writer, f"add_{name}_token_id")([t for t, _ in vocab].index(token))
+
+
+def set_vocabulary(converter, folder):
+    converter.get_vocab_base_pre = lambda tokenizer: ENCODERS[folder.name]
+    if folder.name == "xlm_roberta":
+        converter.set_vocab = lambda: set_unigram(converter.gguf_writer, folder)
+    if folder.name == "gemma3": # which layers have a window is stated by no key that the converter writes
+        types = json.loads((folder / "config.json").read_text())["layer_types"]
+        converter.gguf_writer.add_sliding_window_pattern([t == "sliding_attention" for t in types])
 
 
 class Names:
@@ -91,18 +128,24 @@ def main():
             copy = with_tokenizer(folder, parent)
             model = conversion.get_model_class(
                 get_model_architecture(ModelBase.load_hparams(copy, False), ModelType.TEXT))
+            encoder = folder.parent.name == "embeddings" and folder.name in ENCODERS
             plain = type(model.__name__, (model,), {
                 "model_arch": model.model_arch,
                 # A converter that can write a head without the model expects one unless told otherwise.
                 "no_mtp": model.__name__.startswith("Qwen3") and not has_prediction_head(copy),
-                "set_vocab": lambda self: self.gguf_writer.add_tokenizer_model("none")})
+                "set_vocab": model.set_vocab if encoder else
+                             lambda self: self.gguf_writer.add_tokenizer_model("none")})
             out = Path(sys.argv[1]) / f"{folder.name}.gguf"
             # Falcon-H1's weights are multiplied, and bfloat16 does not hold the products.
             file_type = gguf.LlamaFileType.ALL_F32 if "falcon" in folder.name else gguf.LlamaFileType.MOSTLY_BF16
             with torch.inference_mode():
-                converter = plain(copy, file_type, out, eager=True)
+                dense = {"sentence_transformers_dense_modules": True} if encoder else {}
+                converter = plain(copy, file_type, out, eager=True, **dense)
                 inner = getattr(converter, "impl", converter)
-                inner.set_vocab = lambda: inner.gguf_writer.add_tokenizer_model("none")
+                if encoder:
+                    set_vocabulary(inner, folder)
+                else:
+                    inner.set_vocab = lambda: inner.gguf_writer.add_tokenizer_model("none")
                 converter.write()
 
 

@@ -4,15 +4,20 @@
 For each split rule a GGUF file that holds nothing but the vocabulary of a small tokenizer.json (MINI is
 ../shared/tokenizers/mini), and NAME.jsonl: [text, ids without added tokens, ids with them] by the tokenizers library,
 from the golden values beside it. For SentencePiece, two vocabularies are trained here, and the ids are sentencepiece's
-own. Needs gguf and sentencepiece."""
+own; so for Unigram, in XLM-RoBERTa's order and with a map of characters. Two vocabularies of WordPiece, one of them
+with capitals, are trained by the tokenizers library. Needs gguf, sentencepiece with
+protobuf, and tokenizers."""
 import io
 import json
 import os
 import re
 import sys
+import tempfile
 
 import gguf
 import sentencepiece
+import tokenizers
+from tokenizers import models, normalizers, pre_tokenizers, processors, trainers
 
 # folder of MINI: tokenizer.ggml.pre
 BYTE_LEVEL = {"bl_gpt2": "gpt-2", "bl_smollm2": "smollm", "bl_qwen2_nfc": "qwen2", "bl_llama3": "llama-bpe",
@@ -92,6 +97,65 @@ def pieces(out, name, texts, prefix):
     return [[t, sp.encode(t), [sp.bos_id()] + sp.encode(t)] for t in texts[::max(1, len(texts) // N_CASES)]]
 
 
+def unigram(out, name, texts):
+    rules = {"\uff21": "A", "\ufb01": "fi", "\u00a0": " ", "\u2460": "1", "e\u0301": "\u00e9"}
+    model = io.BytesIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="utf-8") as tsv:
+        for a, b in rules.items():
+            tsv.write(" ".join(f"{ord(c):X}" for c in a) + "\t" + " ".join(f"{ord(c):X}" for c in b) + "\n")
+        tsv.flush()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts), model_writer=model, vocab_size=500, model_type="unigram",
+            normalization_rule_tsv=tsv.name, character_coverage=0.98, minloglevel=2)
+    from sentencepiece import sentencepiece_model_pb2
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(model.getvalue())
+    sp = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    ids = range(3, sp.vocab_size())
+    w = gguf.GGUFWriter(os.path.join(out, name + ".gguf"), "bert")
+    w.add_tokenizer_model("t5")
+    w.add_tokenizer_pre("default")
+    w.add_token_list(["<s>", "<pad>", "</s>", "<unk>"] + [sp.id_to_piece(i) for i in ids] + ["[PAD501]"])
+    w.add_token_scores([0.0] * 4 + [sp.get_score(i) for i in ids] + [-10000.0])
+    w.add_token_types([3, 3, 3, 2] + [1] * len(ids) + [5])
+    w.add_add_space_prefix(True)
+    w.add_remove_extra_whitespaces(True)
+    w.add_precompiled_charsmap(proto.normalizer_spec.precompiled_charsmap)
+    w.add_bos_token_id(0)
+    w.add_eos_token_id(2)
+    finish(w)
+    cases = []
+    plain = [x for x in texts if x.split() == x.split(" ") and "\u2581" not in x][:N_CASES]
+    for t in plain + ["\uff21\ufb01 x", "cafe\u0301  \u2460", "a\u00a0b"]:
+        own = [3 if i == sp.unk_id() else i + 1 for i in sp.encode(t)]
+        cases.append([t, own, [0] + own + [2]])
+    return cases
+
+
+def wordpiece(out, name, texts, lowercase):
+    t = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
+    t.normalizer = normalizers.BertNormalizer(lowercase=lowercase)
+    t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[unused0]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    t.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=600, special_tokens=special, show_progress=False))
+    t.post_processor = processors.BertProcessing(("[SEP]", 4), ("[CLS]", 3))
+    vocab = t.get_vocab()
+    tokens = sorted(vocab, key=vocab.get)
+    w = gguf.GGUFWriter(os.path.join(out, name + ".gguf"), "bert")
+    w.add_tokenizer_model("bert")
+    w.add_tokenizer_pre("jina-v2-en")
+    control = [x in special and x != "[unused0]" for x in tokens]
+    w.add_token_list([x if c else x[2:] if x.startswith("##") else "\u2581" + x for x, c in zip(tokens, control)])
+    w.add_token_types([3 if c else 1 for c in control])
+    if lowercase: # else found by their texts
+        w.add_bos_token_id(3)
+        w.add_sep_token_id(4)
+        w.add_unk_token_id(2)
+    finish(w)
+    return [[x, t.encode(x, add_special_tokens=False).ids, t.encode(x).ids]
+            for x in texts[:N_CASES] + ["\u00c9t\u00e9 X9"]]
+
+
 def main():
     out, mini = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
@@ -104,6 +168,9 @@ def main():
     texts = list(dict.fromkeys(texts))
     for name, prefix in (("pieces", True), ("pieces-bare", False)):
         write_cases(os.path.join(out, name + ".jsonl"), pieces(out, name, texts, prefix))
+    write_cases(os.path.join(out, "unigram.jsonl"), unigram(out, "unigram", texts))
+    for name, lowercase in (("wordpiece", True), ("wordpiece-cased", False)):
+        write_cases(os.path.join(out, name + ".jsonl"), wordpiece(out, name, texts, lowercase))
 
 
 main()

@@ -22,7 +22,7 @@ enum { MOST_CASES = 32 };
 struct golden {
     struct sp_package *package;
     struct sp_json *json;
-    const struct sp_json *cases;
+    const struct sp_json *cases[MOST_CASES];
     struct sp_embedding_text texts[MOST_CASES];
     uint32_t *ids[MOST_CASES];
     size_t n, n_max;
@@ -54,31 +54,58 @@ static void encode(struct golden *g, const struct sp_json *one, struct sp_err *e
     assert_true(sp_json_to_i64(sp_json_get(one, "tokens"), &n));
     assert_int_equal(g->texts[i].n, n);
     g->texts[i].ids = g->ids[i];
+    g->cases[i] = one;
+}
+
+/* The tokens of the longest text, to which sentence-transformers cuts longer ones. */
+static size_t most_tokens(const struct sp_json *cases)
+{
+    int64_t n = 0, most = 0;
+
+    for (size_t i = 0; i < sp_json_len(cases); i++) {
+        assert_true(sp_json_to_i64(sp_json_get(sp_json_at(cases, i), "tokens"), &n));
+        if (n > most) most = n;
+    }
+    return (size_t)most;
+}
+
+/* The texts of testdata/embeddings/NAME with the model at `path`. Without sentence-transformers'
+ * files it has no prompts and no limit of tokens. */
+static struct golden golden_open_with(const char *path, const char *name, bool complete,
+                                      enum sp_dtype type, const char *kernels, unsigned n_threads)
+{
+    struct golden g = {0};
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_err err = {0};
+    const struct sp_json *cases;
+    char file[400];
+    char *text;
+    size_t size;
+
+    g.package = open_model(path, type, kernels, n_threads);
+    sp_package_describe(g.package, &info);
+    g.n_max = info.max_embedding_tokens;
+    snprintf(file, sizeof file, TESTDATA "/embeddings/%s/golden.json", name);
+    text = scratch_read(file, &size);
+    assert_int_equal(sp_json_parse(&g.json, text, size, SP_JSON_STRICT, &err), SP_OK);
+    free(text);
+    cases = sp_json_get(g.json, "cases");
+    assert_in_range(sp_json_len(cases), 1, MOST_CASES);
+    if (!complete) g.n_max = most_tokens(cases);
+    for (size_t i = 0; i < sp_json_len(cases); i++) {
+        const struct sp_json *one = sp_json_at(cases, i);
+        if (complete || sp_json_get_text(one, "prompt") == NULL) encode(&g, one, &err);
+    }
+    return g;
 }
 
 static struct golden golden_open(const char *name, enum sp_dtype type, const char *kernels,
                                  unsigned n_threads)
 {
-    struct golden g = {0};
-    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
-    struct sp_err err = {0};
     char path[400];
-    char *text;
-    size_t size;
 
     snprintf(path, sizeof path, TESTDATA "/embeddings/%s", name);
-    g.package = open_model(path, type, kernels, n_threads);
-    sp_package_describe(g.package, &info);
-    g.n_max = info.max_embedding_tokens;
-    snprintf(path, sizeof path, TESTDATA "/embeddings/%s/golden.json", name);
-    text = scratch_read(path, &size);
-    assert_int_equal(sp_json_parse(&g.json, text, size, SP_JSON_STRICT, &err), SP_OK);
-    free(text);
-    g.cases = sp_json_get(g.json, "cases");
-    assert_in_range(sp_json_len(g.cases), 1, MOST_CASES);
-    while (g.n < sp_json_len(g.cases))
-        encode(&g, sp_json_at(g.cases, g.n), &err);
-    return g;
+    return golden_open_with(path, name, true, type, kernels, n_threads);
 }
 
 static void golden_close(struct golden *g)
@@ -103,27 +130,58 @@ static float *embed(const struct golden *g, size_t first, size_t n, size_t n_dim
     return rows;
 }
 
-static void equals_sentence_transformers(void **state)
+static double length_of(const struct sp_json *numbers)
 {
-    struct golden g = golden_open(*state, SP_DTYPE_NONE, NULL, 2);
+    double sum = 0, x = 0;
+
+    for (size_t k = 0; k < sp_json_len(numbers); k++) {
+        assert_true(sp_json_to_double(sp_json_at(numbers, k), &x));
+        sum += x * x;
+    }
+    return sqrt(sum);
+}
+
+/* unit: the embeddings have length 1 even if the golden ones have not. */
+static void assert_golden(const struct golden *g, bool unit)
+{
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     size_t width;
-    float *rows = embed(&g, 0, g.n, 0, &width);
+    float *rows = embed(g, 0, g->n, 0, &width);
 
-    sp_package_describe(g.package, &info);
+    sp_package_describe(g->package, &info);
     assert_int_equal(info.n_embedding, width);
-    for (size_t i = 0; i < g.n; i++) {
-        const struct sp_json *want = sp_json_get(sp_json_at(g.cases, i), "embedding");
+    for (size_t i = 0; i < g->n; i++) {
+        const struct sp_json *want = sp_json_get(g->cases[i], "embedding");
+        double length = unit ? length_of(want) : 1;
         assert_int_equal(sp_json_len(want), width);
         for (size_t k = 0; k < width; k++) {
             double x = 0;
             assert_true(sp_json_to_double(sp_json_at(want, k), &x));
-            if (fabs(x - (double)rows[i * width + k]) > 1e-5)
+            if (fabs(x / length - (double)rows[i * width + k]) > 1e-5)
                 fail_msg("text %zu, number %zu: %g, expected %g", i, k, (double)rows[i * width + k],
-                         x);
+                         x / length);
         }
     }
     free(rows);
+}
+
+static void equals_sentence_transformers(void **state)
+{
+    struct golden g = golden_open(*state, SP_DTYPE_NONE, NULL, 2);
+
+    assert_golden(&g, false);
+    golden_close(&g);
+}
+
+/* What llama.cpp's converter made of an encoder and its tokenizer. */
+static void gguf_equals_sentence_transformers(void **state)
+{
+    char path[400];
+    struct golden g;
+
+    snprintf(path, sizeof path, TESTDATA "/gguf/%s.gguf", (const char *)*state);
+    g = golden_open_with(path, *state, false, SP_DTYPE_NONE, NULL, 2);
+    assert_golden(&g, true);
     golden_close(&g);
 }
 
@@ -388,6 +446,13 @@ int main(void)
         CASE(equals_sentence_transformers, "bert"),
         CASE(equals_sentence_transformers, "roberta"),
         CASE(equals_sentence_transformers, "xlm_roberta"),
+        CASE(gguf_equals_sentence_transformers, "qwen3"),
+        CASE(gguf_equals_sentence_transformers, "gemma3"),
+        CASE(gguf_equals_sentence_transformers, "modernbert"),
+        CASE(gguf_equals_sentence_transformers, "eurobert"),
+        CASE(gguf_equals_sentence_transformers, "bert"),
+        CASE(gguf_equals_sentence_transformers, "roberta"),
+        CASE(gguf_equals_sentence_transformers, "xlm_roberta"),
         CASE(same_bits, "bert"),
         CASE(same_bits, "modernbert"),
         CASE(same_bits, "qwen2_bidirectional"),

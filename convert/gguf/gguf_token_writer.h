@@ -1,0 +1,41 @@
+/* tokenizer.json being made of a GGUF file's vocabulary. For the files that make it. */
+#ifndef SP_CONVERT_GGUF_GGUF_TOKEN_WRITER_H
+#define SP_CONVERT_GGUF_GGUF_TOKEN_WRITER_H
+
+#include "convert/gguf/gguf_pre.h"
+#include "convert/gguf/gguf_tokens.h"
+
+/* tokenizer.ggml.model */
+enum sp_gguf_token_kind {
+    SP_GGUF_BYTE_LEVEL, /* "gpt2" */
+    SP_GGUF_PIECES,     /* "llama": SentencePiece BPE, of which only scores are stored */
+    SP_GGUF_MERGES,     /* "gemma4": the same with a list of merges */
+    SP_GGUF_UNIGRAM,    /* "t5" */
+    SP_GGUF_WORDPIECE,  /* "bert" */
+};
+
+struct sp_gguf_token_writer {
+    const struct sp_gguf *file;
+    struct sp_gguf_tokens tokens;
+    enum sp_gguf_token_kind kind;
+    const struct sp_gguf_pre *pre; /* of SP_GGUF_BYTE_LEVEL */
+    struct sp_strbuf out;
+    struct sp_err *err;
+};
+
+SP_MUST_CHECK enum sp_status sp_gguf_token_put(struct sp_gguf_token_writer *w, const char *text);
+
+/* The token of a key such as "tokenizer.ggml.bos_token_id"; *found is NULL if there is none. */
+SP_MUST_CHECK enum sp_status sp_gguf_token_find(const struct sp_gguf_token **found, uint64_t *id,
+                                                const struct sp_gguf_token_writer *w,
+                                                const char *key);
+
+/* Appends "post_processor", with a comma behind it. */
+SP_MUST_CHECK enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w);
+
+/* Append what follows "added_tokens" in tokenizers of encoders (gguf_subwords.c). The second takes
+ * tokens as sp_gguf_tokens_restore_words has them. */
+SP_MUST_CHECK enum sp_status sp_gguf_token_put_unigram(struct sp_gguf_token_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_token_put_wordpiece(struct sp_gguf_token_writer *w);
+
+#endif
