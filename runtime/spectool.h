@@ -970,6 +970,9 @@ struct sp_embedding_request {
                               * whole one is; 0: all */
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
+    /* [n_texts] of a text that is a pair: its tokens before the second text; NULL: there are no
+     * pairs */
+    const size_t *n_first;
 };
 #define SP_EMBEDDING_REQUEST_INIT SP_SIZED(struct sp_embedding_request)
 

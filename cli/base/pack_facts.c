@@ -254,6 +254,12 @@ static void add_pooling_rows(struct rows *r, const struct sp_config *c)
     char dense[32] = "";
 
     if (p->mode == SP_POOL_NONE) return;
+    if (p->classifies) {
+        add_row(r, "reranker", "score by a classification head, %s pooling%s",
+                sp_pooling_name(p->mode), p->score.sigmoid ? ", 0 to 1" : "");
+        if (p->max_tokens) add_row(r, "longest pair", "%u tokens", p->max_tokens);
+        return;
+    }
     if (p->mode == SP_POOL_RANK) {
         add_row(r, "reranker", "score by the logit of token %u%s", (unsigned)p->score.true_token,
                 p->score.sigmoid ? ", 0 to 1" : "");
@@ -427,7 +433,7 @@ static void pooling_to_json(struct sp_json_out *out, const struct sp_config *c)
 
     if (p->mode == SP_POOL_NONE) return;
     sp_json_out_begin(out, "embeddings", '{');
-    sp_json_out_text(out, "pooling", sp_pooling_name(p->mode));
+    sp_json_out_text(out, "pooling", p->classifies ? "score" : sp_pooling_name(p->mode));
     sp_json_out_u64(out, "dense_layers", p->n_dense);
     sp_json_out_bool(out, "normalized", p->normalize);
     sp_json_out_u64(out, "dimensions", sp_pooling_width(p, c->n_hidden));

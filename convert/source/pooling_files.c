@@ -18,9 +18,8 @@
 
 enum { MAX_FILE = 128 << 20, MAX_MODULES = 3 + SP_MAX_DENSE };
 
-/* Parses a JSON file of the folder; *root = NULL if it does not exist. */
-static enum sp_status read_json(struct sp_json **root, const char *folder, const char *name,
-                                struct sp_err *err)
+enum sp_status sp_pooling_files_json(struct sp_json **root, const char *folder, const char *name,
+                                     struct sp_err *err)
 {
     enum sp_status st;
     char *path = NULL, *text = NULL;
@@ -71,7 +70,7 @@ static enum sp_status read_module(struct module *m, const struct sp_json *v, str
 static enum sp_status read_modules(struct module modules[MAX_MODULES], size_t *n,
                                    struct sp_json **root, const char *folder, struct sp_err *err)
 {
-    enum sp_status st = read_json(root, folder, "modules.json", err);
+    enum sp_status st = sp_pooling_files_json(root, folder, "modules.json", err);
 
     *n = 0;
     if (st || *root == NULL) return st;
@@ -243,7 +242,7 @@ static enum sp_status add_module(struct sp_pooling_config *p, const char *folder
     if (strcmp(m->class, "Normalize") == 0) {
         p->normalize = true;
     } else if (strcmp(m->class, "Transformer") != 0) {
-        if ((st = read_json(&config, path, "config.json", err))) goto done;
+        if ((st = sp_pooling_files_json(&config, path, "config.json", err))) goto done;
         st = config == NULL                        ? sp_fail(err, SP_E_INPUT, "file is missing")
              : strcmp(m->class, "Pooling") == 0    ? read_pooling(p, config, n_hidden, err)
              : strcmp(m->class, "LogitScore") == 0 ? read_logit_score(p, config, err)
@@ -264,8 +263,8 @@ done:
 /* ---- the longest text, and the prompts ---- */
 
 /* The first of the limits that a file states, as sentence-transformers finds it. */
-static enum sp_status read_max_tokens(unsigned *out, const char *folder, unsigned max_positions,
-                                      struct sp_err *err)
+enum sp_status sp_pooling_files_max_tokens(unsigned *out, const char *folder,
+                                           unsigned max_positions, struct sp_err *err)
 {
     static const struct {
         const char *file, *key;
@@ -276,7 +275,7 @@ static enum sp_status read_max_tokens(unsigned *out, const char *folder, unsigne
 
     for (size_t i = 0; i < 2 && n < 1; i++) {
         struct sp_json *root;
-        if ((st = read_json(&root, folder, places[i].file, err))) return st;
+        if ((st = sp_pooling_files_json(&root, folder, places[i].file, err))) return st;
         if (!sp_json_to_double(sp_json_get(root, places[i].key), &n)) n = 0;
         sp_json_free(root);
     }
@@ -284,25 +283,28 @@ static enum sp_status read_max_tokens(unsigned *out, const char *folder, unsigne
     return SP_OK;
 }
 
+static const char activation_key[] = "activation_fn";
+
 /* A score passes through the activation that the file of a cross-encoder names. */
-static enum sp_status read_activation(struct sp_score_config *score, const struct sp_json *root,
-                                      struct sp_err *err)
+enum sp_status sp_pooling_files_activation(struct sp_score_config *score,
+                                           const struct sp_json *object, const char *key,
+                                           struct sp_err *err)
 {
     const char *name = "torch.nn.modules.activation.Sigmoid", *dot;
-    enum sp_status st = sp_json_get_string(root, "activation_fn", &name, err);
+    enum sp_status st = sp_json_get_string(object, key, &name, err);
 
     if (st) return st;
     dot = strrchr(name, '.');
     score->sigmoid = dot && strcmp(dot, ".Sigmoid") == 0;
     if (score->sigmoid || (dot && strcmp(dot, ".Identity") == 0)) return SP_OK;
-    return sp_fail(err, SP_E_UNSUPPORTED, "activation_fn \"%.80s\" is not supported", name);
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s \"%.80s\" is not supported", key, name);
 }
 
 /* True if the tokenizer of this folder makes letters lower case, as BERT's does. */
 static enum sp_status read_lowercase(bool *lowercase, const char *folder, struct sp_err *err)
 {
     struct sp_json *root = NULL;
-    enum sp_status st = read_json(&root, folder, "tokenizer.json", err);
+    enum sp_status st = sp_pooling_files_json(&root, folder, "tokenizer.json", err);
 
     if (!st) st = sp_json_get_bool(sp_json_get(root, "normalizer"), "lowercase", lowercase, err);
     sp_json_free(root);
@@ -318,7 +320,7 @@ static enum sp_status check_texts(const struct sp_pooling_config *p, const char 
     bool lower = false, done = false;
     enum sp_status st;
 
-    if ((st = read_json(&root, folder, "sentence_bert_config.json", err)) ||
+    if ((st = sp_pooling_files_json(&root, folder, "sentence_bert_config.json", err)) ||
         (st = sp_json_get_bool(root, "do_lower_case", &lower, err)) ||
         (lower && (st = read_lowercase(&done, folder, err)))) {
         goto done;
@@ -343,10 +345,12 @@ static enum sp_status print_record(char **record, size_t *size, struct sp_poolin
     struct sp_json *root = NULL;
     const struct sp_json *prompts;
     const char *name = NULL;
-    enum sp_status st = read_json(&root, folder, "config_sentence_transformers.json", err);
+    enum sp_status st =
+        sp_pooling_files_json(&root, folder, "config_sentence_transformers.json", err);
 
     if (st) return st;
-    if (p->mode == SP_POOL_RANK) st = read_activation(&p->score, root, err);
+    if (p->mode == SP_POOL_RANK)
+        st = sp_pooling_files_activation(&p->score, root, activation_key, err);
     prompts = sp_json_get(root, "prompts");
     for (struct sp_json_iter it = {0}; !st && sp_json_next(prompts, &it);) {
         if (sp_json_to_string(it.value, NULL)) continue;
@@ -393,7 +397,7 @@ enum sp_status sp_pooling_files_read(char **record, size_t *size, struct sp_pool
         goto done;
     }
     if ((st = check_texts(&p, folder, err)) ||
-        (st = read_max_tokens(&p.max_tokens, folder, max_positions, err)) ||
+        (st = sp_pooling_files_max_tokens(&p.max_tokens, folder, max_positions, err)) ||
         (st = print_record(record, size, &p, folder, err))) {
         goto done;
     }

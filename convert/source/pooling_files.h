@@ -13,6 +13,17 @@ SP_MUST_CHECK enum sp_status sp_pooling_files_read(char **record, size_t *size,
                                                    struct sp_pooling_config *out,
                                                    const char *folder, unsigned n_hidden,
                                                    unsigned max_positions, struct sp_err *err);
+/* Parses a JSON file of the folder; *root, owned by the caller, is NULL if it does not exist. */
+SP_MUST_CHECK enum sp_status sp_pooling_files_json(struct sp_json **root, const char *folder,
+                                                   const char *name, struct sp_err *err);
+/* The longest text by the files of the folder, in tokens. */
+SP_MUST_CHECK enum sp_status sp_pooling_files_max_tokens(unsigned *out, const char *folder,
+                                                         unsigned max_positions,
+                                                         struct sp_err *err);
+/* Sets the activation of a score by the member `key` of an object; the default is the sigmoid. */
+SP_MUST_CHECK enum sp_status sp_pooling_files_activation(struct sp_score_config *score,
+                                                         const struct sp_json *object,
+                                                         const char *key, struct sp_err *err);
 /* Adds the tensors of the dense layers to the checkpoint of the same folder. */
 SP_MUST_CHECK enum sp_status sp_pooling_files_add(struct sp_safetensors *checkpoint,
                                                   const char *folder, struct sp_err *err);

@@ -3,6 +3,7 @@
 
 #include "convert/gguf/gguf_config.h"
 #include "convert/gguf/gguf_tokenizer.h"
+#include "convert/source/classifier_head.h"
 #include "convert/source/pooling_files.h"
 #include "convert/source/quantized_weights_read.h"
 #include "format/model/config_packed.h"
@@ -187,7 +188,7 @@ static enum sp_status open_weights(struct sp_source *source, const char *folder,
     if (st || (st = sp_prequantized_parse(&stated, root, err))) goto done;
     if ((st = read_quantize_config(&stated, &beside, folder, err))) goto done;
     if ((st = sp_safetensors_open(&source->checkpoint, path, warnings, err))) goto done;
-    if (source->config.pooling.n_dense &&
+    if (source->config.pooling.n_dense && !source->config.pooling.classifies &&
         (st = sp_pooling_files_add(source->checkpoint, folder, err))) {
         goto done;
     }
@@ -236,11 +237,23 @@ static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part wan
         sp_context(err, "%s: config.json", source->path);
         return st;
     }
-    if (want == SP_PART_TARGET && source->config.draft.kind == SP_DRAFT_NONE &&
-        (st = sp_pooling_files_read(&source->texts[SP_SECTION_POOLING],
-                                    &source->text_sizes[SP_SECTION_POOLING],
-                                    &source->config.pooling, folder, source->config.n_hidden,
-                                    source->config.max_positions, err))) {
+    if (sp_config_is_classifier(&source->config)) {
+        if (want != SP_PART_TARGET)
+            return sp_fail(err, SP_E_UNSUPPORTED, "%s: %s cannot be a draft", source->path,
+                           source->config.architecture);
+        st = sp_classifier_head_read(
+            &source->texts[SP_SECTION_POOLING], &source->text_sizes[SP_SECTION_POOLING],
+            &source->config.pooling, folder, &source->config, source->texts[SP_SECTION_CONFIG],
+            source->text_sizes[SP_SECTION_CONFIG], err);
+        if (st) {
+            sp_context(err, "%s", source->path);
+            return st;
+        }
+    } else if (want == SP_PART_TARGET && source->config.draft.kind == SP_DRAFT_NONE &&
+               (st = sp_pooling_files_read(&source->texts[SP_SECTION_POOLING],
+                                           &source->text_sizes[SP_SECTION_POOLING],
+                                           &source->config.pooling, folder, source->config.n_hidden,
+                                           source->config.max_positions, err))) {
         return st;
     }
     untied = source->config.draft.kind == SP_DRAFT_NONE && !source->config.tied;

@@ -53,6 +53,28 @@ static bool runs_as(const struct sp_family *f, const char *architecture)
     return f && f->run_as && strcmp(f->run_as, architecture) == 0;
 }
 
+/* The end of the names of models with a classification head. */
+static const char classifier[] = "ForSequenceClassification";
+
+bool sp_config_is_classifier(const struct sp_config *config)
+{
+    size_t n = strlen(config->architecture), k = strlen(classifier);
+
+    return n > k && strcmp(config->architecture + n - k, classifier) == 0;
+}
+
+/* True if the architecture is the family's with a classification head. */
+static bool classifies_as(const struct sp_family *f, const char *architecture)
+{
+    const char *end = strstr(architecture, classifier), *own = f ? f->architecture : NULL;
+    size_t n;
+
+    if (own == NULL || end == NULL || end[strlen(classifier)]) return false;
+    n = (size_t)(end - architecture);
+    return strncmp(own, architecture, n) == 0 &&
+           (strcmp(own + n, "Model") == 0 || strcmp(own + n, "ForCausalLM") == 0);
+}
+
 /* model_type determines the family; an architecture of another family is an error. */
 static enum sp_status find_family(struct sp_config_text *t, const char *architecture,
                                   struct sp_err *err)
@@ -73,6 +95,7 @@ static enum sp_status find_family(struct sp_config_text *t, const char *architec
             return sp_fail(err, SP_E_UNSUPPORTED, "model_type \"%s\" is not supported", type);
         }
     }
+    if (architecture && t->wrapper == NULL && classifies_as(t->family, architecture)) return SP_OK;
     if (architecture && wrapper == NULL && family == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED, "architecture \"%s\" is not supported", architecture);
     }
@@ -472,6 +495,7 @@ static enum sp_status parse(struct sp_config *c, const struct sp_json *root, cha
     }
     memcpy(c->family, family.name, strlen(family.name) + 1);
     if (architecture) memcpy(c->architecture, architecture, strlen(architecture) + 1);
+    if (sp_config_is_classifier(c)) c->tied = false;
     return t.draft ? sp_config_read_draft(c, &t, err) : read_causal(c, &t, err);
 }
 

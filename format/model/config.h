@@ -307,6 +307,9 @@ struct sp_config {
     struct sp_pooling_config pooling;
 };
 
+/* True if the model has a classification head in place of an output matrix. */
+bool sp_config_is_classifier(const struct sp_config *config);
+
 /* Reads the text of a config.json. On failure *out is zeroed. If `warnings` is not NULL, warnings
  * about keys that are ignored are appended to it, one sentence per line; *warnings is NULL or a
  * string, owned by the caller.

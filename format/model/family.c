@@ -233,6 +233,12 @@ static enum sp_status add_dense(struct sp_specs *specs, const struct sp_dense_co
         specs, name,
         (struct sp_tensor_spec){.role = SP_ROLE_FEATURE, .rank = 2, .shape = {d->n_out, d->n_in}},
         err);
+    if (!st && d->norm) {
+        snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.norm.weight", i);
+        st = add_spec(specs, name,
+                      (struct sp_tensor_spec){.role = SP_ROLE_NORM, .rank = 1, .shape = {d->n_out}},
+                      err);
+    }
     if (st || !d->bias) return st;
     snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.bias", i);
     return add_spec(specs, name,

@@ -130,12 +130,30 @@ static bool is_unprefixed(const struct sp_tensor_match *m, const char *name, con
     return false;
 }
 
+/* The layers of classification heads: of BERT, RoBERTa, ModernBERT, and decoders. */
+static const struct sp_alias classifier_layers[] = {
+    {"dense.0.*", "bert.pooler.dense.*", NULL, 0},
+    {"dense.1.*", "classifier.out_proj.*", NULL, 0},
+    {"dense.0.*", "classifier.dense.*", NULL, 0},
+    {"dense.1.*", "classifier.*", NULL, 0},
+    {"dense.0.norm.*", "head.norm.*", NULL, 0},
+    {"dense.0.*", "head.dense.*", NULL, 0},
+    {"dense.0.*", "score.*", NULL, 0},
+    {0},
+};
+
 /* A tensor of a dense layer of the pooling, "dense.0.weight". */
 static enum sp_status place_dense(struct sp_tensor_match *m, struct sp_tensor_spec *spec)
 {
     int n = (int)(strrchr(spec->name, '.') - spec->name);
     char name[SP_SOURCE_NAME];
 
+    for (const struct sp_alias *a = classifier_layers;
+         m->config->pooling.classifies && a->canonical; a++) {
+        if (!matches(a, spec->name)) continue;
+        name_source(name, "", a, spec->name);
+        if (exists(m, name)) return place_unchanged(m, spec, name);
+    }
     snprintf(name, sizeof name, "%.*s.linear%s", n, spec->name, spec->name + n);
     return place_unchanged(m, spec, name);
 }

@@ -85,8 +85,13 @@ static enum sp_status find_prefix(struct sp_tensor_match *m)
         "model.language_model.",
         "model.language_model.model.",
         "backbone.",
+        "bert.", /* with a classification head */
+        "roberta.",
     };
-    size_t n = m->config->draft.kind ? 2 : sizeof prefixes / sizeof prefixes[0];
+    size_t n = sizeof prefixes / sizeof prefixes[0];
+
+    if (!m->config->pooling.classifies) n -= 2;
+    if (m->config->draft.kind) n = 2;
 
     for (size_t i = 0; i < n; i++) {
         if (!has_embedding(m, prefixes[i]) && !sp_tensor_match_has(m, prefixes[i], "norm.weight")) {

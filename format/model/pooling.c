@@ -10,6 +10,8 @@ static const char *const names[] = {
     [SP_POOL_CLS] = "cls",   [SP_POOL_RANK] = "rank",
 };
 
+static const char score_name[] = "score"; /* in place of the pooling of a classifier */
+
 const char *sp_pooling_name(enum sp_pooling_mode mode)
 {
     return names[mode];
@@ -31,12 +33,42 @@ static enum sp_status put_dense(struct sp_strbuf *out, const struct sp_pooling_c
     if (p->n_dense) st = sp_json_put(out, err, ",\"dense\":[");
     for (unsigned i = 0; i < p->n_dense && !st; i++) {
         const struct sp_dense_config *d = &p->dense[i];
-        st = sp_json_put(out, err, "%s{\"in\":%u,\"out\":%u,\"bias\":%s,\"activation\":\"%s\"}",
+        st = sp_json_put(out, err, "%s{\"in\":%u,\"out\":%u,\"bias\":%s,\"activation\":\"%s\"%s}",
                          i ? "," : "", d->n_in, d->n_out, d->bias ? "true" : "false",
-                         d->tanh ? "tanh" : "identity");
+                         d->tanh   ? "tanh"
+                         : d->gelu ? "gelu"
+                                   : "identity",
+                         d->norm ? ",\"norm\":true" : "");
     }
     if (!st && p->n_dense) st = sp_json_put(out, err, "]");
     return st;
+}
+
+static enum sp_status put_pair(struct sp_strbuf *out, const struct sp_pair_config *pair,
+                               struct sp_err *err)
+{
+    enum sp_status st = sp_json_put(out, err, ",\"pair\":[");
+
+    for (unsigned i = 0; i < 3 && !st; i++) {
+        st = sp_json_put(out, err, i ? ",[" : "[");
+        for (unsigned k = 0; k < pair->n_ids[i] && !st; k++)
+            st = sp_json_put(out, err, "%s%u", k ? "," : "", (unsigned)pair->ids[i][k]);
+        if (!st) st = sp_json_put(out, err, "]");
+    }
+    return st ? st
+              : sp_json_put(out, err, "],\"second_type\":%s", pair->second_type ? "true" : "false");
+}
+
+/* What a classifier has and an embedding model has not. */
+static enum sp_status put_classifier(struct sp_strbuf *out, const struct sp_pooling_config *p,
+                                     struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (!p->classifies) return SP_OK;
+    st = sp_json_put(out, err, ",\"states\":\"%s\",\"activation\":\"%s\"", names[p->mode],
+                     p->score.sigmoid ? "sigmoid" : "identity");
+    return st ? st : put_pair(out, &p->pair, err);
 }
 
 static enum sp_status put_score(struct sp_strbuf *out, const struct sp_pooling_config *p,
@@ -82,10 +114,10 @@ enum sp_status sp_pooling_print(char **text, size_t *size, const struct sp_pooli
     enum sp_status st;
 
     if ((st = sp_json_put(&out, err, "{\"pooling\":\"%s\",\"normalize\":%s,\"max_tokens\":%u",
-                          sp_pooling_name(pooling->mode), pooling->normalize ? "true" : "false",
-                          pooling->max_tokens)) ||
-        (st = put_score(&out, pooling, err)) || (st = put_dense(&out, pooling, err)) ||
-        (st = put_prompts(&out, prompts, err))) {
+                          pooling->classifies ? score_name : sp_pooling_name(pooling->mode),
+                          pooling->normalize ? "true" : "false", pooling->max_tokens)) ||
+        (st = put_classifier(&out, pooling, err)) || (st = put_score(&out, pooling, err)) ||
+        (st = put_dense(&out, pooling, err)) || (st = put_prompts(&out, prompts, err))) {
         goto done;
     }
     if (default_prompt) {
@@ -110,14 +142,42 @@ static enum sp_status read_mode(struct sp_pooling_config *p, const struct sp_jso
 {
     const char *name = "";
     enum sp_status st = sp_json_get_string(root, "pooling", &name, err);
+    int last;
 
-    for (int i = SP_POOL_LAST; !st && i <= SP_POOL_RANK; i++) {
+    p->classifies = strcmp(name, score_name) == 0;
+    if (!st && p->classifies) st = sp_json_get_string(root, "states", &name, err);
+    last = p->classifies ? SP_POOL_CLS : SP_POOL_RANK;
+    for (int i = SP_POOL_LAST; !st && i <= last; i++) {
         if (strcmp(names[i], name) == 0) p->mode = (enum sp_pooling_mode)i;
     }
     if (!st && p->mode == SP_POOL_NONE) {
-        st = sp_fail(err, SP_E_INPUT, "pooling \"%.40s\": expected last, mean, cls or rank", name);
+        st = sp_fail(err, SP_E_INPUT, "%s \"%.40s\": expected last, mean%s",
+                     p->classifies ? "states" : "pooling", name,
+                     p->classifies ? " or cls" : ", cls, rank or score");
     }
     return st;
+}
+
+static enum sp_status read_pair(struct sp_pair_config *pair, const struct sp_json *root,
+                                struct sp_err *err)
+{
+    const struct sp_json *lists = sp_json_get(root, "pair");
+
+    for (size_t i = 0; i < 3; i++) {
+        const struct sp_json *list = sp_json_at(lists, i);
+        if (sp_json_kind(list) != SP_JSON_ARRAY || sp_json_len(lists) != 3 ||
+            sp_json_len(list) > SP_MAX_PAIR_IDS) {
+            return sp_fail(err, SP_E_INPUT, "pair is not three lists of at most %d token IDs",
+                           SP_MAX_PAIR_IDS);
+        }
+        for (size_t k = 0; k < sp_json_len(list); k++) {
+            uint64_t id;
+            if (!sp_json_to_u64(sp_json_at(list, k), &id) || id >= SP_CAP_VOCAB)
+                return sp_fail(err, SP_E_INPUT, "pair[%zu][%zu] is not a token ID", i, k);
+            pair->ids[i][pair->n_ids[i]++] = (uint32_t)id;
+        }
+    }
+    return sp_json_get_bool(root, "second_type", &pair->second_type, err);
 }
 
 /* *is_other = the activation is `other`, and not the identity. */
@@ -139,6 +199,10 @@ static enum sp_status read_score(struct sp_pooling_config *p, const struct sp_js
     int64_t yes = -1, no = -1;
     enum sp_status st;
 
+    if (p->classifies) {
+        st = read_activation(&p->score.sigmoid, root, "sigmoid", err);
+        return st ? st : read_pair(&p->pair, root, err);
+    }
     if (p->mode != SP_POOL_RANK) return SP_OK;
     if ((st = sp_json_get_i64(root, "true_token", 0, UINT32_MAX, &yes, err)) ||
         (st = sp_json_get_i64(root, "false_token", 0, UINT32_MAX, &no, err)) ||
@@ -152,15 +216,26 @@ static enum sp_status read_score(struct sp_pooling_config *p, const struct sp_js
     return SP_OK;
 }
 
+/* tanh, or of a classifier gelu. */
+static enum sp_status read_layer_activation(struct sp_dense_config *d, const struct sp_json *v,
+                                            bool classifies, struct sp_err *err)
+{
+    const char *activation = sp_json_get_text(v, "activation");
+
+    d->gelu = classifies && activation && strcmp(activation, "gelu") == 0;
+    return d->gelu ? SP_OK : read_activation(&d->tanh, v, "tanh", err);
+}
+
 static enum sp_status read_one_dense(struct sp_dense_config *d, const struct sp_json *v,
-                                     unsigned n_in, struct sp_err *err)
+                                     unsigned n_in, bool classifies, struct sp_err *err)
 {
     enum sp_status st;
 
     if ((st = sp_object_unsigned(v, "in", 1, SP_CAP_WIDTH, &d->n_in, err)) ||
         (st = sp_object_unsigned(v, "out", 1, SP_CAP_WIDTH, &d->n_out, err)) ||
         (st = sp_json_get_bool(v, "bias", &d->bias, err)) ||
-        (st = read_activation(&d->tanh, v, "tanh", err))) {
+        (st = read_layer_activation(d, v, classifies, err)) ||
+        (classifies && (st = sp_json_get_bool(v, "norm", &d->norm, err)))) {
         return st;
     }
     if (d->n_in == n_in && d->n_out) return SP_OK;
@@ -175,15 +250,18 @@ static enum sp_status read_dense(struct sp_pooling_config *p, const struct sp_js
     size_t n = sp_json_len(list);
     enum sp_status st = SP_OK;
 
-    if (list == NULL) return SP_OK;
+    if (list == NULL && !p->classifies) return SP_OK;
     if (p->mode == SP_POOL_RANK) return sp_fail(err, SP_E_INPUT, "a score has no dense layers");
     if (sp_json_kind(list) != SP_JSON_ARRAY || n == 0 || n > SP_MAX_DENSE) {
         return sp_fail(err, SP_E_INPUT, "dense is not a list of 1 to %d layers", SP_MAX_DENSE);
     }
     for (size_t i = 0; i < n && !st; i++, p->n_dense++) {
-        st = read_one_dense(&p->dense[i], sp_json_at(list, i), sp_pooling_width(p, n_hidden), err);
+        st = read_one_dense(&p->dense[i], sp_json_at(list, i), sp_pooling_width(p, n_hidden),
+                            p->classifies, err);
         if (st) sp_context(err, "dense[%zu]", i);
     }
+    if (!st && p->classifies && sp_pooling_width(p, n_hidden) != 1)
+        return sp_fail(err, SP_E_INPUT, "the last dense layer of a score has more than one output");
     return st;
 }
 

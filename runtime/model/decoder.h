@@ -37,6 +37,7 @@ struct sp_batch_seq {
      * sp_decoder_fuse_features returned, or a feature of the decoder itself. */
     const float *hidden;
     size_t n, pos, n_committed;    /* as in sp_decoder_run */
+    size_t n_first;                /* tokens of the first type; 0: all of the sequence */
     size_t first_logits, n_logits; /* the rows of the sequence that need logits */
 };
 

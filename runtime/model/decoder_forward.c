@@ -46,8 +46,8 @@ static void embed_row(void *context, size_t t, unsigned worker)
     sp_embed_row(job->ws, job->source, job->ids[t], x);
     if (own->positions) {
         size_t row = own->config.first_position + job->ws->positions[t];
-        job->ws->backend->vector->add(x, own->positions + row * own->config.n_hidden,
-                                      own->config.n_hidden);
+        const float *table = job->ws->is_second[t] ? own->second_positions : own->positions;
+        job->ws->backend->vector->add(x, table + row * own->config.n_hidden, own->config.n_hidden);
     }
     if (own->config.embedding_normed || own->config.normed_input)
         norm(job->ws, x, x, own->embedding_norm, own->embedding_norm_bias);
@@ -223,8 +223,11 @@ static size_t begin_pass(struct sp_workspace *ws, const struct sp_batch_seq *seq
         struct sp_decoder *d = seq->decoder;
         assert(d->workspace == ws && seq->n <= d->options.max_rows && seq->n_committed <= seq->n &&
                seq->pos + seq->n <= d->n_ready && n + seq->n <= ws->max_rows);
-        for (size_t t = 0; t < seq->n; t++)
+        for (size_t t = 0; t < seq->n; t++) {
             ws->positions[n + t] = seq->pos + t;
+            ws->is_second[n + t] =
+                seq->n_first && ws->model->second_positions && seq->pos + t >= seq->n_first;
+        }
         compute_rotations(ws, seq, n);
     }
     return n;

@@ -385,8 +385,8 @@ static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
     w->confidence_bias = bind_bias(b, "confidence_head.proj.bias", 0);
 }
 
-/* Binds the table of learned positions, and adds the type that all tokens have to each row. */
-static const float *bind_positions(struct binder *b)
+/* Binds the table of learned positions, and adds a type of tokens to each row. */
+static const float *bind_positions(struct binder *b, size_t type)
 {
     const float *positions = bind_bias(b, "embed_positions.weight", 0);
     const float *types = bind_bias(b, "embed_token_types.weight", 0);
@@ -397,7 +397,7 @@ static const float *bind_positions(struct binder *b)
     if (positions == NULL || types == NULL || (b->status = keep_vector(b, &sum, n)))
         return positions;
     for (size_t i = 0; i < n; i++)
-        sum[i] = positions[i] + types[i % n_hidden];
+        sum[i] = positions[i] + types[type * n_hidden + i % n_hidden];
     return sum;
 }
 
@@ -410,6 +410,8 @@ static void bind_pooling(struct binder *b, struct sp_model *m)
         bind_matrix(b, &m->dense[i], name, 0);
         snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.bias", i);
         m->dense_bias[i] = bind_bias(b, name, 0);
+        snprintf(name, sizeof name, SP_DENSE_PREFIX "%u.norm.weight", i);
+        m->dense_norm[i] = bind_bias(b, name, 0);
     }
 }
 
@@ -423,7 +425,9 @@ static enum sp_status bind_all(struct sp_model *m, const struct sp_pack *pack, s
     m->norm_bias = bind_bias(&b, "norm.bias", 0);
     m->embedding_norm = bind_norm(&b, "embed_norm.weight", 0);
     m->embedding_norm_bias = bind_bias(&b, "embed_norm.bias", 0);
-    m->positions = bind_positions(&b);
+    m->positions = bind_positions(&b, 0);
+    if (m->config.pooling.pair.second_type && m->config.n_token_types > 1)
+        m->second_positions = bind_positions(&b, 1);
     bind_matrix(&b, &m->embedding, "embed_tokens.weight", 0);
     bind_matrix(&b, &m->head, "lm_head.weight", 0);
     if (m->head.rows == 0) m->head = m->embedding;

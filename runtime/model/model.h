@@ -137,6 +137,7 @@ struct sp_model {
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
     const float
         *positions; /* [n_positions_table][H] learned positions, with the token type added */
+    const float *second_positions; /* the same with the second token type; NULL: no text has it */
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */
     const float *per_layer_norm;           /* [n_per_layer] */
@@ -155,6 +156,7 @@ struct sp_model {
     struct sp_dspark_weights dspark;
     struct sp_matrix dense[SP_MAX_DENSE];  /* of the pooling: [n_out, n_in] */
     const float *dense_bias[SP_MAX_DENSE]; /* [n_out], or NULL */
+    const float *dense_norm[SP_MAX_DENSE]; /* [n_out], or NULL */
     struct sp_bound_matrix *matrices;      /* [n_matrices] all matrices; owned */
     size_t n_matrices, cap_matrices;
     float **vectors; /* all widened vectors, owned */

@@ -96,6 +96,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
 
     if ((st = open_rotations(ws, err))) return st;
     if ((st = sp_new(&ws->positions, rows, sizeof *ws->positions, err))) return st;
+    if ((st = sp_new(&ws->is_second, rows, sizeof *ws->is_second, err))) return st;
     if ((st = sp_new(&ws->ids, rows, sizeof *ws->ids, err))) return st;
     ws->ld_x = sp_matrix_ld(config->n_hidden);
     ws->ld_q = sp_matrix_ld(w.q);
@@ -150,6 +151,7 @@ static void close_workspace(struct sp_workspace *ws)
         free(ws->rotations[i].sin);
     }
     free(ws->positions);
+    free(ws->is_second);
     free(ws->ids);
     sp_attention_scratch_free(ws->attention);
     free(ws->ranges);

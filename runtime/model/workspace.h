@@ -26,6 +26,7 @@ struct sp_workspace {
     size_t n_seqs;
     struct sp_batch_seq single; /* the sequence of a pass that has only one */
     size_t *positions;          /* [max_rows] of the rows in their sequences */
+    bool *is_second;            /* [max_rows] the token is of the second type */
     uint32_t *ids;              /* [max_rows] tokens of a batch */
     struct sp_rotation rotations[2];
     struct sp_attention_scratch *attention;

@@ -47,6 +47,7 @@ enum sp_pooling sp_package_pooling(const struct sp_package *package)
         [SP_POOL_RANK] = SP_POOLING_RANK,
     };
 
+    if (package->target->config.pooling.classifies) return SP_POOLING_RANK;
     return of_mode[package->target->config.pooling.mode];
 }
 
@@ -202,6 +203,7 @@ static enum sp_status fill_pass(struct embedder *e, struct sp_batch_seq *seqs, s
             .ids = text->ids + slot->n_read,
             .n = n,
             .pos = slot->n_read,
+            .n_first = e->request->n_first ? e->request->n_first[slot->text] : 0,
             .n_committed = n,
             .first_logits = n - 1,
             .n_logits = scores && slot->n_read + n == text->n,
@@ -247,15 +249,24 @@ static void pool(const struct embedder *e, struct slot *slot, size_t n)
 static void apply_dense(struct embedder *e, unsigned layer, unsigned *at)
 {
     const struct sp_model *m = e->package->target;
+    const struct sp_dense_config *config = &e->pooling.dense[layer];
+    const size_t n = m->dense[layer].rows;
     struct sp_acts *in = &e->acts[*at], *out = &e->acts[1 - *at];
     struct sp_product product = {
         .w = &m->dense[layer], .bias = m->dense_bias[layer], .y = out->x, .ldy = out->ld};
 
     in->cols = m->dense[layer].cols;
     sp_backend_multiply(&e->package->backend, &product, 1, in, 1);
-    for (size_t i = 0; e->pooling.dense[layer].tanh && i < m->dense[layer].rows; i++)
+    for (size_t i = 0; config->tanh && i < n; i++)
         out->x[i] = sp_tanhf(out->x[i]);
-    memset(out->x + m->dense[layer].rows, 0, (out->ld - m->dense[layer].rows) * sizeof *out->x);
+    for (size_t i = 0; config->gelu && i < n; i++)
+        out->x[i] = sp_gelu_erff(out->x[i]);
+    if (config->norm) {
+        if (m->config.norm_centered) sp_center(out->x, out->x, n);
+        e->package->backend.vector->rms_norm(out->x, out->x, m->dense_norm[layer], n,
+                                             (float)m->config.norm_eps);
+    }
+    memset(out->x + n, 0, (out->ld - n) * sizeof *out->x);
     *at = 1 - *at;
 }
 
@@ -276,6 +287,14 @@ static enum sp_status normalize(float *out, const float *x, size_t n, bool wante
     return SP_OK;
 }
 
+/* Writes a score, of which x is the logit. */
+static enum sp_status put_score(struct embedder *e, const struct slot *slot, double x)
+{
+    if (!isfinite(x)) return sp_fail(e->err, SP_E_INPUT, "a score is not finite");
+    e->out[slot->text] = (float)(e->pooling.score.sigmoid ? 1 / (1 + sp_exp(-x)) : x);
+    return SP_OK;
+}
+
 /* Writes the score of a text whose last token has logits. */
 static enum sp_status finish_score(struct embedder *e, const struct slot *slot)
 {
@@ -284,12 +303,10 @@ static enum sp_status finish_score(struct embedder *e, const struct slot *slot)
     double x = (double)logits[score->true_token];
 
     if (score->two_tokens) x -= (double)logits[score->false_token];
-    if (!isfinite(x)) return sp_fail(e->err, SP_E_INPUT, "a score is not finite");
-    e->out[slot->text] = (float)(score->sigmoid ? 1 / (1 + sp_exp(-x)) : x);
-    return SP_OK;
+    return put_score(e, slot, x);
 }
 
-/* Writes the embedding of a text that was read to its end. */
+/* Writes the embedding of a text that was read to its end, or its score by a classifier. */
 static enum sp_status finish(struct embedder *e, struct slot *slot)
 {
     size_t n_hidden = e->package->target->config.n_hidden;
@@ -301,6 +318,7 @@ static enum sp_status finish(struct embedder *e, struct slot *slot)
     memset(e->acts[0].x + n_hidden, 0, (e->acts[0].ld - n_hidden) * sizeof *e->acts[0].x);
     for (unsigned i = 0; i < e->pooling.n_dense; i++)
         apply_dense(e, i, &at);
+    if (e->pooling.classifies) return put_score(e, slot, (double)e->acts[at].x[0]);
     return normalize(e->out + slot->text * e->n_dimensions, e->acts[at].x, e->n_dimensions,
                      e->pooling.normalize, e->err);
 }
@@ -391,11 +409,12 @@ static enum sp_status choose_pooling(struct embedder *e)
     }
     mode = modes[e->request->pooling];
     e->pooling = *of_file;
+    if (of_file->classifies && mode == SP_POOL_RANK) return SP_OK;
     if (mode != SP_POOL_NONE && mode != of_file->mode) {
         e->pooling = (struct sp_pooling_config){.mode = mode, .normalize = true};
         if (mode == SP_POOL_RANK) st = choose_words(e);
     }
-    if (mode == SP_POOL_NONE && of_file->mode == SP_POOL_RANK) {
+    if (mode == SP_POOL_NONE && (of_file->mode == SP_POOL_RANK || of_file->classifies)) {
         return sp_fail(e->err, SP_E_UNSUPPORTED,
                        "a reranker scores documents and makes no embeddings");
     }

@@ -3,8 +3,10 @@
  * roles query and document, as cross-encoders of sentence-transformers have them, or that of
  * Qwen3-Reranker.
  *
- * Source of the latter: the model card of Qwen3-Reranker, which encodes the prefix, the content and
- * the suffix separately. */
+ * A classifier reads both texts with the special tokens of its tokenizer between them.
+ *
+ * Source of the prompt of Qwen3-Reranker: the model card of Qwen3-Reranker, which encodes the
+ * prefix, the content and the suffix separately. */
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"
@@ -35,6 +37,7 @@ struct ranking {
     struct ids prefix, suffix;    /* of Qwen3-Reranker's prompt */
     size_t max_tokens;
     struct sp_embedding_text *texts; /* [n_documents], with their ids; owned */
+    size_t *n_first;                 /* [n_documents] tokens before the document of a pair; owned */
     struct sp_err *err;
 };
 
@@ -43,6 +46,7 @@ static void release(struct ranking *r)
     for (size_t i = 0; r->texts && i < r->request->n_documents; i++)
         free((void *)(uintptr_t)r->texts[i].ids);
     free(r->texts);
+    free(r->n_first);
     free(r->prefix.at);
     free(r->suffix.at);
     sp_template_free(r->template);
@@ -157,21 +161,62 @@ static enum sp_status write_qwen3(struct ids *out, const struct ranking *r,
     return st;
 }
 
+/* Writes the query and the document as a pair of texts. *n_first: the tokens before the document. A
+ * document that is too long is shortened if the request says so. */
+static enum sp_status write_pair(struct ids *out, size_t *n_first, const struct ranking *r,
+                                 const struct sp_rerank_document *document)
+{
+    const struct sp_pair_config *pair = &r->package->target->config.pooling.pair;
+    struct ids texts[2] = {{NULL, 0}, {NULL, 0}};
+    size_t n_around = 0;
+    enum sp_status st;
+
+    if ((st = sp_package_encode(r->package, r->request->query, strlen(r->request->query),
+                                SP_ENCODE_PARSE_SPECIAL, &texts[0].at, &texts[0].n, r->err)) ||
+        (st = sp_package_encode(r->package, document->text, document->size, SP_ENCODE_PARSE_SPECIAL,
+                                &texts[1].at, &texts[1].n, r->err))) {
+        goto done;
+    }
+    for (size_t i = 0; i < 3; i++)
+        n_around += pair->n_ids[i];
+    n_around += texts[0].n;
+    if (r->request->truncate && n_around < r->max_tokens && texts[1].n > r->max_tokens - n_around)
+        texts[1].n = r->max_tokens - n_around;
+    if ((st = sp_new(&out->at, n_around + texts[1].n, sizeof *out->at, r->err))) goto done;
+    for (size_t i = 0; i < 3; i++) {
+        memcpy(out->at + out->n, pair->ids[i], pair->n_ids[i] * sizeof *out->at);
+        out->n += pair->n_ids[i];
+        if (i == 1) *n_first = out->n;
+        if (i == 2 || texts[i].n == 0) continue;
+        memcpy(out->at + out->n, texts[i].at, texts[i].n * sizeof *out->at);
+        out->n += texts[i].n;
+    }
+done:
+    free(texts[0].at);
+    free(texts[1].at);
+    return st;
+}
+
 static enum sp_status encode_documents(struct ranking *r, size_t *n_tokens)
 {
     size_t n = r->request->n_documents;
     enum sp_status st = sp_new(&r->texts, n ? n : 1, sizeof *r->texts, r->err);
 
+    if (!st) st = sp_new(&r->n_first, n ? n : 1, sizeof *r->n_first, r->err);
     *n_tokens = 0;
     for (size_t i = 0; i < n && !st; i++) {
         const struct sp_rerank_document *document = &r->request->documents[i];
         struct ids ids = {0};
+        size_t n_first = 0;
         if (strlen(document->text) != document->size) {
             st = sp_fail(r->err, SP_E_INPUT, "document %zu has a NUL character", i);
             break;
         }
-        st = r->template ? render(&ids, r, document) : write_qwen3(&ids, r, document);
+        st = r->package->target->config.pooling.classifies ? write_pair(&ids, &n_first, r, document)
+             : r->template                                 ? render(&ids, r, document)
+                                                           : write_qwen3(&ids, r, document);
         r->texts[i] = (struct sp_embedding_text){ids.at, ids.n};
+        r->n_first[i] = n_first;
         *n_tokens += ids.n;
         if (!st && ids.n > r->max_tokens) {
             st = sp_fail(r->err, SP_E_USAGE,
@@ -196,12 +241,22 @@ enum sp_status sp_package_rerank(struct sp_package *package,
     if ((st = sp_copy_in(&q, sizeof q, request, "sp_rerank_request", err))) return st;
     if (sp_package_pooling(package) != SP_POOLING_RANK && !q.any_model) {
         return sp_fail(err, SP_E_UNSUPPORTED,
-                       "not a reranker: its checkpoint had no modules.json with LogitScore; "
-                       "--pooling rank takes Qwen3-Reranker's prompt");
+                       "not a reranker: its checkpoint had no modules.json with LogitScore and no "
+                       "classification head; --pooling rank takes Qwen3-Reranker's prompt");
     }
     r.max_tokens = sp_package_max_embedding_tokens(package);
-    if ((st = open_prompt(&r)) || (st = encode_documents(&r, n_tokens))) goto done;
+    if (package->target->config.pooling.classifies) {
+        if (q.instruction && *q.instruction) {
+            st = sp_fail(err, SP_E_UNSUPPORTED,
+                         "instruction: a reranker with a classification head reads none");
+            goto done;
+        }
+    } else if ((st = open_prompt(&r))) {
+        goto done;
+    }
+    if ((st = encode_documents(&r, n_tokens))) goto done;
     scoring.texts = r.texts;
+    scoring.n_first = r.n_first;
     scoring.n_texts = q.n_documents;
     scoring.context = q.context;
     scoring.progress = q.progress;

@@ -173,11 +173,32 @@ static void records(void **state)
     static const struct {
         const char *text, *message;
     } bad[] = {
-        {"{}", "expected last, mean, cls or rank"},
-        {"{\"pooling\":\"none\"}", "expected last, mean, cls or rank"},
+        {"{}", "expected last, mean, cls, rank or score"},
+        {"{\"pooling\":\"none\"}", "expected last, mean, cls, rank or score"},
         {"{\"pooling\":\"mean\",\"max_tokens\":0}", "max_tokens is 0"},
         {"{\"pooling\":\"mean\",\"normalize\":1}", "normalize"},
         {"{\"pooling\":\"mean\",\"dense\":{}}", "dense is not a list of 1 to 8 layers"},
+        {"{\"pooling\":\"score\",\"states\":\"rank\",\"activation\":\"sigmoid\",\"pair\":[[],[],[]]"
+         ",\"dense\":[{\"in\":8,\"out\":1,\"activation\":\"gelu\"}]}",
+         "states \"rank\": expected last, mean or cls"},
+        {"{\"pooling\":\"score\",\"states\":\"cls\",\"activation\":\"tanh\",\"pair\":[[],[],[]],"
+         "\"dense\":[{\"in\":8,\"out\":1,\"activation\":\"gelu\"}]}",
+         "activation \"tanh\": expected identity or sigmoid"},
+        {"{\"pooling\":\"score\",\"states\":\"cls\",\"activation\":\"sigmoid\",\"pair\":[[],[]],"
+         "\"dense\":[{\"in\":8,\"out\":1,\"activation\":\"gelu\"}]}",
+         "pair is not three lists of at most 4 token IDs"},
+        {"{\"pooling\":\"score\",\"states\":\"cls\",\"activation\":\"sigmoid\",\"pair\":[[],[1,2,3,"
+         "4,5],[]],\"dense\":[{\"in\":8,\"out\":1,\"activation\":\"gelu\"}]}",
+         "pair is not three lists"},
+        {"{\"pooling\":\"score\",\"states\":\"cls\",\"activation\":\"sigmoid\",\"pair\":[[],[-1],[]"
+         "],\"dense\":[{\"in\":8,\"out\":1,\"activation\":\"gelu\"}]}",
+         "pair[1][0] is not a token ID"},
+        {"{\"pooling\":\"score\",\"states\":\"cls\",\"activation\":\"sigmoid\",\"pair\":[[],[],[]]"
+         "}",
+         "dense is not a list of 1 to 8 layers"},
+        {"{\"pooling\":\"score\",\"states\":\"cls\",\"activation\":\"sigmoid\",\"pair\":[[],[],[]],"
+         "\"dense\":[{\"in\":8,\"out\":2,\"activation\":\"gelu\"}]}",
+         "the last dense layer of a score has more than one output"},
         {"{\"pooling\":\"mean\",\"dense\":[{\"in\":8,\"out\":4,\"activation\":\"relu\"}]}",
          "activation \"relu\""},
         {"{\"pooling\":\"mean\",\"dense\":[{\"in\":8,\"activation\":\"tanh\"}]}", "0 outputs"},
