@@ -29,7 +29,7 @@ _Static_assert((int)V == HANDMADE_TOKENS && (int)H == HANDMADE_WIDTH, "as the he
 enum { CHANNELS = 2 * HK * DK + HV * DV, VALUES = HV * DV };
 
 static const char qwen3_5[] =
-    "{\"model_type\": \"qwen3_5_text\", \"vocab_size\": 160, \"hidden_size\": 64, "
+    "{\"model_type\": \"qwen3_5_text\", \"vocab_size\": %u, \"hidden_size\": 64, "
     "\"num_hidden_layers\": 4, \"full_attention_interval\": 2, \"intermediate_size\": 96, "
     "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 32, "
     "\"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, \"linear_key_head_dim\": 16, "
@@ -142,12 +142,13 @@ static void delta(struct writer *w, const char *prefix, const struct handmade_op
 
 /* Writes the rows of tokens 0, step, 2 step and so on. Their elements are 1 and -1 and they are
  * nearly orthogonal, so that each token's own logit is by far the largest. */
-static void write_tokens(struct writer *w, const char *prefix, const char *name, size_t step)
+static void write_tokens(struct writer *w, const char *prefix, const char *name, size_t n_vocab,
+                         size_t step)
 {
     struct writer rows = {.seed = 7};
-    float *out = matrix(w, prefix, name, V / step, H, 1);
+    float *out = matrix(w, prefix, name, n_vocab / step, H, 1);
 
-    for (size_t i = 0; i < V; i++) {
+    for (size_t i = 0; i < n_vocab; i++) {
         for (size_t k = 0; k < H; k++) {
             float sign = next(&rows) < 0 ? -1 : 1;
             if (i % step == 0) out[i / step * H + k] = sign;
@@ -228,7 +229,10 @@ void handmade_qwen3_5(const char *folder, const struct handmade_options *how)
     struct writer *w = begin(20260101);
     float norm = how->converted ? 1 : 0;
 
-    write_tokens(w, "model.", "embed_tokens", 1);
+    char config[sizeof qwen3_5 + 16];
+    unsigned n_vocab = how->n_vocab ? how->n_vocab : V;
+
+    write_tokens(w, "model.", "embed_tokens", n_vocab, 1);
     for (unsigned i = 0; i < L; i++) {
         char prefix[32];
         snprintf(prefix, sizeof prefix, "model.layers.%u.", i);
@@ -242,7 +246,8 @@ void handmade_qwen3_5(const char *folder, const struct handmade_options *how)
     }
     vector(w, "model.", "norm.weight", H, norm, 0.05f);
     if (!how->converted) head(w, how);
-    finish(w, folder, qwen3_5);
+    snprintf(config, sizeof config, qwen3_5, n_vocab);
+    finish(w, folder, config);
 }
 
 /* fc = [0, 1] passes the output of the target's last layer. */
@@ -251,7 +256,7 @@ void handmade_eagle3(const char *folder, const struct handmade_options *how)
     struct writer *w = begin(20260101);
     float scale = how->copies ? 0 : 0.3f, varied = how->copies ? 0 : 0.25f, *fc, *map, *marks;
 
-    write_tokens(w, "", "lm_head", 2);
+    write_tokens(w, "", "lm_head", V, 2);
     fc = matrix(w, "", "fc", H, 2 * (size_t)H, scale);
     for (size_t i = 0; how->copies && i < H; i++)
         fc[i * 2 * H + H + i] = 1;

@@ -13,7 +13,8 @@ struct handmade_options {
     bool
         converted; /* as mlx stores it: norms include the 1, convolutions are transposed, no head */
     bool no_ffn;   /* the head's layer has no MLP */
-    bool marks_odd; /* EAGLE-3: t2d contains an odd token instead of an even one */
+    bool marks_odd;   /* EAGLE-3: t2d contains an odd token instead of an even one */
+    unsigned n_vocab; /* 0: HANDMADE_TOKENS; else a target and its head alone */
 };
 
 /* Writes config.json and model.safetensors into `folder`, which must exist. */
