@@ -7,6 +7,7 @@
 
 #include "convert/source/pooling_files.h"
 #include "format/base/json.h"
+#include "format/model/config_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static enum sp_status add_ids(struct sp_pair_config *pair, size_t part, const st
     for (size_t i = 0; i < sp_json_len(ids); i++) {
         uint64_t id;
         if (pair->n_ids[part] == SP_MAX_PAIR_IDS || !sp_json_to_u64(sp_json_at(ids, i), &id) ||
-            id > UINT32_MAX) {
+            id >= SP_CAP_VOCAB) {
             return sp_fail(err, SP_E_UNSUPPORTED,
                            "more than %d special tokens beside a text, or one without an ID",
                            SP_MAX_PAIR_IDS);
@@ -148,7 +149,8 @@ static enum sp_status read_bert(struct sp_pair_config *pair, const struct sp_jso
 
     for (size_t i = 0; i < (roberta ? 4 : 3); i++) {
         uint64_t id;
-        if (!sp_json_to_u64(sp_json_at(sp_json_get(processor, keys[i]), 1), &id) || id > UINT32_MAX)
+        if (!sp_json_to_u64(sp_json_at(sp_json_get(processor, keys[i]), 1), &id) ||
+            id >= SP_CAP_VOCAB)
             return sp_fail(err, SP_E_INPUT, "post_processor: %s has no ID", keys[i]);
         pair->ids[parts[i]][pair->n_ids[parts[i]]++] = (uint32_t)id;
     }
