@@ -18,8 +18,6 @@
 
 static const char qwen2_pattern[] = WORDS(""), llama3_pattern[] = WORDS("{1,3}"),
                   qwen35_pattern[] = MARKED_WORDS;
-const char sp_gguf_three_digits[] = "\\p{N}{1,3}";
-const char sp_gguf_han_kana[] = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+";
 static const char deepseek3_pattern[] =
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\r\n]*" REST;
@@ -28,47 +26,153 @@ static const char seed_pattern[] =
 static const char o200k_pattern[] = CASED(CONTRACTIONS "?", "{1,3}"),
                   tekken_pattern[] = CASED("", "");
 
+static const char grouped_pattern[] = CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}+"
+                                                   "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" REST;
+static const char bailing_pattern[] =
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*"
+    "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
+static const char exaone_pattern[] =
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}"
+                 "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+";
+static const char spark_pattern[] =
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?"
+    "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\r\n]|\\s+(?!\\S)|\\s+";
+static const char youtu_pattern[] = CASED(CONTRACTIONS "?", "");
+
+/* Han characters are words of their own. */
+#define NO_HAN "(?!\\p{Han})"
+#define KIMI_UPPER "(?:" NO_HAN "[" UPPER "])"
+#define KIMI_LOWER "(?:" NO_HAN "[" LOWER "])"
+static const char kimi_pattern[] =
+    "\\p{Han}+"
+    "|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "*" KIMI_LOWER "+" CONTRACTIONS "?"
+    "|[^\\r\\n\\p{L}\\p{N}]?" KIMI_UPPER "+" KIMI_LOWER "*" CONTRACTIONS "?"
+    "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" REST;
+
+/* ---- splits in front ---- */
+
+#define HAN_KANA "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+#define OLD_HAN "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+
+static const char one_digit[] = "\\p{N}";
+static const char *const three_digits[] = {"\\p{N}{1,3}", NULL};
+static const char *const deepseek3[] = {"\\p{N}{1,3}", HAN_KANA, NULL};
+static const char *const deepseek_coder[] = {"[\r\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", OLD_HAN, NULL};
+static const char *const deepseek_llm[] = {
+    "[\r\n]",
+    /* the letters of bicameral scripts */
+    "\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf\u01c4-\u0293"
+    "\u0295-\u02af\u0370-\u0373\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c"
+    "\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0"
+    "-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77\u1d79-"
+    "\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b"
+    "\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-"
+    "\u1fd3\u1fd6-\u1fdb\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113"
+    "\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f"
+    "\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3"
+    "\ua640-\ua66d\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00"
+    "-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-"
+    "\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-"
+    "\U000118df\U0001e900-\U0001e943]+",
+    "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", "\\s+$", OLD_HAN, NULL};
+static const char *const spark[] = {one_digit, HAN_KANA, NULL};
+static const char *const youtu[] = {
+    "[\uac00-\ud7a3\u3131-\u318e]+|[\uff01\u2026\u201c\u201d\u2018\u2019\u2014\uff1a"
+    "\uff1b\uff0c\u3001-\u303f\ufe30-\ufe4f]+|[\u3105-\u312f]+|[\u4e00-\u9fa5\u3040-"
+    "\u309f\u30a0-\u30ff]+",
+    NULL};
+static const char *const digits_from_right[] = {"\\d{1,3}(?=(?:\\d{3})*\\b)", NULL};
+static const char *const lines[] = {"[^\\n]+|[\\n]+", NULL};
+/* Groups of three digits from the right. Groups of 510 in front of it bound the looking ahead, and
+ * Trinity's own tokenizer.json has them, too. */
+static const char *const afmoe[] = {
+    "\\p{Nd}{1,510}(?=(?:\\p{Nd}{510})*+(?!\\p{Nd}))",
+    "\\p{Nd}{1,3}(?=(?:\\p{Nd}{3})*+(?!\\p{Nd}))",
+    "(?:[\u4e00-\u9fff\u3040-\u309f\u30a0-\u30ff\u3400-\u4dbf\uf900-\ufaff\uff65-\uff9f\u2f00-"
+    "\u2fdf]+"
+    "|[\u0e00-\u0e7f]+|[\u0e80-\u0eff]+|[\u1780-\u17ff]+|[\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff]+"
+    "|[\uac00-\ud7af\u1100-\u11ff]+)",
+    NULL};
+
 /* The values of tokenizer.ggml.pre. */
 static const struct sp_gguf_pre pres[] = {
-    {"gpt-2", NULL, 0},
-    {"olmo", NULL, 0},
-    {"exaone4", NULL, 0},
-    {"smollm", NULL, SP_GGUF_PRE_DIGITS},
-    {"starcoder", NULL, SP_GGUF_PRE_DIGITS},
-    {"refact", NULL, SP_GGUF_PRE_DIGITS},
-    {"qwen2", qwen2_pattern, SP_GGUF_PRE_NFC},
-    {"qwen35", qwen35_pattern, SP_GGUF_PRE_NFC},
-    {"deepseek-r1-qwen", qwen2_pattern, SP_GGUF_PRE_NFC},
-    {"llama-bpe", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS},
-    {"llama3", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS},
-    {"llama-v3", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS},
-    {"smaug-bpe", llama3_pattern, 0},
-    {"glm4", llama3_pattern, 0},
-    {"chatglm-bpe", llama3_pattern, 0},
-    {"seed-coder", seed_pattern, 0},
-    {"dbrx", llama3_pattern, 0},
-    {"gpt-4o", o200k_pattern, SP_GGUF_PRE_IGNORE_MERGES},
-    {"tekken", tekken_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS},
-    {"falcon3", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS},
-    {"falcon-h1", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS},
-    {"pixtral", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS},
-    {"lfm2", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS},
-    {"glm5", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES},
-    {"deepseek-v3", deepseek3_pattern, SP_GGUF_PRE_DEEPSEEK},
-    {"hunyuan-dense", deepseek3_pattern, SP_GGUF_PRE_DEEPSEEK},
-    {"hunyuan", qwen2_pattern, 0},
-    {"solar-open", qwen2_pattern, 0},
-    {"stablelm2", qwen2_pattern, 0},
-    {"minimax-m2", o200k_pattern, 0},
-    {"llama4", o200k_pattern, 0},
-    {"phi-2", NULL, 0},
-    {"roberta-bpe", NULL, SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS},
-    {"modern-bert", NULL, SP_GGUF_PRE_NFC | SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS},
-    {"mellum", NULL, 0},
-    {"trillion", NULL, 0},
-    {"exaone", NULL, SP_GGUF_PRE_DIGITS},
-    {"command-r", NULL, SP_GGUF_PRE_DIGITS | SP_GGUF_PRE_NFC},
-    {"mellum2", NULL, SP_GGUF_PRE_DIGITS},
+    {"gpt-2", NULL, 0, NULL},
+    {"olmo", NULL, 0, NULL},
+    {"exaone4", NULL, 0, NULL},
+    {"smollm", NULL, SP_GGUF_PRE_DIGITS, NULL},
+    {"starcoder", NULL, SP_GGUF_PRE_DIGITS, NULL},
+    {"refact", NULL, SP_GGUF_PRE_DIGITS, NULL},
+    {"qwen2", qwen2_pattern, SP_GGUF_PRE_NFC, NULL},
+    {"qwen35", qwen35_pattern, SP_GGUF_PRE_NFC, NULL},
+    {"deepseek-r1-qwen", qwen2_pattern, SP_GGUF_PRE_NFC, NULL},
+    {"llama-bpe", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"llama3", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"llama-v3", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"smaug-bpe", llama3_pattern, 0, NULL},
+    {"glm4", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES, NULL},
+    {"chatglm-bpe", llama3_pattern, 0, NULL},
+    {"seed-coder", seed_pattern, 0, NULL},
+    {"dbrx", llama3_pattern, 0, NULL},
+    {"gpt-4o", o200k_pattern, SP_GGUF_PRE_IGNORE_MERGES, NULL},
+    {"tekken", tekken_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"falcon3", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"falcon-h1", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"pixtral", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"lfm2", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"glm5", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES, NULL},
+    {"deepseek-v3", deepseek3_pattern, 0, deepseek3},
+    {"hunyuan-dense", deepseek3_pattern, 0, deepseek3},
+    {"hunyuan", qwen2_pattern, 0, NULL},
+    {"solar-open", qwen2_pattern, 0, NULL},
+    {"stablelm2", qwen2_pattern, 0, NULL},
+    {"minimax-m2", o200k_pattern, 0, NULL},
+    {"llama4", o200k_pattern, 0, NULL},
+    {"phi-2", NULL, 0, NULL},
+    {"roberta-bpe", NULL, SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS, NULL},
+    {"modern-bert", NULL, SP_GGUF_PRE_NFC | SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS, NULL},
+    {"mellum", NULL, 0, NULL},
+    {"trillion", NULL, 0, NULL},
+    {"exaone", NULL, SP_GGUF_PRE_DIGITS, NULL},
+    {"command-r", NULL, SP_GGUF_PRE_DIGITS | SP_GGUF_PRE_NFC, NULL},
+    {"joyai-llm", deepseek3_pattern, 0, deepseek3},
+    {"hy_v4", deepseek3_pattern, 0, deepseek3},
+    {"spark2_5", spark_pattern, 0, spark},
+    {"deepseek-llm", one_digit, 0, deepseek_llm},
+    {"deepseek-coder", one_digit, 0, deepseek_coder},
+    {"youtu", youtu_pattern, SP_GGUF_PRE_IGNORE_MERGES, youtu},
+    {"kimi-k2", kimi_pattern, SP_GGUF_PRE_IGNORE_MERGES, NULL},
+    {"afmoe", deepseek3_pattern, 0, afmoe},
+    {"exaone-moe", exaone_pattern, 0, NULL},
+    {"bailingmoe", bailing_pattern, 0, NULL},
+    {"bailingmoe2", bailing_pattern, 0, NULL},
+    {"llada-moe", bailing_pattern, 0, NULL},
+    {"minicpm5", grouped_pattern, SP_GGUF_PRE_IGNORE_MERGES, three_digits},
+    {"tiny_aya", o200k_pattern, 0, digits_from_right},
+    {"cohere2moe", o200k_pattern, 0, digits_from_right},
+    {"laguna", qwen2_pattern, 0, lines},
+    {"kormo", qwen2_pattern, 0, NULL},
+    {"f2llmv2", qwen2_pattern, 0, NULL},
+    {"megrez", qwen2_pattern, 0, NULL},
+    {"grok-2", qwen2_pattern, 0, NULL},
+    {"midm-2.0", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"jina-v5-nano", llama3_pattern, SP_GGUF_PRE_IGNORE_MERGES | SP_GGUF_PRE_BOS, NULL},
+    {"kanana2", o200k_pattern, 0, NULL},
+    {"talkie", o200k_pattern, 0, NULL},
+    {"granite-embed-multi-97m", o200k_pattern, SP_GGUF_PRE_IGNORE_MERGES, NULL},
+    {"minerva-7b", NULL, SP_GGUF_PRE_DIGITS, NULL},
+    {"codeshell", NULL, SP_GGUF_PRE_DIGITS, NULL},
+    {"jina-es", NULL, 0, NULL},
+    {"jina-de", NULL, 0, NULL},
+    {"jina-v2-es", NULL, 0, NULL},
+    {"jina-v2-de", NULL, 0, NULL},
+    {"gigachat", NULL, 0, NULL},
+    {"a.x-4.0", NULL, 0, NULL},
+    {"granite-docling", NULL, 0, NULL},
+    {"jais", NULL, 0, NULL},
+    {"mpt", NULL, 0, NULL},
+    {"jina-v1-en", NULL, SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS, NULL},
+    {"jina-v2-code", NULL, SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS, NULL},
+    {"mellum2", NULL, SP_GGUF_PRE_DIGITS, NULL},
 };
 
 const struct sp_gguf_pre *sp_gguf_pre_find(const char *name, size_t len)

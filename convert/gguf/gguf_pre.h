@@ -7,7 +7,6 @@
 
 enum {
     SP_GGUF_PRE_DIGITS = 1,        /* digits are split off one by one first */
-    SP_GGUF_PRE_DEEPSEEK = 2,      /* the two patterns below are split off first */
     SP_GGUF_PRE_NFC = 4,           /* the normalizer */
     SP_GGUF_PRE_IGNORE_MERGES = 8, /* a word that is a token is not merged */
     SP_GGUF_PRE_BOS = 16,          /* a beginning token unless add_bos_token is false */
@@ -18,9 +17,8 @@ struct sp_gguf_pre {
     const char *name;    /* tokenizer.ggml.pre */
     const char *pattern; /* NULL: GPT-2's, which ByteLevel has built in */
     unsigned flags;
+    const char *const *first; /* patterns that are split off before, ended by NULL; NULL: none */
 };
-
-extern const char sp_gguf_three_digits[], sp_gguf_han_kana[];
 
 /* NULL: the name is unknown. */
 const struct sp_gguf_pre *sp_gguf_pre_find(const char *name, size_t len);

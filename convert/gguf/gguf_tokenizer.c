@@ -218,8 +218,8 @@ static enum sp_status put_splitter(struct sp_gguf_token_writer *w, bool prefix_s
         return st;
     if (w->pre->flags & SP_GGUF_PRE_DIGITS)
         st = sp_gguf_token_put(w, "{\"type\": \"Digits\", \"individual_digits\": true}, ");
-    if (!st && w->pre->flags & SP_GGUF_PRE_DEEPSEEK) st = put_split(w, sp_gguf_three_digits);
-    if (!st && w->pre->flags & SP_GGUF_PRE_DEEPSEEK) st = put_split(w, sp_gguf_han_kana);
+    for (const char *const *at = w->pre->first; at && *at && !st; at++)
+        st = put_split(w, *at);
     if (!st && w->pre->pattern) st = put_split(w, w->pre->pattern);
     if (st) return st;
     if (w->pre->pattern) return sp_gguf_token_put(w, BYTE_LEVEL("false", "false") "]},\n");

@@ -26,6 +26,39 @@ BYTE_LEVEL = {"bl_gpt2": "gpt-2", "bl_smollm2": "smollm", "bl_qwen2_nfc": "qwen2
 NEWER = {"bl_qwen35_nfc": "qwen35", "bl_deepseek": "deepseek-v3", "gemma": "gemma4"}
 N_CASES = 40
 
+# What tokenizer.json has of models whose tokenizer is not in MINI, or, of Kimi, its tiktoken pattern.
+REST = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+UPPER, LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+FIRST = r"[^\r\n\p{L}\p{N}]?"
+HAN = "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+"
+OLD_HAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+            r"| ?[\p{P}\p{S}]+[\r\n]*" + REST)
+SPLITS = {
+    "deepseek-coder": ["[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", OLD_HAN, r"\p{N}"],
+    "kimi-k2": [r"[\p{Han}]+"
+                rf"|{FIRST}[{UPPER}&&[^\p{{Han}}]]*[{LOWER}&&[^\p{{Han}}]]+{CONTRACTION}?"
+                rf"|{FIRST}[{UPPER}&&[^\p{{Han}}]]+[{LOWER}&&[^\p{{Han}}]]*{CONTRACTION}?"
+                r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*" + REST],
+    "afmoe": [r"\p{Nd}{1,510}(?=(?>\p{Nd}{510})*(?:\P{Nd}|$))|\G\p{Nd}{510}", r"\A\p{Nd}{1,2}(?=\p{Nd}{3}+\z)",
+              r"\A\p{Nd}{3}|\G\p{Nd}{3}",
+              r"(?:[\u4E00-\u9FFF\u3040-\u309F\u30A0-\u30FF\u3400-\u4DBF\uf900-\uFAFF\uFF65-\uFF9F\u2F00-\u2FDF]+"
+              r"|[\u0E00-\u0E7F]+|[\u0E80-\u0EFF]+|[\u1780-\u17FF]+|[\u1000-\u109F\uAA60-\uAA7F\uA9E0-\uA9FF]+"
+              r"|[\uAC00-\uD7AF\u1100-\u11FF]+)", DEEPSEEK],
+    "exaone-moe": [CONTRACTION + r"|" + FIRST + r"(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}"
+                   r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"],
+    "bailingmoe": [r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*"
+                   r"|\s*[\r\n]|\s+(?!\S)|\s+"],
+    "tiny_aya": [r"\d{1,3}(?=(?:\d{3})*\b)",
+                 rf"{FIRST}[{UPPER}]*[{LOWER}]+{CONTRACTION}?|{FIRST}[{UPPER}]+[{LOWER}]*{CONTRACTION}?"
+                 r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + REST],
+}
+WHOLE = {"kimi-k2"} # words that are tokens are not merged
+HOSTILE = ["1", "12", "1234", "x1234567y 12 34567.890", "9" * 1021 + "a", "\u4f60\u597d world\u4e16\u754c1234",
+           "\u65e5\u672c\u8a9e\u306e\u30c6\u30b9\u30c8 abc\u6f22x", "\ud55c\uad6d\uc5b4 \ud55c 12345", "\u0e44\u0e17\u0e22 12",
+           "DON'T can't I'LL  \r\n\n x", "a b  c   d\n\n e/\n", "e\u0301 \u0915\u094d\u0937\u093f x", "\u0661\u0662\u0663\u0664 \u2460\u2461 \u00b2"]
+
 
 def finish(w):
     w.write_header_to_file()
@@ -71,6 +104,29 @@ def byte_level(out, folder, name, pre):
         golden = [json.loads(line) for line in f]
     step = max(1, len(golden) // N_CASES)
     return [[g["text"], g["ids"], g["ids_special"]] for g in golden[::step] if len(g["text"]) < 200]
+
+
+def split(out, folder, pre, texts):
+    """The vocabulary of one tokenizer with the splits of another, and the ids by the tokenizers library."""
+    with open(os.path.join(folder, "tokenizer.json"), encoding="utf-8") as f:
+        tokenizer = json.load(f)
+    steps = [{"type": "Split", "pattern": {"Regex": r}, "behavior": "Isolated", "invert": False} for r in SPLITS[pre]]
+    steps.append({"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False})
+    tokenizer |= {"normalizer": None, "post_processor": None, "added_tokens": [],
+                  "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps}}
+    tokenizer["model"]["ignore_merges"] = pre in WHOLE
+    t = tokenizers.Tokenizer.from_str(json.dumps(tokenizer))
+    vocab = tokenizer["model"]["vocab"]
+    tokens = sorted(vocab, key=vocab.get)
+    assert [vocab[t] for t in tokens] == list(range(len(tokens)))
+    w = gguf.GGUFWriter(os.path.join(out, pre + ".gguf"), "llama")
+    w.add_tokenizer_model("gpt2")
+    w.add_tokenizer_pre(pre)
+    w.add_token_list(tokens)
+    w.add_token_types([1] * len(tokens))
+    w.add_token_merges([m if isinstance(m, str) else " ".join(m) for m in tokenizer["model"]["merges"]])
+    finish(w)
+    return [[x, t.encode(x).ids, t.encode(x).ids] for x in HOSTILE + texts[:N_CASES]]
 
 
 def pieces(out, name, texts, prefix):
@@ -168,6 +224,8 @@ def main():
     texts = list(dict.fromkeys(texts))
     for name, prefix in (("pieces", True), ("pieces-bare", False)):
         write_cases(os.path.join(out, name + ".jsonl"), pieces(out, name, texts, prefix))
+    for pre in SPLITS:
+        write_cases(os.path.join(out, pre + ".jsonl"), split(out, os.path.join(mini, "bl_gpt2"), pre, texts))
     write_cases(os.path.join(out, "unigram.jsonl"), unigram(out, "unigram", texts))
     for name, lowercase in (("wordpiece", True), ("wordpiece-cased", False)):
         write_cases(os.path.join(out, name + ".jsonl"), wordpiece(out, name, texts, lowercase))
