@@ -2,6 +2,7 @@
 
 #include "format/base/mem.h"
 #include "runtime/model/attention.h"
+#include "runtime/model/attention_heads.h"
 #include "runtime/model/remote_message.h"
 
 #include <assert.h>
@@ -25,20 +26,20 @@ struct sizes {
 
 struct sp_cache_service {
     struct sp_transport *transport;
-    const struct sp_backend *backend;
+    struct sp_job_reader *reader;     /* borrowed */
     struct cache *buckets[N_BUCKETS]; /* by number */
     struct sp_attention_scratch *scratch;
     struct sizes sizes; /* of the scratch */
 };
 
 enum sp_status sp_cache_service_open(struct sp_cache_service **out, struct sp_transport *transport,
-                                     const struct sp_backend *backend, struct sp_err *err)
+                                     struct sp_job_reader *reader, struct sp_err *err)
 {
     enum sp_status st = sp_new(out, 1, sizeof **out, err);
 
     if (st) return st;
     (*out)->transport = transport;
-    (*out)->backend = backend;
+    (*out)->reader = reader;
     return SP_OK;
 }
 
@@ -92,8 +93,8 @@ static enum sp_status grow_scratch(struct sp_cache_service *s,
     if (m->max_rows > n.rows) n.rows = (size_t)m->max_rows;
     if (m->n_positions > n.positions) n.positions = (size_t)m->n_positions;
     if (s->scratch && memcmp(&n, &s->sizes, sizeof n) == 0) return SP_OK;
-    if ((st = sp_attention_scratch_new(&scratch, sp_pool_n_threads(s->backend->pool), n.heads,
-                                       n.head_dim, n.rows, n.positions, err)))
+    if ((st = sp_attention_scratch_new(&scratch, sp_pool_n_threads(s->reader->backend->pool),
+                                       n.heads, n.head_dim, n.rows, n.positions, err)))
         return st;
     sp_attention_scratch_free(s->scratch);
     s->scratch = scratch;
@@ -219,78 +220,234 @@ static void store_heads(void *context, size_t first, size_t n, unsigned worker)
     }
 }
 
-/* What a message holds for this rank. */
-struct received {
+/* Attention of this rank: where its heads are, and where the rows of its answer go. */
+struct attention {
     struct sp_remote_attention_head h;
     struct sp_remote_attention_layout l;
+    struct sp_remote_attended answer;
     const uint8_t *message;
-    struct sp_head_slice own; /* kv heads, among those of the message */
-    size_t group;
-    float *out; /* [n_rows][own.n * group * head_dim] */
+    struct sp_head_slice own;  /* kv heads */
+    struct sp_head_slice sent; /* the same, among those of the message */
+    size_t group;              /* query heads of a kv head */
+    const float *q, *k, *v;    /* the own heads: [n_rows][ld_q], [n_rows][ld_kv] */
+    size_t ld_q, ld_kv;
+    float *out; /* [n_rows][ld_out] */
+    size_t ld_out;
+    const struct sp_acts *coded; /* whose x is out, to be quantized for the answer; NULL: none */
 };
 
-static const float *floats_at(const struct received *r, size_t part, size_t first)
+static const float *floats_at(const struct attention *a, size_t part, size_t first)
 {
-    return (const float *)(const void *)(r->message + part) + first;
+    return (const float *)(const void *)(a->message + part) + first;
 }
 
-/* Stores and attends for one sequence, whose rows are those of the message from `first` on. */
-static void attend_seq(struct sp_cache_service *s, const struct received *r, struct sp_kv *kv,
+/* The bias of the heads of the message from `head` on. */
+static const float *bias_at(const struct attention *a, bool has_bias, size_t part, size_t head)
+{
+    return has_bias ? floats_at(a, part, head * a->h.head_dim) : NULL;
+}
+
+/* How the own heads are prepared. */
+static struct sp_attention_heads heads_of(const struct sp_cache_service *s,
+                                          const struct attention *a)
+{
+    const struct sp_remote_attention_head *h = &a->h;
+
+    return (struct sp_attention_heads){
+        .vector = s->reader->backend->vector,
+        .q_bias = bias_at(a, h->has_q_bias, a->l.q_bias, a->sent.first * a->group),
+        .k_bias = bias_at(a, h->has_k_bias, a->l.k_bias, a->sent.first),
+        .v_bias = bias_at(a, h->has_v_bias, a->l.v_bias, a->sent.first),
+        .norm = (enum sp_qk_norm)h->norm,
+        .q_norm = h->has_norms ? floats_at(a, a->l.q_norm, 0) : NULL,
+        .k_norm = h->has_norms ? floats_at(a, a->l.k_norm, 0) : NULL,
+        .eps = h->eps,
+        .limit = h->limit,
+        .v_norm = h->has_v_norm,
+        .head_dim = h->head_dim,
+        .n_rot = h->n_rot,
+        .cos = floats_at(a, a->l.cos, 0),
+        .sin = floats_at(a, a->l.sin, 0),
+        .n = (size_t)h->n_rows,
+    };
+}
+
+/* Query heads precede the kv heads among the items. */
+struct prepare_job {
+    const struct sp_attention_heads *heads;
+    size_t n_queries;
+};
+
+static void prepare_items(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct prepare_job *job = context;
+
+    (void)worker;
+    for (size_t i = first; i < first + n; i++) {
+        if (i < job->n_queries) {
+            sp_attention_heads_query(job->heads, i);
+        } else {
+            sp_attention_heads_key(job->heads, i - job->n_queries);
+        }
+    }
+}
+
+static void prepare(const struct sp_cache_service *s, const struct attention *a,
+                    const struct sp_attention_heads *heads)
+{
+    struct prepare_job job = {heads, a->own.n * a->group};
+
+    sp_pool_run_ranges(s->reader->backend->pool, job.n_queries + a->own.n,
+                       MIN_HEAD_ROWS / (heads->n + 1) + 1, prepare_items, &job);
+}
+
+/* Multiplies the rows of q, k and v that make the own heads, in memory behind the answer. */
+static enum sp_status multiply(struct sp_cache_service *s, struct attention *a, uint8_t *bytes,
+                               struct sp_err *err)
+{
+    struct sp_attention_heads job = heads_of(s, a);
+    struct sp_remote_job r;
+    enum sp_status st = sp_remote_job_read(&r, s->reader, a->message + a->l.products,
+                                           (size_t)a->h.products_size, err);
+
+    if (st) return st;
+    job.q = r.products[0].y = (float *)(void *)(bytes + a->answer.q);
+    job.k = r.products[1].y = (float *)(void *)(bytes + a->answer.k);
+    job.v = r.products[2].y = (float *)(void *)(bytes + a->answer.v);
+    job.ld_q = r.products[0].ldy = a->answer.cols;
+    job.ld_kv = r.products[1].ldy = r.products[2].ldy = a->answer.kv_cols;
+    sp_remote_slice_heads(&r.job, a->own, a->h.n_kv_heads);
+    sp_product_job_run(&r.job);
+    prepare(s, a, &job);
+    a->q = job.q;
+    a->k = job.k;
+    a->v = job.v;
+    a->ld_q = job.ld_q;
+    a->ld_kv = job.ld_kv;
+    return SP_OK;
+}
+
+/* Refers to the own heads in the message. */
+static void take_heads(struct attention *a)
+{
+    size_t dim = a->h.head_dim;
+
+    a->ld_q = a->l.n_heads * dim;
+    a->ld_kv = a->l.n_kv_heads * dim;
+    a->q = floats_at(a, a->l.q, a->sent.first * a->group * dim);
+    a->k = floats_at(a, a->l.k, a->sent.first * dim);
+    a->v = floats_at(a, a->l.v, a->sent.first * dim);
+}
+
+/* Stores and attends for one sequence, whose rows are those of the pass from `first` on. */
+static void attend_seq(struct sp_cache_service *s, const struct attention *r, struct sp_kv *kv,
                        const struct sp_remote_seq *seq, size_t first)
 {
-    size_t dim = r->h.head_dim, ld_kv = r->l.n_kv_heads * dim, ld_q = r->l.n_heads * dim;
-    size_t at = first * ld_kv + r->own.first * dim, n_heads = r->own.n * r->group;
-    struct store_job store = {.backend = s->backend,
+    const struct sp_backend *backend = s->reader->backend;
+    struct store_job store = {.backend = backend,
                               .kv = kv,
                               .pos = (size_t)seq->pos,
                               .n = (size_t)seq->n,
-                              .ld = ld_kv,
-                              .k = floats_at(r, r->l.k, at),
-                              .v = floats_at(r, r->l.v, at)};
+                              .ld = r->ld_kv,
+                              .k = r->k + first * r->ld_kv,
+                              .v = r->v + first * r->ld_kv};
     const struct sp_attention a = {
         .kv = kv,
-        .n_heads = (unsigned)n_heads,
+        .n_heads = (unsigned)(r->own.n * r->group),
         .scale = r->h.scale,
         .cap = r->h.cap,
-        .sinks = r->h.has_sinks ? floats_at(r, r->l.sinks, r->own.first * r->group) : NULL,
-        .q = floats_at(r, r->l.q, first * ld_q + r->own.first * r->group * dim),
-        .ldq = ld_q,
-        .out = r->out + first * n_heads * dim,
-        .ld_out = n_heads * dim,
+        .sinks = r->h.has_sinks ? floats_at(r, r->l.sinks, r->sent.first * r->group) : NULL,
+        .q = r->q + first * r->ld_q,
+        .ldq = r->ld_q,
+        .out = r->out + first * r->ld_out,
+        .ld_out = r->ld_out,
         .n_rows = (size_t)seq->n,
         .ranges = (const struct sp_key_range *)(const void *)(r->message + r->l.ranges) + first,
     };
 
     if (r->h.stores) {
-        sp_pool_run_ranges(s->backend->pool, kv->n_heads, MIN_HEAD_ROWS / (store.n + 1) + 1,
+        sp_pool_run_ranges(backend->pool, kv->n_heads, MIN_HEAD_ROWS / (store.n + 1) + 1,
                            store_heads, &store);
     }
-    if (r->h.attends) sp_attend(&a, s->backend->vector, s->backend->pool, s->scratch);
+    if (r->h.attends) sp_attend(&a, backend->vector, backend->pool, s->scratch);
+}
+
+static enum sp_status attend_seqs(struct sp_cache_service *s, const struct attention *a,
+                                  struct sp_err *err)
+{
+    struct sp_remote_seq seq;
+    size_t first = 0;
+
+    for (size_t i = 0; i < a->h.n_seqs; i++, first += (size_t)seq.n) {
+        struct cache **at;
+        memcpy(&seq, a->message + a->l.seqs + i * sizeof seq, sizeof seq);
+        at = place_of(s, seq.cache);
+        if (*at == NULL) return sp_fail(err, SP_E_BUG, "attention to an unknown cache");
+        attend_seq(s, a, &(*at)->kv, &seq, first);
+    }
+    return SP_OK;
+}
+
+/* Sets where attended rows go: to the answer, unless they are quantized for it. */
+static enum sp_status place_rows(struct sp_cache_service *s, struct attention *a, uint8_t *bytes,
+                                 struct sp_err *err)
+{
+    struct sp_acts *acts = NULL;
+    enum sp_status st;
+
+    a->out = (float *)(void *)bytes;
+    a->ld_out = a->answer.cols;
+    if (!a->h.is_coded) return SP_OK;
+    if ((st = sp_acts_by_width_find(&s->reader->coded, &acts, (size_t)a->h.n_rows, a->answer.cols,
+                                    err)))
+        return st;
+    a->coded = acts;
+    a->out = acts->x;
+    a->ld_out = acts->ld;
+    return SP_OK;
+}
+
+static void put_codes(const struct sp_cache_service *s, const struct attention *a, uint8_t *bytes)
+{
+    if (a->coded == NULL) return;
+    sp_backend_quantize(s->reader->backend, a->coded, (size_t)a->h.n_rows);
+    sp_remote_codes_write(bytes, bytes + a->answer.scales, a->coded, (size_t)a->h.n_rows);
+}
+
+static enum sp_status attend(struct sp_cache_service *s, struct attention *a, uint8_t *bytes,
+                             struct sp_err *err)
+{
+    enum sp_status st = place_rows(s, a, bytes, err);
+
+    if (st) return st;
+    if (a->h.products_size) {
+        st = multiply(s, a, bytes, err);
+    } else {
+        take_heads(a);
+    }
+    if (st || (st = attend_seqs(s, a, err))) return st;
+    put_codes(s, a, bytes);
+    return SP_OK;
 }
 
 enum sp_status sp_cache_service_attend(struct sp_cache_service *s, const uint8_t *message,
                                        struct sp_err *err)
 {
-    struct received r = {.message = message};
-    struct sp_remote_seq seq;
-    size_t size, first = 0;
+    struct attention a = {.message = message};
+    enum sp_status st;
+    uint8_t *bytes;
 
-    memcpy(&r.h, message, sizeof r.h);
-    r.l = sp_remote_attention_layout_of(&r.h, s->transport->n_ranks);
-    r.own = own_heads(s, r.h.n_kv_heads);
-    r.own.first -= r.h.n_kv_heads - (unsigned)r.l.n_kv_heads;
-    r.group = r.h.n_heads / r.h.n_kv_heads;
-    size = r.h.attends ? (size_t)r.h.n_rows * r.own.n * r.group * r.h.head_dim * sizeof(float) : 0;
-    if ((r.out = s->transport->ops->answer(s->transport, size + 1)) == NULL) {
-        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
+    memcpy(&a.h, message, sizeof a.h);
+    a.l = sp_remote_attention_layout_of(&a.h, s->transport->n_ranks);
+    a.own = own_heads(s, a.h.n_kv_heads);
+    a.sent = a.own;
+    a.sent.first -= a.h.n_kv_heads - (unsigned)a.l.n_kv_heads;
+    a.group = a.h.n_heads / a.h.n_kv_heads;
+    a.answer = sp_remote_attended_of(&a.h, a.own.n);
+    if ((bytes = s->transport->ops->answer(s->transport, a.answer.total + 1)) == NULL) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.answer.total);
     }
-    for (size_t i = 0; r.own.n && i < r.h.n_seqs; i++, first += (size_t)seq.n) {
-        struct cache **at;
-        memcpy(&seq, message + r.l.seqs + i * sizeof seq, sizeof seq);
-        at = place_of(s, seq.cache);
-        if (*at == NULL) return sp_fail(err, SP_E_BUG, "attention to an unknown cache");
-        attend_seq(s, &r, &(*at)->kv, &seq, first);
-    }
-    s->transport->ops->reply(s->transport, size);
+    if (a.own.n && (st = attend(s, &a, bytes, err))) return st;
+    s->transport->ops->reply(s->transport, a.answer.size);
     return SP_OK;
 }

@@ -1,19 +1,20 @@
 /* The part of a rank other than 0 in caches and attention (runtime/model/remote_cache.h,
  * runtime/model/remote_attention.h): it stores its kv heads of every cache and attends for the
- * query heads that read them. */
+ * query heads that read them, after it made them if the message says so. */
 #ifndef SP_RUNTIME_MODEL_REMOTE_CACHE_SERVICE_H
 #define SP_RUNTIME_MODEL_REMOTE_CACHE_SERVICE_H
 
-#include "runtime/model/backend.h"
+#include "runtime/model/remote_job.h"
 #include "runtime/ranks/transport.h"
 
 #include <stdint.h>
 
 struct sp_cache_service; /* opaque: the caches of this rank */
 
+/* The reader is borrowed until sp_cache_service_close. */
 SP_MUST_CHECK enum sp_status sp_cache_service_open(struct sp_cache_service **out,
                                                    struct sp_transport *transport,
-                                                   const struct sp_backend *backend,
+                                                   struct sp_job_reader *reader,
                                                    struct sp_err *err);
 void sp_cache_service_close(struct sp_cache_service *service); /* NULL is fine */
 

@@ -59,6 +59,15 @@ struct sp_head_slice sp_remote_heads(unsigned n_heads, unsigned rank, unsigned n
     return (struct sp_head_slice){first, end - first};
 }
 
+void sp_remote_slice_heads(struct sp_product_job *job, struct sp_head_slice kv_heads,
+                           unsigned n_kv_heads)
+{
+    for (size_t i = 0; i < job->n_products; i++) {
+        size_t n = job->products[i].w->n_panels / n_kv_heads;
+        job->slices[i] = (struct sp_panel_slice){kv_heads.first * n, kv_heads.n * n};
+    }
+}
+
 struct sp_remote_attention_layout
 sp_remote_attention_layout_of(const struct sp_remote_attention_head *head, unsigned n_ranks)
 {
@@ -70,8 +79,37 @@ sp_remote_attention_layout_of(const struct sp_remote_attention_head *head, unsig
     l.ranges = l.seqs + aligned(head->n_seqs * sizeof(struct sp_remote_seq));
     l.sinks = l.ranges + aligned(head->attends ? n * sizeof(struct sp_key_range) : 0);
     l.q = l.sinks + aligned(head->has_sinks ? l.n_heads * sizeof(float) : 0);
-    l.k = l.q + aligned(head->attends ? n * l.n_heads * row : 0);
-    l.v = l.k + aligned(head->stores ? n * l.n_kv_heads * row : 0);
-    l.size = l.v + aligned(head->stores ? n * l.n_kv_heads * row : 0);
+    if (head->products_size == 0) {
+        l.k = l.q + aligned(head->attends ? n * l.n_heads * row : 0);
+        l.v = l.k + aligned(head->stores ? n * l.n_kv_heads * row : 0);
+        l.size = l.v + aligned(head->stores ? n * l.n_kv_heads * row : 0);
+        return l;
+    }
+    l.cos = l.q;
+    l.sin = l.cos + aligned(n * (head->n_rot / 2) * sizeof(float));
+    l.q_norm = l.sin + aligned(n * (head->n_rot / 2) * sizeof(float));
+    l.k_norm = l.q_norm + aligned(head->has_norms ? row : 0);
+    l.q_bias = l.k_norm + aligned(head->has_norms ? row : 0);
+    l.k_bias = l.q_bias + aligned(head->has_q_bias ? l.n_heads * row : 0);
+    l.v_bias = l.k_bias + aligned(head->has_k_bias ? l.n_kv_heads * row : 0);
+    l.products = l.v_bias + aligned(head->has_v_bias ? l.n_kv_heads * row : 0);
+    l.size = l.products + (size_t)head->products_size;
     return l;
+}
+
+struct sp_remote_attended sp_remote_attended_of(const struct sp_remote_attention_head *head,
+                                                unsigned n_kv_heads)
+{
+    struct sp_remote_attended a = {.kv_cols = n_kv_heads * (size_t)head->head_dim};
+    size_t n = (size_t)head->n_rows, n_kv = n * a.kv_cols * sizeof(float), n_out;
+
+    a.cols = head->n_heads / head->n_kv_heads * a.kv_cols;
+    n_out = head->attends ? n * a.cols : 0;
+    a.scales = aligned(head->is_coded ? n_out : n_out * sizeof(float));
+    a.size = a.scales + aligned(head->is_coded ? n_out / SP_BLOCK * sizeof(float) : 0);
+    a.q = a.size;
+    a.k = a.q + aligned(head->products_size ? n_out * sizeof(float) : 0);
+    a.v = a.k + aligned(head->products_size ? n_kv : 0);
+    a.total = a.v + aligned(head->products_size ? n_kv : 0);
+    return a;
 }

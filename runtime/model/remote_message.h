@@ -66,6 +66,11 @@ struct sp_head_slice {
 };
 struct sp_head_slice sp_remote_heads(unsigned n_heads, unsigned rank, unsigned n_ranks);
 
+/* Sets the slices of q, k and v, products 0 to 2 of a job, to those of kv heads first..first+n-1.
+ * The rows of a head are whole panels. */
+void sp_remote_slice_heads(struct sp_product_job *job, struct sp_head_slice kv_heads,
+                           unsigned n_kv_heads);
+
 enum sp_remote_cache_action {
     SP_REMOTE_CACHE_OPEN,
     SP_REMOTE_CACHE_CLOSE,
@@ -94,9 +99,11 @@ struct sp_remote_status {
     char text[SP_ERR_TEXT];
 };
 
-/* One layer's attention for the rows of a pass. The sequences, the ranges of the rows, sinks,
- * queries, keys and values follow: of all heads but those of rank 0. A rank answers with the rows
- * of its query heads, without gaps. */
+/* One layer's attention for the rows of a pass. The sequences, the ranges of the rows, and sinks
+ * follow, and then either queries, keys and values, or a message of the products that make them
+ * with what struct sp_attention_heads needs: rotations, norms and biases. Sinks, biases, queries,
+ * keys and values are those of all heads but the ones of rank 0. A rank answers with the rows of
+ * its query heads, without gaps. */
 struct sp_remote_attention_head {
     uint32_t kind, n_seqs;        /* SP_MESSAGE_ATTENTION */
     uint32_t stores, attends;     /* writes keys and values; reads them */
@@ -104,6 +111,12 @@ struct sp_remote_attention_head {
     uint32_t head_dim, has_sinks; /* head_dim: of queries, keys and values */
     uint64_t n_rows;
     float scale, cap;
+    uint32_t is_coded; /* the answer has codes and scales in place of floats */
+    /* Of products; zero if there are queries, keys and values. */
+    uint32_t norm; /* enum sp_qk_norm */
+    uint32_t has_q_bias, has_k_bias, has_v_bias, has_norms, has_v_norm, n_rot;
+    float eps, limit;
+    uint64_t products_size; /* of their message */
 };
 
 struct sp_remote_seq {
@@ -112,10 +125,19 @@ struct sp_remote_seq {
 
 /* The places of the parts of a message, and the numbers of heads in it. */
 struct sp_remote_attention_layout {
-    size_t seqs, ranges, sinks, q, k, v, size;
+    size_t seqs, ranges, sinks, q, k, v, cos, sin, q_norm, k_norm, q_bias, k_bias, v_bias;
+    size_t products, size;
     size_t n_heads, n_kv_heads;
 };
 struct sp_remote_attention_layout
 sp_remote_attention_layout_of(const struct sp_remote_attention_head *head, unsigned n_ranks);
+
+/* The places of the parts of an answer with `cols` columns: the rows, or their codes and scales,
+ * and memory of the rank that is not sent, for its heads of the products' results. */
+struct sp_remote_attended {
+    size_t cols, kv_cols, scales, size, q, k, v, total; /* the rows or codes come first */
+};
+struct sp_remote_attended sp_remote_attended_of(const struct sp_remote_attention_head *head,
+                                                unsigned n_kv_heads);
 
 #endif

@@ -45,11 +45,11 @@ enum sp_status sp_ranks_check(const struct sp_ranks *ranks, struct sp_err *err)
     return ranks->is_lost ? sp_fail(err, SP_E_IO, "%s", ranks->transport->lost) : SP_OK;
 }
 
-static bool is_in_file(const struct sp_rank_file *file, const struct sp_matrix *w)
+bool sp_ranks_have(const struct sp_ranks *ranks, const struct sp_matrix *weights)
 {
-    uintptr_t first = (uintptr_t)file->bytes, at = (uintptr_t)w->panels;
+    uintptr_t first = (uintptr_t)ranks->file.bytes, at = (uintptr_t)weights->panels;
 
-    return at >= first && at - first < file->size;
+    return at >= first && at - first < ranks->file.size;
 }
 
 /* Biases and parameters of activations stay with rank 0, and so do the gates that need them. */
@@ -125,23 +125,38 @@ static size_t largest_answer(const struct sp_product_job *job, unsigned n_ranks)
     return most;
 }
 
-/* Sends the job to all other ranks. */
-static bool send_job(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows)
+size_t sp_remote_job_size(const struct sp_product_job *job, size_t n_rows)
 {
-    struct sp_transport *transport = ranks->transport;
-    struct sp_remote_head h = head_of(job, n_rows);
-    struct sp_remote_layout l = sp_remote_layout_of(&h);
-    uint8_t *message = transport->ops->message(transport, l.size);
+    const struct sp_remote_head h = head_of(job, n_rows);
 
-    if (message == NULL) return false;
+    return sp_remote_layout_of(&h).size;
+}
+
+void sp_remote_job_write(uint8_t *message, const struct sp_ranks *ranks,
+                         const struct sp_product_job *job, size_t n_rows)
+{
+    const struct sp_remote_head h = head_of(job, n_rows);
+    const struct sp_remote_layout l = sp_remote_layout_of(&h);
+
     memcpy(message, &h, sizeof h);
     put_products(message + l.products, ranks, job);
     memcpy(message + l.groups, job->groups, job->n_groups * sizeof *job->groups);
     put_rows(message, &l, &h, job->acts);
-    if (!transport->ops->send(transport, l.size, largest_answer(job, transport->n_ranks)))
+}
+
+/* Sends the job to all other ranks. */
+static bool send_job(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows)
+{
+    struct sp_transport *transport = ranks->transport;
+    size_t size = sp_remote_job_size(job, n_rows);
+    uint8_t *message = transport->ops->message(transport, size);
+
+    if (message == NULL) return false;
+    sp_remote_job_write(message, ranks, job, n_rows);
+    if (!transport->ops->send(transport, size, largest_answer(job, transport->n_ranks)))
         return false;
     ranks->traffic.n_messages++;
-    ranks->traffic.sent += l.size * (transport->n_ranks - 1);
+    ranks->traffic.sent += size * (transport->n_ranks - 1);
     return true;
 }
 
@@ -213,7 +228,7 @@ static bool multiply(struct sp_ranks *ranks, const struct sp_product_job *job, s
 
     if (ranks->is_lost) return false;
     for (size_t i = 0; i < job->n_products; i++) {
-        if (!is_in_file(&ranks->file, job->products[i].w)) return false;
+        if (!sp_ranks_have(ranks, job->products[i].w)) return false;
         shared.gated_by_sender[i] = can_gate_remotely(&job->products[i]);
         shared.coded_by_sender[i] =
             shared.gated_by_sender[i] && sp_product_makes_codes(&job->products[i]);

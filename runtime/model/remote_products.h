@@ -57,6 +57,14 @@ void sp_ranks_lose(struct sp_ranks *ranks, const char *why);
 /* SP_E_IO with a sentence if a rank is lost. */
 SP_MUST_CHECK enum sp_status sp_ranks_check(const struct sp_ranks *ranks, struct sp_err *err);
 
+/* True if the ranks can take the weights from their file. */
+bool sp_ranks_have(const struct sp_ranks *ranks, const struct sp_matrix *weights);
+
+/* Rank 0. The message of a job, which `message` has memory for. */
+size_t sp_remote_job_size(const struct sp_product_job *job, size_t n_rows);
+void sp_remote_job_write(uint8_t *message, const struct sp_ranks *ranks,
+                         const struct sp_product_job *job, size_t n_rows);
+
 /* Rank 0. Computes a job with the other ranks. The rows of activations have codes if any weights
  * want them. False: the results are undefined, since a rank is lost, the weights are not in the
  * file, or there is no memory for messages. */

@@ -6,19 +6,20 @@
  * stores them. */
 #include "runtime/model/self_attention.h"
 
+#include "runtime/model/attention_heads.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/remote_attention.h"
 #include "runtime/vector/fmath.h"
-
-#include <string.h>
 
 /* One pass through the sublayer. */
 struct heads_job {
     struct sp_workspace *ws;
     const struct sp_layer *layer;
-    bool stores;      /* the layer has keys and values of its own */
-    size_t n_queries; /* query heads, which precede the kv heads among the items; 0: none */
+    bool stores; /* the layer has keys and values of its own */
+    /* The heads that this rank prepares. Query heads precede the kv heads among the items. */
+    size_t n_queries, n_keys;
     size_t n;
+    struct sp_attention_heads heads;
 };
 
 /* One norm over all heads of a row's q, and one over all heads of its k (OLMo 2). */
@@ -35,71 +36,40 @@ static void norm_whole_row(void *context, size_t t, unsigned worker)
     if (job->stores) ws->backend->vector->rms_norm(k, k, l->k_norm, l->k.rows, eps);
 }
 
+static struct sp_attention_heads heads_of(const struct sp_workspace *ws, const struct sp_layer *l,
+                                          size_t n)
+{
+    const struct sp_config *c = &ws->model->config;
+    struct sp_attention_heads a = {
+        .vector = ws->backend->vector,
+        .norm = c->qk_norm,
+        .q_norm = l->q_norm,
+        .k_norm = l->k_norm,
+        .eps = (float)c->norm_eps,
+        .limit = (float)c->qkv_limit,
+        .v_from_k = l->config->v_from_k,
+        .v_norm = c->v_norm,
+        .head_dim = l->config->head_dim,
+        .query_growth = c->query_growth,
+        .query_growth_from = c->query_growth_from,
+        .positions = ws->positions,
+        .n = n,
+        .q = ws->q,
+        .k = ws->k,
+        .v = ws->v,
+        .ld_q = ws->ld_q,
+        .ld_kv = ws->ld_kv,
+    };
+
+    if (l->config->rope < 0) return a;
+    a.n_rot = c->ropes[l->config->rope].n_rot;
+    a.cos = ws->rotations[l->config->rope].cos;
+    a.sin = ws->rotations[l->config->rope].sin;
+    return a;
+}
+
 /* Least number of (head, row) pairs that is worth another thread. */
 enum { MIN_HEAD_ROWS = 16 };
-
-/* Norms one head of q or of k; `weight` is the weight of all heads. */
-static void norm_head(const struct heads_job *job, size_t h, float *head, const float *weight)
-{
-    const struct sp_config *c = &job->ws->model->config;
-    size_t dim = job->layer->config->head_dim;
-
-    if (c->qk_norm == SP_QK_OWN) {
-        sp_center(head, head, dim);
-        weight += h * dim;
-    }
-    job->ws->backend->vector->rms_norm(head, head, weight, dim, (float)c->norm_eps);
-}
-
-/* Clamps, norms and rotates head h of row t of q or of k. */
-static void prepare_head(const struct heads_job *job, size_t t, size_t h, float *head,
-                         const float *weight)
-{
-    const struct sp_workspace *ws = job->ws;
-    enum sp_qk_norm norm = ws->model->config.qk_norm;
-    float limit = (float)ws->model->config.qkv_limit;
-    int rope = job->layer->config->rope;
-
-    if (limit != 0) sp_clamp(head, limit, job->layer->config->head_dim);
-    if (norm == SP_QK_HEADS || norm == SP_QK_OWN) norm_head(job, h, head, weight);
-    if (rope >= 0) {
-        const struct sp_rotation *rotation = &ws->rotations[rope];
-        size_t n_rot = ws->model->config.ropes[rope].n_rot;
-        ws->backend->vector->rope(head, rotation->cos + t * (n_rot / 2),
-                                  rotation->sin + t * (n_rot / 2), n_rot);
-    }
-    if (norm == SP_QK_ROTATED) norm_head(job, h, head, weight);
-}
-
-/* Ministral 3 scales queries by position: q *= 1 + beta ln(1 + floor(p / from)). */
-static void scale_query(const struct heads_job *job, size_t t, float *head)
-{
-    const struct sp_config *c = &job->ws->model->config;
-    size_t steps = job->ws->positions[t] / (size_t)c->query_growth_from;
-    double factor = 1 + c->query_growth * sp_log((double)(1 + steps));
-
-    job->ws->backend->vector->scale(head, (float)factor, job->layer->config->head_dim);
-}
-
-static void prepare_query(const struct heads_job *job, size_t h)
-{
-    for (size_t t = 0; t < job->n; t++) {
-        float *head = job->ws->q + t * job->ws->ld_q + h * job->layer->config->head_dim;
-        prepare_head(job, t, h, head, job->layer->q_norm);
-        if (job->ws->model->config.query_growth != 0) scale_query(job, t, head);
-    }
-}
-
-/* v is the raw k projection if the layer has no v projection; Gemma 4 norms it without weight. */
-static void prepare_value(const struct heads_job *job, float *v, const float *k)
-{
-    size_t dim = job->layer->config->head_dim;
-    const struct sp_config *c = &job->ws->model->config;
-
-    if (job->layer->config->v_from_k) memcpy(v, k, dim * sizeof *v);
-    if (c->qkv_limit != 0) sp_clamp(v, (float)c->qkv_limit, dim);
-    if (c->v_norm) job->ws->backend->vector->rms_norm(v, v, NULL, dim, (float)c->norm_eps);
-}
 
 static void put_head(const struct heads_job *job, size_t h, const float *k, const float *v)
 {
@@ -120,14 +90,10 @@ static void put_head(const struct heads_job *job, size_t h, const float *k, cons
 static void store_head(const struct heads_job *job, size_t h)
 {
     const struct sp_workspace *ws = job->ws;
-    float *k = ws->k + h * job->layer->config->head_dim;
-    float *v = ws->v + h * job->layer->config->head_dim;
+    size_t at = h * job->layer->config->head_dim;
 
-    for (size_t t = 0; t < job->n; t++) {
-        prepare_value(job, v + t * ws->ld_kv, k + t * ws->ld_kv);
-        prepare_head(job, t, h, k + t * ws->ld_kv, job->layer->k_norm);
-    }
-    put_head(job, h, k, v);
+    sp_attention_heads_key(&job->heads, h);
+    put_head(job, h, ws->k + at, ws->v + at);
 }
 
 static void prepare_items(void *context, size_t first, size_t n, unsigned worker)
@@ -137,7 +103,7 @@ static void prepare_items(void *context, size_t first, size_t n, unsigned worker
     (void)worker;
     for (size_t i = first; i < first + n; i++) {
         if (i < job->n_queries) {
-            prepare_query(job, i);
+            sp_attention_heads_query(&job->heads, i);
         } else {
             store_head(job, i - job->n_queries);
         }
@@ -146,13 +112,11 @@ static void prepare_items(void *context, size_t first, size_t n, unsigned worker
 
 static void prepare_and_store(struct heads_job *job)
 {
-    size_t n_items = job->n_queries + (job->stores ? job->layer->config->n_kv_heads : 0);
-
     if (job->ws->model->config.qk_norm == SP_QK_WHOLE) {
         sp_backend_rows(job->ws->backend, job->n, norm_whole_row, job);
     }
-    sp_pool_run_ranges(job->ws->backend->pool, n_items, MIN_HEAD_ROWS / (job->n + 1) + 1,
-                       prepare_items, job);
+    sp_pool_run_ranges(job->ws->backend->pool, job->n_queries + job->n_keys,
+                       MIN_HEAD_ROWS / (job->n + 1) + 1, prepare_items, job);
 }
 
 void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_t n)
@@ -162,7 +126,12 @@ void sp_self_attention_store_keys(struct sp_workspace *ws, unsigned layer, size_
         {.w = &l->k, .bias = l->k_bias, .y = ws->k, .ldy = ws->ld_kv},
         {.w = &l->v, .bias = l->v_bias, .y = ws->v, .ldy = ws->ld_kv},
     };
-    struct heads_job job = {.ws = ws, .layer = l, .stores = true, .n = n};
+    struct heads_job job = {.ws = ws,
+                            .layer = l,
+                            .stores = true,
+                            .n_keys = l->config->n_kv_heads,
+                            .n = n,
+                            .heads = heads_of(ws, l, n)};
     struct sp_remote_attention remote = {.ws = ws, .layer = layer, .n = n, .stores = true};
 
     sp_backend_multiply(ws->backend, kv, 2, &ws->hidden, n);
@@ -221,19 +190,13 @@ static void attend_seq(const struct heads_job *job, const struct sp_batch_seq *s
     sp_attend(&a, ws->backend->vector, ws->backend->pool, ws->attention);
 }
 
-/* Attention of all sequences by all ranks. */
-static void attend(const struct heads_job *job, unsigned layer)
+/* Attention of all sequences by the heads of this rank. */
+static void attend(const struct heads_job *job)
 {
-    struct sp_workspace *ws = job->ws;
-    struct sp_remote_attention remote = {
-        .ws = ws, .layer = layer, .n = job->n, .stores = job->stores, .attends = true};
+    const struct sp_workspace *ws = job->ws;
 
     for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
-        sp_self_attention_find_ranges(ws->ranges + first, job->layer->config, &ws->seqs[i]);
-    sp_remote_attention_send(&remote);
-    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
         attend_seq(job, &ws->seqs[i], first);
-    sp_remote_attention_receive(&remote);
 }
 
 /* Multiplies the attention output by the sigmoid of its gate (Qwen3.5). */
@@ -261,25 +224,86 @@ static void gate_heads(void *context, size_t t, unsigned worker)
         ws->backend->vector->scale(head, sp_sigmoidf(gate[h]), l->head_dim);
 }
 
-/* Computes the products that the layer has: q, k and v, output gate. */
-static void project(const struct heads_job *job)
+/* Sets the products that the layer has: q, k and v, output gate. Returns their number. */
+static size_t list_products(const struct heads_job *job, struct sp_product needed[SP_MAX_PRODUCTS])
 {
     struct sp_workspace *ws = job->ws;
     const struct sp_layer *l = job->layer;
-    const struct sp_acts *input = l->config->reads_pair ? &ws->pairs : &ws->hidden;
     const struct sp_product all[] = {
         {.w = &l->q, .bias = l->q_bias, .y = ws->q, .ldy = ws->ld_q},
         {.w = &l->k, .bias = l->k_bias, .y = ws->k, .ldy = ws->ld_kv},
         {.w = &l->v, .bias = l->v_bias, .y = ws->v, .ldy = ws->ld_kv},
         {.w = &l->output_gate, .bias = l->output_gate_bias, .y = ws->gate, .ldy = ws->ld_q},
     };
-    struct sp_product needed[SP_MAX_PRODUCTS];
     size_t n = 0;
 
     for (size_t i = 0; i < SP_MAX_PRODUCTS; i++) {
         if (all[i].w->rows) needed[n++] = all[i];
     }
-    sp_backend_multiply(ws->backend, needed, n, input, job->n);
+    return n;
+}
+
+/* Computes the products of all heads here and on the other ranks, prepares all heads here, and
+ * attends with those of each rank there. */
+static void attend_after_products(struct heads_job *job, struct sp_remote_attention *remote,
+                                  const struct sp_product *products, size_t n_products,
+                                  const struct sp_acts *input)
+{
+    job->n_queries = job->layer->config->n_heads;
+    if (job->stores) job->n_keys = job->layer->config->n_kv_heads;
+    sp_backend_multiply(job->ws->backend, products, n_products, input, job->n);
+    prepare_and_store(job);
+    sp_remote_attention_send(remote);
+    attend(job);
+    sp_remote_attention_receive(remote);
+}
+
+/* Computes the heads of each rank there, from the input of the products to the attended rows. */
+static void attend_with_products(struct heads_job *job, struct sp_remote_attention *remote,
+                                 struct sp_product_job *products)
+{
+    const struct sp_layer_config *l = job->layer->config;
+    const struct sp_backend *backend = job->ws->backend;
+
+    if (sp_remote_attention_wants_codes(products) && !products->acts->coded) {
+        sp_backend_quantize(backend, products->acts, job->n);
+    }
+    job->n_keys = sp_remote_attention_slice(remote, products);
+    job->n_queries = l->n_heads / l->n_kv_heads * job->n_keys;
+    remote->products = products;
+    remote->heads = &job->heads;
+    sp_remote_attention_send(remote);
+    sp_product_job_run(products);
+    prepare_and_store(job);
+    attend(job);
+    sp_remote_attention_receive(remote);
+}
+
+static void attend_everywhere(struct heads_job *job, unsigned layer)
+{
+    struct sp_workspace *ws = job->ws;
+    struct sp_product products[SP_MAX_PRODUCTS];
+    const struct sp_row_group rows = {.n = job->n};
+    struct sp_product_job projection = {
+        .backend = ws->backend,
+        .products = products,
+        .n_products = list_products(job, products),
+        .acts = job->layer->config->reads_pair ? &ws->pairs : &ws->hidden,
+        .groups = &rows,
+        .n_groups = 1,
+    };
+    struct sp_remote_attention remote = {
+        .ws = ws, .layer = layer, .n = job->n, .stores = job->stores, .attends = true};
+
+    for (size_t i = 0, first = 0; i < ws->n_seqs; first += ws->seqs[i++].n)
+        sp_self_attention_find_ranges(ws->ranges + first, job->layer->config, &ws->seqs[i]);
+    ws->heads.cols = job->layer->o.cols;
+    ws->heads.coded = sp_remote_attention_makes_codes(&remote);
+    if (sp_remote_attention_can_multiply(&remote, &projection)) {
+        attend_with_products(job, &remote, &projection);
+    } else {
+        attend_after_products(job, &remote, products, projection.n_products, projection.acts);
+    }
 }
 
 void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
@@ -287,14 +311,12 @@ void sp_self_attention_run(struct sp_workspace *ws, unsigned layer, size_t n)
     const struct sp_layer *l = &ws->model->layers[layer];
     struct sp_product o = {.w = &l->o, .bias = l->o_bias, .y = ws->y, .ldy = ws->ld_x};
     struct heads_job job = {
-        .ws = ws, .layer = l, .stores = l->k.rows != 0, .n_queries = l->config->n_heads, .n = n};
+        .ws = ws, .layer = l, .stores = l->k.rows != 0, .n = n, .heads = heads_of(ws, l, n)};
 
-    project(&job);
-    prepare_and_store(&job);
-    attend(&job, layer);
-    ws->heads.cols = l->o.cols;
+    attend_everywhere(&job, layer);
     if (l->output_gate.rows) {
         sp_backend_rows(ws->backend, n, l->config->head_gate ? gate_heads : gate_row, &job);
     }
     sp_backend_multiply(ws->backend, &o, 1, &ws->heads, n);
+    ws->heads.coded = false;
 }
