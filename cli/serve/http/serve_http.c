@@ -251,13 +251,15 @@ static enum MHD_Result check_header(void *context, enum MHD_ValueKind kind, cons
 
 /* Returns why the headers are malformed, NULL: they are not. Headers that a proxy may read
  * differently are refused: they could pass a request through it that it would not allow. */
-static const char *find_malformed(struct MHD_Connection *mhd)
+static const char *find_malformed(struct MHD_Connection *mhd, const char *version)
 {
     struct header_check check = {0};
 
     (void)MHD_get_connection_values(mhd, MHD_HEADER_KIND, check_header, &check);
     if (check.bad_name) return "the name of a header is not valid";
     if (check.n_hosts > 1) return "the request has more than one Host header";
+    if (check.n_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
+        return "the request has no Host header, which HTTP/1.1 requires";
     if (check.n_lengths > 1) return "the request has more than one Content-Length header";
     if (check.n_encodings > 1) return "the request has more than one Transfer-Encoding header";
     if (check.n_lengths + check.n_encodings > 1)
@@ -273,10 +275,9 @@ static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const 
 {
     struct sp_http_connection *c = *own;
 
-    (void)version;
     if (c == NULL) {
         if ((*own = c = connection_new(context, mhd, method, url)) == NULL) return MHD_NO;
-        c->malformed = find_malformed(mhd);
+        c->malformed = find_malformed(mhd, version);
         c->without_body =
             c->malformed || !c->http->options.admits(c->http->options.context, url, c);
         return c->without_body ? answer(c) : MHD_YES;
@@ -287,6 +288,15 @@ static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const 
         return MHD_YES;
     }
     return c->answered ? MHD_YES : answer(c);
+}
+
+/* Decodes %XX in a path or an argument. A text with an escaped NUL stays as it is, so that no path
+ * seems to end there. */
+static size_t unescape(void *context, struct MHD_Connection *mhd, char *text)
+{
+    (void)context;
+    (void)mhd;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
 }
 
 static void finish(void *context, struct MHD_Connection *mhd, void **own,
@@ -429,7 +439,8 @@ enum sp_status sp_http_open(struct sp_http **out, const struct sp_http_options *
     http->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, receive, http, MHD_OPTION_NOTIFY_COMPLETED, finish, http,
         MHD_OPTION_NOTIFY_CONNECTION, forget_closed, http, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT, n_most + 1, MHD_OPTION_END);
+        (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT, n_most + 1,
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
     if (http->daemon == NULL) {
         st = sp_fail(err, errno == ENOMEM ? SP_E_NOMEM : SP_E_IO,
                      "cannot start the HTTP server: %s", strerror(errno));
