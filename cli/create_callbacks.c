@@ -106,5 +106,6 @@ void sp_create_print_report(const struct sp_create_report *report, const char *p
                 report->predicted_kl);
     }
     if (report->file_size == 0) return;
-    fprintf(stderr, "%s: %s\n", path, sp_out_size(after, report->file_size));
+    sp_out_text(stderr, path, strlen(path));
+    fprintf(stderr, ": %s\n", sp_out_size(after, report->file_size));
 }

@@ -8,6 +8,7 @@
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ struct stream {
     bool separate;  /* reasoning is shown separately or hidden */
     bool reasoning; /* the last text shown is reasoning */
     enum sp_status status;
+    int write_errno; /* of standard output; 0: every write succeeded */
 };
 
 static int show_prompt_progress(void *context, size_t done, size_t total)
@@ -92,11 +94,19 @@ static int show_part(void *context, const struct sp_chat_part *part)
     return 0;
 }
 
+/* Writes the output so far and returns what a callback returns: an answer that cannot be written
+ * ends. */
+static int flush(struct stream *s)
+{
+    if (fflush(stdout) && errno != EINTR && s->write_errno == 0) s->write_errno = errno;
+    return s->write_errno != 0 || sp_signals_caught();
+}
+
 /* Returns what a callback returns after the reader returned `st`. */
 static int after_reading(struct stream *s, enum sp_status st)
 {
     if (st) s->status = st;
-    if (s->separate) fflush(stdout);
+    if (s->separate && flush(s)) return 1;
     return s->status != SP_OK || sp_signals_caught();
 }
 
@@ -125,17 +135,16 @@ static int show_text(void *context, const char *text, size_t size, bool drafted)
         if (s->style->show_draft) color(s, drafted);
         write_text(s, text, size);
     }
-    fflush(stdout);
-    return sp_signals_caught();
+    return flush(s);
 }
 
-static void show_id(struct stream *s, const struct sp_token *token)
+static int show_id(struct stream *s, const struct sp_token *token)
 {
     if (s->last != '\n') putchar(',');
     if (s->style->show_draft) color(s, token->drafted);
     printf("%" PRIu32, token->id);
     s->last = '0';
-    fflush(stdout);
+    return flush(s);
 }
 
 static void note_loop(struct stream *s)
@@ -166,7 +175,7 @@ static int show_token(void *context, const struct sp_token *token)
 
     if (s->first_token == 0) s->first_token = sp_seconds();
     watch_for_loop(s, token->id);
-    if (s->style->ids && !s->style->json) show_id(s, token);
+    if (s->style->ids && !s->style->json) return show_id(s, token);
     if (!s->style->json || s->style->last_object_file) return sp_signals_caught();
     sp_json_out_begin(&out, NULL, '{');
     sp_json_out_u64(&out, "id", token->id);
@@ -212,6 +221,8 @@ static enum sp_status finish_reader(struct stream *s, enum sp_status st, struct 
 {
     if (!st && s->reader != NULL) st = sp_chat_reader_finish(s->reader, err);
     if (!st && s->status) st = sp_fail(err, s->status, "out of memory for the answer");
+    if (!st && s->write_errno)
+        st = sp_fail(err, SP_E_IO, "standard output: %s", strerror(s->write_errno));
     dim(s, false);
     return st;
 }

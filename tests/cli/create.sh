@@ -38,7 +38,16 @@ spectool create -f Untied -o untied.bin
 echo '# a file that may not grow, and one that is cut short while it is in use'
 (ulimit -f 8; exec spectool create -f "$m" -o limited.bin); echo "exit $?"
 ls -A | grep limited
-{ sleep 1; truncate -s 8192 two.bin; echo Once; } | spectool run two.bin --raw; echo "exit $?"
+mkfifo prompts
+spectool run two.bin --raw <prompts &
+exec 3>prompts
+until grep -q two.bin /proc/$!/maps; do sleep 0.02; done
+truncate -s 8192 two.bin
+echo Once >&3
+exec 3>&-
+wait $!
+echo "exit $?"
+rm prompts
 echo '# a template that nothing can be made of is told'
 printf '{%% for' >untied/chat_template.jinja
 sed -i 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' untied/config.json

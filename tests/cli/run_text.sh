@@ -20,6 +20,8 @@ spectool create -f bare.model -o bare.bin 2>/dev/null
 spectool run bare.bin --ids 582,580,258,421 --num-predict 8 2>/dev/null
 spectool run packed.bin --ids 582,580,258,421 --num-predict 8 --json 2>/dev/null | tail -n 1 |
     sed 's/.*"ids": \[\([0-9, ]*\)\].*/\1/; s/ //g'
+# an answer that cannot be written ends with the reason
+spectool run packed.bin --raw 'Once upon a time' 2>&1 >/dev/full | grep -v 'tokens/s'
 spectool run packed.bin --raw ''
 echo "exit $?"
 spectool run packed.bin --ids 99999
