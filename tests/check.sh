@@ -96,7 +96,8 @@ for step in $steps; do
     soak)
         build gcc -DCMAKE_C_COMPILER=gcc && {
             build/gcc/spectool create -f testdata/tiny/Modelfile.ar -q q4 -o build/soak.bin --force >/dev/null 2>&1
-            python3 tests/soak/serve.py build/gcc/spectool build/soak.bin
+            build/gcc/spectool create -f testdata/tiny/Modelfile -q q8 -o build/soak_q8.bin --force >/dev/null 2>&1
+            python3 tests/soak/serve.py build/gcc/spectool build/soak.bin build/soak_q8.bin
             report 'soak of serve' $?
             tests/soak/lossless.sh build/gcc/spectool
             report 'soak of verify --lossless' $?

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 static void *request_stream(void *context)
@@ -201,14 +200,13 @@ static void test_disconnects(void **state)
     (void)state;
     disconnect_inside_request(&s);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const struct timespec time = {.tv_nsec = 100000000}; /* the request is served at once */
         int fd;
 
         snprintf(body, sizeof body, SERVED_LONG_REQUEST, all[i].stream ? all[i].stream : "");
         fd = server_begin_request(&s, "/v1/completions", all[i].stream ? body : prompt);
         client_send(fd, all[i].behind, strlen(all[i].behind));
         if (all[i].reads) assert_int_equal(recv(fd, &byte, 1, 0), 1);
-        nanosleep(&time, NULL);
+        server_await_load(&s, "answers_running", 1);
         leave(fd, all[i].reset);
         server_await_log(&s, "POST /v1/completions", ++n);
         server_await_files(&s, n_files);
@@ -282,7 +280,6 @@ static void test_draining(void **state)
                                                         "--shutdown-timeout", "-1", NULL});
     char streamed[256], whole[256], byte;
     struct http_reply r;
-    struct sp_json *json;
     int running, waiting;
 
     (void)state;
@@ -293,11 +290,7 @@ static void test_draining(void **state)
     running = server_begin_request(&s, "/v1/completions", streamed);
     assert_int_equal(recv(running, &byte, 1, MSG_PEEK), 1);
     waiting = server_begin_request(&s, "/v1/completions", whole);
-    do {
-        json = http_reply_json(server_request(&s, "GET", "/ready", NULL), 200);
-        byte = json_number(json, "requests_waiting") > 0;
-        sp_json_free(json);
-    } while (!byte);
+    server_await_load(&s, "requests_waiting", 1);
     kill(s.pid, SIGTERM);
     do {
         r = server_request(&s, "GET", "/ready", NULL);

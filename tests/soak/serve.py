@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Soak of `spectool serve`: serve.py SPECTOOL FILE [SECONDS]
+"""Soak of `spectool serve`: serve.py SPECTOOL FILE...
 
-Eight clients send mixed requests for SECONDS (default: SOAK_SECONDS, else an hour) to one server:
+Eight clients send mixed requests for SOAK_SECONDS (default: an hour) to one server of these files:
 chats, completions with several answers, streams, structured output, streams that are abandoned, cut
-requests, bad JSON. The server's memory and descriptors must be flat: the largest resident size of the
-last quarter at most 10 % and 4 MB above that of the second quarter, and no more descriptors at the end
-than after the first request. Prints one line of what was done."""
+requests, bad JSON. One request in eight asks for a text that `spectool run` wrote with the same seed
+before, and must get that text. The server's memory and descriptors must be flat: the largest resident
+size of the last quarter at most 10 % and 4 MB above that of the second quarter, and no more
+descriptors at the end than after the first requests. Prints one line of what was done."""
 import http.client
 import json
 import os
@@ -19,12 +20,13 @@ import threading
 import time
 
 N_CLIENTS = 8
+N_EXPECTED = 12  # texts of each file
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 
 
 class Server:
-    def __init__(self, program, file):
-        self.process = subprocess.Popen([program, "serve", "--port", "0", file],
+    def __init__(self, program, files):
+        self.process = subprocess.Popen([program, "serve", "--port", "0", *files],
                                         stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             if match := re.search(r"http://127\.0\.0\.1:(\d+)", line):
@@ -45,7 +47,7 @@ class Server:
 class Counts:
     def __init__(self):
         self.lock = threading.Lock()
-        self.requests = self.abandoned = self.refused = 0
+        self.requests = self.abandoned = self.refused = self.compared = 0
         self.problems = []
 
     def add(self, **changes):
@@ -54,10 +56,44 @@ class Counts:
                 setattr(self, name, getattr(self, name) + n)
 
 
-def request_of(dice):
+def model_name(file):
+    return os.path.splitext(os.path.basename(file))[0]
+
+
+def expected_texts(program, files):
+    """Completions, each with the text that `spectool run` writes."""
+    dice, all = random.Random(0), []
+    for file in files:
+        for seed in range(N_EXPECTED):
+            body = {"model": model_name(file), "prompt": dice.choice(["Once", "Finn was", "What is 7"]),
+                    "max_tokens": dice.randrange(1, 60), "temperature": dice.choice([0, 0.8, 1.5]), "seed": seed}
+            text = subprocess.run(
+                [program, "run", "--raw", "--json", "--seed", str(seed), "--temperature", str(body["temperature"]),
+                 "--num-predict", str(body["max_tokens"]), file, body["prompt"]],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
+            all.append((body, json.loads(text.splitlines()[-1])["text"]))
+    return all
+
+
+def compare(port, dice, counts, expected):
+    body, text = dice.choice(expected)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+    connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    connection.close()
+    if response.status == 503:
+        counts.add(refused=1)
+        return
+    if response.status != 200 or answer["choices"][0]["text"] != text:
+        counts.problems.append(f"{json.dumps(body)}: expected {text!r}, found {answer}")
+    counts.add(compared=1)
+
+
+def request_of(dice, models):
     words = " ".join(dice.choice(["time", "{", "one", "\u00e9", "is", "?\n"]) for _ in range(dice.randrange(1, 60)))
     body = {"max_tokens": dice.randrange(1, 40), "temperature": dice.choice([0, 0.7, 1.5]),
-            "seed": dice.randrange(5), "stream": dice.random() < 0.5}
+            "seed": dice.randrange(5), "stream": dice.random() < 0.5, "model": dice.choice(models)}
     kind = dice.randrange(5)
     if kind == 0:
         return "/v1/completions", body | {"prompt": words, "n": dice.randrange(1, 4)}
@@ -67,12 +103,13 @@ def request_of(dice):
         body["response_format"] = {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}
     if kind == 3:
         return "/api/chat", {"messages": [{"role": "user", "content": words}], "stream": body["stream"],
+                             "model": body["model"],
                              "options": {"num_predict": body["max_tokens"]}}
     return "/v1/chat/completions", body | {"messages": [{"role": "user", "content": words}]}
 
 
-def ask(port, dice, counts):
-    path, body = request_of(dice)
+def ask(port, dice, counts, models):
+    path, body = request_of(dice, models)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
     response = connection.getresponse()
@@ -98,24 +135,32 @@ def hang_up(port, dice, counts):
     counts.add(abandoned=1)
 
 
-def client(number, server, counts, end):
+def client(number, server, counts, end, models, expected):
     dice = random.Random(number)
     while time.monotonic() < end:
         try:
-            (hang_up if dice.random() < 0.1 else ask)(server.port, dice, counts)
+            kind = dice.randrange(8)
+            if kind == 0:
+                hang_up(server.port, dice, counts)
+            elif kind == 1:
+                compare(server.port, dice, counts, expected)
+            else:
+                ask(server.port, dice, counts, models)
         except (OSError, http.client.HTTPException) as problem:
             counts.problems.append(repr(problem))
         counts.add(requests=1)
 
 
 def main():
-    program, file, *rest = sys.argv[1:]
-    seconds = float(rest[0] if rest else os.environ.get("SOAK_SECONDS", 3600))
-    server, counts = Server(program, file), Counts()
-    ask(server.port, random.Random(0), counts)
+    program, *files = sys.argv[1:]
+    seconds = float(os.environ.get("SOAK_SECONDS", 3600))
+    expected = expected_texts(program, files)
+    server, counts, models = Server(program, files), Counts(), [model_name(file) for file in files]
+    for model in models:
+        ask(server.port, random.Random(0), counts, [model])
     descriptors = server.descriptors()
     start = time.monotonic()
-    clients = [threading.Thread(target=client, args=(i, server, counts, start + seconds))
+    clients = [threading.Thread(target=client, args=(i, server, counts, start + seconds, models, expected))
                for i in range(N_CLIENTS)]
     for thread in clients:
         thread.start()
@@ -130,7 +175,8 @@ def main():
     server.process.send_signal(signal.SIGTERM)
     status = server.process.wait(60)
     second, last = max(sizes[1]), max(sizes[3])
-    print(f"{seconds:.0f} s: {counts.requests} requests, {counts.refused} refused, {counts.abandoned} abandoned; "
+    print(f"{seconds:.0f} s: {counts.requests} requests, {counts.refused} refused, {counts.abandoned} abandoned, "
+          f"{counts.compared} equal to run; "
           f"{second / 1e6:.1f} MB in the second quarter, {last / 1e6:.1f} MB in the last; "
           f"{left} descriptors more; status {status}")
     for problem in counts.problems[:10]:

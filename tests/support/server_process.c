@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { AWAIT_NAPS = 6000 };
+
 static void nap(void)
 {
     const struct timespec time = {.tv_nsec = 10000000};
@@ -50,7 +52,7 @@ size_t server_count_log(const struct server *s, const char *text)
 
 void server_await_log(const struct server *s, const char *text, size_t n)
 {
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < AWAIT_NAPS; i++) {
         if (server_count_log(s, text) >= n) return;
         nap();
     }
@@ -74,11 +76,29 @@ size_t server_count_files(const struct server *s)
 
 void server_await_files(const struct server *s, size_t n)
 {
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < AWAIT_NAPS; i++) {
         if (server_count_files(s) == n) return;
         nap();
     }
     fail_msg("%zu files are open, not %zu", server_count_files(s), n);
+}
+
+double server_cpu_seconds(const struct server *s)
+{
+    char path[64], line[1024], *at;
+    unsigned long user, system;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)s->pid);
+    f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(line, sizeof line, f));
+    fclose(f);
+    at = strrchr(line, ')'); /* ends the name, the second field; the times are 14th and 15th */
+    assert_non_null(at);
+    assert_int_equal(
+        sscanf(at + 1, " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %lu %lu", &user, &system), 2);
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
 /* Reads the port from the end of the first log line. */
@@ -305,4 +325,19 @@ struct sp_json *http_reply_json(struct http_reply reply, int status)
     }
     http_reply_release(&reply);
     return json;
+}
+
+void server_await_load(const struct server *s, const char *key, int64_t n)
+{
+    for (int i = 0; i < AWAIT_NAPS; i++) {
+        struct http_reply r = server_request(s, "GET", "/ready", NULL);
+        struct sp_json *load = http_reply_json(r, r.status); /* 503 if the queue is full */
+        int64_t now;
+        bool reached = sp_json_to_i64(sp_json_get(load, key), &now) && now >= n;
+
+        sp_json_free(load);
+        if (reached) return;
+        nap();
+    }
+    fail_msg("%s does not reach %ld", key, (long)n);
 }

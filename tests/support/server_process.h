@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct server {
@@ -24,13 +25,18 @@ int server_stop(struct server *s);
 int server_wait(struct server *s);
 /* Returns the number of log lines that contain `text`. */
 size_t server_count_log(const struct server *s, const char *text);
-/* Waits until n log lines contain `text`, for at most ten seconds. */
+/* Waits until n log lines contain `text`, for at most a minute. */
 void server_await_log(const struct server *s, const char *text, size_t n);
 
 /* Returns the number of files that the server has open, including connections. */
 size_t server_count_files(const struct server *s);
-/* Waits until the server has n files open, for at most ten seconds. */
+/* Waits until the server has n files open, for at most a minute. */
 void server_await_files(const struct server *s, size_t n);
+/* Waits until /ready states at least n for this key, such as "answers_running", for at most a
+ * minute. */
+void server_await_load(const struct server *s, const char *key, int64_t n);
+/* Returns the processor time that the server has used, in seconds. */
+double server_cpu_seconds(const struct server *s);
 
 /* ---- a client ---- */
 
