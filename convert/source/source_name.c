@@ -287,8 +287,13 @@ void sp_named_source_release(struct sp_named_source *source)
 
 /* ---- records of ollama's models ---- */
 
+/* A manifest may name a layer again and again. */
 static enum sp_status put(struct sp_strbuf *out, const char *text, struct sp_err *err)
 {
+    if (strlen(text) + out->len > SP_MODELFILE_MAX_SIZE) {
+        return sp_fail(err, SP_E_INPUT, "the records of ollama's model have more than %u bytes",
+                       (unsigned)SP_MODELFILE_MAX_SIZE);
+    }
     return sp_strbuf_append(out, text, strlen(text), err);
 }
 
@@ -378,6 +383,8 @@ static enum sp_status put_layer(struct sp_strbuf *out, const char *kind, const c
     enum sp_status st;
     struct sp_json *root = NULL;
 
+    if (strlen(text) != size)
+        return sp_fail(err, SP_E_INPUT, "%s of ollama's model contains a NUL", kind);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (strcmp(kind, texts[i].kind) != 0) continue;
         if (sp_modelfile_find(own, texts[i].command, NULL)) return SP_OK;

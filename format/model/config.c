@@ -201,6 +201,12 @@ static enum sp_status read_sizes(struct sp_sizes *s, const struct sp_config_text
                            s->n_hidden, s->n_heads);
         }
         s->head_dim = s->n_hidden / s->n_heads;
+        if (s->head_dim < 2) {
+            return sp_fail(err, SP_E_INPUT,
+                           "hidden_size %u and num_attention_heads %u make heads of one "
+                           "dimension, expected at least 2",
+                           s->n_hidden, s->n_heads);
+        }
     }
     if (t->family->latent && s->head_dim % 2 != 0) {
         return sp_fail(err, SP_E_INPUT, "%s %u is not even", dim_key, s->head_dim);

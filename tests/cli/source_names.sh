@@ -53,3 +53,13 @@ echo '{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha
     >ollama/manifests/registry.ollama.ai/library/tiny/bad
 echo 'FROM tiny:bad' >Modelfile
 spectool create; echo "exit $?"
+# layers that together are too large, and one that would be cut
+truncate -s 9000000 license && tr '\0' x <license >many && printf 'You are\0small.' >cut
+for file in many cut; do
+    store $file
+    [ $file = many ] && kind=license || kind=system
+    layer="{\"mediaType\":\"application/vnd.ollama.image.$kind\",\"digest\":\"$(blob $file)\"}"
+    echo "{\"layers\":[$layers,$layer,$layer]}" >ollama/manifests/registry.ollama.ai/library/tiny/$file
+    echo "FROM tiny:$file" >Modelfile
+    spectool create; echo "exit $?"
+done
