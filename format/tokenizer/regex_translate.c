@@ -196,6 +196,7 @@ static enum sp_status translate_escape(struct translation *t, struct sp_err *err
     case 'A':
     case 'z':
     case 'Z':
+    case 'G':
     case 'R':
     case 'X':
         return copy(t, 2, err);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Print small tokenizers, one feature each, with the results of the `tokenizers` library on difficult texts.
 
-    pip install tokenizers==0.22.2 sentencepiece==0.2.3 protobuf    (0.23.3 gives the same for wordpiece and unigram)
+    pip install tokenizers==0.22.2 sentencepiece==0.2.3 protobuf    (0.23.3 gives the same for wordpiece, unigram and number_groups)
     tests/oracle/tokenizer_cases.py > testdata/tokenizer/cases.jsonl
 
 One JSON object per line: name, tokenizer (a tokenizer.json), cases: [text, ids, ids with special
@@ -232,6 +232,28 @@ NEWER = ["a\u0899\u0301", "a\u0301\u1df6\u0323", "e\u0323\U0001193d\u0301", "\U0
          "\u32ff\ua7f2\uab69\U00010784\U0001fbf5", "\uac00\u11a7\u11a8", "\u1100\u1161\u11a7 \uac01\u11a7",
          "a\U0001e4ec\u0301\u0344", "o\u0327\u0d3b\u0302\u0328"]
 
+# Numbers in groups of three from the right, as in the tokenizer.json of Trinity: \\G is the end of the last match.
+GROUPS = [r"\p{Nd}{1,510}(?=(?>\p{Nd}{510})*(?:\P{Nd}|$))|\G\p{Nd}{510}", r"\A\p{Nd}{1,2}(?=\p{Nd}{3}+\z)",
+          r"\A\p{Nd}{3}|\G\p{Nd}{3}"]
+NUMBERS = ["1", "12", "123", "1234", "x1234567y 12 34567.890", "12345678 1111 22222222", "7" * 1021 + "a" + "5" * 512,
+           "\u0661\u0662\u0663\u0664 12\n345678", "a1b22c333d4444e55555", ""]
+
+
+def groups():
+    j = base()
+    vocab, merges = j["model"]["vocab"], j["model"]["merges"]
+    for a in "1234567890":
+        for b in "1234567890":
+            merges.append(a + " " + b)
+            vocab.setdefault(a + b, len(vocab))
+    for a in "1234567890":
+        for b in [x + y for x in "1234567890" for y in "1234567890"]:
+            merges.append(b + " " + a)
+            vocab.setdefault(b + a, len(vocab))
+            merges.append(a + " " + b)
+    splits = [{"type": "Split", "behavior": "Isolated", "invert": False, "pattern": {"Regex": g}} for g in GROUPS]
+    return change(j, pre_tokenizer={"type": "Sequence", "pretokenizers": splits + [BYTES]})
+
 
 def main():
     r = random.Random(20250601)
@@ -262,6 +284,12 @@ def main():
         cases = [[text] + 3 * [t.encode(text).ids] for text in NEWER]
         print(json.dumps({"name": "newer_" + form, "tokenizer": j, "cases": cases, "decodes": []}, ensure_ascii=False,
                          separators=(",", ":")))
+
+    j = groups()
+    t = Tokenizer.from_str(json.dumps(j))
+    cases = [[text] + 3 * [t.encode(text).ids] for text in NUMBERS]
+    print(json.dumps({"name": "number_groups", "tokenizer": j, "cases": cases, "decodes": []}, ensure_ascii=False,
+                     separators=(",", ":")))
 
 
 main()
