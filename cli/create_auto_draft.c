@@ -8,10 +8,10 @@
 #include "cli/base/temp_file.h"
 #include "cli/create_callbacks.h"
 #include "cli/draft_types.h"
-#include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/number_text.h"
 #include "format/packfile_layout.h"
+#include "format/packfile_write.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -181,7 +181,7 @@ static enum sp_status write_chosen(struct job *job, struct sp_create_report *rep
     enum sp_status st;
     struct sp_requantize_options options = {
         .input = job->temporary.path,
-        .output = o->output ? o->output : "packed.bin",
+        .output = o->output ? o->output : SP_CREATE_OUTPUT,
         .draft_type = chosen ? job->types[chosen].type : SP_DTYPE_NONE,
         .n_threads = o->n_threads,
         .force = o->force,
@@ -222,18 +222,15 @@ static enum sp_status check(const struct job *job, struct sp_create_report *repo
 {
     const struct sp_create_options *o = job->options;
     struct sp_create_options plan = *o;
-    const char *output = o->output ? o->output : "packed.bin";
+    const char *output = o->output ? o->output : SP_CREATE_OUTPUT;
     enum sp_status st;
 
+    if (!o->dry_run && (st = sp_pack_writer_check(output, o->force, job->err))) return st;
     plan.dry_run = true;
     if (!o->dry_run) plan.callbacks = (struct sp_create_callbacks){0};
     if ((st = sp_create(report, &plan, job->err))) return st;
     if (report->n_weights[SP_PART_DRAFT] == 0)
         return sp_fail(job->err, SP_E_USAGE, "--quantize-draft auto: there is no draft");
-    if (!o->dry_run && !o->force && sp_file_exists(output)) {
-        return sp_fail(job->err, SP_E_USAGE,
-                       "%s exists already: --force replaces it, -o writes another file", output);
-    }
     return SP_OK;
 }
 

@@ -1,4 +1,5 @@
 #include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "cli/create_callbacks.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
@@ -88,6 +89,29 @@ void sp_create_attach(struct sp_create_callbacks *callbacks, struct sp_create_li
         .context = listener, .note = note, .plan = plan, .progress = progress};
 }
 
+/* Prints which matrices of the target have another type than the requested one, and how to change
+ * that. */
+static void print_kept(const struct sp_create_report *report)
+{
+    const struct sp_create_kept *tables = &report->kept_tables, *kv = &report->kept_key_values;
+    char size[SP_AMOUNT_TEXT], first[96] = "", second[96] = "";
+    const char *requested;
+
+    if (tables->size + kv->size == 0) return;
+    requested = sp_dtype_info(report->target_type)->name;
+    if (tables->size) {
+        snprintf(first, sizeof first, "embedding and output (%s) stay in %s",
+                 sp_out_size(size, tables->size), sp_dtype_info(tables->type)->name);
+    }
+    if (kv->size) {
+        snprintf(second, sizeof second, "%skeys and values (%s) %s %s", tables->size ? ", " : "",
+                 sp_out_size(size, kv->size), tables->size ? "in" : "stay in",
+                 sp_dtype_info(kv->type)->name);
+    }
+    sp_word_wrap_print(stderr, 8, "        %s%s; --quantize-output %s puts them in %s as well",
+                       first, second, requested, requested);
+}
+
 void sp_create_print_report(const struct sp_create_report *report, const char *path)
 {
     char weights[SP_AMOUNT_TEXT], before[SP_AMOUNT_TEXT], after[SP_AMOUNT_TEXT];
@@ -100,6 +124,7 @@ void sp_create_print_report(const struct sp_create_report *report, const char *p
                 sp_part_name((enum sp_part)part), report->n_tensors[part], sp_out_count(weights, n),
                 sp_out_size(before, report->source_size[part]),
                 sp_out_size(after, report->size[part]), 8 * (double)report->size[part] / (double)n);
+        if (part == SP_PART_TARGET) print_kept(report);
     }
     if (report->predicted_kl > 0) {
         fprintf(stderr, "predicted KL divergence by the rounding of weights: %.4g nats per token\n",

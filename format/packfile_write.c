@@ -116,6 +116,17 @@ static enum sp_status lay_out(struct sp_pack_writer *w, struct sp_err *err)
     return SP_OK;
 }
 
+enum sp_status sp_pack_writer_check(const char *path, bool force, struct sp_err *err)
+{
+    enum sp_status st = SP_OK;
+
+    if (force) {
+        st = sp_atomic_file_check_replaced(path, sp_pack_magic, sizeof sp_pack_magic, "packed file",
+                                           err);
+    }
+    return st ? st : sp_atomic_file_check(path, force, err);
+}
+
 enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path, bool force,
                                    const struct sp_pack_tensor *tensors, size_t n_tensors,
                                    struct sp_err *err)
@@ -124,11 +135,7 @@ enum sp_status sp_pack_writer_open(struct sp_pack_writer **out, const char *path
     struct sp_pack_writer *w = NULL;
     uint64_t reserved;
 
-    if (path && force &&
-        (st = sp_atomic_file_check_replaced(path, sp_pack_magic, sizeof sp_pack_magic,
-                                            "packed file", err))) {
-        goto done;
-    }
+    if (path && (st = sp_pack_writer_check(path, force, err))) goto done;
     if ((st = sp_new(&w, 1, sizeof *w, err))) goto done;
     if (path && (st = sp_new_aligned(&w->window, WINDOW, 1, err))) goto done;
     if ((st = sp_new(&w->slots, n_tensors, sizeof *w->slots, err))) goto done;

@@ -14,6 +14,9 @@
 
 struct sp_pack_writer; /* opaque */
 
+/* Refuses (SP_E_USAGE, SP_E_IO) an output that sp_pack_writer_open would refuse. */
+SP_MUST_CHECK enum sp_status sp_pack_writer_check(const char *path, bool force, struct sp_err *err);
+
 /* tensors: any order; name, part, dtype, layout, rank and shape are read, the rest ignored. Sorted
  * inside by part and name, so the file does not depend on the order given. `force`: an existing
  * packed file is replaced; any other file, and without `force` every file, is refused (SP_E_USAGE)

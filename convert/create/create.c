@@ -16,6 +16,7 @@
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
 #include "format/pack_contents.h"
+#include "format/packfile_write.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -32,7 +33,6 @@ struct job {
     struct sp_made_plan made;
     char *warnings;
     const char *output;
-    const char *from; /* FROM's value, if `output` is the default; borrowed; NULL: it is not */
     const char *draft_choice; /* borrowed; NULL: none */
     bool force, dry_run;
     unsigned n_threads;
@@ -192,10 +192,33 @@ static enum sp_status show_plan(const struct job *job, struct sp_err *err)
     return st ? st : show_groups(job, err);
 }
 
+static unsigned bits_of(enum sp_dtype type)
+{
+    const struct sp_dtype_info *info = sp_dtype_info(type);
+
+    return info->code_bits ? info->code_bits : info->bits ? info->bits : 8;
+}
+
+/* Adds a matrix of the target to those that keep more bits than the requested type has, although
+ * the user chose no other type for it. */
+static void count_kept(struct sp_create_report *report, const struct sp_plan_item *item,
+                       const struct sp_policy_request *request)
+{
+    const enum sp_role role = item->spec->role;
+    const bool is_table = role == SP_ROLE_EMBEDDING || role == SP_ROLE_HEAD;
+    struct sp_create_kept *kept = is_table ? &report->kept_tables : &report->kept_key_values;
+
+    if (item->part != SP_PART_TARGET || request->type == SP_DTYPE_NONE) return;
+    if (is_table ? request->output_type != SP_DTYPE_NONE : role != SP_ROLE_KEY_VALUE) return;
+    if (item->layout != SP_PANEL || bits_of(item->to) <= bits_of(request->type)) return;
+    kept->type = item->to;
+    kept->size += item->size;
+}
+
 static enum sp_status make_report(struct sp_create_report *out, const struct job *job,
                                   struct sp_err *err)
 {
-    struct sp_create_report report = {0};
+    struct sp_create_report report = {.target_type = job->inputs.target_request.type};
     const struct sp_sensitivities *measured = sensitivities_of(job);
     enum sp_status st = SP_OK;
 
@@ -206,40 +229,13 @@ static enum sp_status make_report(struct sp_create_report *out, const struct job
         report.n_weights[item->part] += sp_spec_elements(item->spec);
         report.source_size[item->part] += item->source_size;
         report.size[item->part] += item->size;
+        count_kept(&report, item, &job->inputs.target_request);
     }
     if (measured->n)
         st = sp_plan_groups_predict(&report.predicted_kl, &job->made.plan, measured, err);
     if (isnan(report.predicted_kl)) report.predicted_kl = 0;
     *out = report;
     return st;
-}
-
-/* The default output exists: offers another name, after the folder or file of FROM. */
-static enum sp_status offer_name(const struct job *job, struct sp_err *err)
-{
-    static const char *const endings[] = {".safetensors", ".gguf", ".bin", NULL};
-    const char *name = job->from;
-    size_t len = strlen(name);
-
-    while (len > 0 && name[len - 1] == '/')
-        len--;
-    for (size_t i = len; i > 0; i--) {
-        if (name[i - 1] != '/') continue;
-        len -= i;
-        name += i;
-        break;
-    }
-    for (const char *const *e = endings; *e != NULL; e++) {
-        size_t n = strlen(*e);
-        if (len > n && strncmp(name + len - n, *e, n) == 0) len -= n;
-    }
-    if (len == 0 || *name == '.') {
-        name = "FILE";
-        len = strlen(name);
-    }
-    return sp_fail(err, SP_E_USAGE,
-                   "%s exists already: --force replaces it, -o %.*s.bin writes another file",
-                   job->output, (int)len, name);
 }
 
 static enum sp_status make_plan(struct job *job, struct sp_err *err)
@@ -269,8 +265,6 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     if ((st = make_report(&done, job, err))) return st;
     if (job->dry_run) {
         st = show_plan(job, err);
-    } else if (job->from != NULL && !job->force && sp_file_exists(job->output)) {
-        st = offer_name(job, err);
     } else {
         struct sp_pack_contents contents = {
             .target = &job->target,
@@ -344,8 +338,21 @@ static enum sp_status open_source(struct sp_source *out, const char *path, enum 
     return st;
 }
 
-/* Opens the file or folder of a record or, if there is none, the model of that name; *named is what
- * the name stands for. */
+/* Opens the file or folder `path` or, if there is none, the model `name`; *named is what the name
+ * stands for. */
+static enum sp_status open_named(struct sp_source *out, struct sp_named_source *named,
+                                 const char *path, const char *name, enum sp_part part,
+                                 const struct sp_create_options *options, char **warnings,
+                                 struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (!sp_file_exists(path) && (st = sp_source_name_find(named, name, &options->stores, err)))
+        return st;
+    return open_source(out, named->path ? named->path : path, part, warnings, err);
+}
+
+/* Opens the model of a FROM or DRAFT record. */
 static enum sp_status open_record(struct sp_source *out, struct sp_named_source *named,
                                   const struct sp_modelfile *file,
                                   const struct sp_modelfile_record *record,
@@ -357,12 +364,8 @@ static enum sp_status open_record(struct sp_source *out, struct sp_named_source 
     char *path = NULL;
 
     if ((st = resolve(&path, file->path, record->value, options->home, err))) return st;
-    if (!sp_file_exists(path))
-        st = sp_source_name_find(named, record->value, &options->stores, err);
-    if (!st) {
-        st = open_source(out, named->path ? named->path : path,
-                         is_from ? SP_PART_TARGET : SP_PART_DRAFT, warnings, err);
-    }
+    st = open_named(out, named, path, record->value, is_from ? SP_PART_TARGET : SP_PART_DRAFT,
+                    options, warnings, err);
     if (st) add_place(file, record, err);
     free(path);
     return st;
@@ -394,12 +397,51 @@ static enum sp_status merge_record(struct sp_source *target, const struct sp_mod
     return st;
 }
 
+/* The default output exists: offers another name, after the folder or file of FROM. */
+static enum sp_status offer_name(const char *output, const char *name, struct sp_err *err)
+{
+    static const char *const endings[] = {".safetensors", ".gguf", ".bin", NULL};
+    size_t len = strlen(name);
+
+    while (len > 0 && name[len - 1] == '/')
+        len--;
+    for (size_t i = len; i > 0; i--) {
+        if (name[i - 1] != '/') continue;
+        len -= i;
+        name += i;
+        break;
+    }
+    for (const char *const *e = endings; *e != NULL; e++) {
+        size_t n = strlen(*e);
+        if (len > n && strncmp(name + len - n, *e, n) == 0) len -= n;
+    }
+    if (len == 0 || *name == '.') {
+        name = "FILE";
+        len = strlen(name);
+    }
+    return sp_fail(err, SP_E_USAGE,
+                   "%s exists already: --force replaces it, -o %.*s.bin writes another file",
+                   output, (int)len, name);
+}
+
+/* Refuses an output that exists, before any other work. `from`: FROM's value. */
+static enum sp_status check_output(const struct sp_create_options *options, const char *from,
+                                   struct sp_err *err)
+{
+    const char *path = options->output ? options->output : SP_CREATE_OUTPUT;
+
+    if (options->dry_run) return SP_OK;
+    if (options->output == NULL && !options->force && sp_file_exists(path))
+        return offer_name(path, from, err);
+    return sp_pack_writer_check(path, options->force, err);
+}
+
 static enum sp_status read_modelfile(struct sp_modelfile *out,
                                      const struct sp_create_options *options, struct sp_err *err)
 {
     enum sp_status st;
     const char *path = options->modelfile ? options->modelfile : "Modelfile";
-    const struct sp_modelfile_record *template;
+    const struct sp_modelfile_record *template, *from;
     char *text = NULL;
     size_t size;
 
@@ -416,6 +458,8 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     st = sp_modelfile_parse(out, path, text, size, err);
     free(text);
     if (st) return st;
+    from = sp_modelfile_find(out, SP_MODELFILE_FROM, NULL);
+    if ((st = check_output(options, from ? from->value : "", err))) return st;
     st = sp_modelfile_check(out, options->callbacks.note, options->callbacks.context, err);
     if (st) return st;
     template = sp_modelfile_find(out, SP_MODELFILE_TEMPLATE, NULL);
@@ -521,7 +565,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
     enum sp_status st;
     struct sp_modelfile file = {0};
     struct job job = {
-        .output = options->output ? options->output : "packed.bin",
+        .output = options->output ? options->output : SP_CREATE_OUTPUT,
         .force = options->force,
         .dry_run = options->dry_run,
         .n_threads = options->n_threads,
@@ -535,15 +579,15 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
     };
 
     if (options->from) {
-        st = open_source(&job.target, options->from, SP_PART_TARGET, &job.warnings, err);
-        if (st || (st = sp_copy_text(&job.records, "", 0, err))) goto done;
+        if ((st = check_output(options, options->from, err))) goto done;
+        st = open_named(&job.target, &job.named, options->from, options->from, SP_PART_TARGET,
+                        options, &job.warnings, err);
+        if (st) goto done;
     } else {
         if ((st = read_modelfile(&file, options, err))) goto done;
         if ((st = open_sources(&job, &file, options, err))) goto done;
-        if (options->output == NULL)
-            job.from = sp_modelfile_find(&file, SP_MODELFILE_FROM, NULL)->value;
-        if ((st = make_records(&job, &file, options, err))) goto done;
     }
+    if ((st = make_records(&job, &file, options, err))) goto done;
     st = run_job(&job, report, err);
 done:
     release_job(&job);
@@ -620,6 +664,10 @@ enum sp_status sp_requantize(struct sp_create_report *report,
 
     job.inputs.allow_lossy = options->allow_lossy;
     job.draft_choice = options->draft_choice;
+    if (options->output && !options->dry_run &&
+        (st = sp_pack_writer_check(options->output, options->force, err))) {
+        return st;
+    }
     st = open_parts(&job, options, err);
     if (!st) st = run_job(&job, report, err);
     release_job(&job);

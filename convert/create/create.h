@@ -38,11 +38,14 @@ struct sp_budget {
     double bits;   /* per weight of the target; 0: no limit; not both */
 };
 
+#define SP_CREATE_OUTPUT "packed.bin"
+
 struct sp_create_options {
     const char *modelfile; /* NULL: "Modelfile" */
-    const char *from;      /* a checkpoint whose target alone is packed, without any Modelfile */
-    const char *output;    /* NULL: "packed.bin" */
-    const char *home;      /* what ~ stands for in FROM and DRAFT; NULL: itself */
+    const char
+        *from; /* FROM's value, of which the target is packed without any Modelfile; or NULL */
+    const char *output;             /* NULL: SP_CREATE_OUTPUT */
+    const char *home;               /* what ~ stands for in FROM and DRAFT; NULL: itself */
     struct sp_source_stores stores; /* where FROM and DRAFT look for names that are not files */
     /* Returns an error for a TEMPLATE that cannot be run; NULL: the text is stored unchecked. */
     enum sp_status (*check_template)(const char *text, size_t size, struct sp_err *err);
@@ -77,14 +80,22 @@ struct sp_requantize_options {
     struct sp_create_callbacks callbacks;
 };
 
+/* Matrices that keep more bits than the type that was requested for the target. */
+struct sp_create_kept {
+    enum sp_dtype type; /* of one of them */
+    uint64_t size;      /* bytes; 0: there are none */
+};
+
 /* The sizes of the file that was written, or that would be written without dry_run. */
 struct sp_create_report {
-    uint64_t n_tensors[3];   /* by enum sp_part */
-    uint64_t n_weights[3];   /* elements */
-    uint64_t source_size[3]; /* bytes of the tensors in the sources */
-    uint64_t size[3];        /* bytes of the tensors in the packed file */
-    uint64_t file_size;      /* 0 with dry_run */
-    double predicted_kl;     /* by measured sensitivities, nats per token; 0: none, or unknown */
+    uint64_t n_tensors[3];     /* by enum sp_part */
+    uint64_t n_weights[3];     /* elements */
+    uint64_t source_size[3];   /* bytes of the tensors in the sources */
+    uint64_t size[3];          /* bytes of the tensors in the packed file */
+    uint64_t file_size;        /* 0 with dry_run */
+    double predicted_kl;       /* by measured sensitivities, nats per token; 0: none, or unknown */
+    enum sp_dtype target_type; /* as requested */
+    struct sp_create_kept kept_tables, kept_key_values; /* embedding and head; keys and values */
 };
 
 /* *report may be NULL; it is filled on success. */

@@ -153,8 +153,8 @@ static enum sp_status note_choice(struct maker *m, const struct sp_budget_result
                        path, result->n_measured, result->n_groups);
     }
     return sp_warn(m->warnings, err,
-                   "types are chosen by a table of typical sensitivities; %s%sspectool calibrate "
-                   "--sensitivity measures those of this model",
+                   "types are chosen by a table of typical sensitivities, which predicts no KL "
+                   "divergence; %s%sspectool calibrate --sensitivity measures those of this model",
                    path ? path : "", path ? " has none, and " : "");
 }
 

@@ -225,6 +225,19 @@ done:
     return st;
 }
 
+enum sp_status sp_atomic_file_check(const char *path, bool force, struct sp_err *err)
+{
+    struct sp_atomic_file o = {.folder = -1, .fd = -1, .force = force};
+    enum sp_status st;
+
+    if ((st = sp_copy_text(&o.path, path, strlen(path), err))) return st;
+    if ((st = open_folder(&o, err)) == SP_OK) st = check_target(&o, err);
+    if (o.folder >= 0) close(o.folder);
+    free(o.path);
+    free(o.name);
+    return st;
+}
+
 /* Lets the disk begin with what is large, so that the sync at the end finds little left to do, and
  * memory does not fill with what waits for it. Only a hint: failing changes nothing. */
 static void start_writing(const struct sp_atomic_file *o, uint64_t offset, size_t size)

@@ -20,6 +20,10 @@ SP_MUST_CHECK enum sp_status sp_atomic_file_check_replaced(const char *path, con
                                                            size_t magic_size, const char *kind,
                                                            struct sp_err *err);
 
+/* Refuses (SP_E_USAGE, SP_E_IO) what sp_atomic_file_open would refuse before it creates anything,
+ * so that long work is not done in vain. */
+SP_MUST_CHECK enum sp_status sp_atomic_file_check(const char *path, bool force, struct sp_err *err);
+
 /* `size`: what the file will have, reserved where the file system can do that, so that a full disk
  * is noticed here; 0 where it is not known. An existing file is replaced (through symbolic links)
  * with `force`, else SP_E_USAGE. */

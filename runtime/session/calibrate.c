@@ -97,17 +97,12 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
 static enum sp_status check_output(const struct sp_package *package,
                                    const struct sp_calibration_request *request, struct sp_err *err)
 {
-    struct sp_pack_writer *w = NULL;
-    enum sp_status st;
-
     if (sp_file_same(request->path, sp_pack_path(package->pack))) {
         return sp_fail(err, SP_E_USAGE,
                        "%s: the calibration would replace the model that it describes",
                        request->path);
     }
-    st = sp_pack_writer_open(&w, request->path, request->force, NULL, 0, err);
-    sp_pack_writer_close(w);
-    return st;
+    return sp_pack_writer_check(request->path, request->force, err);
 }
 
 static enum sp_status print_record(struct sp_strbuf *record, const struct calibration *c,

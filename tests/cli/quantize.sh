@@ -32,7 +32,7 @@ done
 spectool quantize --rule 'layers.*_proj.weight=q3' ruled.bin none.bin
 echo "exit $?"
 echo "FROM $TESTDATA/tiny/target" >Modelfile
-spectool create --rule 'draft:fc.weight=q8'
+spectool create --rule 'draft:fc.weight=q8' -o none.bin
 echo "exit $?"
 echo '# a size: the best types that fit, the same at once and later, for any number of threads'
 m=$TESTDATA/tiny/Modelfile
@@ -50,7 +50,7 @@ spectool quantize --bits 4.2 plain.bin --dry-run | sed -n '/^part    group/,$p'
 spectool quantize --size 2600k --draft q4 --quantize-output q8 --rule 'layers.5.*_proj.weight=q6' plain.bin --dry-run | grep 'embed_\|layers.[45].mlp\|fc'
 spectool quantize --size 10G plain.bin sized.bin --force
 spectool quantize --size 1M plain.bin 2>&1 | sed 's,[0-9]*$,N,'
-spectool create -f "$m" --bits 2; echo "exit $?"
+spectool create -f "$m" --bits 2 -o none.bin; echo "exit $?"
 spectool create -f "$m" --size 2M -q q4; echo "exit $?"
 spectool quantize --size 2M --bits 4 plain.bin; echo "exit $?"
 spectool quantize --size 2400k sized.bin; echo "exit $?"
