@@ -1,14 +1,15 @@
 /* spectool create: converts the models of a Modelfile to a packed file. */
 #include "cli/base/note.h"
+#include "cli/base/word_wrap.h"
 #include "cli/create_auto_draft.h"
 #include "cli/create_callbacks.h"
+#include "cli/user_stores.h"
 #include "format/pack_contents.h"
 #include "format/packfile.h"
 #include "runtime/spectool.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct options {
     const char *modelfile, *output, *target, *draft, *head, *calibration;
@@ -75,7 +76,7 @@ static const struct {
     {SP_Q4, "0.02", "0.07"},   {SP_Q3, "0.08", "0.4"},    {SP_Q2, "0.4", "2.6"},
 };
 
-/* Says what the type costs, and how a small model loses less. */
+/* Prints what the type costs, and how a small model loses less. */
 static void print_cost(enum sp_dtype type, uint64_t n_weights, bool is_calibrated)
 {
     static const uint64_t SMALL = 1000000000;
@@ -85,48 +86,21 @@ static void print_cost(enum sp_dtype type, uint64_t n_weights, bool is_calibrate
         advice = "; below 1B parameters --calibration is worth it, see spectool calibrate";
     for (size_t i = 0; i < sizeof usual_costs / sizeof *usual_costs; i++) {
         if (usual_costs[i].type != type) continue;
-        fprintf(stderr, "%s usually costs a KL divergence of %s to %s nats%s%s\n",
-                sp_dtype_info(type)->name, usual_costs[i].from, usual_costs[i].to,
-                n_weights < SMALL ? "" : " in models below 1B parameters, larger ones lose less",
-                advice);
+        sp_word_wrap_print(
+            stderr, 0, "%s usually costs a KL divergence of %s to %s nats%s%s",
+            sp_dtype_info(type)->name, usual_costs[i].from, usual_costs[i].to,
+            n_weights < SMALL ? "" : " in models below 1B parameters, larger ones lose less",
+            advice);
     }
-}
-
-enum { FOLDER_SIZE = 4096 };
-
-/* `variable`, with `below` behind it, if it is set and fits; else NULL. */
-static const char *folder_of(char out[FOLDER_SIZE], const char *variable, const char *below)
-{
-    const char *value = getenv(variable);
-    int n = value && *value ? snprintf(out, FOLDER_SIZE, "%s%s", value, below) : 0;
-
-    return n > 0 && n < FOLDER_SIZE ? out : NULL;
-}
-
-/* The folders that Hugging Face's tools and ollama use, by their environment variables. */
-static struct sp_source_stores find_stores(char hub[FOLDER_SIZE], char ollama[FOLDER_SIZE])
-{
-    static const char system_models[] = "/usr/share/ollama/.ollama/models";
-    struct sp_source_stores stores;
-
-    stores.hub = folder_of(hub, "HF_HUB_CACHE", "");
-    if (!stores.hub) stores.hub = folder_of(hub, "HF_HOME", "/hub");
-    if (!stores.hub) stores.hub = folder_of(hub, "XDG_CACHE_HOME", "/huggingface/hub");
-    if (!stores.hub) stores.hub = folder_of(hub, "HOME", "/.cache/huggingface/hub");
-    stores.ollama = folder_of(ollama, "OLLAMA_MODELS", "");
-    if (stores.ollama) return stores;
-    stores.ollama = folder_of(ollama, "HOME", "/.ollama/models");
-    if (stores.ollama == NULL || access(stores.ollama, F_OK) != 0) stores.ollama = system_models;
-    return stores;
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
-    char hub[FOLDER_SIZE], ollama[FOLDER_SIZE];
+    struct sp_user_stores user;
     const char *modelfile = args->n_operands ? args->operands[0] : o->modelfile;
     struct sp_create_listener listener = {.command = args->command->name};
-    const char *output = o->output ? o->output : "packed.bin";
+    const char *output = o->output ? o->output : SP_CREATE_OUTPUT;
     struct sp_create_report report;
     const bool is_auto = o->draft && strcmp(o->draft, "auto") == 0;
     enum sp_status st;
@@ -134,7 +108,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .modelfile = modelfile,
         .output = o->output,
         .home = getenv("HOME"),
-        .stores = find_stores(hub, ollama),
         .check_template = sp_template_check,
         .target_type = sp_create_type(o->target),
         .draft_type = is_auto ? SP_DTYPE_NONE : sp_create_type(o->draft),
@@ -153,6 +126,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         return sp_fail(err, SP_E_USAGE, "--draft-text requires --quantize-draft auto");
     if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
     if ((st = sp_create_rules(&create.rules, &o->rules, err))) return st;
+    sp_user_stores_find(&user);
+    create.stores = user.stores;
     sp_create_attach(&create.callbacks, &listener);
     st = is_auto ? sp_create_auto_draft(&report, &create, &o->draft_texts, args->command->name, err)
                  : sp_create(&report, &create, err);

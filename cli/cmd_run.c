@@ -324,7 +324,7 @@ static enum sp_status open_file(struct sp_generation *g, char **packed, const st
     struct sp_backend_opts backend = o->backend;
     enum sp_status st;
 
-    if (!o->no_cache && sp_is_checkpoint(g->path)) {
+    if (!o->no_cache && sp_needs_packing(g->path)) {
         if ((st = sp_packed_checkpoint(packed, g->path, args->command->name, err))) return st;
         g->path = *packed;
         g->style.started = sp_seconds();
@@ -399,7 +399,7 @@ static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS, .sessi
 const struct sp_command sp_cmd_run = {
     .name = "run",
     .summary = "Generate text from a packed file or a checkpoint",
-    .operands = "FILE|DIR [PROMPT]",
+    .operands = "FILE|DIR|NAME [PROMPT]",
     .min_operands = 1,
     .max_operands = 2,
     .text_operand = "PROMPT",
@@ -411,8 +411,10 @@ const struct sp_command sp_cmd_run = {
         "interactive session starts (/? for help). Piped text is placed before PROMPT, "
         "separated by a blank line. If the file has a chat template, the prompt becomes a user "
         "message. "
-        "FILE may be a checkpoint folder or a GGUF file: it is packed once into the user's "
-        "cache folder.\n\nSettings are taken "
+        "Instead of a packed file, FILE may be a GGUF file, DIR a checkpoint folder, and NAME a "
+        "model "
+        "in the local Hugging Face cache (ORG/NAME) or ollama store (NAME:TAG): it is packed once "
+        "into the user's cache folder. Nothing is downloaded.\n\nSettings are taken "
         "from the command line, else from the file's PARAMETER records, else from the checkpoint's "
         "generation_config.json, else from built-in defaults.",
     .group_offset = offsetof(struct options, backend.group),

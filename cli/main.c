@@ -5,8 +5,10 @@
 #include "cli/chat/line_edit.h"
 #include "cli/commands.h"
 #include "cli/mpi_job.h"
+#include "cli/other_tools.h"
 #include "cli/serve/http/serve_http.h"
 #include "format/base/compress.h"
+#include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/json.h"
 #include "format/base/spelling.h"
@@ -44,8 +46,13 @@ static const struct sp_command *find_command(const char *name)
 static int unknown_command(const char *name)
 {
     static const char *const others[] = {"help", "--help", "--version"};
-    const char *near = NULL;
+    const char *near = NULL, *hint = sp_other_tools_hint(name);
 
+    if (hint == NULL && sp_file_exists(name)) hint = "to run a model, spectool run FILE";
+    if (hint) {
+        fprintf(stderr, "spectool: unknown command %s: %s\n", name, hint);
+        return SP_E_USAGE;
+    }
     for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
         if (!(*c)->hidden) near = sp_nearer(near, (*c)->name, name);
     }

@@ -3,6 +3,7 @@
 #include "cli/packed_checkpoint.h"
 #include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
+#include "cli/user_stores.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/strbuf.h"
@@ -54,13 +55,21 @@ static enum sp_status add_files(struct sp_strbuf *list, const char *folder, stru
     return st;
 }
 
-/* *identity = hash of the folder's files, or of the one file. */
-static enum sp_status identify(uint64_t *identity, const char *place, struct sp_err *err)
+/* A checkpoint that the user gave as a path or a name. */
+struct checkpoint {
+    const char *given;
+    struct sp_named_source named; /* zeroed: `given` is a path */
+    char place[PATH_MAX];         /* real path of the folder or the GGUF file */
+};
+
+/* *identity = hash of the folder's files or of the one file, and of ollama's manifest. */
+static enum sp_status identify(uint64_t *identity, const struct checkpoint *c, struct sp_err *err)
 {
     struct sp_strbuf list = {0};
-    enum sp_status st =
-        sp_file_is_folder(place) ? add_files(&list, place, err) : add_file(&list, "/", place, err);
+    enum sp_status st = sp_file_is_folder(c->place) ? add_files(&list, c->place, err)
+                                                    : add_file(&list, "/", c->place, err);
 
+    if (!st && c->named.manifest) st = add_file(&list, "", c->named.manifest, err);
     if (!st) *identity = sp_hash64(list.at ? list.at : "", list.len);
     sp_strbuf_release(&list);
     return st;
@@ -90,12 +99,15 @@ static enum sp_status pack(const char *checkpoint, const char *path, const char 
 {
     struct sp_create_listener listener = {.command = command};
     struct sp_create_report report;
+    struct sp_user_stores user;
     struct sp_create_options create = {
         .from = checkpoint, .output = path, .check_template = sp_template_check};
     char size[SP_AMOUNT_TEXT];
     enum sp_status st;
 
     fprintf(stderr, "spectool %s: packing %s, once, into %s\n", command, checkpoint, path);
+    sp_user_stores_find(&user);
+    create.stores = user.stores;
     sp_create_attach(&create.callbacks, &listener);
     st = sp_create(&report, &create, err);
     sp_progress_end(&listener.progress);
@@ -119,14 +131,14 @@ static enum sp_status check_folder(const char *folder, struct sp_err *err)
     return st;
 }
 
-bool sp_is_checkpoint(const char *path)
+bool sp_needs_packing(const char *path)
 {
     static const char magic[] = {'G', 'G', 'U', 'F'};
     char first[sizeof magic] = "";
     struct sp_file *file = NULL;
     bool is_gguf;
 
-    if (sp_file_is_folder(path)) return true;
+    if (sp_file_is_folder(path) || !sp_file_exists(path)) return true;
     is_gguf = sp_file_open(&file, path, NULL) == SP_OK &&
               sp_file_read_at(file, 0, first, sizeof first, NULL) == SP_OK &&
               memcmp(first, magic, sizeof magic) == 0;
@@ -134,33 +146,75 @@ bool sp_is_checkpoint(const char *path)
     return is_gguf;
 }
 
-enum sp_status sp_packed_checkpoint(char **path, const char *checkpoint, const char *command,
+/* True if the text ends as the names of models' files do. */
+static bool is_file_name(const char *text)
+{
+    const char *dot = strrchr(text, '.');
+
+    return dot && (strcmp(dot, ".bin") == 0 || strcmp(dot, ".gguf") == 0);
+}
+
+/* Finds the folder or file that a path or a name means. */
+static enum sp_status find(struct checkpoint *out, const char *given, struct sp_err *err)
+{
+    struct sp_user_stores user;
+    const char *path = given;
+    enum sp_status st;
+
+    *out = (struct checkpoint){.given = given};
+    if (!sp_file_exists(given)) {
+        sp_user_stores_find(&user);
+        if ((st = sp_source_name_find(&out->named, given, &user.stores, err))) return st;
+        path = out->named.path;
+        if (path == NULL && strchr(given, '/') == NULL && !is_file_name(given)) {
+            return sp_fail(err, SP_E_IO,
+                           "%s: neither a file nor a model in ollama's store (%s); models of the "
+                           "Hugging Face cache are named ORG/NAME",
+                           given, user.stores.ollama);
+        }
+        if (path == NULL) return sp_fail(err, SP_E_IO, "%s: %s", given, strerror(ENOENT));
+    }
+    if (realpath(path, out->place) == NULL)
+        return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));
+    return sp_file_is_folder(out->place) ? check_folder(path, err) : SP_OK;
+}
+
+/* Writes how the names of all packed files of the checkpoint begin: the name of its folder or file,
+ * or the model's, and a hash that tells checkpoints of the same name apart. */
+static void print_prefix(char prefix[NAME_MAX], const struct checkpoint *c)
+{
+    const char *text = c->named.path ? c->given : c->place;
+    char *end;
+
+    snprintf(prefix, NAME_MAX, "%.100s", c->named.path ? text : strrchr(text, '/') + 1);
+    for (end = prefix; *end; end++) {
+        if (c->named.path && strchr("/:@", *end)) *end = '-';
+    }
+    snprintf(end, 32, "-%016" PRIx64 "-", sp_hash64(text, strlen(text)));
+}
+
+enum sp_status sp_packed_checkpoint(char **path, const char *given, const char *command,
                                     struct sp_err *err)
 {
-    char place[PATH_MAX], prefix[NAME_MAX], name[NAME_MAX + 32];
+    struct checkpoint c = {0};
+    char prefix[NAME_MAX], name[NAME_MAX + 32];
     char *cache = NULL, *whole = NULL;
-    const char *base;
     uint64_t identity = 0;
     enum sp_status st;
 
-    if (realpath(checkpoint, place) == NULL) {
-        return sp_fail(err, SP_E_IO, "%s: %s", checkpoint, strerror(errno));
-    }
-    if (sp_file_is_folder(place) && (st = check_folder(checkpoint, err))) return st;
-    if ((st = identify(&identity, place, err))) return st;
+    if ((st = find(&c, given, err)) || (st = identify(&identity, &c, err))) goto done;
     if ((st = sp_user_folder(&cache, "XDG_CACHE_HOME", ".cache", err))) goto done;
-    base = strrchr(place, '/') + 1;
-    snprintf(prefix, sizeof prefix, "%.100s-%016" PRIx64 "-", base,
-             sp_hash64(place, strlen(place)));
+    print_prefix(prefix, &c);
     snprintf(name, sizeof name, "%s%016" PRIx64 ".bin", prefix, identity);
     if ((st = sp_file_join(&whole, cache, name, err))) goto done;
     if (!sp_file_exists(whole)) {
-        if ((st = pack(checkpoint, whole, command, err))) goto done;
+        if ((st = pack(given, whole, command, err))) goto done;
         remove_older(cache, prefix, name);
     }
     *path = whole;
     whole = NULL;
 done:
+    sp_named_source_release(&c.named);
     free(whole);
     free(cache);
     return st;

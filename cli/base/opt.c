@@ -59,6 +59,8 @@ static const struct other_names {
     {"sys", "system"},
     {"system-prompt", "system"},
     {"v", "verbose"},
+    {"hf", ""},
+    {"hf-repo", ""},
     {"m", ""},
     {"model", ""},
     {"p", ""},

@@ -12,6 +12,8 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 
 enum { PATH_SIZE = 4096, MAX_NAME = 256, MAX_COMMIT = 256, MAX_MANIFEST = 1 << 20 };
 enum { DIGEST_SIZE = 71 /* "sha256:" and 64 hex digits */ };
@@ -37,22 +39,31 @@ struct part {
     size_t len;
 };
 
-/* Splits host/namespace/name at '/', and what follows `mark` off its end. false: no name. */
-static bool split_name(struct part parts[3], size_t *n, struct part *end, const char *name,
-                       char mark)
-{
-    const char *slash = strrchr(name, '/'), *at = strchr(slash ? slash : name, mark);
-    const char *stop = at ? at : name + strlen(name), *begin = name;
+/* host/namespace/name with what follows '@' or ':'. */
+struct model_name {
+    const char *text;
+    struct part parts[3];
+    size_t n;                  /* of the parts; 0: the text is no name */
+    struct part revision, tag; /* .at is NULL: none; not both */
+};
 
-    *n = 0;
-    *end = (struct part){at ? at + 1 : NULL, at ? strlen(at + 1) : 0};
-    if (at && !is_part(end->at, end->len)) return false;
+static struct model_name split_name(const char *text)
+{
+    const struct model_name none = {.text = text};
+    struct model_name name = none;
+    const char *slash = strrchr(text, '/'), *last = slash ? slash + 1 : text;
+    const char *stop = last + strcspn(last, "@:"), *begin = text;
+    const struct part end = {stop + 1, *stop ? strlen(stop + 1) : 0};
+
+    if (*stop && !is_part(end.at, end.len)) return none;
+    if (*stop == '@') name.revision = end;
+    if (*stop == ':') name.tag = end;
     for (;;) {
         const char *next = memchr(begin, '/', (size_t)(stop - begin));
         size_t len = (size_t)((next ? next : stop) - begin);
-        if (*n == 3 || !is_part(begin, len)) return false;
-        parts[(*n)++] = (struct part){begin, len};
-        if (next == NULL) return true;
+        if (name.n == 3 || !is_part(begin, len)) return none;
+        name.parts[name.n++] = (struct part){begin, len};
+        if (next == NULL) return name;
         begin = next + 1;
     }
 }
@@ -88,31 +99,49 @@ static bool is_first_gguf(const char *name)
     return of == NULL || of - name < 6 || strncmp(of - 6, "-00001", 6) == 0;
 }
 
-/* A folder without config.json that holds one GGUF file, split or not, stands for that file. */
-static enum sp_status choose_gguf(char snapshot[PATH_SIZE], const char *name, struct sp_err *err)
+/* True if the file's name has `tag` before a '.' or '-', as model-Q4_K_M.gguf has Q4_K_M. */
+static bool has_tag(const char *name, struct part tag)
+{
+    for (const char *at = name; strlen(at) > tag.len; at++) {
+        bool begins = at == name || at[-1] == '-' || at[-1] == '.';
+        bool ends = at[tag.len] == '.' || at[tag.len] == '-';
+        if (begins && ends && strncasecmp(at, tag.at, tag.len) == 0) return true;
+    }
+    return false;
+}
+
+/* Replaces the folder by the GGUF file in it, split or not, that the tag names, or without a tag by
+ * the only one if there is no config.json. *found = false if no file has the tag. */
+static enum sp_status choose_gguf(char snapshot[PATH_SIZE], bool *found, const char *name,
+                                  struct part tag, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
-    char path[PATH_SIZE], found[MAX_NAME + 1] = "";
+    char path[PATH_SIZE], file[MAX_NAME + 1] = "";
     size_t n = 0;
     struct dirent *entry;
     DIR *folder;
 
+    *found = tag.at == NULL;
     if ((st = print_path(path, err, snapshot, "config.json"))) return st;
-    if (sp_file_exists(path) || (folder = opendir(snapshot)) == NULL) return SP_OK;
+    if ((tag.at == NULL && sp_file_exists(path)) || (folder = opendir(snapshot)) == NULL)
+        return SP_OK;
     while ((entry = readdir(folder)) != NULL) {
         if (!is_first_gguf(entry->d_name) || strlen(entry->d_name) > MAX_NAME) continue;
+        if (tag.at && !has_tag(entry->d_name, tag)) continue;
         n++;
-        snprintf(found, sizeof found, "%s", entry->d_name);
+        snprintf(file, sizeof file, "%s", entry->d_name);
     }
     closedir(folder);
     if (n == 0) return SP_OK;
     if (n > 1) {
         return sp_fail(err, SP_E_INPUT,
-                       "%s: its folder holds %zu GGUF files; name one of them: %s/", name, n,
-                       snapshot);
+                       "%s: its folder holds %zu GGUF files%s; name one of them, as "
+                       "ORG/NAME:Q4_K_M or by its path: %s/",
+                       name, n, tag.at ? " of this tag" : "", snapshot);
     }
-    if ((st = print_path(path, err, snapshot, found))) return st;
+    if ((st = print_path(path, err, snapshot, file))) return st;
     snprintf(snapshot, PATH_SIZE, "%s", path);
+    *found = true;
     return SP_OK;
 }
 
@@ -140,24 +169,26 @@ static enum sp_status read_commit(char out[MAX_COMMIT], const char *folder, stru
 }
 
 /* Leaves *path NULL if the cache does not have the model. */
-static enum sp_status find_in_hub(char **path, const char *name, const struct part *parts,
-                                  struct part revision, const char *hub, struct sp_err *err)
+static enum sp_status find_in_hub(char **path, const struct model_name *name, const char *hub,
+                                  struct sp_err *err)
 {
     enum sp_status st;
+    struct part revision = name->revision;
+    bool found;
     char folder[PATH_SIZE], snapshot[PATH_SIZE], commit[MAX_COMMIT];
     char rest[MAX_COMMIT + 2 * MAX_NAME + 32];
 
     if (hub == NULL) return SP_OK;
     if (revision.at == NULL) revision = (struct part){"main", 4};
-    snprintf(rest, sizeof rest, "models--%.*s--%.*s", (int)parts[0].len, parts[0].at,
-             (int)parts[1].len, parts[1].at);
+    snprintf(rest, sizeof rest, "models--%.*s--%.*s", (int)name->parts[0].len, name->parts[0].at,
+             (int)name->parts[1].len, name->parts[1].at);
     if ((st = print_path(folder, err, hub, rest)) ||
         (st = read_commit(commit, folder, revision, err))) {
         return st;
     }
     snprintf(rest, sizeof rest, "snapshots/%s", commit);
     if ((st = print_path(snapshot, err, folder, rest)) || !sp_file_is_folder(snapshot)) return st;
-    if ((st = choose_gguf(snapshot, name, err))) return st;
+    if ((st = choose_gguf(snapshot, &found, name->text, name->tag, err)) || !found) return st;
     return sp_copy_text(path, snapshot, strlen(snapshot), err);
 }
 
@@ -224,13 +255,14 @@ static enum sp_status find_model_layer(char path[PATH_SIZE], const char *manifes
 }
 
 /* Leaves *out unchanged if ollama does not have the model. */
-static enum sp_status find_in_ollama(struct sp_named_source *out, const struct part *parts,
-                                     size_t n, struct part tag, const char *ollama,
-                                     struct sp_err *err)
+static enum sp_status find_in_ollama(struct sp_named_source *out, const struct model_name *model,
+                                     const char *ollama, struct sp_err *err)
 {
     static const struct part defaults[] = {{"registry.ollama.ai", 18}, {"library", 7}};
-    const struct part host = n == 3 ? parts[0] : defaults[0];
-    const struct part space = n > 1 ? parts[n - 2] : defaults[1], name = parts[n - 1];
+    const struct part host = model->n == 3 ? model->parts[0] : defaults[0];
+    const struct part space = model->n > 1 ? model->parts[model->n - 2] : defaults[1];
+    const struct part name = model->parts[model->n - 1];
+    struct part tag = model->tag;
     char manifest[PATH_SIZE], path[PATH_SIZE], rest[4 * MAX_NAME + 32];
     enum sp_status st;
 
@@ -247,29 +279,49 @@ static enum sp_status find_in_ollama(struct sp_named_source *out, const struct p
 
 /* ---- both ---- */
 
-enum sp_status sp_source_name_find(struct sp_named_source *out, const char *name,
+/* The sentence on a name of a form that only models have, or SP_OK. */
+static enum sp_status fail_absent(const struct model_name *name,
+                                  const struct sp_source_stores *stores, struct sp_err *err)
+{
+    const char *hub = stores->hub ? stores->hub : "none";
+    const char *ollama = stores->ollama ? stores->ollama : "none";
+    const int repository =
+        (int)(name->n == 2 ? name->parts[1].at + name->parts[1].len - name->text : 0);
+
+    if (name->n == 2 && name->tag.at) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: neither a file nor a model in the Hugging Face cache (%s) or in "
+                       "ollama's store (%s); to download it: hf download %.*s --include '*%s*', "
+                       "or ollama pull %s",
+                       name->text, hub, ollama, repository, name->text, name->tag.at, name->text);
+    }
+    if (name->n == 2) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: neither a file nor a model in the Hugging Face cache (%s); to download "
+                       "it: hf download %.*s%s%s",
+                       name->text, hub, repository, name->text,
+                       name->revision.at ? " --revision " : "",
+                       name->revision.at ? name->revision.at : "");
+    }
+    if (name->tag.at == NULL) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "%s: neither a file nor a model in ollama's store (%s); to download it: ollama "
+                   "pull %s; or download a model of Hugging Face: hf download ORG/NAME",
+                   name->text, ollama, name->text);
+}
+
+enum sp_status sp_source_name_find(struct sp_named_source *out, const char *text,
                                    const struct sp_source_stores *stores, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     struct sp_named_source found = {0};
-    struct part parts[3], end;
-    size_t n;
-    bool published = !is_file_name(name) && split_name(parts, &n, &end, name, '@') && n == 2;
-    struct part revision = published ? end : (struct part){NULL, 0};
+    const struct model_name name = split_name(text);
 
-    if (is_file_name(name)) return SP_OK;
-    if (published) st = find_in_hub(&found.path, name, parts, revision, stores->hub, err);
-    if (!st && found.path == NULL && split_name(parts, &n, &end, name, ':'))
-        st = find_in_ollama(&found, parts, n, end, stores->ollama, err);
-    if (!st && published && found.path == NULL) {
-        st = sp_fail(err, SP_E_INPUT,
-                     "%s: neither a file nor a model in the Hugging Face cache (%s); to download "
-                     "it: hf download %.*s%s%.*s",
-                     name, stores->hub ? stores->hub : "none",
-                     (int)(revision.at ? revision.at - 1 - name : (ptrdiff_t)strlen(name)), name,
-                     revision.at ? " --revision " : "", (int)revision.len,
-                     revision.at ? revision.at : "");
-    }
+    if (name.n == 0 || is_file_name(text)) return SP_OK;
+    if (name.n == 2) st = find_in_hub(&found.path, &name, stores->hub, err);
+    if (!st && found.path == NULL && name.revision.at == NULL)
+        st = find_in_ollama(&found, &name, stores->ollama, err);
+    if (!st && found.path == NULL) st = fail_absent(&name, stores, err);
     if (st) {
         sp_named_source_release(&found);
         return st;

@@ -1,6 +1,6 @@
 /* Models by name, in the stores that other programs keep on this machine: the cache of Hugging Face
- * (org/name, org/name@revision) and ollama's models (name, name:tag, namespace/name:tag). Nothing
- * is downloaded. */
+ * (org/name, org/name@revision, and org/name:tag for the GGUF file with that tag in its name) and
+ * ollama's models (name, name:tag, namespace/name:tag). Nothing is downloaded or written. */
 #ifndef SP_CONVERT_SOURCE_SOURCE_NAME_H
 #define SP_CONVERT_SOURCE_SOURCE_NAME_H
 
@@ -19,8 +19,9 @@ struct sp_named_source {
     char *manifest; /* of ollama's model, which has settings, too; NULL: none; owned */
 };
 
-/* Looks a name up. SP_E_INPUT if it has the form org/name and is in neither store; the message has
- * the command that downloads it. Any other name that is in no store leaves *out zeroed. */
+/* Looks a name up. SP_E_INPUT if it has the form org/name or a tag and is in neither store; the
+ * message has the command that downloads it. Any other text that is in no store leaves *out zeroed.
+ */
 SP_MUST_CHECK enum sp_status sp_source_name_find(struct sp_named_source *out, const char *name,
                                                  const struct sp_source_stores *stores,
                                                  struct sp_err *err);

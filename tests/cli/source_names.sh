@@ -1,4 +1,4 @@
-# FROM and DRAFT by name: models in Hugging Face's cache and in ollama's store, and what their absence says.
+# FROM, DRAFT and run by name: models in Hugging Face's cache and in ollama's store, and what their absence says.
 export HF_HUB_CACHE=hub OLLAMA_MODELS=ollama
 show() { spectool show "$1" --modelfile; rm -f "$1"; }
 commit=0123456789abcdef0123456789abcdef01234567
@@ -19,6 +19,10 @@ echo 'FROM someone/Tiny-GGUF' >Modelfile
 spectool create -o a.bin && show a.bin
 cp "$TESTDATA/gguf/olmo2.gguf" hub/models--someone--Tiny-GGUF/snapshots/main/tiny-Q4_K_M.gguf
 spectool create -o a.bin; echo "exit $?"
+for tag in q4_k_m Q8_0 Q4_K; do
+    echo "FROM someone/Tiny-GGUF:$tag" >Modelfile
+    spectool create -o a.bin && show a.bin; echo "exit $?"
+done
 echo '# absent'
 for name in someone/other someone/other@v2 someone/Tiny-Model@v9; do
     echo "FROM $name" >Modelfile
@@ -53,6 +57,7 @@ echo '{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha
     >ollama/manifests/registry.ollama.ai/library/tiny/bad
 echo 'FROM tiny:bad' >Modelfile
 spectool create; echo "exit $?"
+<<<<<<< HEAD
 # layers that together are too large, and one that would be cut
 truncate -s 9000000 license && tr '\0' x <license >many && printf 'You are\0small.' >cut
 for file in many cut; do
@@ -63,3 +68,34 @@ for file in many cut; do
     echo "FROM tiny:$file" >Modelfile
     spectool create; echo "exit $?"
 done
+=======
+
+echo '# run'
+export XDG_CACHE_HOME=$PWD/cache
+run() { spectool run "$@" -n 4 --seed 1 --no-draft 2>&1 | sed 's/^[0-9]* tokens.*/STATISTICS/; s,into .*/spectool/.*,into CACHE,; s/^spectool run: note: .*/NOTE/'; }
+kept() { ls cache/spectool | sed 's/[0-9a-f]\{16\}/HASH/g'; }
+run someone/Tiny-Model 'What is 7 plus 8?'
+run someone/Tiny-Model 'What is 7 plus 8?'
+run "$TESTDATA/tiny/target" 'What is 7 plus 8?'
+echo 'FROM someone/Tiny-Model' >Modelfile
+spectool create -o a.bin 2>/dev/null && cmp a.bin cache/spectool/someone*
+kept
+rm cache/spectool/*
+run tiny --ids 1,2,3
+run me/tiny:1b --ids 1,2,3
+run someone/Tiny-GGUF:Q8_0 --ids 1,2,3
+kept
+spectool show --modelfile cache/spectool/tiny-* | tail -n +2
+echo '# a model that changed is packed again'
+printf 'You are smaller.' >system
+store system
+sed -i "s/sha256:[0-9a-f]*\"}\(,{[^}]*params\)/$(blob system)\"}\1/" ollama/manifests/registry.ollama.ai/library/tiny/latest
+touch -d @1 ollama/manifests/registry.ollama.ai/library/tiny/latest
+run tiny --ids 1,2,3
+kept
+spectool show --modelfile cache/spectool/tiny-* | grep SYSTEM
+for name in someone/other someone/other:Q4_0 someone/other@v2 llama3.2 llama3.2:1b other.bin ./other a/b/c/d; do
+    spectool run $name hi; echo "exit $?"
+done
+spectool run --no-cache someone/Tiny-Model hi; echo "exit $?"
+>>>>>>> db6efa7d (run: take models of Hugging Face's and ollama's stores by name)

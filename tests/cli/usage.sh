@@ -5,7 +5,9 @@ try() {
     [ $status -eq 2 ] || echo "exit $status: $*"
 }
 try creat
-try rm
+for other in pull rm list ps stop chat server convert; do try $other; done
+: >model.bin
+try model.bin
 try --verison
 try create --quantise q4
 try create --nonsense
@@ -51,6 +53,7 @@ try run a --memory 5T
 try run a --num-pre 5
 try run a --num 5
 try run -m a
+try run -hf a
 try run a -ngl 99
 try serve --n-gpu-layers 99 a
 try run -p hello a
