@@ -246,10 +246,16 @@ static enum sp_status check_options(const struct options *o, const struct sp_arg
     if (o->quiet && o->verbose) {
         return sp_fail(err, SP_E_USAGE, "--quiet cannot be combined with --verbose");
     }
-    if (o->batch && (o->ids || args->n_operands > 1 || o->prompt_cache || o->show_draft ||
-                     o->hide_thinking || o->logprobs || o->n_top)) {
+    if (o->batch && args->n_operands > 1) {
         return sp_fail(err, SP_E_USAGE,
-                       "--batch cannot be combined with PROMPT, --ids, --prompt-cache, "
+                       "--batch reads the prompts from standard input: spectool run %s --batch <%s",
+                       args->operands[0],
+                       sp_file_exists(args->operands[1]) ? args->operands[1] : "FILE");
+    }
+    if (o->batch && (o->ids || o->prompt_cache || o->show_draft || o->hide_thinking ||
+                     o->logprobs || o->n_top)) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--batch cannot be combined with --ids, --prompt-cache, "
                        "--show-draft, --hide-thinking, --logprobs or --top-logprobs");
     }
     if (o->context_full && (o->batch || o->ids || args->n_operands > 1)) {

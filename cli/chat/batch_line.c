@@ -38,7 +38,10 @@ static enum sp_status check_members(const struct sp_json *line, struct sp_err *e
         bool found = is_setting(it.key);
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             found = found || strcmp(known[i], it.key) == 0;
-        if (!found) return sp_fail(err, SP_E_INPUT, "unknown member %s", it.key);
+        if (!found) {
+            return sp_fail(err, SP_E_INPUT, "unknown member %s%s", it.key,
+                           strcmp(it.key, "id") == 0 ? ", did you mean custom_id?" : "");
+        }
     }
     if (sp_json_get(line, "prompt") && sp_json_get(line, "messages")) {
         return sp_fail(err, SP_E_INPUT, "prompt and messages cannot be combined");

@@ -9,11 +9,11 @@
 
 #include "format/base/file.h"
 #include "format/base/json.h"
+#include "format/base/unicode_case.h"
 
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 enum { PATH_SIZE = 4096, MAX_NAME = 256, MAX_COMMIT = 256, MAX_MANIFEST = 1 << 20 };
 enum { DIGEST_SIZE = 71 /* "sha256:" and 64 hex digits */ };
@@ -102,10 +102,13 @@ static bool is_first_gguf(const char *name)
 /* True if the file's name has `tag` before a '.' or '-', as model-Q4_K_M.gguf has Q4_K_M. */
 static bool has_tag(const char *name, struct part tag)
 {
+    char piece[MAX_NAME + 1];
+
     for (const char *at = name; strlen(at) > tag.len; at++) {
         bool begins = at == name || at[-1] == '-' || at[-1] == '.';
         bool ends = at[tag.len] == '.' || at[tag.len] == '-';
-        if (begins && ends && strncasecmp(at, tag.at, tag.len) == 0) return true;
+        snprintf(piece, sizeof piece, "%.*s", (int)tag.len, at);
+        if (begins && ends && sp_equal_ignoring_case(piece, tag.at)) return true;
     }
     return false;
 }

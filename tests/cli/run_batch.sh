@@ -9,6 +9,7 @@ cat >prompts <<'END'
 {"messages": [{"role": "tool", "content": "no"}]}
 {"messages": [{"role": "user"}]}
 {"messages": [], "more": 1}
+{"prompt": "hi", "id": "row7"}
 {"custom_id": "7", "prompt": null}
 12
 "
@@ -23,11 +24,11 @@ spectool run packed.bin --batch $options <prompts | text_of >answers
     alone --ids 582,580,258,421
     alone 'What is 3 plus 4?'
     alone 'Once upon a time'
-    sed -n 5,10p answers
+    sed -n 5,11p answers
     alone 'Why?'
 } >wanted
 cmp answers wanted && echo 'as alone'
-sed -n 5,10p answers
+sed -n 5,11p answers
 for n in 1 2 8; do
     spectool run packed.bin --batch --sessions $n $options --no-draft <prompts | text_of >$n
     cmp $n wanted && echo "$n at a time"
@@ -79,6 +80,7 @@ echo '"Why?"' >&5
 wait $!; echo $?
 exec 4>&- 5>&-
 spectool run packed.bin --batch 'What?' </dev/null
+spectool run packed.bin --batch prompts </dev/null
 spectool run packed.bin --sessions 2 'What?' </dev/null
 # Requests of OpenAI's and Anthropic's batches. Errors name the line, and the status counts them.
 cat >requests <<'END'
