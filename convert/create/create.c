@@ -200,7 +200,7 @@ static unsigned bits_of(enum sp_dtype type)
 }
 
 /* Adds a matrix of the target to those that keep more bits than the requested type has, although
- * the user chose no other type for it. */
+ * the user chose no other type for it. A matrix that cannot be stored in blocks is not counted. */
 static void count_kept(struct sp_create_report *report, const struct sp_plan_item *item,
                        const struct sp_policy_request *request)
 {
@@ -210,7 +210,8 @@ static void count_kept(struct sp_create_report *report, const struct sp_plan_ite
 
     if (item->part != SP_PART_TARGET || request->type == SP_DTYPE_NONE) return;
     if (is_table ? request->output_type != SP_DTYPE_NONE : role != SP_ROLE_KEY_VALUE) return;
-    if (item->layout != SP_PANEL || bits_of(item->to) <= bits_of(request->type)) return;
+    if (item->layout != SP_PANEL || !sp_dtype_is_block(item->to)) return;
+    if (bits_of(item->to) <= bits_of(request->type)) return;
     kept->type = item->to;
     kept->size += item->size;
 }

@@ -57,7 +57,6 @@ echo '{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha
     >ollama/manifests/registry.ollama.ai/library/tiny/bad
 echo 'FROM tiny:bad' >Modelfile
 spectool create; echo "exit $?"
-<<<<<<< HEAD
 # layers that together are too large, and one that would be cut
 truncate -s 9000000 license && tr '\0' x <license >many && printf 'You are\0small.' >cut
 for file in many cut; do
@@ -68,7 +67,6 @@ for file in many cut; do
     echo "FROM tiny:$file" >Modelfile
     spectool create; echo "exit $?"
 done
-=======
 
 echo '# run'
 export XDG_CACHE_HOME=$PWD/cache
@@ -98,4 +96,3 @@ for name in someone/other someone/other:Q4_0 someone/other@v2 llama3.2 llama3.2:
     spectool run $name hi; echo "exit $?"
 done
 spectool run --no-cache someone/Tiny-Model hi; echo "exit $?"
->>>>>>> db6efa7d (run: take models of Hugging Face's and ollama's stores by name)
