@@ -45,10 +45,13 @@ static const struct refusal refusals[] = {
 
 static void test_refusals_leave_nothing(void **state)
 {
-    const char *old = create_keep_path(scratch_write("out.bin", "old", 3));
-    size_t n;
+    const char *old = create_keep_path(create_path("out.bin"));
+    size_t n, old_size;
+    char *old_bytes;
     (void)state;
 
+    create_pack(create_modelfile("FROM @/ar"), old, SP_Q8, SP_DTYPE_NONE, 1);
+    old_bytes = scratch_read(old, &old_size);
     scratch_write("x.gguf", "GGUF\3\0\0\0\0\0\0\0", 12);
     create_pack(create_modelfile("FROM @/ar"), create_path("q4.bin"), SP_Q4, SP_DTYPE_NONE, 1);
     n = create_count_files();
@@ -56,7 +59,7 @@ static void test_refusals_leave_nothing(void **state)
         const struct refusal *r = &refusals[i];
         struct sp_create_options o = create_options(create_modelfile(r->lines), old);
         struct sp_err err = {0};
-        char *text;
+        char *bytes;
         size_t size;
 
         o.target_type = r->target;
@@ -66,10 +69,12 @@ static void test_refusals_leave_nothing(void **state)
             fail_msg("refusal %zu: %d \"%s\"", i, (int)err.status, err.text);
         }
         assert_int_equal(create_count_files(), n);
-        text = scratch_read(old, &size);
-        assert_string_equal(text, "old");
-        free(text);
+        bytes = scratch_read(old, &size);
+        assert_int_equal(size, old_size);
+        assert_memory_equal(bytes, old_bytes, size);
+        free(bytes);
     }
+    free(old_bytes);
 }
 
 static enum sp_status refuse_template(const char *text, size_t size, struct sp_err *err)
