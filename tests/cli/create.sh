@@ -43,7 +43,7 @@ spectool run two.bin --raw <prompts &
 exec 3>prompts
 until grep -q two.bin /proc/$!/maps; do sleep 0.02; done
 truncate -s 8192 two.bin
-echo Once >&3
+(echo Once >&3) # it may have ended already
 exec 3>&-
 wait $!
 echo "exit $?"
