@@ -10,6 +10,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 jobs=$(nproc)
 passed=0 failed=0
+export CCACHE_DIR="${CCACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-.}/.cache}/ccache}"
 export XDG_CACHE_HOME=/dev/null # the user's cache folder stays as it is
 steps=${*:-format lint gcc clang asan tsan valgrind}
 
