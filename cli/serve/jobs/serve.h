@@ -52,7 +52,8 @@ struct sp_serve_response {
     size_t n_prompt, n_reused; /* tokens of the prompt; those of them that were cached */
     /* the answer so far, including the current part; borrowed */
     const struct sp_chat_answer *message;
-    const struct sp_strbuf *echo; /* the text of the prompt, if the request echoes it; borrowed */
+    /* if the request echoes the prompt: its text, and that of the whole answer; borrowed */
+    const struct sp_strbuf *echo;
     const struct sp_serve_logprob *tokens; /* [n_tokens] tokens of the current part; borrowed */
     size_t n_tokens;
     bool is_drafted; /* the last token of the current part was proposed by the draft */

@@ -24,7 +24,7 @@ struct answer_run {
     size_t n_tokens, cap_tokens;
     size_t n_sent;           /* tokens sent */
     size_t n_bytes, n_shown; /* bytes of the kept tokens; bytes of the text received */
-    struct sp_strbuf echo;   /* text of the prompt; empty unless the request echoes it */
+    struct sp_strbuf echo;   /* if the prompt is echoed: its text, then the answer's */
     char *text;              /* buffer of response.out */
     size_t size;
     struct sp_repetition repetition; /* of a greedy answer */
@@ -452,6 +452,9 @@ static enum sp_status generate(struct answer_run *a, const struct sp_generation 
     st = sp_session_generate(g->session, &a->request, &a->result, err);
     if (!st && a->result.stop != SP_STOP_CANCELLED) st = sp_chat_reader_finish(a->reader, err);
     if (!st && a->status) st = sp_fail(err, a->status, "out of memory for the answer");
+    if (!st && request->echo) {
+        st = sp_strbuf_append(&a->echo, a->result.text, a->result.text_size, err);
+    }
     sp_chat_reader_answer(a->reader, &a->message);
     return st;
 }

@@ -379,15 +379,11 @@ static void write_message(struct sp_serve_response *r)
 /* Writes the text of a completion, after that of its prompt if the request echoes it. */
 static void write_completion(struct sp_serve_response *r, const struct sp_result *result)
 {
-    struct sp_strbuf text = {0};
-
     if (r->echo == NULL) {
         sp_json_out_string(&r->out, "text", result->text, result->text_size);
-    } else if (sp_strbuf_append(&text, r->echo->at, r->echo->len, NULL) == SP_OK &&
-               sp_strbuf_append(&text, result->text, result->text_size, NULL) == SP_OK) {
-        sp_json_out_string(&r->out, "text", text.len ? text.at : "", text.len);
+    } else {
+        sp_json_out_string(&r->out, "text", r->echo->len ? r->echo->at : "", r->echo->len);
     }
-    sp_strbuf_release(&text);
 }
 
 /* Writes the response to a request for one answer, or one choice of several. */
