@@ -46,7 +46,7 @@ const char *browser_find(void)
 /* Returns the next message; borrowed until the next call. */
 static const char *receive(struct browser *b)
 {
-    memmove(b->buffer, b->buffer + b->n_read, b->size - b->n_read);
+    if (b->n_read) memmove(b->buffer, b->buffer + b->n_read, b->size - b->n_read);
     b->size -= b->n_read;
     b->n_read = 0;
     for (;;) {
