@@ -103,7 +103,9 @@ size_t sp_vocab_shortlist_products(const struct sp_vocab_shortlist *list,
 void sp_vocab_shortlist_spread(const struct sp_vocab_shortlist *list, float *logits, size_t n,
                                const float *row, float missing)
 {
-    memcpy(logits, row, SP_SHORTLIST_FREQUENT * sizeof *logits);
+    size_t n_frequent = n < SP_SHORTLIST_FREQUENT ? n : SP_SHORTLIST_FREQUENT;
+
+    memcpy(logits, row, n_frequent * sizeof *logits);
     for (size_t i = SP_SHORTLIST_FREQUENT; i < n; i++)
         logits[i] = missing;
     row += SP_SHORTLIST_FREQUENT;

@@ -40,7 +40,7 @@ size_t sp_vocab_shortlist_products(const struct sp_vocab_shortlist *list,
                                    struct sp_product products[2]);
 
 /* Sets logits[n], by token, from a row of the last products; tokens that are not listed get
- * `missing`. */
+ * `missing`. n may be less than the rows of the head: a target's vocabulary may be smaller. */
 void sp_vocab_shortlist_spread(const struct sp_vocab_shortlist *list, float *logits, size_t n,
                                const float *row, float missing);
 

@@ -166,6 +166,32 @@ static void ids_without_a_row_are_ignored(void **state)
     close_fixture(&f);
 }
 
+static void a_smaller_vocabulary_gets_its_tokens_alone(void **state)
+{
+    enum { SMALL = 1000 };
+    float *row, *logits;
+    size_t n_wrong = 0;
+    struct fixture f;
+
+    (void)state;
+    open_fixture(&f);
+    add(&f, 50001);
+    row = calloc(LD, sizeof *row);
+    logits = calloc(SMALL, sizeof *logits); /* a sanitizer sees what is written behind it */
+    assert_non_null(row);
+    assert_non_null(logits);
+    for (size_t i = 0; i < LD; i++)
+        row[i] = (float)i;
+    sp_vocab_shortlist_spread(f.list, logits, SMALL - 1, row, missing);
+    for (size_t i = 0; i < SMALL - 1; i++)
+        n_wrong += logits[i] != row[i];
+    assert_int_equal(n_wrong, 0);
+    assert_true(logits[SMALL - 1] == 0);
+    free(row);
+    free(logits);
+    close_fixture(&f);
+}
+
 static void small_heads_have_no_shortlist(void **state)
 {
     struct sp_matrix head = {SP_F32, 2 * SP_SHORTLIST_FREQUENT - 1, 1, 4096, 64, NULL};
@@ -184,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_text_of_rare_tokens_gets_the_whole_head),
         cmocka_unit_test(the_oldest_panel_makes_way),
         cmocka_unit_test(ids_without_a_row_are_ignored),
+        cmocka_unit_test(a_smaller_vocabulary_gets_its_tokens_alone),
         cmocka_unit_test(small_heads_have_no_shortlist),
     };
 
