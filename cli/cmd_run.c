@@ -418,8 +418,8 @@ const struct sp_command sp_cmd_run = {
         "separated by a blank line. If the file has a chat template, the prompt becomes a user "
         "message. "
         "Instead of a packed file, FILE may be a GGUF file, DIR a checkpoint folder, and NAME a "
-        "model "
-        "in the local Hugging Face cache (ORG/NAME) or ollama store (NAME:TAG): it is packed once "
+        "model in the local Hugging Face cache (ORG/NAME) or ollama store (NAME:TAG): it is packed "
+        "once "
         "into the user's cache folder. Nothing is downloaded.\n\nSettings are taken "
         "from the command line, else from the file's PARAMETER records, else from the checkpoint's "
         "generation_config.json, else from built-in defaults.",
