@@ -146,14 +146,6 @@ bool sp_needs_packing(const char *path)
     return is_gguf;
 }
 
-/* True if the text ends as the names of models' files do. */
-static bool is_file_name(const char *text)
-{
-    const char *dot = strrchr(text, '.');
-
-    return dot && (strcmp(dot, ".bin") == 0 || strcmp(dot, ".gguf") == 0);
-}
-
 /* Finds the folder or file that a path or a name means. */
 static enum sp_status find(struct checkpoint *out, const char *given, struct sp_err *err)
 {
@@ -166,7 +158,7 @@ static enum sp_status find(struct checkpoint *out, const char *given, struct sp_
         sp_user_stores_find(&user);
         if ((st = sp_source_name_find(&out->named, given, &user.stores, err))) return st;
         path = out->named.path;
-        if (path == NULL && strchr(given, '/') == NULL && !is_file_name(given)) {
+        if (path == NULL && strchr(given, '/') == NULL && !sp_is_source_file_name(given)) {
             return sp_fail(err, SP_E_IO,
                            "%s: neither a file nor a model in ollama's store (%s); models of the "
                            "Hugging Face cache are named ORG/NAME",
