@@ -419,8 +419,7 @@ const struct sp_command sp_cmd_run = {
         "message. "
         "Instead of a packed file, FILE may be a GGUF file, DIR a checkpoint folder, and NAME a "
         "model in the local Hugging Face cache (ORG/NAME) or ollama store (NAME:TAG): it is packed "
-        "once "
-        "into the user's cache folder. Nothing is downloaded.\n\nSettings are taken "
+        "once into the user's cache folder. Nothing is downloaded.\n\nSettings are taken "
         "from the command line, else from the file's PARAMETER records, else from the checkpoint's "
         "generation_config.json, else from built-in defaults.",
     .group_offset = offsetof(struct options, backend.group),

@@ -158,7 +158,7 @@ static enum sp_status find(struct checkpoint *out, const char *given, struct sp_
         sp_user_stores_find(&user);
         if ((st = sp_source_name_find(&out->named, given, &user.stores, err))) return st;
         path = out->named.path;
-        if (path == NULL && strchr(given, '/') == NULL && !sp_is_source_file_name(given)) {
+        if (path == NULL && strchr(given, '/') == NULL && !sp_source_name_is_file(given)) {
             return sp_fail(err, SP_E_IO,
                            "%s: neither a file nor a model in ollama's store (%s); models of the "
                            "Hugging Face cache are named ORG/NAME",

@@ -77,7 +77,7 @@ static enum sp_status print_path(char out[PATH_SIZE], struct sp_err *err, const 
     return sp_fail(err, SP_E_INPUT, "%s: its path is too long", rest);
 }
 
-bool sp_is_source_file_name(const char *name)
+bool sp_source_name_is_file(const char *name)
 {
     static const char *const ends[] = {".gguf", ".safetensors", ".bin", ".json"};
     const char *dot = strrchr(name, '.');
@@ -319,7 +319,7 @@ enum sp_status sp_source_name_find(struct sp_named_source *out, const char *text
     struct sp_named_source found = {0};
     const struct model_name name = split_name(text);
 
-    if (name.n == 0 || sp_is_source_file_name(text)) return SP_OK;
+    if (name.n == 0 || sp_source_name_is_file(text)) return SP_OK;
     if (name.n == 2) st = find_in_hub(&found.path, &name, stores->hub, err);
     if (!st && found.path == NULL && name.revision.at == NULL)
         st = find_in_ollama(&found, &name, stores->ollama, err);

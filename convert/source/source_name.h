@@ -20,7 +20,7 @@ struct sp_named_source {
 };
 
 /* Tells whether a text is meant as a file, by its ending: .gguf, .safetensors, .bin, .json. */
-bool sp_is_source_file_name(const char *name);
+bool sp_source_name_is_file(const char *name);
 
 /* Looks a name up. SP_E_INPUT if it has the form org/name or a tag and is in neither store; the
  * message has the command that downloads it. Any other text that is in no store leaves *out zeroed.

@@ -92,7 +92,7 @@ touch -d @1 ollama/manifests/registry.ollama.ai/library/tiny/latest
 run tiny --ids 1,2,3
 kept
 spectool show --modelfile cache/spectool/tiny-* | grep SYSTEM
-for name in someone/other someone/other:Q4_0 someone/other@v2 llama3.2 llama3.2:1b other.bin ./other a/b/c/d; do
+for name in someone/other someone/other:Q4_0 someone/other@v2 llama3.2 llama3.2:1b other.bin other.json ./other a/b/c/d; do
     spectool run $name hi; echo "exit $?"
 done
 spectool run --no-cache someone/Tiny-Model hi; echo "exit $?"
