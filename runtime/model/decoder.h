@@ -61,7 +61,7 @@ struct sp_decoder_options {
     const struct sp_decoder *workspace_of; /* NULL: the decoder creates its own */
     /* Drafts: the model whose head is used, if a shortlist of its rows may be multiplied instead of
      * all (runtime/model/vocab_shortlist.h). Such a decoder learns all tokens of the text by
-     * sp_decoder_add_tokens, and its logits are read by sp_decoder_keep_row alone. */
+     * sp_decoder_add_tokens; the logits of tokens that were left out are SP_NEVER. */
     const struct sp_model *shortlist_of;
 };
 
@@ -128,8 +128,8 @@ void sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source
                        size_t n);
 /* Row t < n of the logits that sp_decoder_logits or sp_batch_run computed. */
 struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);
-/* Copies the first n logits of row t, by token, to `kept`; those of tokens that were left out are
- * SP_NEVER. Returns logits that refer to the copy. n: at most the rows of the head. */
+/* Copies the first n logits of row t to `kept`. Returns logits that refer to the copy. n: at most
+ * the rows of the head. */
 struct sp_logits sp_decoder_keep_row(const struct sp_decoder *decoder, size_t t, float *kept,
                                      size_t n);
 /* Learns the next tokens of the text for the shortlist, if there is one. */

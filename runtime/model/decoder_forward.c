@@ -410,6 +410,14 @@ static void final_norm_row(void *context, size_t t, unsigned worker)
     final_norm(ws, ws->hidden.x + (job->to + t) * ws->hidden.ld, job->first + t);
 }
 
+static void spread_row(void *context, size_t t, unsigned worker)
+{
+    const struct sp_workspace *ws = context;
+
+    (void)worker;
+    sp_vocab_shortlist_spread(ws->shortlist, ws->logits + t * ws->ld_logits);
+}
+
 /* Computes the logits of the first n rows of ws->hidden. */
 static void multiply_head(struct sp_workspace *ws, const struct sp_model *source, size_t n)
 {
@@ -430,6 +438,7 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
     assert(n <= ws->max_logit_rows);
     sp_backend_multiply(ws->backend, head, n_listed ? n_listed : 1, &ws->hidden, n);
     ws->is_shortlisted = n_listed > 0;
+    if (ws->is_shortlisted) sp_backend_rows(ws->backend, n, spread_row, ws);
     ws->n_logits = source->head.rows;
 }
 
@@ -447,25 +456,20 @@ struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
 {
     const struct sp_workspace *ws = d->workspace;
     size_t at = d->first_logits + t;
-    uint64_t best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
+    const float *row = ws->logits + at * ws->ld_logits;
+    uint64_t best;
 
-    assert(!ws->is_shortlisted);
-    return (struct sp_logits){ws->logits + at * ws->ld_logits, ws->n_logits, sp_best_index(best)};
+    if (ws->is_shortlisted) return sp_logits_of(ws->backend->vector, row, ws->n_logits);
+    best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
+    return (struct sp_logits){row, ws->n_logits, sp_best_index(best)};
 }
 
 struct sp_logits sp_decoder_keep_row(const struct sp_decoder *d, size_t t, float *kept, size_t n)
 {
-    const struct sp_workspace *ws = d->workspace;
-    struct sp_logits logits;
+    struct sp_logits logits = sp_decoder_row(d, t);
 
-    if (ws->is_shortlisted) {
-        sp_vocab_shortlist_spread(ws->shortlist, kept, n,
-                                  ws->logits + (d->first_logits + t) * ws->ld_logits, SP_NEVER);
-        return sp_logits_of(ws->backend->vector, kept, n);
-    }
-    logits = sp_decoder_row(d, t);
     memcpy(kept, logits.row, n * sizeof *kept);
-    if (n < logits.n) return sp_logits_of(ws->backend->vector, kept, n);
+    if (n < logits.n) return sp_logits_of(d->workspace->backend->vector, kept, n);
     logits.row = kept;
     return logits;
 }

@@ -1,6 +1,7 @@
 #include "runtime/model/vocab_shortlist.h"
 
 #include "format/base/mem.h"
+#include "runtime/model/logits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ struct sp_vocab_shortlist {
     uint32_t panels[SP_SHORTLIST_RECENT]; /* of the head, in the order of the copies */
     size_t next;                          /* copy that makes way for the next panel */
     bool *listed;                         /* [panels of the head] */
-    size_t n_panels;                      /* of the head */
+    size_t n_panels, n_rows;              /* of the head */
     double n_tokens, n_new; /* tokens of the text, and those not listed before; both decay */
 };
 
@@ -39,6 +40,7 @@ enum sp_status sp_vocab_shortlist_open(struct sp_vocab_shortlist **out,
     list->recent.rows = list->recent.n_panels = 0;
     list->head = head->panels;
     list->n_panels = head->n_panels;
+    list->n_rows = head->rows;
     list->n_tokens = first_tokens;
     if ((st = sp_new(&list->listed, head->n_panels, sizeof *list->listed, err)) ||
         (st = sp_new_sparse(&list->copies, &list->memory, SP_SHORTLIST_RECENT, head->panel_size,
@@ -100,18 +102,16 @@ size_t sp_vocab_shortlist_products(const struct sp_vocab_shortlist *list,
     return list->recent.rows ? 2 : 1;
 }
 
-void sp_vocab_shortlist_spread(const struct sp_vocab_shortlist *list, float *logits, size_t n,
-                               const float *row, float missing)
+void sp_vocab_shortlist_spread(const struct sp_vocab_shortlist *list, float *logits)
 {
-    size_t n_frequent = n < SP_SHORTLIST_FREQUENT ? n : SP_SHORTLIST_FREQUENT;
+    float recent[SP_SHORTLIST_RECENT][SP_PANEL_ROWS];
 
-    memcpy(logits, row, n_frequent * sizeof *logits);
-    for (size_t i = SP_SHORTLIST_FREQUENT; i < n; i++)
-        logits[i] = missing;
-    row += SP_SHORTLIST_FREQUENT;
-    for (size_t p = 0; p < list->recent.n_panels; p++, row += SP_PANEL_ROWS) {
-        size_t first = (size_t)list->panels[p] * SP_PANEL_ROWS;
-        for (size_t i = first; i < first + SP_PANEL_ROWS && i < n; i++)
-            logits[i] = row[i - first];
+    memcpy(recent, logits + SP_SHORTLIST_FREQUENT,
+           list->recent.n_panels * SP_PANEL_ROWS * sizeof **recent);
+    for (size_t i = SP_SHORTLIST_FREQUENT; i < list->n_rows; i++)
+        logits[i] = SP_NEVER;
+    for (size_t p = 0; p < list->recent.n_panels; p++) {
+        size_t first = (size_t)list->panels[p] * SP_PANEL_ROWS, n = list->n_rows - first;
+        memcpy(logits + first, recent[p], (n < SP_PANEL_ROWS ? n : SP_PANEL_ROWS) * sizeof *logits);
     }
 }

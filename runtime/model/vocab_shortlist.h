@@ -35,13 +35,13 @@ void sp_vocab_shortlist_add(struct sp_vocab_shortlist *list, const uint32_t *ids
 
 /* products[0] is the product with the whole head. Replaces it by those with the listed rows and
  * returns their number; 0: the whole head is to be multiplied. They are valid until the next token
- * is added; their results lie in the row of the whole product. */
+ * is added; their results lie in the rows of the whole product, without order until
+ * sp_vocab_shortlist_spread. */
 size_t sp_vocab_shortlist_products(const struct sp_vocab_shortlist *list,
                                    struct sp_product products[2]);
 
-/* Sets logits[n], by token, from a row of the last products; tokens that are not listed get
- * `missing`. n may be less than the rows of the head: a target's vocabulary may be smaller. */
-void sp_vocab_shortlist_spread(const struct sp_vocab_shortlist *list, float *logits, size_t n,
-                               const float *row, float missing);
+/* Brings a row of the last products into the order of the tokens: logits[rows of the head]. Tokens
+ * that are not listed get SP_NEVER. Several threads may each bring a row into order. */
+void sp_vocab_shortlist_spread(const struct sp_vocab_shortlist *list, float *logits);
 
 #endif

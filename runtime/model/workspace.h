@@ -36,7 +36,7 @@ struct sp_workspace {
     size_t ld_logits, n_logits;           /* n_logits: logits of a row of the last product */
     atomic_uint_least64_t *best_logits;   /* [max_logit_rows] */
     struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
-    bool is_shortlisted; /* the logits of the last product are those of its tokens */
+    bool is_shortlisted; /* the last product left tokens out; best_logits is not set then */
     float *x;            /* [max_rows][ld_x] residual stream */
     float *y;            /* [max_rows][ld_x] output of a sublayer */
     float *mamba_y; /* [max_rows][ld_x] output of Mamba-2 in a layer with two mixers; NULL: none */

@@ -89,6 +89,7 @@ enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp_drafter_ops *
         .max_batch = setup->max_batch,
         .workspace_of =
             setup->shared_with ? ((const struct sp_dflash *)setup->shared_with)->decoder : NULL,
+        .shortlist_of = sp_draft_vocab_shortlist(setup->draft, d->head),
     };
     enum sp_status st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err);
 
@@ -179,6 +180,7 @@ void sp_dflash_commit(struct sp_drafter *base, const struct sp_commit *commit)
 {
     struct sp_dflash *d = (struct sp_dflash *)base;
 
+    sp_decoder_add_tokens(d->decoder, commit->ids + commit->first, commit->n);
     sp_decoder_add_context(d->decoder, commit->features, commit->n, commit->first);
     d->n_context = commit->first + commit->n;
 }

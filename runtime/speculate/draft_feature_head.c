@@ -2,6 +2,7 @@
 
 #include "format/base/mem.h"
 #include "runtime/model/state_checkpoint.h"
+#include "runtime/speculate/draft_vocab.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ enum sp_status sp_feature_head_init(struct sp_feature_head *p, const struct sp_d
         .workspace_of = setup->shared_with
                             ? ((const struct sp_feature_head *)setup->shared_with)->decoder
                             : NULL,
-        .shortlist_of = p->parallel ? NULL : p->head,
+        .shortlist_of = sp_draft_vocab_shortlist(setup->draft, p->head),
     };
     enum sp_status st;
 

@@ -37,6 +37,12 @@ void sp_draft_vocab_release(struct sp_draft_vocab *map)
     *map = (struct sp_draft_vocab){0};
 }
 
+const struct sp_model *sp_draft_vocab_shortlist(const struct sp_model *draft,
+                                                const struct sp_model *head)
+{
+    return draft->token_map ? NULL : head;
+}
+
 struct sp_logits sp_draft_vocab_spread(struct sp_draft_vocab *map, struct sp_logits logits)
 {
     if (map->tokens == NULL) return logits;

@@ -25,6 +25,11 @@ void sp_draft_vocab_release(struct sp_draft_vocab *map);
 SP_MUST_CHECK enum sp_status sp_draft_vocab_check(const struct sp_model *draft, size_t n_vocab,
                                                   struct sp_err *err);
 
+/* The model whose head a shortlist may stand for (struct sp_decoder_options): `head`, or NULL if
+ * the rows of the draft's head are not the target's tokens. */
+const struct sp_model *sp_draft_vocab_shortlist(const struct sp_model *draft,
+                                                const struct sp_model *head);
+
 /* The logits in the order of the target's ids, valid until the next call; equal logits keep their
  * order. */
 struct sp_logits sp_draft_vocab_spread(struct sp_draft_vocab *map, struct sp_logits logits);

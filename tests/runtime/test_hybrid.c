@@ -354,40 +354,6 @@ static void always_right(void **state)
     sp_package_close(package);
 }
 
-/* Tests drafts with a large vocabulary, a built-in head and a language model. The repeated token is
- * not among the frequent ones; it is drafted as soon as it has occurred in the text. */
-static void large_vocabulary(void **state)
-{
-    static const struct handmade_options large = {
-        .mixing = 0.01f, .copies = true, .n_vocab = 70000};
-    static const char *const records[] = {"", "DRAFT .\n"};
-    enum { N = 40, DRAFT_LEN = 4, N_ROUNDS = 8 };
-    uint32_t ids[N + 1];
-
-    (void)state;
-    for (uint32_t i = 0; i < N; i++)
-        ids[i] = 100 + i;
-    ids[N] = 50001;
-    for (size_t k = 0; k < sizeof records / sizeof *records; k++) {
-        const char *path = packed_file(handmade_modelfile(&large, records[k]), SP_Q8, SP_Q4);
-        struct sp_package *package = open_package(path, NULL, 2);
-        struct sp_session *session = open_session(package, 0);
-        size_t n = 2 + (N_ROUNDS - 1) * (DRAFT_LEN + 1);
-        struct sp_result plain = generate_run(session, ids, N + 1, n, PLAIN, true);
-        struct sp_result r = generate_run(session, ids, N + 1, n, DRAFT_LEN, true);
-        generate_assert_same(&r, &plain);
-        for (size_t i = 0; i < n; i++)
-            assert_int_equal(r.ids[i], ids[N]);
-        assert_int_equal(r.n_rounds, N_ROUNDS);
-        assert_int_equal(r.accepted, (N_ROUNDS - 1) * DRAFT_LEN);
-        sp_result_release(&plain);
-        sp_result_release(&r);
-        sp_session_close(session);
-        sp_package_close(package);
-        scratch_remove();
-    }
-}
-
 /* An EAGLE-3 draft repeats the token if its vocabulary contains it; otherwise no draft token is
  * accepted. */
 static void eagle3_drafts_within_its_vocabulary(void **state)
@@ -692,7 +658,6 @@ int main(void)
         GOLDEN_CASE(lossless_oracle, "eagle3_qwen3_before"),
         cmocka_unit_test(eagle3_drafts_within_its_vocabulary),
         cmocka_unit_test(always_right),
-        cmocka_unit_test(large_vocabulary),
         cmocka_unit_test(timed_tokens_differ),
         cmocka_unit_test(drafts_that_read_pairs_catch_up),
         cmocka_unit_test(head_is_rolled_back),

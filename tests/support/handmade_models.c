@@ -293,14 +293,14 @@ static void block_layer(struct writer *w)
 
 /* The rows hold 1 and -1, so that only one element of the correction W e is as large as the rank.
  */
-static void markov_head(struct writer *w, const struct handmade_dspark *how)
+static void markov_head(struct writer *w, const struct handmade_dspark *how, size_t n_vocab)
 {
-    size_t n = (size_t)V * how->rank, wide = H + (size_t)how->rank;
+    size_t n = n_vocab * how->rank, wide = H + (size_t)how->rank;
     float *w1 = malloc(n * sizeof *w1), *w2;
 
     assert_non_null(w1);
-    memcpy(w1, matrix(w, "", "markov_head.markov_w1", V, how->rank, 1), n * sizeof *w1);
-    w2 = matrix(w, "", "markov_head.markov_w2", V, how->rank, 1);
+    memcpy(w1, matrix(w, "", "markov_head.markov_w1", n_vocab, how->rank, 1), n * sizeof *w1);
+    w2 = matrix(w, "", "markov_head.markov_w2", n_vocab, how->rank, 1);
     for (size_t i = 0; how->repeats && i < n; i++)
         w2[i] = w1[i];
     free(w1);
@@ -314,19 +314,19 @@ static void markov_head(struct writer *w, const struct handmade_dspark *how)
     }
 }
 
-static void dspark_tensors(struct writer *w, const struct handmade_dspark *how)
+static void dspark_tensors(struct writer *w, const struct handmade_dspark *how, size_t n_vocab)
 {
     float *head;
 
-    matrix(w, "", "embed_tokens", V, H, 1);
-    head = matrix(w, "", "lm_head", V, H, 0.1f);
+    matrix(w, "", "embed_tokens", n_vocab, H, 1);
+    head = matrix(w, "", "lm_head", n_vocab, H, 0.1f);
     for (size_t i = 0; i < H * H; i++)
         head[i] = i / H == i % H ? 1 : 0;
     matrix(w, "", "fc", H, 2 * H, 0.2f);
     vector(w, "", "hidden_norm.weight", H, 1, 0.25f);
     vector(w, "", "norm.weight", H, 1, 0.25f);
     block_layer(w);
-    if (how->markov) markov_head(w, how);
+    if (how->markov) markov_head(w, how, n_vocab);
     if (how->confidence) {
         matrix(w, "", "confidence_head.proj", 1, H + (how->confidence_markov ? how->rank : 0),
                0.3f);
@@ -337,19 +337,21 @@ static void dspark_tensors(struct writer *w, const struct handmade_dspark *how)
 void handmade_dspark(const char *folder, const struct handmade_dspark *how)
 {
     struct writer *w = begin(20260301);
+    unsigned n_vocab = how->n_vocab ? how->n_vocab : V;
     char text[1024];
 
-    dspark_tensors(w, how);
+    dspark_tensors(w, how, n_vocab);
     snprintf(text, sizeof text,
              "{\"architectures\": [\"Qwen3DSparkModel\"], \"model_type\": \"qwen3\", "
-             "\"vocab_size\": 160, \"hidden_size\": 64, \"num_hidden_layers\": 1, "
+             "\"vocab_size\": %u, \"hidden_size\": 64, \"num_hidden_layers\": 1, "
              "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"head_dim\": 32, "
              "\"intermediate_size\": 96, \"rope_theta\": 10000, \"tie_word_embeddings\": false, "
              "\"max_position_embeddings\": 1024, \"num_target_layers\": 4, "
              "\"target_layer_ids\": [-1, 2], \"mask_token_id\": 158, \"block_size\": %u, "
              "\"markov_rank\": %u, \"markov_head_type\": \"%s\", "
              "\"enable_confidence_head\": %s, \"confidence_head_with_markov\": %s}\n",
-             how->block_size, how->markov ? how->rank : 0, how->markov ? how->markov : "vanilla",
-             how->confidence ? "true" : "false", how->confidence_markov ? "true" : "false");
+             n_vocab, how->block_size, how->markov ? how->rank : 0,
+             how->markov ? how->markov : "vanilla", how->confidence ? "true" : "false",
+             how->confidence_markov ? "true" : "false");
     finish(w, folder, text);
 }

@@ -24,7 +24,7 @@ void handmade_qwen3_5(const char *folder, const struct handmade_options *how);
  * embeddings and layer 2. The block below the heads is always the same. */
 struct handmade_dspark {
     const char *markov; /* "vanilla", "gated", "rnn"; NULL: no markov head */
-    unsigned rank, block_size;
+    unsigned rank, block_size, n_vocab /* 0: HANDMADE_TOKENS */;
     bool confidence, confidence_markov;
     bool repeats; /* the correction of the markov head makes every draft token repeat the previous
                      one */
