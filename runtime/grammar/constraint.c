@@ -291,6 +291,7 @@ static enum sp_status mask_logits(struct sp_constraint *c, struct sp_logits *log
                                   uint32_t state, size_t n_tokens, struct sp_err *err)
 {
     const struct sp_token_mask *m;
+    const float *row;
     bool possible = false;
     enum sp_status st;
 
@@ -303,9 +304,10 @@ static enum sp_status mask_logits(struct sp_constraint *c, struct sp_logits *log
     if (possible) return SP_OK;
     if ((st = sp_token_masks_find(c->masks, &m, state, drops_space(c, n_tokens), err))) return st;
     *n = 0;
+    row = sp_logits_row(logits);
     for (size_t i = 0; i < logits->n; i++) {
         bool left = (m->bits[i / 64] >> i % 64 & 1) != 0;
-        c->row[i] = left ? logits->row[i] : SP_NEVER;
+        c->row[i] = left ? row[i] : SP_NEVER;
         *n += left;
     }
     *logits = sp_logits_of(c->options.vector, c->row, logits->n);
@@ -399,5 +401,11 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
 
 struct sp_chooser sp_constraint_chooser(struct sp_constraint *c)
 {
-    return (struct sp_chooser){.propose = propose, .adopt = adopt, .choose = choose, .state = c};
+    return (struct sp_chooser){
+        .propose = propose,
+        .adopt = adopt,
+        .choose = choose,
+        .needs = c->options.takes_best ? c->options.inner.needs : SP_LOGITS_ROWS,
+        .state = c,
+    };
 }

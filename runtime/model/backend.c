@@ -93,6 +93,7 @@ void sp_backend_multiply_groups(const struct sp_backend *backend, const struct s
         job.slices[i] = (struct sp_panel_slice){0, products[i].w->n_panels};
         for (size_t t = 0; products[i].finish && t < n_rows; t++)
             atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
+        if (products[i].finish && products[i].finish->kept) *products[i].finish->kept = 0;
     }
     if (want_codes && !acts->coded) sp_backend_quantize(backend, acts, n_rows);
     if (backend->ranks && sp_remote_multiply(backend->ranks, &job, n_rows)) return;

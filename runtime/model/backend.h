@@ -55,6 +55,10 @@ struct sp_finish {
     float scale;                 /* y *= scale, unless it is 1 */
     float cap;                   /* then y = cap tanh(y / cap), unless it is 0 */
     atomic_uint_least64_t *best; /* [n_rows] order of the largest element, for sp_best_index */
+    /* The rows are only needed for `best`: other ranks may keep their columns of y, for
+     * sp_remote_row. *kept receives the number of the kept rows; 0: y is complete. NULL: all of y
+     * is needed. */
+    uint64_t *kept;
 };
 
 /* The index of a row's largest element, the lowest index of equal ones; SIZE_MAX if any element is

@@ -39,6 +39,8 @@ struct sp_batch_seq {
     size_t n, pos, n_committed;    /* as in sp_decoder_run */
     size_t n_first;                /* tokens of the first type; 0: all of the sequence */
     size_t first_logits, n_logits; /* the rows of the sequence that need logits */
+    /* What the sequence needs of them. If any sequence of a batch needs rows, all get them. */
+    enum sp_logits_need needs;
 };
 
 struct sp_decoder_options {
@@ -126,7 +128,8 @@ bool sp_decoder_is_recurrent(const struct sp_decoder *decoder);
  * cap. They are valid until the next call for any decoder that shares the workspace. */
 void sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source, size_t first,
                        size_t n);
-/* Row t < n of the logits that sp_decoder_logits or sp_batch_run computed. */
+/* Row t < n of the logits that sp_decoder_logits or sp_batch_run computed. `row` is NULL if other
+ * ranks keep parts of it, which only happens if it is not needed; sp_logits_row receives them. */
 struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);
 /* Copies the first n logits of row t to `kept`. Returns logits that refer to the copy. n: at most
  * the rows of the head. */

@@ -9,6 +9,7 @@
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
 #include "runtime/model/per_layer.h"
+#include "runtime/model/remote_products.h"
 #include "runtime/model/rope.h"
 #include "runtime/model/self_attention.h"
 #include "runtime/model/short_conv.h"
@@ -419,12 +420,14 @@ static void spread_row(void *context, size_t t, unsigned worker)
 }
 
 /* Computes the logits of the first n rows of ws->hidden. */
-static void multiply_head(struct sp_workspace *ws, const struct sp_model *source, size_t n)
+static void multiply_head(struct sp_workspace *ws, const struct sp_model *source, size_t n,
+                          enum sp_logits_need needs)
 {
     struct sp_finish finish = {
         .scale = (float)ws->model->config.logit_scale,
         .cap = (float)ws->model->config.logit_cap,
         .best = ws->best_logits,
+        .kept = needs == SP_LOGITS_BEST ? &ws->kept : NULL,
     };
     struct sp_product head[2] = {{
         .w = &source->head,
@@ -436,6 +439,8 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
     size_t n_listed = ws->shortlist ? sp_vocab_shortlist_products(ws->shortlist, head) : 0;
 
     assert(n <= ws->max_logit_rows);
+    ws->kept = 0;
+    ws->head = &source->head;
     sp_backend_multiply(ws->backend, head, n_listed ? n_listed : 1, &ws->hidden, n);
     ws->is_shortlisted = n_listed > 0;
     if (ws->is_shortlisted) sp_backend_rows(ws->backend, n, spread_row, ws);
@@ -448,27 +453,42 @@ void sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size
 
     assert(first + n <= d->options.max_rows);
     sp_backend_rows(d->backend, n, final_norm_row, &job);
-    multiply_head(d->workspace, source, n);
+    multiply_head(d->workspace, source, n, SP_LOGITS_ROWS);
     d->first_logits = 0;
+}
+
+/* Receives the parts of a row that other ranks keep. */
+static const float *complete_row(void *source, size_t at)
+{
+    struct sp_workspace *ws = source;
+    float *row = ws->logits + at * ws->ld_logits;
+
+    sp_remote_row(ws->backend->ranks, ws->kept, ws->head, at, row);
+    return row;
 }
 
 struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
 {
-    const struct sp_workspace *ws = d->workspace;
+    struct sp_workspace *ws = d->workspace;
     size_t at = d->first_logits + t;
     const float *row = ws->logits + at * ws->ld_logits;
     uint64_t best;
 
     if (ws->is_shortlisted) return sp_logits_of(ws->backend->vector, row, ws->n_logits);
     best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
-    return (struct sp_logits){row, ws->n_logits, sp_best_index(best)};
+    return (struct sp_logits){.row = ws->kept ? NULL : row,
+                              .n = ws->n_logits,
+                              .best = sp_best_index(best),
+                              .complete = complete_row,
+                              .source = ws,
+                              .at = at};
 }
 
 struct sp_logits sp_decoder_keep_row(const struct sp_decoder *d, size_t t, float *kept, size_t n)
 {
     struct sp_logits logits = sp_decoder_row(d, t);
 
-    memcpy(kept, logits.row, n * sizeof *kept);
+    memcpy(kept, sp_logits_row(&logits), n * sizeof *kept);
     if (n < logits.n) return sp_logits_of(d->workspace->backend->vector, kept, n);
     logits.row = kept;
     return logits;
@@ -515,6 +535,7 @@ static void make_inputs(struct sp_workspace *ws, size_t n)
 static void make_logits(struct sp_workspace *ws)
 {
     struct final_job job = {.ws = ws};
+    enum sp_logits_need needs = SP_LOGITS_BEST;
     size_t first = 0;
 
     for (size_t i = 0; i < ws->n_seqs; first += ws->seqs[i++].n) {
@@ -523,8 +544,9 @@ static void make_logits(struct sp_workspace *ws)
         seq->decoder->first_logits = job.to;
         sp_backend_rows(ws->backend, seq->n_logits, final_norm_row, &job);
         job.to += seq->n_logits;
+        if (seq->n_logits && seq->needs == SP_LOGITS_ROWS) needs = SP_LOGITS_ROWS;
     }
-    if (job.to) multiply_head(ws, ws->seqs[0].head, job.to);
+    if (job.to) multiply_head(ws, ws->seqs[0].head, job.to, needs);
 }
 
 void sp_batch_run(const struct sp_batch_seq *seqs, size_t n_seqs)

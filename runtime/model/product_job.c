@@ -33,13 +33,9 @@ size_t sp_best_index(uint64_t best)
     return best == not_finite ? SIZE_MAX : UINT32_MAX - (uint32_t)best;
 }
 
-/* Updates the best element of a row with elements begin..begin+len-1. */
-static void update_best(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
-                        size_t begin, size_t len)
+void sp_best_update(atomic_uint_least64_t *best, uint64_t order)
 {
-    size_t i = vector->argmax(y, len);
     uint_least64_t best_yet = atomic_load_explicit(best, memory_order_relaxed);
-    uint64_t order = i == SIZE_MAX ? not_finite : ordered(y[i], begin + i);
 
     while (order > best_yet &&
            !atomic_compare_exchange_weak_explicit(best, &best_yet, order, memory_order_relaxed,
@@ -47,17 +43,13 @@ static void update_best(atomic_uint_least64_t *best, const struct sp_vector *vec
         continue;
 }
 
-static void finish_rows(const struct sp_product_job *job, const struct sp_row_group *g,
-                        const struct sp_product *p, size_t begin, size_t len)
+/* Updates the best element of a row with elements begin..begin+len-1. */
+static void update_best(atomic_uint_least64_t *best, const struct sp_vector *vector, const float *y,
+                        size_t begin, size_t len)
 {
-    const struct sp_vector *vector = job->backend->vector;
+    size_t i = vector->argmax(y, len);
 
-    for (size_t t = g->to; t < g->to + g->n; t++) {
-        float *y = p->y + t * p->ldy + begin;
-        if (p->finish->scale != 1) vector->scale(y, p->finish->scale, len);
-        if (p->finish->cap != 0) vector->softcap(y, p->finish->cap, len);
-        update_best(&p->finish->best[t], vector, y, begin, len);
-    }
+    sp_best_update(best, i == SIZE_MAX ? not_finite : ordered(y[i], begin + i));
 }
 
 /* Rows of the matrix in panels first..first+n_panels-1. */
@@ -75,6 +67,19 @@ static float *result_row(const struct sp_product_job *job, const struct sp_produ
     size_t origin = job->y_is_slice ? job->slices[p - job->products].first : 0;
 
     return p->y + t * p->ldy + (first - origin) * SP_PANEL_ROWS;
+}
+
+static void finish_rows(const struct sp_product_job *job, const struct sp_row_group *g,
+                        const struct sp_product *p, size_t first, size_t len)
+{
+    const struct sp_vector *vector = job->backend->vector;
+
+    for (size_t t = g->to; t < g->to + g->n; t++) {
+        float *y = result_row(job, p, t, first);
+        if (p->finish->scale != 1) vector->scale(y, p->finish->scale, len);
+        if (p->finish->cap != 0) vector->softcap(y, p->finish->cap, len);
+        update_best(&p->finish->best[t], vector, y, first * SP_PANEL_ROWS, len);
+    }
 }
 
 /* Copies the codes of panels, and the scales of the blocks that begin in them. */
@@ -144,7 +149,7 @@ static void make_panels(const struct sp_product_job *job, const struct sp_row_gr
         job->backend->vector->add(result_row(job, p, t, first),
                                   p->bias + g->matrix * p->w->rows + begin, len);
     }
-    if (p->finish) finish_rows(job, g, p, begin, len);
+    if (p->finish) finish_rows(job, g, p, first, len);
 }
 
 static void apply_gate(const struct sp_product_job *job, const struct sp_row_group *g,

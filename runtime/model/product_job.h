@@ -26,6 +26,9 @@ struct sp_product_job {
     bool is_answer;                        /* the slices were multiplied by another rank */
     bool gated_by_sender[SP_MAX_PRODUCTS]; /* the answer of this product went through its gate */
     bool coded_by_sender[SP_MAX_PRODUCTS]; /* and then it was quantized */
+    /* The number under which ranks keep the rows of the only product, and answer with the order of
+     * the largest element of each; 0: they answer with the rows. */
+    uint64_t kept;
     /* [n_out_rows][16 * slice.n] floats, or codes and scales; borrowed */
     const void *answers[SP_MAX_PRODUCTS];
     const float *scales[SP_MAX_PRODUCTS]; /* [n_out_rows][slice.n / 2] of codes */
@@ -39,6 +42,9 @@ bool sp_product_makes_codes(const struct sp_product *product);
 
 /* True if the next product makes the factors of this one's gate. */
 bool sp_product_uses_next(const struct sp_product *product);
+
+/* *best = the larger of two orders of elements. */
+void sp_best_update(atomic_uint_least64_t *best, uint64_t order);
 
 /* Runs the job on the threads of its backend. */
 void sp_product_job_run(struct sp_product_job *job);

@@ -3,6 +3,7 @@
 #include "runtime/model/remote_message.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void release_widths(struct sp_acts_by_width *b)
@@ -59,8 +60,34 @@ static void get_rows(const struct sp_acts *acts, const uint8_t *message,
     }
 }
 
+enum sp_status sp_kept_rows_reserve(struct sp_kept_rows *kept, size_t n_rows, size_t cols,
+                                    struct sp_err *err)
+{
+    enum sp_status st;
+
+    kept->number = 0;
+    kept->n_rows = n_rows;
+    kept->cols = cols;
+    if (n_rows > kept->cap_rows) {
+        free(kept->best);
+        kept->best = NULL;
+        kept->cap_rows = 0;
+        if ((st = sp_new(&kept->best, n_rows, sizeof *kept->best, err))) return st;
+        kept->cap_rows = n_rows;
+    }
+    if (n_rows * cols <= kept->cap) return SP_OK;
+    free(kept->y);
+    kept->y = NULL;
+    kept->cap = 0;
+    if ((st = sp_new_aligned(&kept->y, n_rows * cols, sizeof *kept->y, err))) return st;
+    kept->cap = n_rows * cols;
+    return SP_OK;
+}
+
 void sp_job_reader_release(struct sp_job_reader *reader)
 {
+    free(reader->kept.y);
+    free(reader->kept.best);
     release_widths(&reader->received);
     release_widths(&reader->coded);
 }
@@ -114,7 +141,9 @@ enum sp_status sp_remote_job_read(struct sp_remote_job *job, struct sp_job_reade
         .groups = (const struct sp_row_group *)(const void *)(message + l.groups),
         .n_groups = h.n_groups,
         .y_is_slice = true,
+        .kept = h.kept,
     };
+    reader->kept.finish = (struct sp_finish){.scale = h.scale, .cap = h.cap};
     get_rows(acts, message, &l, &h);
     return get_products(job, message + l.products, reader->file, err);
 }

@@ -13,11 +13,24 @@ struct sp_acts_by_width {
     size_t n_rows[SP_MAX_WIDTHS], n_widths;
 };
 
+/* The rows of the last job whose answer was the order of their largest elements. */
+struct sp_kept_rows {
+    uint64_t number;             /* 0: none yet */
+    float *y;                    /* [n_rows][cols]; owned */
+    atomic_uint_least64_t *best; /* [n_rows]; owned */
+    size_t n_rows, cols;         /* cols: of this rank's slice */
+    size_t cap_rows, cap;        /* elements of best, of y */
+    struct sp_finish finish;
+};
+SP_MUST_CHECK enum sp_status sp_kept_rows_reserve(struct sp_kept_rows *kept, size_t n_rows,
+                                                  size_t cols, struct sp_err *err);
+
 /* Jobs are read by it, one at a time. */
 struct sp_job_reader {
     const struct sp_backend *backend;        /* borrowed */
     const struct sp_rank_file *file;         /* borrowed */
     struct sp_acts_by_width received, coded; /* coded: results whose codes are the answer */
+    struct sp_kept_rows kept;
 };
 void sp_job_reader_release(struct sp_job_reader *reader);
 

@@ -20,6 +20,7 @@ enum sp_message_kind {
     SP_MESSAGE_ECHO,
     SP_MESSAGE_CACHE,
     SP_MESSAGE_ATTENTION,
+    SP_MESSAGE_ROW,
     SP_MESSAGE_OPEN,
     SP_MESSAGE_CLOSE
 };
@@ -29,6 +30,15 @@ struct sp_remote_head {
     uint32_t n_products, n_groups;
     uint64_t n_rows, cols;
     uint32_t has_codes, has_floats;
+    uint64_t kept;    /* as in struct sp_product_job */
+    float scale, cap; /* of kept rows, as in struct sp_finish */
+};
+_Static_assert(sizeof(struct sp_remote_head) <= SP_REMOTE_ALIGNMENT, "layout");
+
+/* Asks for the columns of a kept row; the answer is [16 * n] floats of the rank's slice. */
+struct sp_remote_row_message {
+    uint32_t kind; /* SP_MESSAGE_ROW */
+    uint64_t kept, row;
 };
 
 struct sp_remote_product {
@@ -47,8 +57,8 @@ struct sp_remote_layout {
 struct sp_remote_layout sp_remote_layout_of(const struct sp_remote_head *head);
 
 /* The places of a job's results in an answer: [n_out_rows][16 * n] floats of each product's slice,
- * or as many codes and their scales. Products that only make factors for a gate come last and are
- * not sent. */
+ * or as many codes and their scales; of kept rows, [n_out_rows] orders of 64 bits. Products that
+ * only make factors for a gate come last and are not sent. */
 struct sp_remote_answer {
     size_t places[SP_MAX_PRODUCTS], scales[SP_MAX_PRODUCTS];
     size_t size, total; /* bytes that are sent; with the factors */

@@ -58,13 +58,27 @@ static bool can_gate_remotely(const struct sp_product *p)
     return sp_product_uses_next(p) && p[0].bias == NULL && p[1].bias == NULL && !p->xielu;
 }
 
+/* Rows that are only needed for their largest element need not be sent; biases stay with rank 0. */
+static bool can_keep(const struct sp_product_job *job)
+{
+    const struct sp_product *p = job->products;
+
+    return job->n_products == 1 && p->finish && p->finish->kept && p->bias == NULL;
+}
+
 static struct sp_remote_head head_of(const struct sp_product_job *job, size_t n_rows)
 {
     struct sp_remote_head h = {.kind = SP_MESSAGE_PRODUCTS,
                                .n_products = (uint32_t)job->n_products,
                                .n_groups = (uint32_t)job->n_groups,
                                .n_rows = n_rows,
-                               .cols = job->acts->cols};
+                               .cols = job->acts->cols,
+                               .kept = job->kept};
+
+    if (job->kept) {
+        h.scale = job->products->finish->scale;
+        h.cap = job->products->finish->cap;
+    }
 
     for (size_t i = 0; i < job->n_products; i++) {
         if (sp_kernels_want_codes(job->products[i].w->dtype)) {
@@ -160,6 +174,12 @@ static bool send_job(struct sp_ranks *ranks, const struct sp_product_job *job, s
     return true;
 }
 
+static void update_bests(const struct sp_product_job *job, const uint64_t *orders)
+{
+    for (size_t t = 0; t < sp_product_job_rows(job); t++)
+        sp_best_update(&job->products->finish->best[t], orders[t]);
+}
+
 /* Receives what a rank computed. */
 static bool finish_job(struct sp_ranks *ranks, const struct sp_product_job *job, unsigned rank)
 {
@@ -172,12 +192,16 @@ static bool finish_job(struct sp_ranks *ranks, const struct sp_product_job *job,
     a = sp_remote_answer_of(&part);
     bytes = transport->ops->receive(transport, rank, a.size);
     if (bytes == NULL) return false;
+    ranks->traffic.received += a.size;
+    if (job->kept) {
+        update_bests(job, (const void *)bytes);
+        return true;
+    }
     part.is_answer = true;
     for (size_t i = 0; i < part.n_products; i++) {
         part.answers[i] = bytes + a.places[i];
         part.scales[i] = (const float *)(const void *)(bytes + a.scales[i]);
     }
-    ranks->traffic.received += a.size;
     sp_product_job_run(&part);
     return true;
 }
@@ -233,7 +257,9 @@ static bool multiply(struct sp_ranks *ranks, const struct sp_product_job *job, s
         shared.coded_by_sender[i] =
             shared.gated_by_sender[i] && sp_product_makes_codes(&job->products[i]);
     }
+    if (can_keep(job)) shared.kept = ++ranks->n_kept;
     if (!send_job(ranks, &shared, n_rows)) return false;
+    if (shared.kept) *job->products->finish->kept = shared.kept;
     t1 = sp_seconds();
     ranks->traffic.seconds += t1 - t0;
     own = shared;
@@ -262,6 +288,51 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
     done = multiply(ranks, job, n_rows);
     pthread_mutex_unlock(&ranks->lock);
     return done;
+}
+
+/* Copies the columns of a rank to a row of results. */
+static bool receive_row(struct sp_ranks *ranks, const struct sp_matrix *w, unsigned rank, float *y)
+{
+    struct sp_transport *transport = ranks->transport;
+    struct sp_panel_slice slice = sp_panel_slice_of(w->n_panels, rank, transport->n_ranks);
+    size_t size = slice.n * SP_PANEL_ROWS * sizeof *y;
+    const void *answer = transport->ops->receive(transport, rank, size);
+
+    if (answer == NULL) return false;
+    memcpy(y + slice.first * SP_PANEL_ROWS, answer, size);
+    ranks->traffic.received += size;
+    return true;
+}
+
+static bool ask_for_row(struct sp_ranks *ranks, uint64_t kept, const struct sp_matrix *w, size_t t,
+                        float *y)
+{
+    const struct sp_remote_row_message m = {.kind = SP_MESSAGE_ROW, .kept = kept, .row = t};
+    struct sp_transport *transport = ranks->transport;
+    void *message = transport->ops->message(transport, sizeof m);
+
+    if (message == NULL) return false;
+    memcpy(message, &m, sizeof m);
+    if (!transport->ops->send(transport, sizeof m, w->n_panels * SP_PANEL_ROWS * sizeof *y))
+        return false;
+    ranks->traffic.n_messages++;
+    ranks->traffic.sent += sizeof m * (transport->n_ranks - 1);
+    for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
+        if (!receive_row(ranks, w, rank, y)) return false;
+    }
+    return true;
+}
+
+void sp_remote_row(struct sp_ranks *ranks, uint64_t kept, const struct sp_matrix *w, size_t t,
+                   float *y)
+{
+    double start = sp_seconds();
+
+    pthread_mutex_lock(&ranks->lock);
+    if (!ranks->is_lost && !ask_for_row(ranks, kept, w, t, y))
+        sp_ranks_lose(ranks, "out of memory: a row of logits from the ranks");
+    ranks->traffic.seconds += sp_seconds() - start;
+    pthread_mutex_unlock(&ranks->lock);
 }
 
 static bool echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds)

@@ -1,8 +1,10 @@
 /* Products that several processes compute together.
  *
  * Each rank computes the rows of the results in its part of every matrix's panels. Rank 0 sends the
- * activations, quantized if the weights are, and receives the rows; biases, the head's best
- * element, and all that is no product or attention (runtime/model/remote_attention.h) stay with it.
+ * activations, quantized if the weights are, and receives the rows; biases, and all that is no
+ * product or attention (runtime/model/remote_attention.h), stay with it. Rows of logits that are
+ * only needed for their largest element stay with the ranks that computed them, which send the
+ * order of their largest element instead; rank 0 can still ask for such a row.
  * Every element is computed by one rank as one process would, so the number of ranks does not
  * change any bit. A rank reads no weights but its part. */
 #ifndef SP_RUNTIME_MODEL_REMOTE_PRODUCTS_H
@@ -39,6 +41,7 @@ struct sp_ranks {
      * the lock. */
     pthread_mutex_t lock;
     uint64_t n_caches; /* opened so far; numbers them */
+    uint64_t n_kept;   /* jobs whose rows the other ranks kept so far; numbers them */
     atomic_bool is_lost;
     struct sp_rank_traffic traffic;
 };
@@ -69,6 +72,12 @@ void sp_remote_job_write(uint8_t *message, const struct sp_ranks *ranks,
  * want them. False: the results are undefined, since a rank is lost, the weights are not in the
  * file, or there is no memory for messages. */
 bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows);
+
+/* Rank 0. Sets the columns of other ranks in row t of the results of the product with w, which they
+ * kept under this number: y is that row, [w->rows]. They keep it until the next product whose rows
+ * are kept. If a rank is lost, the row is undefined. */
+void sp_remote_row(struct sp_ranks *ranks, uint64_t kept, const struct sp_matrix *w, size_t t,
+                   float *y);
 
 /* Rank 0. Sends `size` bytes to all other ranks and receives as many from each, which are copied
  * over `bytes`. *seconds: the duration. False: a rank is lost, or there is no memory. */

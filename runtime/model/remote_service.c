@@ -7,6 +7,24 @@
 
 #include <string.h>
 
+/* Has the results of a job computed in rows that are kept. */
+static enum sp_status keep_results(struct sp_remote_job *r, struct sp_kept_rows *kept,
+                                   struct sp_err *err)
+{
+    size_t n_rows = sp_product_job_rows(&r->job), cols = r->job.slices[0].n * SP_PANEL_ROWS;
+    enum sp_status st = sp_kept_rows_reserve(kept, n_rows, cols, err);
+
+    if (st) return st;
+    for (size_t t = 0; t < n_rows; t++)
+        atomic_store_explicit(&kept->best[t], 0, memory_order_relaxed);
+    kept->number = r->job.kept;
+    kept->finish.best = kept->best;
+    r->products[0].y = kept->y;
+    r->products[0].ldy = cols;
+    r->products[0].finish = &kept->finish;
+    return SP_OK;
+}
+
 /* Sets where the results of a job are computed: in the answer, unless they are quantized for it. */
 static enum sp_status place_results(struct sp_remote_job *r, const struct sp_remote_answer *a,
                                     uint8_t *bytes, struct sp_job_reader *b, struct sp_err *err)
@@ -42,6 +60,12 @@ static void put_codes(const struct sp_remote_job *r, const struct sp_remote_answ
     }
 }
 
+static void put_bests(const struct sp_kept_rows *kept, uint64_t *orders)
+{
+    for (size_t t = 0; t < kept->n_rows; t++)
+        orders[t] = atomic_load_explicit(&kept->best[t], memory_order_relaxed);
+}
+
 static enum sp_status answer_message(struct sp_transport *transport, struct sp_job_reader *reader,
                                      const uint8_t *message, size_t size, struct sp_err *err)
 {
@@ -56,11 +80,36 @@ static enum sp_status answer_message(struct sp_transport *transport, struct sp_j
     if ((bytes = transport->ops->answer(transport, a.total)) == NULL) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.total);
     }
-    if ((st = place_results(&r, &a, bytes, reader, err))) return st;
+    st = r.job.kept ? keep_results(&r, &reader->kept, err)
+                    : place_results(&r, &a, bytes, reader, err);
+    if (st) return st;
     memset(r.job.gated_by_sender, 0, sizeof r.job.gated_by_sender);
     sp_product_job_run(&r.job);
-    put_codes(&r, &a, bytes);
+    if (r.job.kept) {
+        put_bests(&reader->kept, (void *)bytes);
+    } else {
+        put_codes(&r, &a, bytes);
+    }
     transport->ops->reply(transport, a.size);
+    return SP_OK;
+}
+
+static enum sp_status answer_row(struct sp_transport *transport, const struct sp_kept_rows *kept,
+                                 const void *message, struct sp_err *err)
+{
+    struct sp_remote_row_message m;
+    size_t size = kept->cols * sizeof *kept->y;
+    void *bytes;
+
+    memcpy(&m, message, sizeof m);
+    if (m.kept != kept->number || m.row >= kept->n_rows) {
+        return sp_fail(err, SP_E_BUG, "a row of logits that is not kept");
+    }
+    if ((bytes = transport->ops->answer(transport, size)) == NULL) {
+        return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
+    }
+    if (size) memcpy(bytes, kept->y + m.row * kept->cols, size);
+    transport->ops->reply(transport, size);
     return SP_OK;
 }
 
@@ -93,6 +142,8 @@ enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_b
             st = answer_echo(transport, message, size, err);
         } else if (kind == SP_MESSAGE_PRODUCTS) {
             st = answer_message(transport, &reader, message, size, err);
+        } else if (kind == SP_MESSAGE_ROW) {
+            st = answer_row(transport, &reader.kept, message, err);
         } else if (kind == SP_MESSAGE_CACHE) {
             st = sp_cache_service_act(caches, message, err);
         } else if (kind == SP_MESSAGE_ATTENTION) {

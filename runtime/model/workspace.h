@@ -30,11 +30,14 @@ struct sp_workspace {
     uint32_t *ids;              /* [max_rows] tokens of a batch */
     struct sp_rotation rotations[2];
     struct sp_attention_scratch *attention;
-    struct sp_key_range *ranges;          /* [max_rows] */
-    float *logits;                        /* [max_logit_rows][ld_logits] */
-    void *logits_memory;                  /* the allocation that holds the logits */
-    size_t ld_logits, n_logits;           /* n_logits: logits of a row of the last product */
-    atomic_uint_least64_t *best_logits;   /* [max_logit_rows] */
+    struct sp_key_range *ranges;        /* [max_rows] */
+    float *logits;                      /* [max_logit_rows][ld_logits] */
+    void *logits_memory;                /* the allocation that holds the logits */
+    size_t ld_logits, n_logits;         /* n_logits: logits of a row of the last product */
+    atomic_uint_least64_t *best_logits; /* [max_logit_rows] */
+    const struct sp_matrix *head;       /* of the last product; borrowed */
+    uint64_t kept; /* the number under which other ranks keep parts of the rows; 0: they are whole
+                    */
     struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
     bool is_shortlisted; /* the last product left tokens out; best_logits is not set then */
     float *x;            /* [max_rows][ld_x] residual stream */

@@ -36,7 +36,8 @@ struct sp_chooser {
     enum sp_status (*choose)(void *state, uint32_t *id, const struct sp_logits *logits,
                              const uint32_t *ids, size_t pos, uint32_t draft_token,
                              struct sp_err *err);
-    void *state; /* borrowed */
+    enum sp_logits_need needs; /* what `choose` needs of every row; it may complete a row */
+    void *state;               /* borrowed */
 };
 
 #endif

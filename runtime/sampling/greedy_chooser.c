@@ -47,7 +47,7 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
 
 struct sp_chooser sp_greedy_chooser(const struct sp_vector *vector)
 {
-    struct sp_chooser chooser = {.propose = propose, .choose = choose};
+    struct sp_chooser chooser = {.propose = propose, .choose = choose, .needs = SP_LOGITS_BEST};
 
     memcpy(&chooser.state, &vector, sizeof vector); /* drops const: the state is only read */
     return chooser;

@@ -36,5 +36,6 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
 
 struct sp_chooser sp_simulated_chooser(struct sp_simulated_choice *choice)
 {
-    return (struct sp_chooser){.propose = propose, .choose = choose, .state = choice};
+    return (struct sp_chooser){
+        .propose = propose, .choose = choose, .needs = SP_LOGITS_BEST, .state = choice};
 }

@@ -74,6 +74,7 @@ static enum sp_status go_on(struct draft_eval *t, size_t n_prompt)
     uint32_t id;
 
     if ((st = interrupted(t, 0))) return st;
+    s->needs = greedy.needs;
     if ((st = sp_speculator_prompt(s, t->prompt, n_prompt, &logits, NULL, NULL, t->err))) return st;
     if ((st = greedy.choose(greedy.state, &id, &logits, t->prompt, n_prompt, SP_NO_DRAFT_TOKEN,
                             t->err))) {

@@ -28,7 +28,7 @@ struct run {
     const struct sp_request *request;
     struct sp_result *result;
     struct sp_detokenizer *detokenizer;   /* NULL: no tokenizer */
-    struct sp_sampling_chooser *sampling; /* NULL: greedy */
+    struct sp_sampling_chooser *sampling; /* NULL: the largest logit is chosen */
     struct sp_constraint *constraint;     /* NULL: none */
     struct sp_drafter *grammar_draft;     /* the drafter of the grammar; NULL: none */
     struct sp_reasoning_limiter *limiter; /* NULL: none */
@@ -233,20 +233,26 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     return SP_OK;
 }
 
+/* True if the largest logit of the target is chosen: nothing changes logits before. */
+static bool takes_best(const struct sp_request *q)
+{
+    const struct sp_sampling *s = q->sampling;
+
+    return s == NULL || (s->temperature <= 0 && s->n_biases == 0 && !sp_sampling_looks_back(s));
+}
+
 /* Constrains `chooser` to the request's grammar. */
 static enum sp_status constrain(struct run *run, struct sp_chooser *chooser)
 {
     const struct sp_request *q = run->request;
     const struct sp_package *package = run->session->package;
-    const struct sp_sampling *s = q->sampling;
     struct sp_constraint_options options = {
         .grammar = q->grammar,
         .vector = package->backend.vector,
         .n_vocab = package->target->config.n_vocab,
         .start = q->n_prompt,
         .inner = *chooser,
-        .takes_best =
-            s == NULL || (s->temperature <= 0 && s->n_biases == 0 && !sp_sampling_looks_back(s)),
+        .takes_best = takes_best(q),
     };
     uint32_t *ends = NULL;
     enum sp_status st;
@@ -289,6 +295,14 @@ static enum sp_status limit_reasoning(struct run *run, struct sp_chooser *choose
     return SP_OK;
 }
 
+/* True if rows of logits are read besides by the chooser. */
+static bool reads_rows(const struct run *run)
+{
+    const struct sp_request *q = run->request;
+
+    return run->hash || (q->token && (q->logprobs || q->n_top));
+}
+
 static enum sp_status run_rounds(struct run *run)
 {
     struct sp_session *s = run->session;
@@ -301,7 +315,7 @@ static enum sp_status run_rounds(struct run *run)
     enum sp_status st;
     uint32_t id;
 
-    if (run->sampling) chooser = sp_sampling_chooser_of(run->sampling);
+    if (!takes_best(q)) chooser = sp_sampling_chooser_of(run->sampling);
     if (q->simulation) {
         simulated.simulation = *q->simulation;
         chooser = sp_simulated_chooser(&simulated);
@@ -309,12 +323,14 @@ static enum sp_status run_rounds(struct run *run)
     if (q->grammar && (st = constrain(run, &chooser))) return st;
     if (q->reasoning_limit && (st = limit_reasoning(run, &chooser))) return st;
     speculator->grammar_draft = run->grammar_draft;
+    speculator->needs = reads_rows(run) ? SP_LOGITS_ROWS : chooser.needs;
     if ((st = sp_speculator_prompt(speculator, q->prompt, q->n_prompt, &logits, q->prompt_progress,
                                    q->context, run->err))) {
         return st;
     }
     if ((st = chooser.choose(chooser.state, &id, &logits, q->prompt, q->n_prompt, SP_NO_DRAFT_TOKEN,
-                             run->err))) {
+                             run->err)) ||
+        (st = sp_decoder_check(speculator->decoder, run->err))) {
         return st;
     }
     run->result->prompt_seconds = sp_seconds() - t0;

@@ -260,5 +260,11 @@ static enum sp_status choose(void *state, uint32_t *id, const struct sp_logits *
 
 struct sp_chooser sp_reasoning_limiter_chooser(struct sp_reasoning_limiter *r)
 {
-    return (struct sp_chooser){.propose = propose, .adopt = adopt, .choose = choose, .state = r};
+    return (struct sp_chooser){
+        .propose = propose,
+        .adopt = adopt,
+        .choose = choose,
+        .needs = r->options.inner.needs,
+        .state = r,
+    };
 }

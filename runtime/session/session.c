@@ -404,6 +404,7 @@ enum sp_status sp_session_benchmark(struct sp_session *session, size_t n_before,
     sp_scheduler_acquire(s->scheduler);
     for (size_t i = 0; i < n_before; i++)
         ids[i] = (uint32_t)(i * 7919 % n_vocab);
+    s->needs = greedy.needs;
     if ((st = sp_speculator_prompt(s, ids, n_before, &ignored, NULL, NULL, err))) goto done;
     sp_speculator_begin(s, ids[0]);
     for (size_t i = 0; i < n * repeats && !st; i++) {

@@ -175,8 +175,10 @@ static struct sp_logits correct_row(struct draft_dspark *d, size_t i, const floa
         break;
     }
     sp_backend_multiply(d->backend, &product, 1, &d->correction_in, 1);
-    return (struct sp_logits){product.y, logits.n,
-                              sp_best_index(atomic_load_explicit(&best, memory_order_relaxed))};
+    return (struct sp_logits){.row = product.y,
+                              .n = logits.n,
+                              .best =
+                                  sp_best_index(atomic_load_explicit(&best, memory_order_relaxed))};
 }
 
 static double rate_row(struct draft_dspark *d, const float *hidden)

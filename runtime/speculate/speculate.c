@@ -145,6 +145,7 @@ static enum sp_status run_pass(struct sp_speculator *s, size_t n, size_t n_commi
         .n_committed = n_committed,
         .first_logits = n - n_logits,
         .n_logits = n_logits,
+        .needs = s->needs,
     };
 
     sp_scheduler_run(s->scheduler, &seq, priority, pass);
@@ -378,6 +379,7 @@ enum sp_status sp_speculator_verify(struct sp_speculator *s, const struct sp_cho
         uint32_t draft_token = i < n ? s->ids[pos + i] : SP_NO_DRAFT_TOKEN, id;
         bool right;
         st = chooser->choose(chooser->state, &id, &logits, s->ids, pos + i, draft_token, err);
+        if (!st) st = sp_decoder_check(s->decoder, err); /* the chooser may complete the row */
         if (st) break;
         right = id == draft_token;
         s->ids[pos + i] = id;

@@ -33,17 +33,18 @@ struct sp_speculator {
     struct sp_drafter *ngram;         /* owned; NULL: none */
     struct sp_drafter *grammar_draft; /* of the current answer's grammar; borrowed; NULL: none */
     size_t n_positions;
-    size_t max_draft_len; /* of the file's draft */
-    size_t prompt_rows;   /* rows of a pass over the prompt */
-    size_t max_rows;      /* rows of the largest pass */
-    uint32_t *ids;        /* [n_positions and a block], owned */
-    size_t n_ids;         /* tokens of the sequence */
-    size_t n_cached;      /* tokens in the target's cache, <= n_ids */
-    size_t n_reused;      /* tokens of the last prompt that were cached already */
-    size_t n_prompt;      /* tokens of the last prompt */
-    size_t n_last;        /* tokens of the sequence at which the answer ends at the latest */
-    double row_seconds;   /* of one of many rows in a pass of the target; 0: not known */
-    double draft_size;    /* products of a row of the draft, relative to the target */
+    size_t max_draft_len;      /* of the file's draft */
+    size_t prompt_rows;        /* rows of a pass over the prompt */
+    size_t max_rows;           /* rows of the largest pass */
+    uint32_t *ids;             /* [n_positions and a block], owned */
+    size_t n_ids;              /* tokens of the sequence */
+    size_t n_cached;           /* tokens in the target's cache, <= n_ids */
+    size_t n_reused;           /* tokens of the last prompt that were cached already */
+    size_t n_prompt;           /* tokens of the last prompt */
+    size_t n_last;             /* tokens of the sequence at which the answer ends at the latest */
+    enum sp_logits_need needs; /* of the target's rows, by whoever reads the current answer's */
+    double row_seconds;        /* of one of many rows in a pass of the target; 0: not known */
+    double draft_size;         /* products of a row of the draft, relative to the target */
 };
 
 struct sp_speculator_options {
@@ -130,7 +131,7 @@ SP_MUST_CHECK enum sp_status sp_speculator_round(struct sp_speculator *s, size_t
                                                  sp_emit_fn *emit, void *context,
                                                  struct sp_round *round, struct sp_err *err);
 
-/* Times one target pass of n_rows rows of different tokens with all their logits (at most the
+/* Times one target pass of n_rows rows of different tokens, which all get logits (at most the
  * larger of SP_TIMED_ROWS and max_draft_len + 1) and one proposal of n tokens (0: none). All
  * committed positions stay as they were. Call after sp_speculator_begin. */
 SP_MUST_CHECK enum sp_status sp_speculator_time(struct sp_speculator *s, size_t n_rows, size_t n,

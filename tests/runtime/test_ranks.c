@@ -30,11 +30,9 @@ static void note_lost(void *context, const char *sentence)
     snprintf(context, 256, "%s", sentence);
 }
 
-/* A model with two kv heads, and windows that the prompt and the answer exceed. */
-static struct sp_package *open_ranks(unsigned n_ranks, char lost[256])
+static struct sp_package *open_model(const char *model, unsigned n_ranks, char lost[256])
 {
-    const char *modelfile = packed_modelfile(TESTDATA "/families/exaone4", NULL);
-    const char *path = packed_file(modelfile, SP_DTYPE_NONE, SP_DTYPE_NONE);
+    const char *path = packed_file(packed_modelfile(model, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
     struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
     struct sp_package *package;
 
@@ -46,10 +44,19 @@ static struct sp_package *open_ranks(unsigned n_ranks, char lost[256])
     return package;
 }
 
+/* A model with two kv heads, and windows that the prompt and the answer exceed. */
+static const char heads[] = TESTDATA "/families/exaone4";
+
+static struct sp_package *open_ranks(unsigned n_ranks, char lost[256])
+{
+    return open_model(heads, n_ranks, lost);
+}
+
+static const uint32_t story[] = {5, 8, 25, 42};
+
 static enum sp_status generate_in(struct sp_session *session, uint32_t ids[N_IDS],
                                   struct sp_err *err)
 {
-    static const uint32_t story[] = {5, 8, 25, 42};
     struct sp_request request = {.size = sizeof request,
                                  .prompt = story,
                                  .n_prompt = 4,
@@ -118,6 +125,91 @@ static void lost_rank_ends_generation(void **state)
     sp_session_close(alone);
     sp_package_close(three);
     sp_package_close(one);
+}
+
+/* ---- logits ---- */
+
+/* The answer of n_ranks ranks to a request; *info: after it. */
+static struct sp_result answer_of(const char *model, unsigned n_ranks,
+                                  const struct sp_request *request, struct sp_package_info *info)
+{
+    char lost[256] = "";
+    struct sp_package *package = open_model(model, n_ranks, lost);
+    struct sp_session *session = open_session(package);
+    struct sp_result result = SP_RESULT_INIT;
+
+    assert_int_equal(sp_session_generate(session, request, &result, NULL), SP_OK);
+    assert_int_equal(result.n_ids, N_IDS);
+    *info = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
+    sp_package_describe(package, info);
+    sp_session_close(session);
+    sp_package_close(package);
+    return result;
+}
+
+/* Two ranks write the tokens of one process. Returns what they exchanged. */
+static struct sp_package_info exchange_of(const char *model, const struct sp_request *request)
+{
+    struct sp_package_info info;
+    struct sp_result one = answer_of(model, 1, request, &info);
+    struct sp_result two = answer_of(model, 2, request, &info);
+
+    assert_memory_equal(two.ids, one.ids, N_IDS * sizeof *one.ids);
+    sp_result_release(&one);
+    sp_result_release(&two);
+    return info;
+}
+
+/* The second rank has half of the 128 logits of a row. It sends 64 bytes with the largest of them,
+ * and all 256 bytes if the row is needed. */
+static void largest_logit_is_sent_instead_of_rows(void **state)
+{
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = story,
+                                 .n_prompt = 4,
+                                 .max_tokens = N_IDS,
+                                 .no_draft = true,
+                                 .ignore_eos = true};
+    struct sp_package_info plain = exchange_of(heads, &request), other;
+
+    (void)state;
+    request.sampling = &sampling; /* temperature 0 */
+    other = exchange_of(heads, &request);
+    assert_int_equal(other.rank_received, plain.rank_received);
+    request.digest = true;
+    other = exchange_of(heads, &request);
+    assert_int_equal(other.rank_received, plain.rank_received + N_IDS * (256 - 64));
+    assert_int_equal(other.rank_messages, plain.rank_messages);
+    request.digest = false;
+    sampling.temperature = 1;
+    other = exchange_of(heads, &request);
+    assert_int_equal(other.rank_received, plain.rank_received + N_IDS * (256 - 64));
+}
+
+/* Where a grammar does not allow the largest logit, the row follows: 800 of 1600 logits. */
+static void row_follows_if_a_grammar_needs_it(void **state)
+{
+    static const char text[] = "root ::= [b-x]{400}";
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = story,
+                                 .n_prompt = 4,
+                                 .max_tokens = N_IDS,
+                                 .no_draft = true,
+                                 .ignore_eos = true};
+    struct sp_package_info plain = exchange_of(TESTDATA "/tiny/target", &request), constrained;
+    struct sp_grammar *grammar;
+    uint64_t n_rows;
+
+    (void)state;
+    assert_int_equal(sp_grammar_of_gbnf(&grammar, text, sizeof text - 1, NULL), SP_OK);
+    request.ignore_eos = false;
+    request.grammar = grammar;
+    constrained = exchange_of(TESTDATA "/tiny/target", &request);
+    n_rows = constrained.rank_messages - plain.rank_messages;
+    assert_in_range(n_rows, 1, N_IDS);
+    assert_int_equal(constrained.rank_received - plain.rank_received, n_rows * 800 * sizeof(float));
+    sp_grammar_close(grammar);
 }
 
 /* ---- caches of several ranks ---- */
@@ -269,6 +361,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lost_rank_ends_generation),
+        cmocka_unit_test(largest_logit_is_sent_instead_of_rows),
+        cmocka_unit_test(row_follows_if_a_grammar_needs_it),
         cmocka_unit_test(rank_stores_its_heads),
         cmocka_unit_test(prompt_caches_are_equal),
         cmocka_unit_test(link_is_measured),
