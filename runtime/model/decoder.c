@@ -55,6 +55,7 @@ static enum sp_status open_caches(struct sp_decoder *d, struct sp_err *err)
             .type = d->options.cache_type,
             .shape = {l->n_kv_heads, l->head_dim, sp_config_value_dim(config, l)},
             .n_query_heads = l->n_heads,
+            .n_inputs = config->n_hidden * (l->reads_pair ? 2 : 1),
             .n_positions = d->options.n_positions,
             .window = l->window,
             .max_rows = d->options.max_rows,

@@ -90,6 +90,48 @@ static uint64_t next_number(struct sp_ranks *ranks)
     return number;
 }
 
+/* Attention over divided heads cannot be computed by rank 0 alone, so the largest pass must fit.
+ * Its message has the queries, keys and values of all rows, or what makes them: their inputs as
+ * codes, floats or both. */
+static enum sp_status check_size(const struct sp_transport *t, const struct sp_kv_options *o,
+                                 struct sp_err *err)
+{
+    struct sp_remote_attention_head h = {
+        .n_seqs = (uint32_t)o->max_rows,
+        .stores = true,
+        .attends = true,
+        .n_heads = o->n_query_heads,
+        .n_kv_heads = o->shape.n_heads,
+        .head_dim = o->shape.head_dim,
+        .has_sinks = true,
+        .n_rows = o->max_rows,
+        .has_q_bias = true,
+        .has_k_bias = true,
+        .has_v_bias = true,
+        .has_norms = true,
+        .n_rot = o->shape.head_dim,
+    };
+    const struct sp_remote_head products = {.n_products = SP_MAX_PRODUCTS,
+                                            .n_groups = 1,
+                                            .n_rows = o->max_rows,
+                                            .cols = o->n_inputs,
+                                            .has_codes = true,
+                                            .has_floats = true};
+    unsigned most = sp_remote_heads(o->shape.n_heads, 0, t->n_ranks).n;
+    size_t sent = sp_remote_attention_layout_of(&h, t->n_ranks).size, made, received, size;
+
+    h.products_size = sp_remote_layout_of(&products).size;
+    made = sp_remote_attention_layout_of(&h, t->n_ranks).size;
+    received = sp_remote_attended_of(&h, most).total + 1;
+    size = sent > made ? sent : made;
+    if (received > size) size = received;
+    if (size <= t->max_size) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%u ranks: a pass of %zu rows has messages of up to %zu bytes, expected at most "
+                   "%zu",
+                   t->n_ranks, o->max_rows, size, t->max_size);
+}
+
 enum sp_status sp_remote_cache_init(struct sp_kv *kv, const struct sp_backend *backend,
                                     const struct sp_kv_options *options, struct sp_err *err)
 {
@@ -99,6 +141,7 @@ enum sp_status sp_remote_cache_init(struct sp_kv *kv, const struct sp_backend *b
     enum sp_status st;
 
     if (divided) {
+        if ((st = check_size(backend->ranks->transport, options, err))) return st;
         shape.n_heads = sp_remote_heads(shape.n_heads, 0, backend->ranks->transport->n_ranks).n;
     }
     if ((st = sp_kv_init(kv, options->type, shape, options->n_positions, options->window,

@@ -13,10 +13,12 @@ struct sp_kv_options {
     enum sp_cache_type type;
     struct sp_kv_shape shape;
     unsigned n_query_heads; /* of the layer; a multiple of shape.n_heads */
+    size_t n_inputs;        /* columns of the rows that the layer's heads are made of */
     size_t n_positions, window, max_rows;
 };
 
-/* Divides the heads if the backend has ranks and keys and values have the same size. */
+/* Divides the heads if the backend has ranks and keys and values have the same size.
+ * SP_E_UNSUPPORTED: a pass of max_rows rows does not fit in a message to the ranks. */
 SP_MUST_CHECK enum sp_status sp_remote_cache_init(struct sp_kv *kv,
                                                   const struct sp_backend *backend,
                                                   const struct sp_kv_options *options,

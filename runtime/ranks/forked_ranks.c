@@ -16,19 +16,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 /* The mapping begins with this page; an area of address space for messages and one for the answers
  * of each rank follow. Memory backs an area as far as it was ever used: the messages of a pass of
- * 128 rows have some megabytes. An area is large enough for texts of 32 thousand tokens that are
- * embedded in one pass; what does not fit is computed by rank 0. */
+ * 128 rows have some megabytes. Where address space is limited, an area still holds texts of 32
+ * thousand tokens that are embedded in one pass. Products that do not fit are computed by rank 0,
+ * and caches whose passes do not fit are not opened. */
 enum { POLLS_PER_CLOCK = 16, NAP_MS = 50, ANSWER_SECONDS = 120 };
 /* Ranks of one product finish within a part of its time, and attention may take that long. A rank
  * that waits longer than a wake-up takes lets other processes run in between. */
 static const double spin_seconds = 50e-6, yield_seconds = 2e-3;
-static const size_t page = 1 << 16, area = (size_t)1 << 30;
+static const size_t page = 1 << 16, small_area = (size_t)1 << 30, large_area = (size_t)1 << 36;
 
 /* A number that one process increases and others wait for. A waiting process spins a bounded time,
  * then announces that it sleeps and looks again; the other posts the semaphore if it sees that. */
@@ -68,7 +70,7 @@ static struct forked_ranks *of(struct sp_transport *transport)
 
 static uint8_t *area_of(const struct forked_ranks *f, unsigned rank)
 {
-    return (uint8_t *)f->shared + page + rank * area;
+    return (uint8_t *)f->shared + page + rank * f->base.max_size;
 }
 
 static inline void relax(void)
@@ -124,14 +126,14 @@ static bool nap(struct signal *s, uint64_t number)
 
 static void *message(struct sp_transport *transport, size_t size)
 {
-    return size <= area ? area_of(of(transport), 0) : NULL;
+    return size <= transport->max_size ? area_of(of(transport), 0) : NULL;
 }
 
 static bool send_message(struct sp_transport *transport, size_t size, size_t max_answer)
 {
     struct forked_ranks *f = of(transport);
 
-    if (max_answer > area) return false;
+    if (max_answer > transport->max_size) return false;
     f->shared->message_size = size;
     f->n_messages++;
     for (unsigned rank = 1; rank < transport->n_ranks; rank++)
@@ -238,7 +240,7 @@ static const void *next(struct sp_transport *transport, size_t *size)
 
 static void *answer(struct sp_transport *transport, size_t size)
 {
-    return size <= area ? area_of(of(transport), transport->rank) : NULL;
+    return size <= transport->max_size ? area_of(of(transport), transport->rank) : NULL;
 }
 
 static void reply(struct sp_transport *transport, size_t size)
@@ -297,13 +299,31 @@ static void run_child(struct forked_ranks *f, unsigned rank, sp_rank_fn *fn, voi
     _exit((int)st);
 }
 
+/* Maps areas of a size. */
+static bool map_areas(struct forked_ranks *f, size_t area)
+{
+    void *shared;
+
+    f->base.max_size = area;
+    f->size = page + f->base.n_ranks * area;
+    shared = mmap(NULL, f->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+                  -1, 0);
+    if (shared == MAP_FAILED) return false;
+    f->shared = shared;
+    return true;
+}
+
+static bool address_space_is_limited(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* A system that reserves all memory it promises has no large areas either. */
 static enum sp_status map_pages(struct forked_ranks *f, struct sp_err *err)
 {
-    f->size = page + f->base.n_ranks * area;
-    f->shared = mmap(NULL, f->size, PROT_READ | PROT_WRITE,
-                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (f->shared == MAP_FAILED) {
-        f->shared = NULL;
+    if ((address_space_is_limited() || !map_areas(f, large_area)) && !map_areas(f, small_area)) {
         return sp_fail(err, SP_E_NOMEM,
                        "out of memory: %zu bytes of address space for the messages of %u ranks",
                        f->size, f->base.n_ranks);

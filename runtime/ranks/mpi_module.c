@@ -36,11 +36,13 @@ static struct mpi_ranks *of(struct sp_transport *transport)
 }
 
 /* Counts of MPI are ints. */
+static const size_t max_size = INT_MAX - ALIGNMENT;
+
 static bool reserve(struct buffer *b, size_t size)
 {
     void *bytes;
 
-    if (size > INT_MAX - ALIGNMENT) return false;
+    if (size > max_size) return false;
     if (size <= b->size && b->bytes) return true;
     if (posix_memalign(&bytes, ALIGNMENT, size + ALIGNMENT)) return false;
     free(b->bytes);
@@ -214,7 +216,8 @@ struct sp_transport *sp_mpi_join(char *text, size_t size)
     m->base = (struct sp_transport){.ops = &ops,
                                     .rank = (unsigned)rank,
                                     .n_ranks = (unsigned)n,
-                                    .n_here = (unsigned)ranks_here()};
+                                    .n_here = (unsigned)ranks_here(),
+                                    .max_size = max_size};
     m->incoming = calloc((size_t)n, sizeof *m->incoming);
     m->sends = calloc((size_t)n, sizeof(MPI_Request));
     m->receives = calloc((size_t)n, sizeof(MPI_Request));

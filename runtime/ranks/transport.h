@@ -36,6 +36,7 @@ struct sp_transport_ops {
 struct sp_transport {
     const struct sp_transport_ops *ops;
     unsigned rank, n_ranks, n_here; /* n_here: ranks on this machine */
+    size_t max_size;                /* bytes of a message or an answer, at most */
     char lost[256];                 /* one sentence; empty: all ranks are there */
 };
 

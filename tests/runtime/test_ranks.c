@@ -314,6 +314,77 @@ static void rank_stores_its_heads(void **state)
     sp_backend_release(&one);
 }
 
+/* A session whose passes do not fit in a message is refused when it is opened. */
+static void large_passes_are_refused(void **state)
+{
+    struct sp_kv_options options = {.type = SP_CACHE_F32,
+                                    .shape = {2, 64, 64},
+                                    .n_query_heads = 4,
+                                    .n_inputs = 256,
+                                    .n_positions = N_POSITIONS,
+                                    .max_rows = 1000};
+    struct sp_backend two;
+    struct sp_err err = {0};
+    struct sp_kv kv;
+
+    (void)state;
+    open_backend(&two, 2);
+    two.ranks->transport->max_size = 1 << 20;
+    assert_int_equal(sp_remote_cache_init(&kv, &two, &options, &err), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text, "2 ranks: a pass of 1000 rows has messages of up to 1610112 "
+                                  "bytes, expected at most 1048576");
+    options.max_rows = 500;
+    assert_int_equal(sp_remote_cache_init(&kv, &two, &options, &err), SP_OK);
+    sp_remote_cache_release(&kv);
+    sp_backend_release(&two);
+}
+
+enum { ECHOED = 42 };
+
+/* Answers with as many bytes as the message has; the last one is the same. */
+static enum sp_status answer_last_byte(struct sp_transport *transport, void *context,
+                                       struct sp_err *err)
+{
+    const uint8_t *message;
+    uint8_t *answer;
+    size_t size;
+
+    (void)context;
+    (void)err;
+    while ((message = transport->ops->next(transport, &size)) != NULL) {
+        if ((answer = transport->ops->answer(transport, size)) == NULL) return SP_E_NOMEM;
+        answer[size - 1] = message[size - 1];
+        transport->ops->reply(transport, size);
+    }
+    return SP_OK;
+}
+
+/* A text of 64 thousand tokens that is embedded in one pass has messages of more than a gigabyte.
+ * This one has a page of memory. */
+static void messages_may_have_gigabytes(void **state)
+{
+    size_t size = (size_t)5 << 30;
+    struct sp_transport *t;
+    uint8_t *message;
+    const uint8_t *answer;
+
+    (void)state;
+    assert_int_equal(sp_ranks_fork(&t, 3, answer_last_byte, NULL, NULL), SP_OK);
+    assert_null(t->ops->message(t, t->max_size + 1));
+    if (t->max_size >= size) { /* address space is not limited */
+        message = t->ops->message(t, size);
+        assert_non_null(message);
+        message[size - 1] = ECHOED;
+        assert_true(t->ops->send(t, size, size));
+        for (unsigned rank = 1; rank < 3; rank++) {
+            answer = t->ops->receive(t, rank, size);
+            assert_non_null(answer);
+            assert_int_equal(answer[size - 1], ECHOED);
+        }
+    }
+    t->ops->close(t);
+}
+
 /* A prompt cache has all heads, so that sessions with another number of ranks continue from it. */
 static void prompt_caches_are_equal(void **state)
 {
@@ -364,6 +435,8 @@ int main(void)
         cmocka_unit_test(largest_logit_is_sent_instead_of_rows),
         cmocka_unit_test(row_follows_if_a_grammar_needs_it),
         cmocka_unit_test(rank_stores_its_heads),
+        cmocka_unit_test(large_passes_are_refused),
+        cmocka_unit_test(messages_may_have_gigabytes),
         cmocka_unit_test(prompt_caches_are_equal),
         cmocka_unit_test(link_is_measured),
     };
