@@ -12,6 +12,7 @@ enum sp_gguf_form {
     SP_GGUF_BARE,        /* the published name has no ending */
     SP_GGUF_VECTOR,      /* a vector, which may be stored as a matrix */
     SP_GGUF_BARE_VECTOR, /* both */
+    SP_GGUF_SCALAR,      /* bare, of rank 0 */
     SP_GGUF_LOG,         /* as BARE_VECTOR; -e^x is stored for x */
     SP_GGUF_UNENDED,     /* as AS_IS, but stored without .weight by some converters */
     SP_GGUF_ROWS,        /* a matrix; one row may be stored as a vector */
@@ -26,17 +27,28 @@ struct sp_gguf_name {
     enum sp_gguf_form form;
 };
 
+/* Rows of queries and keys that are stored in turned order, so that neighbors rotate together. */
+enum sp_gguf_turn {
+    SP_GGUF_NOT_TURNED,
+    SP_GGUF_TURNED,
+    SP_GGUF_TURNED_MATRICES, /* without their biases */
+};
+
 struct sp_gguf_arch {
-    const char *name;                 /* general.architecture */
-    const char *model_type;           /* of config.json */
-    const char *architecture;         /* likewise */
-    const struct sp_gguf_name *names; /* differences from the usual names; NULL: none */
-    const char *norm_key;             /* of the norms' epsilon; NULL: rms_norm_eps */
-    const char *layers;               /* in front of a layer's number; NULL: "layers." */
-    bool turned;       /* rows of q and k are turned so that neighbors rotate together */
+    const char *name;                  /* general.architecture */
+    const char *model_type;            /* of config.json */
+    const char *architecture;          /* likewise */
+    const struct sp_gguf_name *names;  /* differences from the usual names; NULL: none */
+    const struct sp_gguf_name *values; /* tensors [1] of a layer that are numbers of the metadata:
+                                          ggml is the whole key; NULL: none */
+    const char *norm_key;              /* of the norms' epsilon; NULL: rms_norm_eps */
+    const char *layers;                /* in front of a layer's number; NULL: "layers." */
+    const char *activation;            /* NULL: silu */
+    const char *bias_key;              /* of the biases of q, k and v, always written; NULL:
+                                          attention_bias, written if they are there */
+    enum sp_gguf_turn turn;
     bool norm_plus;    /* 1 is added to every norm except ssm_norm */
-    bool gelu;         /* hidden_activation gelu_pytorch_tanh; else silu */
-    bool exact_gelu;   /* hidden_activation gelu */
+    bool gemma;        /* the embedding is multiplied by a factor that transformers rounds */
     bool encoder;      /* tokens see all tokens without a key of config.json that says so */
     bool partial;      /* a part of each head may rotate */
     bool latent;       /* multi-head latent attention, stated as one K/V head */

@@ -20,19 +20,19 @@ enum { SHOWN_KEY = 100 };
 /* Biases that the family has only if its config says so, or unless it denies them. */
 static enum sp_status write_biases(struct sp_gguf_writer *w)
 {
-    const char *name = w->model->arch->name;
-    bool one_key = strncmp(name, "ernie4_5", 8) == 0, q, o;
+    const struct sp_gguf_arch *arch = w->model->arch;
+    bool q = sp_gguf_has_in_layers(w, arch->latent ? "self_attn.kv_a_proj_with_mqa.bias"
+                                                   : "self_attn.q_proj.bias");
+    bool up = sp_gguf_has_in_layers(w, "mlp.up_proj.bias");
     enum sp_status st = SP_OK;
 
-    q = sp_gguf_has_in_layers(w, w->model->arch->latent ? "self_attn.kv_a_proj_with_mqa.bias"
-                                                        : "self_attn.q_proj.bias");
-    if (one_key) return sp_gguf_put_bool(w, "use_bias", q);
-    if (q || strncmp(name, "glm4", 4) == 0 || strcmp(name, "seed_oss") == 0)
-        st = sp_gguf_put_bool(w, "attention_bias", q);
-    o = sp_gguf_has_in_layers(w, "self_attn.o_proj.bias");
-    if (!st && strcmp(name, "seed_oss") == 0) st = sp_gguf_put_bool(w, "attention_out_bias", o);
-    if (!st && sp_gguf_has_in_layers(w, "mlp.up_proj.bias"))
-        st = sp_gguf_put_word(w, "mlp_bias", "true");
+    if (q || arch->bias_key)
+        st = sp_gguf_put_bool(w, arch->bias_key ? arch->bias_key : "attention_bias", q);
+    if (!st && strcmp(arch->name, "seed_oss") == 0) {
+        st = sp_gguf_put_bool(w, "attention_out_bias",
+                              sp_gguf_has_in_layers(w, "self_attn.o_proj.bias"));
+    }
+    if (!st && (up || strcmp(arch->name, "jais2") == 0)) st = sp_gguf_put_bool(w, "mlp_bias", up);
     return st;
 }
 
@@ -53,6 +53,7 @@ static void find_class(const char **type, const char **class, const struct sp_gg
         {"granitemoe", "expert_shared_feed_forward_length", true, "granitemoeshared",
          "GraniteMoeSharedForCausalLM"},
         {"mistral3", "attention.temperature_scale", false, "llama", "LlamaForCausalLM"},
+        {"granite_swa", "expert_count", true, "granitemoe_swa", "GraniteMoeSWAForCausalLM"},
     };
 
     *type = w->model->arch->model_type;
@@ -88,7 +89,7 @@ static const char *dtype_of(const struct sp_gguf_writer *w)
     const struct sp_gguf_weight *t = embedding_of(w);
     uint32_t type = t ? t->tensor->type : SP_GGML_BF16;
 
-    if (w->model->arch->gelu) return "float32";
+    if (w->model->arch->gemma) return "float32";
     return type == SP_GGML_F32 ? "float32" : type == SP_GGML_F16 ? "float16" : "bfloat16";
 }
 
@@ -103,17 +104,12 @@ static enum sp_status write_head_size(struct sp_gguf_writer *w)
     const char *name = w->model->arch->name;
     bool phi3 = strcmp(name, "phi3") == 0;
     size_t n = sizeof others / sizeof *others - w->model->arch->partial;
-    uint64_t size, hidden, heads;
+    uint64_t size;
     enum sp_status st;
 
     if (strcmp(name, "gemma4") == 0 || w->model->arch->latent || w->model->arch->pure_mamba)
         return SP_OK; /* several sizes, which the family's writer appends */
-    if ((st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
-        (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
-        return st;
-    }
-    size = heads ? hidden / heads : 0;
-    if ((st = sp_gguf_get_size(&size, w, "attention.key_length"))) return st;
+    if ((st = sp_gguf_head_size(&size, w))) return st;
     for (size_t i = 0; i < n; i++) {
         uint64_t other = size;
         if ((st = sp_gguf_get_size(&other, w, others[i]))) return st;
@@ -238,13 +234,6 @@ static enum sp_status put_ids(struct sp_gguf_writer *w)
     return st ? st : sp_gguf_copy_id(w, "tokenizer.ggml.padding_token_id", "pad_token_id");
 }
 
-static const char *activation_of(const struct sp_gguf_writer *w)
-{
-    if (w->model->arch->gelu) return "gelu_pytorch_tanh";
-    if (w->model->arch->exact_gelu) return "gelu";
-    return strcmp(w->model->arch->name, "arcee") == 0 ? "relu2" : "silu";
-}
-
 static enum sp_status put_text(struct sp_gguf_writer *w, const char *key, const char *text,
                                size_t len)
 {
@@ -257,7 +246,8 @@ static enum sp_status put_text(struct sp_gguf_writer *w, const char *key, const 
 static enum sp_status put_activation(struct sp_gguf_writer *w)
 {
     char key[SP_GGUF_KEY_SIZE];
-    const char *name = activation_of(w);
+    const char *name = w->model->arch->activation ? w->model->arch->activation : "silu";
+    bool gelu = strncmp(name, "gelu", 4) == 0;
     size_t len = strlen(name);
     enum sp_status st;
 
@@ -265,8 +255,7 @@ static enum sp_status put_activation(struct sp_gguf_writer *w)
     if ((st = sp_gguf_get_text(w->model->file, key, &name, &len, w->err))) return st;
     if (sp_utf8_valid(name, len) != len)
         return sp_fail(w->err, SP_E_INPUT, "%s is not UTF-8 text", key);
-    if (w->model->arch->gelu || w->model->arch->exact_gelu)
-        st = put_text(w, "hidden_activation", name, len);
+    if (gelu) st = put_text(w, "hidden_activation", name, len);
     return st ? st : put_text(w, "hidden_act", name, len);
 }
 

@@ -6,42 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIGMOID = 2 };
-
 /* ---- parts that several families have ---- */
-
-/* The rows of a tensor of layer 0, for sizes that old files do not state. */
-static uint64_t rows_of(const struct sp_gguf_writer *w, const char *name)
-{
-    const struct sp_gguf_weight *weight = sp_gguf_weight_find(w->model, name);
-
-    return weight && weight->rank >= 2 ? weight->shape[weight->rank - 2] : 0;
-}
-
-enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const char *count)
-{
-    uint64_t width = rows_of(w, "model.layers.0.mlp.switch_mlp.up_proj.weight"), shared = 0;
-    enum sp_status st;
-
-    if ((st = sp_gguf_copy_size(w, "expert_count", count))) return st;
-    if ((st = sp_gguf_copy_size(w, "expert_used_count", "num_experts_per_tok"))) return st;
-    if (strcmp(count, "num_local_experts") == 0) return SP_OK;
-    if ((st = sp_gguf_get_size(&width, w, "expert_feed_forward_length"))) return st;
-    if ((st = sp_gguf_put_integer(w, "moe_intermediate_size", width))) return st;
-    shared = rows_of(w, "model.layers.0.mlp.shared_expert.up_proj.weight");
-    return shared ? sp_gguf_put_integer(w, "shared_expert_intermediate_size", shared) : SP_OK;
-}
-
-enum sp_status sp_gguf_put_norm_topk(struct sp_gguf_writer *w)
-{
-    bool norm = true;
-    char key[SP_GGUF_KEY_SIZE];
-    enum sp_status st;
-
-    sp_gguf_key(key, w, "expert_weights_norm");
-    st = sp_gguf_get_bool(w->model->file, key, &norm, w->err);
-    return st ? st : sp_gguf_put_bool(w, "norm_topk_prob", norm);
-}
 
 /* 0 means that no layer has a window, as an absent key does. */
 enum sp_status sp_gguf_put_window(struct sp_gguf_writer *w)
@@ -50,25 +15,6 @@ enum sp_status sp_gguf_put_window(struct sp_gguf_writer *w)
     enum sp_status st = sp_gguf_get_size(&window, w, "attention.sliding_window");
 
     return st || window == 0 ? st : sp_gguf_put_integer(w, "sliding_window", window);
-}
-
-/* query_pre_attn_scalar is the head's size, but in the largest model hidden size / heads. */
-static enum sp_status write_gemma(struct sp_gguf_writer *w, uint64_t largest)
-{
-    uint64_t scalar, layers, hidden, heads;
-    enum sp_status st;
-
-    if ((st = sp_gguf_need_size(&scalar, w, "attention.key_length")) ||
-        (st = sp_gguf_need_size(&layers, w, "block_count")) ||
-        (st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
-        (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
-        return st;
-    }
-    if (layers == largest && heads) scalar = hidden / heads;
-    if ((st = sp_gguf_put_integer(w, "query_pre_attn_scalar", scalar))) return st;
-    if ((st = sp_gguf_put_window(w))) return st;
-    st = sp_gguf_copy_float(w, "attn_logit_softcapping", "attn_logit_softcapping");
-    return st ? st : sp_gguf_copy_float(w, "final_logit_softcapping", "final_logit_softcapping");
 }
 
 enum sp_status sp_gguf_put_window_pattern(struct sp_gguf_writer *w)
@@ -91,24 +37,6 @@ enum sp_status sp_gguf_put_window_pattern(struct sp_gguf_writer *w)
     return st ? st : sp_json_put(&w->text, w->err, "]");
 }
 
-static enum sp_status write_gemma3(struct sp_gguf_writer *w)
-{
-    enum sp_status st;
-
-    if ((st = write_gemma(w, 62))) return st;
-    if ((st = sp_gguf_put_window_pattern(w))) return st;
-    if (sp_gguf_has(w, "rope.freq_base_swa"))
-        return sp_gguf_copy_float(w, "rope.freq_base_swa", "rope_local_base_freq");
-    return sp_gguf_put_word(w, "rope_local_base_freq", "10000.0");
-}
-
-static enum sp_status write_gemma_embedding(struct sp_gguf_writer *w)
-{
-    enum sp_status st = write_gemma3(w);
-
-    return st ? st : sp_gguf_put_bool(w, "use_bidirectional_attention", true);
-}
-
 static enum sp_status write_phi3(struct sp_gguf_writer *w)
 {
     uint64_t rotated = 0, hidden, heads, head;
@@ -123,6 +51,63 @@ static enum sp_status write_phi3(struct sp_gguf_writer *w)
     head = heads ? hidden / heads : 0;
     if (rotated == 0 || rotated >= head) return SP_OK;
     return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
+}
+
+/* Without a window the class has one, and rotates in some layers only. */
+enum sp_status sp_gguf_put_exaone4(struct sp_gguf_writer *w)
+{
+    enum sp_status st;
+
+    if (!sp_gguf_has(w, "attention.sliding_window"))
+        return sp_gguf_put_word(w, "sliding_window", "null");
+    st = sp_gguf_put_window(w);
+    return st ? st : sp_gguf_put_window_pattern(w);
+}
+
+/* The part of a head that rotates, half of it if the file does not say. */
+enum sp_status sp_gguf_put_partial_rotary(struct sp_gguf_writer *w)
+{
+    uint64_t head, rotated;
+    enum sp_status st;
+
+    if ((st = sp_gguf_head_size(&head, w))) return st;
+    rotated = head / 2;
+    if ((st = sp_gguf_get_size(&rotated, w, "rope.dimension_count"))) return st;
+    if (head == 0 || rotated > head)
+        return sp_fail(w->err, SP_E_INPUT, "%s.rope.dimension_count is larger than a head",
+                       w->model->arch->name);
+    return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
+}
+
+static enum sp_status write_cohere(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_copy_float(w, "logit_scale", "logit_scale");
+
+    if (!st) {
+        st =
+            sp_gguf_put_bool(w, "use_qk_norm", sp_gguf_has_in_layers(w, "self_attn.q_norm.weight"));
+    }
+    return st ? st : sp_gguf_put_window(w);
+}
+
+/* With a window it is OLMo 3. */
+static enum sp_status write_olmo2(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_put_window(w);
+
+    return st ? st : sp_gguf_put_window_pattern(w);
+}
+
+static enum sp_status write_llama(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_put_experts(w, "num_local_experts");
+
+    return st ? st : sp_gguf_put_window(w);
+}
+
+static enum sp_status write_smollm3(struct sp_gguf_writer *w)
+{
+    return sp_gguf_put_word(w, "no_rope_layer_interval", "4");
 }
 
 enum sp_status sp_gguf_put_granite(struct sp_gguf_writer *w)
@@ -144,192 +129,51 @@ enum sp_status sp_gguf_put_granite(struct sp_gguf_writer *w)
     return st ? st : sp_gguf_put_experts(w, "num_local_experts");
 }
 
-static enum sp_status write_olmoe(struct sp_gguf_writer *w)
+/* A layer rotates by the one base or, where rope_pattern says so, not at all. */
+static enum sp_status write_granite_swa(struct sp_gguf_writer *w)
 {
-    enum sp_status st = sp_gguf_copy_size(w, "expert_count", "num_experts");
-
-    if (!st) st = sp_gguf_copy_size(w, "expert_used_count", "num_experts_per_tok");
-    if (!st) st = sp_gguf_copy_float(w, "attention.clamp_kqv", "clip_qkv");
-    return st ? st : sp_gguf_put_word(w, "norm_topk_prob", "false");
-}
-
-/* Without a window the class has one, and rotates in some layers only. */
-static enum sp_status write_exaone4(struct sp_gguf_writer *w)
-{
+    char key[SP_GGUF_KEY_SIZE];
+    double theta = 1e4;
     enum sp_status st;
 
-    if (!sp_gguf_has(w, "attention.sliding_window"))
-        return sp_gguf_put_word(w, "sliding_window", "null");
-    st = sp_gguf_put_window(w);
-    return st ? st : sp_gguf_put_window_pattern(w);
-}
-
-/* The part of a head that rotates, half of it if the file does not say. */
-enum sp_status sp_gguf_put_partial_rotary(struct sp_gguf_writer *w)
-{
-    uint64_t head, rotated;
-    enum sp_status st;
-
-    if ((st = sp_gguf_need_size(&head, w, "attention.key_length"))) return st;
-    rotated = head / 2;
-    if ((st = sp_gguf_get_size(&rotated, w, "rope.dimension_count"))) return st;
-    if (head == 0 || rotated > head)
-        return sp_fail(w->err, SP_E_INPUT, "%s.rope.dimension_count is larger than a head",
-                       w->model->arch->name);
-    return sp_gguf_put_float(w, "partial_rotary_factor", (double)rotated / (double)head);
-}
-
-static bool has_experts(const struct sp_gguf_writer *w, uint64_t layer)
-{
-    char name[64];
-
-    snprintf(name, sizeof name, "model.layers.%" PRIu64 ".mlp.gate.weight", layer);
-    return sp_gguf_weight_find(w->model, name) != NULL;
-}
-
-/* Which layers have experts follows from the tensors. */
-static enum sp_status write_exaone_moe(struct sp_gguf_writer *w)
-{
-    static const struct sp_gguf_pair sizes[] = {
-        {"expert_shared_count", "num_shared_experts"},
-        {"expert_group_count", "n_group"},
-        {"expert_group_used_count", "topk_group"},
-        {0},
-    };
-    enum sp_status st;
-
-    if ((st = sp_gguf_put_norm_topk(w)) || (st = write_exaone4(w)) ||
-        (st = sp_gguf_put_experts(w, "num_experts")) || (st = sp_gguf_copy_sizes(w, sizes)) ||
-        (st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor")) ||
-        (st = sp_gguf_put_word(w, "mlp_layer_types", "["))) {
+    sp_gguf_key(key, w, "rope.freq_base");
+    if ((st = sp_gguf_put_granite(w)) || (st = sp_gguf_put_window(w)) ||
+        (st = sp_gguf_put_window_pattern(w)) ||
+        (st = sp_gguf_get_float(w->model->file, key, &theta, w->err)) ||
+        (st = sp_gguf_put_word(w, "layer_rope_theta", "["))) {
         return st;
     }
     for (uint64_t i = 0; i < w->model->n_layers && !st; i++) {
-        st = sp_json_put(&w->text, w->err, "%s\"%s\"", i ? ", " : "",
-                         has_experts(w, i) ? "sparse" : "dense");
+        uint64_t rotates = 1;
+        if ((st = sp_gguf_get_layer_size(&rotates, w, "attention.rope_pattern", i))) return st;
+        if (i && (st = sp_json_put(&w->text, w->err, ", "))) return st;
+        st = sp_json_put_f32(&w->text, rotates ? (float)theta : 0, w->err);
     }
     return st ? st : sp_json_put(&w->text, w->err, "]");
 }
 
-/* The last layer with experts is not in the metadata. */
-static enum sp_status write_ernie_moe(struct sp_gguf_writer *w)
+static enum sp_status write_olmo(struct sp_gguf_writer *w)
 {
-    static const struct sp_gguf_pair sizes[] = {
-        {"expert_count", "moe_num_experts"},
-        {"expert_used_count", "moe_k"},
-        {"expert_feed_forward_length", "moe_intermediate_size"},
-        {"expert_shared_count", "moe_num_shared_experts"},
-        {"leading_dense_block_count", "moe_layer_start_index"},
-        {"interleave_moe_layer_step", "moe_layer_interval"},
-        {0},
-    };
-    uint64_t last = w->model->n_layers;
-    enum sp_status st = sp_gguf_copy_sizes(w, sizes);
-
-    while (last > 0 && !has_experts(w, last - 1))
-        last--;
-    return st || last == 0 ? st : sp_gguf_put_integer(w, "moe_layer_end_index", last - 1);
+    return sp_gguf_copy_float(w, "attention.clamp_kqv", "clip_qkv");
 }
 
-/* Embeddings are scaled in all of its models. */
-static enum sp_status write_afmoe(struct sp_gguf_writer *w)
+/* Layers without a norm in front of the MLP have attention and MLP side by side. */
+static enum sp_status write_stablelm(struct sp_gguf_writer *w)
 {
-    static const struct sp_gguf_pair sizes[] = {
-        {"expert_shared_count", "num_shared_experts"},
-        {"leading_dense_block_count", "num_dense_layers"},
-        {0},
-    };
-    enum sp_status st = sp_gguf_put_experts(w, "num_experts");
+    bool parallel = !sp_gguf_has_in_layers(w, "post_attention_layernorm.weight");
+    enum sp_status st = sp_gguf_put_bool(w, "use_parallel_residual", parallel);
 
-    if (st || (st = sp_gguf_copy_sizes(w, sizes)) || (st = sp_gguf_put_window(w)) ||
-        (st = sp_gguf_put_window_pattern(w)) ||
-        (st = sp_gguf_copy_float(w, "expert_weights_scale", "route_scale"))) {
-        return st;
-    }
-    return sp_gguf_put_word(w, "mup_enabled", "true");
-}
-
-static enum sp_status write_cohere(struct sp_gguf_writer *w)
-{
-    enum sp_status st = sp_gguf_copy_float(w, "logit_scale", "logit_scale");
-
-    if (!st) {
-        st =
-            sp_gguf_put_bool(w, "use_qk_norm", sp_gguf_has_in_layers(w, "self_attn.q_norm.weight"));
-    }
-    return st ? st : sp_gguf_put_window(w);
-}
-
-static enum sp_status write_glm4_moe(struct sp_gguf_writer *w)
-{
-    static const struct sp_gguf_pair sizes[] = {
-        {"expert_count", "n_routed_experts"},
-        {"expert_used_count", "num_experts_per_tok"},
-        {"expert_feed_forward_length", "moe_intermediate_size"},
-        {"expert_shared_count", "n_shared_experts"},
-        {"expert_group_count", "n_group"},
-        {"expert_group_used_count", "topk_group"},
-        {"leading_dense_block_count", "first_k_dense_replace"},
-        {"nextn_predict_layers", "num_nextn_predict_layers"},
-        {0},
-    };
-    uint64_t law = SIGMOID;
-    enum sp_status st = sp_gguf_get_size(&law, w, "expert_gating_func");
-
-    if (!st && law != SIGMOID) {
-        return sp_fail(w->err, SP_E_UNSUPPORTED,
-                       "glm4moe.expert_gating_func is %" PRIu64 ", expected %d (sigmoid)", law,
-                       SIGMOID);
-    }
-    if (!st) st = sp_gguf_copy_sizes(w, sizes);
-    if (!st && !sp_gguf_has(w, "leading_dense_block_count"))
-        st = sp_gguf_put_integer(w, "first_k_dense_replace", 0);
-    if (!st) st = sp_gguf_put_norm_topk(w);
-    if (!st) st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor");
-    if (!st) {
-        st =
-            sp_gguf_put_bool(w, "use_qk_norm", sp_gguf_has_in_layers(w, "self_attn.q_norm.weight"));
-    }
+    if (st) return st;
+    st = sp_gguf_put_bool(w, "qk_layernorm",
+                          sp_gguf_has_in_layers(w, "self_attn.q_layernorm.weight"));
     return st ? st : sp_gguf_put_partial_rotary(w);
 }
 
-/* With a window it is OLMo 3. */
-static enum sp_status write_olmo2(struct sp_gguf_writer *w)
+/* The converter leaves the window out, which is the same in all published models. */
+static enum sp_status write_starcoder2(struct sp_gguf_writer *w)
 {
-    enum sp_status st = sp_gguf_put_window(w);
-
-    return st ? st : sp_gguf_put_window_pattern(w);
-}
-
-static enum sp_status write_llama(struct sp_gguf_writer *w)
-{
-    enum sp_status st = sp_gguf_put_experts(w, "num_local_experts");
-
-    return st ? st : sp_gguf_put_window(w);
-}
-
-static enum sp_status write_qwen2_moe(struct sp_gguf_writer *w)
-{
-    enum sp_status st = sp_gguf_put_experts(w, "num_experts");
-
-    return st ? st : sp_gguf_put_word(w, "norm_topk_prob", "false");
-}
-
-static enum sp_status write_qwen3_moe(struct sp_gguf_writer *w)
-{
-    enum sp_status st = sp_gguf_put_experts(w, "num_experts");
-
-    return st ? st : sp_gguf_put_word(w, "norm_topk_prob", "true");
-}
-
-static enum sp_status write_gemma2(struct sp_gguf_writer *w)
-{
-    return write_gemma(w, 46);
-}
-
-static enum sp_status write_smollm3(struct sp_gguf_writer *w)
-{
-    return sp_gguf_put_word(w, "no_rope_layer_interval", "4");
+    if (sp_gguf_has(w, "attention.sliding_window")) return sp_gguf_put_window(w);
+    return sp_gguf_put_integer(w, "sliding_window", 4096);
 }
 
 /* ---- encoders ---- */
@@ -390,21 +234,21 @@ static const struct {
 } families[] = {
     {"llama", write_llama, {NULL}},
     {"gpt-oss", write_llama, {NULL}},
-    {"qwen2moe", write_qwen2_moe, {NULL}},
-    {"qwen3moe", write_qwen3_moe, {NULL}},
+    {"qwen2moe", sp_gguf_put_qwen2_moe, {NULL}},
+    {"qwen3moe", sp_gguf_put_qwen3_moe, {NULL}},
     {"deepseek2", sp_gguf_put_latent, {LATENT_KEYS}},
     {"qwen3next", sp_gguf_put_delta, {DELTA_KEYS}},
     {"qwen35", sp_gguf_put_delta, {DELTA_KEYS}},
     {"qwen35moe", sp_gguf_put_delta, {DELTA_KEYS}},
     {"mistral3", write_llama, {"attention.temperature_scale", "rope.scaling.yarn_log_multiplier"}},
     {"afmoe",
-     write_afmoe,
+     sp_gguf_put_afmoe,
      {"expert_gating_func", "expert_shared_count", "expert_weights_norm", "expert_weights_scale",
       "leading_dense_block_count"}},
     {"dots1", sp_gguf_put_routed_experts, {GLM4_MOE_KEYS}},
-    {"exaone-moe", write_exaone_moe, {GLM4_MOE_KEYS}},
+    {"exaone-moe", sp_gguf_put_exaone_moe, {GLM4_MOE_KEYS}},
     {"ernie4_5-moe",
-     write_ernie_moe,
+     sp_gguf_put_ernie_moe,
      {"expert_shared_count", "interleave_moe_layer_step", "leading_dense_block_count"}},
     {"command-r", write_cohere, {NULL}},
     {"cohere2", write_cohere, {NULL}},
@@ -417,10 +261,10 @@ static const struct {
     {"nemotron_h", sp_gguf_put_nemotron_h, {MAMBA_KEYS}},
     {"nemotron_h_moe", sp_gguf_put_nemotron_h, {MAMBA_KEYS, GLM4_MOE_KEYS}},
     {"mamba2", sp_gguf_put_mamba2, {MAMBA_KEYS}},
-    {"gemma2", write_gemma2, {NULL}},
-    {"gemma3", write_gemma3, {NULL}},
+    {"gemma2", sp_gguf_put_gemma2, {NULL}},
+    {"gemma3", sp_gguf_put_gemma3, {NULL}},
     {"gemma-embedding",
-     write_gemma_embedding,
+     sp_gguf_put_gemma_embedding,
      {"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"}},
     {"bert", write_bert, {NULL}},
     {"modern-bert", write_modernbert, {NULL}},
@@ -430,12 +274,19 @@ static const struct {
     {"phi3", write_phi3, {NULL}},
     {"granite", sp_gguf_put_granite, {NULL}},
     {"granitemoe", sp_gguf_put_granite, {NULL}},
-    {"olmoe", write_olmoe, {"attention.clamp_kqv"}},
+    {"olmoe", sp_gguf_put_olmoe, {"attention.clamp_kqv"}},
     {"olmo2", write_olmo2, {NULL}},
-    {"exaone4", write_exaone4, {NULL}},
+    {"exaone4", sp_gguf_put_exaone4, {NULL}},
     {"glm4", sp_gguf_put_partial_rotary, {NULL}},
-    {"glm4moe", write_glm4_moe, {GLM4_MOE_KEYS}},
+    {"glm4moe", sp_gguf_put_glm4_moe, {GLM4_MOE_KEYS}},
     {"smollm3", write_smollm3, {NULL}},
+    {"granite_swa", write_granite_swa, {"attention.rope_pattern"}},
+    {"hunyuan-moe", sp_gguf_put_hunyuan_moe, {"expert_shared_count"}},
+    {"mellum", sp_gguf_put_mellum, {NULL}},
+    {"nemotron", sp_gguf_put_partial_rotary, {NULL}},
+    {"olmo", write_olmo, {"attention.clamp_kqv"}},
+    {"stablelm", write_stablelm, {"use_parallel_residual"}},
+    {"starcoder2", write_starcoder2, {NULL}},
 };
 
 enum sp_status sp_gguf_put_family(struct sp_gguf_writer *w)

@@ -28,7 +28,27 @@ SP_MUST_CHECK enum sp_status sp_gguf_put_window_pattern(struct sp_gguf_writer *w
 /* The part of a head that rotates, half of it if the file does not say. */
 SP_MUST_CHECK enum sp_status sp_gguf_put_partial_rotary(struct sp_gguf_writer *w);
 
-SP_MUST_CHECK enum sp_status sp_gguf_put_gemma4(struct sp_gguf_writer *w); /* gguf_gemma4.c */
+/* ---- families in files of their own ---- */
+
+SP_MUST_CHECK enum sp_status sp_gguf_put_exaone4(struct sp_gguf_writer *w);
+
+/* gguf_gemma.c */
+SP_MUST_CHECK enum sp_status sp_gguf_put_gemma2(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_gemma3(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_gemma_embedding(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_gemma4(struct sp_gguf_writer *w);
+
+/* gguf_experts.c */
+SP_MUST_CHECK enum sp_status sp_gguf_put_olmoe(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_exaone_moe(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_ernie_moe(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_afmoe(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_glm4_moe(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_qwen2_moe(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_qwen3_moe(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_hunyuan_moe(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_mellum(struct sp_gguf_writer *w);
+
 SP_MUST_CHECK enum sp_status sp_gguf_put_latent(struct sp_gguf_writer *w); /* gguf_latent.c */
 /* Qwen3-Next and Qwen3.5: layers of the gated delta rule (gguf_hybrid.c). */
 SP_MUST_CHECK enum sp_status sp_gguf_put_delta(struct sp_gguf_writer *w);

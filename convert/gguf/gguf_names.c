@@ -76,6 +76,7 @@ bool sp_gguf_publish_name(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *form,
     } globals[] = {
         {"token_embd.weight", "model.embed_tokens.weight"},
         {"output_norm.weight", "model.norm.weight"},
+        {"output_norm.bias", "model.norm.bias"},
         {"output.weight", "lm_head.weight"},
         {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
         {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},

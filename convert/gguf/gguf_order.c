@@ -76,6 +76,7 @@ static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_m
     enum sp_status st;
 
     if ((!is_q && !is_k) || is_first_factor(w)) return SP_OK;
+    if (m->arch->turn == SP_GGUF_TURNED_MATRICES && w->rank == 1) return SP_OK;
     if (!m->is_adapter && (st = read_head_dim(&head, w, m, is_k, err))) return st;
     if (head == 0 || head % 2 || rows % head) {
         return sp_fail(err, SP_E_INPUT,
@@ -169,7 +170,7 @@ static enum sp_status find_tiles(struct sp_gguf_weight *w, const struct sp_gguf_
 enum sp_status sp_gguf_find_orders(struct sp_gguf_weight *weight, const struct sp_gguf_model *model,
                                    struct sp_err *err)
 {
-    enum sp_status st = model->arch->turned ? find_turn(weight, model, err) : SP_OK;
+    enum sp_status st = model->arch->turn ? find_turn(weight, model, err) : SP_OK;
 
     if (st || !model->arch->tiled_values) return st;
     return find_tiles(weight, model, err);

@@ -123,7 +123,8 @@ static enum sp_status put_ministral3(struct sp_gguf_writer *w)
     return st ? st : put_rope_member(w, "attention.temperature_scale", "llama_4_scaling_beta");
 }
 
-static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
+/* The members of an object of rope_scaling, without its braces. */
+static enum sp_status put_scaling_members(struct sp_gguf_writer *w, const char *type)
 {
     static const struct {
         const char *key, *published;
@@ -133,7 +134,9 @@ static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
         {"rope.scaling.yarn_beta_fast", "beta_fast"},
         {"rope.scaling.yarn_beta_slow", "beta_slow"},
     };
-    bool yarn = strcmp(type, "yarn") == 0;
+    size_t n = strcmp(type, "yarn") == 0     ? sizeof members / sizeof *members
+               : strcmp(type, "linear") == 0 ? 1
+                                             : 0;
     char name[SP_GGUF_KEY_SIZE];
     double attention = 1;
     enum sp_status st;
@@ -143,14 +146,45 @@ static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
     if (attention != 1)
         return sp_fail(w->err, SP_E_UNSUPPORTED, "%s %g is not supported", name, attention);
 
-    st = sp_json_put(&w->text, w->err, ",\n  \"rope_scaling\": {\"rope_type\": \"%s\"", type);
-    for (size_t i = 0; i < (yarn ? sizeof members / sizeof *members : 1) && !st; i++)
+    st = sp_json_put(&w->text, w->err, "\"rope_type\": \"%s\"", type);
+    for (size_t i = 0; i < n && !st; i++)
         st = put_rope_member(w, members[i].key, members[i].published);
     if (!st && w->model->arch->latent) st = put_mscale(w);
     if (!st && sp_gguf_has(w, "attention.temperature_scale")) st = put_ministral3(w);
     if (!st && strcmp(w->model->arch->name, "gpt-oss") == 0)
         st = sp_json_put(&w->text, w->err, ", \"truncate\": false");
+    return st;
+}
+
+static enum sp_status put_scaling(struct sp_gguf_writer *w, const char *type)
+{
+    enum sp_status st = sp_json_put(&w->text, w->err, ",\n  \"rope_scaling\": {");
+
+    if (!st) st = put_scaling_members(w, type);
     return st ? st : sp_json_put(&w->text, w->err, "}");
+}
+
+/* Layers with a window rotate by a base of their own and without scaling. */
+static enum sp_status put_mellum(struct sp_gguf_writer *w, bool yarn)
+{
+    double theta = 1e4, windowed;
+    char key[SP_GGUF_KEY_SIZE];
+    enum sp_status st;
+
+    sp_gguf_key(key, w, "rope.freq_base");
+    if ((st = sp_gguf_get_float(w->model->file, key, &theta, w->err))) return st;
+    windowed = theta;
+    sp_gguf_key(key, w, "rope.freq_base_swa");
+    if ((st = sp_gguf_get_float(w->model->file, key, &windowed, w->err))) return st;
+    st = sp_json_put(&w->text, w->err,
+                     ",\n  \"rope_parameters\": {\"sliding_attention\": {\"rope_type\": "
+                     "\"default\", \"rope_theta\": ");
+    if (!st) st = sp_json_put_f32(&w->text, (float)windowed, w->err);
+    if (!st) st = sp_json_put(&w->text, w->err, "}, \"full_attention\": {");
+    if (!st) st = put_scaling_members(w, yarn ? "yarn" : "default");
+    if (!st) st = sp_json_put(&w->text, w->err, ", \"rope_theta\": ");
+    if (!st) st = sp_json_put_f32(&w->text, (float)theta, w->err);
+    return st ? st : sp_json_put(&w->text, w->err, "}}");
 }
 
 /* The part of a full layer's heads that rotates in Gemma 4: divisors of 1, and then divisors so
@@ -217,32 +251,41 @@ static const char *default_theta(const struct sp_gguf_writer *w)
     return strcmp(w->model->arch->name, "gemma3") == 0 ? "1000000.0" : "10000.0";
 }
 
+static bool is(const char *type, size_t len, const char *name)
+{
+    return len == strlen(name) && memcmp(type, name, len) == 0;
+}
+
 enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
 {
     const struct sp_gguf *file = w->model->file;
     char name[SP_GGUF_KEY_SIZE];
-    const char *type = "";
-    size_t len = 0;
+    const char *type = "none";
+    size_t len = strlen(type);
+    bool mellum = strcmp(w->model->arch->name, "mellum") == 0;
     enum sp_status st;
 
     if (strcmp(w->model->arch->name, "gemma4") == 0) return put_gemma4(w);
-    if (sp_gguf_has(w, "rope.freq_base")) {
+    if (mellum)
+        st = SP_OK;
+    else if (sp_gguf_has(w, "rope.freq_base"))
         st = sp_gguf_copy_float(w, "rope.freq_base", "rope_theta");
-    } else {
+    else
         st = sp_gguf_put_word(w, "rope_theta", default_theta(w));
-    }
     if (st) return st;
     sp_gguf_key(name, w, "rope.scaling.type");
     if ((st = sp_gguf_get_text(file, name, &type, &len, w->err))) return st;
     if (sp_gguf_find_tensor(file, "rope_factors_long.weight")) return put_longrope(w);
     if (sp_gguf_find_tensor(file, "rope_freqs.weight")) {
-        if (len == 0 || (len == 4 && memcmp(type, "none", len) == 0)) return put_llama3(w);
+        if (is(type, len, "none")) return put_llama3(w);
         return sp_fail(w->err, SP_E_UNSUPPORTED,
                        "%s together with rope_freqs.weight is not supported", name);
     }
-    if (len == 0 || (len == 4 && memcmp(type, "none", len) == 0)) return SP_OK;
-    if (len == 6 && memcmp(type, "linear", len) == 0) return put_scaling(w, "linear");
-    if (len == 4 && memcmp(type, "yarn", len) == 0) return put_scaling(w, "yarn");
+    if (mellum && (is(type, len, "none") || is(type, len, "yarn")))
+        return put_mellum(w, is(type, len, "yarn"));
+    if (is(type, len, "none")) return SP_OK;
+    if (is(type, len, "linear")) return put_scaling(w, "linear");
+    if (is(type, len, "yarn")) return put_scaling(w, "yarn");
     return sp_fail(w->err, SP_E_UNSUPPORTED, "%s \"%.*s\" is not supported", name,
                    (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);
 }

@@ -100,6 +100,19 @@ enum sp_status sp_gguf_need_size(uint64_t *out, const struct sp_gguf_writer *w, 
     return sp_fail(w->err, SP_E_INPUT, "%s.%s is missing", w->model->arch->name, key);
 }
 
+enum sp_status sp_gguf_head_size(uint64_t *out, const struct sp_gguf_writer *w)
+{
+    uint64_t hidden, heads;
+    enum sp_status st;
+
+    if ((st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
+        (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
+        return st;
+    }
+    *out = heads ? hidden / heads : 0;
+    return sp_gguf_get_size(out, w, "attention.key_length");
+}
+
 enum sp_status sp_gguf_put_integer(struct sp_gguf_writer *w, const char *key, uint64_t value)
 {
     return sp_json_put(&w->text, w->err, ",\n  \"%s\": %" PRIu64, key, value);

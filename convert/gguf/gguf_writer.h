@@ -29,6 +29,9 @@ SP_MUST_CHECK enum sp_status sp_gguf_get_size(uint64_t *out, const struct sp_ggu
 SP_MUST_CHECK enum sp_status sp_gguf_need_size(uint64_t *out, const struct sp_gguf_writer *w,
                                                const char *key);
 
+/* Elements of a head of keys, which are hidden size / heads if the file does not say. */
+SP_MUST_CHECK enum sp_status sp_gguf_head_size(uint64_t *out, const struct sp_gguf_writer *w);
+
 /* The size of one layer, of which the list must have a number; *out is unchanged if the key is
  * absent. */
 SP_MUST_CHECK enum sp_status sp_gguf_get_layer_size(uint64_t *out, const struct sp_gguf_writer *w,

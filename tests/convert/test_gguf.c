@@ -127,7 +127,19 @@ static void families(void **state)
                                         "ernie4_5_moe",
                                         "exaone_moe",
                                         "dots1",
-                                        "afmoe_plain"};
+                                        "afmoe_plain",
+                                        "apertus",
+                                        "jais2",
+                                        "nemotron_bias",
+                                        "olmo",
+                                        "olmo_unclipped",
+                                        "stablelm",
+                                        "stablelm_parallel",
+                                        "starcoder2",
+                                        "hunyuan_moe_unscaled",
+                                        "mellum_sparse",
+                                        "granite_swa_nope",
+                                        "granitemoe_swa"};
     (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -391,6 +403,68 @@ static void refused_values(void **state)
         gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
         assert_refused(gguf_write(&m, "made.gguf", 4096), cases[i].status, cases[i].message);
     }
+}
+
+/* Apertus has the numbers of its activation in the metadata: one for all layers, or one for each.
+ */
+static void values_of_layers(void **state)
+{
+    static const struct {
+        uint64_t n; /* numbers of xielu.eps; 0: the key is missing */
+        uint32_t type;
+        const char *message;
+    } cases[] = {
+        {0, SP_GGUF_F32, "xielu.eps is missing"},
+        {3, SP_GGUF_F32, "xielu.eps is not one number for each of 1 layers"},
+        {1, SP_GGUF_STRING, "xielu.eps is not one number for each of 1 layers"},
+        {1, SP_GGUF_F32, NULL},
+    };
+    static const char *const others[] = {"xielu.alpha_n", "xielu.alpha_p", "xielu.beta"};
+    struct made_gguf m;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_gguf_model model;
+        struct sp_err err = {0};
+        const char *path;
+        float out = 0;
+
+        gguf_begin(&m);
+        add_model(&m, "apertus");
+        for (size_t k = 0; k < 3; k++)
+            gguf_value_float(&m, others[k], 0.5f);
+        if (cases[i].n) {
+            gguf_add_string(&m, "xielu.eps");
+            gguf_add_u32(&m, SP_GGUF_ARRAY);
+            gguf_add_u32(&m, cases[i].type);
+            gguf_add_u64(&m, cases[i].n);
+            for (uint64_t k = 0; k < cases[i].n && cases[i].type == SP_GGUF_F32; k++)
+                gguf_add_u32(&m, sp_bits_of_float(-0.25f));
+            if (cases[i].type == SP_GGUF_STRING) gguf_add_string(&m, "a");
+            m.n_values++;
+        }
+        gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
+        path = gguf_write(&m, "made.gguf", 4096);
+        if (cases[i].message) {
+            assert_refused(path, SP_E_INPUT, cases[i].message);
+            continue;
+        }
+        assert_int_equal(sp_gguf_model_open(&model, path, NULL, &err), SP_OK);
+        assert_int_equal(model.n, 5);
+        assert_int_equal(
+            sp_gguf_weight_read(&out, &model,
+                                sp_gguf_weight_find(&model, "model.layers.0.mlp.act_fn.eps"), 1, 0,
+                                1, 1, NULL, 0, &err),
+            SP_OK);
+        assert_true(out == -0.25f);
+        sp_gguf_model_release(&model);
+    }
+    gguf_begin(&m);
+    gguf_value_string(&m, "general.architecture", "apertus");
+    gguf_value_u32(&m, "apertus.block_count", 90000);
+    gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
+    assert_refused(gguf_write(&m, "made.gguf", 4096), SP_E_INPUT,
+                   "apertus.block_count is 90000, but there are 1 tensors");
 }
 
 /* Sizes of the gated delta rule that contradict each other. */
@@ -679,6 +753,7 @@ int main(void)
         cmocka_unit_test(refused_tensors),
         cmocka_unit_test(refused_models),
         cmocka_unit_test(refused_values),
+        cmocka_unit_test(values_of_layers),
         cmocka_unit_test(refused_delta),
         cmocka_unit_test(scaled_tensors),
         cmocka_unit_test(gemma4_tokens),

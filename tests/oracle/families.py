@@ -207,6 +207,24 @@ FAMILIES.update({
             "full_attention": {"rope_type": "yarn", "rope_theta": 5e4, "factor": 4.0,
                                "original_max_position_embeddings": 64},
             "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}}),
+    # As GGUF files have them: experts in all layers, one rope theta, scaling that is part of the theta.
+    "mellum_sparse": ("MellumForCausalLM", {
+        "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"],
+        "mlp_layer_types": ["sparse", "sparse"], "num_experts": 5, "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16, "sliding_window": 6, "head_dim": 16,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "yarn", "rope_theta": 5e4, "factor": 4.0,
+                               "original_max_position_embeddings": 64},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e3}}}),
+    "granite_swa_nope": ("GraniteSWAForCausalLM", {
+        "num_hidden_layers": 3, "sliding_window": 6, "embedding_multiplier": 3.0,
+        "attention_multiplier": 0.3, "residual_multiplier": 0.4, "logits_scaling": 1.7,
+        "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+        "layer_rope_theta": [0, 1e4, 1e4]}),
+    "hunyuan_moe_unscaled": ("HunYuanMoEV1ForCausalLM", {
+        "num_hidden_layers": 2, "num_experts": 5, "moe_topk": [2, 2], "intermediate_size": 24,
+        "head_dim": 16, "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 11158840.0}}),
     "hunyuan_moe": ("HunYuanMoEV1ForCausalLM", {
         "num_hidden_layers": 2, "num_experts": 5, "moe_topk": [2, 2], "intermediate_size": 24,
         "head_dim": 16, "tie_word_embeddings": True,

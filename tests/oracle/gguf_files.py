@@ -5,14 +5,16 @@
         ernie4_5,exaone4,exaone4_full,arcee,glm4,glm4_moe,seed_oss,\\
         qwen3_next,qwen3_5_bias,qwen3_5_experts,gemma4_shared,deepseek_v2,deepseek_v2_lite,deepseek_v3,youtu,lfm2,\\
         lfm2_moe_plain,mamba2,granitemoeshared,granite4_h,granite4_h_moe,nemotron_h_even,ministral3_small,falcon_h1_head,\\
-        hunyuan_unscaled,cohere2,cohere_qk_norm,ernie4_5_moe,exaone_moe,dots1,afmoe_plain} \\
+        hunyuan_unscaled,cohere2,cohere_qk_norm,ernie4_5_moe,exaone_moe,dots1,afmoe_plain,\\
+        apertus,jais2,nemotron_bias,olmo,olmo_unclipped,stablelm,stablelm_parallel,starcoder2,hunyuan_moe_unscaled} \\
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
+    LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mellum_sparse,granite_swa_nope,granitemoe_swa}
     LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf \\
         testdata/embeddings/{bert,roberta,xlm_roberta,modernbert,eurobert,gemma3,qwen3}
 
 The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers),
 or that of a checkout of llama.cpp, newer, if LLAMA_CPP names its folder.
-Matrices are BF16, which holds the checkpoints' numbers exactly. The files have no tokenizer, except those of the second
+Matrices are BF16, which holds the checkpoints' numbers exactly. The files have no tokenizer, except those of the last
 call, encoders: those of ../shared/oracle/sources and tests/convert/test_gguf.c have."""
 import importlib.util
 import json
@@ -66,6 +68,15 @@ def with_tokenizer(folder, parent):
         (copy / "config.json").write_text(json.dumps({**json.loads(config), "classifier_pooling": "mean"}))
     if "Cohere2" in config: # a key of published checkpoints
         (copy / "config.json").write_text(json.dumps({**json.loads(config), "rotary_pct": 1.0}))
+    if "HunYuanMoE" in config: # likewise
+        own = json.loads(config)
+        n = own["num_hidden_layers"]
+        own |= {"moe_intermediate_size": [own["intermediate_size"]] * n, "num_shared_expert": [1] * n}
+        (copy / "config.json").write_text(json.dumps(own))
+    if "SWAForCausalLM" in config: # likewise; transformers states the base of each layer instead
+        own = json.loads(config)
+        own["no_rope_layers"] = [int(theta > 0) for theta in own["layer_rope_theta"]]
+        (copy / "config.json").write_text(json.dumps(own))
     return copy
 
 
@@ -100,6 +111,18 @@ def set_vocabulary(converter, folder):
     if folder.name == "gemma3": # which layers have a window is stated by no key that the converter writes
         types = json.loads((folder / "config.json").read_text())["layer_types"]
         converter.gguf_writer.add_sliding_window_pattern([t == "sliding_attention" for t in types])
+
+
+def mend(converter, folder):
+    """What the converters of single architectures leave out."""
+    if folder.name.startswith("stablelm"): # it returns the stacked norms of the heads from a generator
+        plain = converter.modify_tensors
+
+        def modify(data, name, bid):
+            yield from (yield from plain(data, name, bid)) or ()
+        converter.modify_tensors = modify
+    if folder.name == "starcoder2": # a window other than that of published models
+        converter.gguf_writer.add_sliding_window(json.loads((folder / "config.json").read_text())["sliding_window"])
 
 
 class Names:
@@ -142,6 +165,7 @@ def main():
                 dense = {"sentence_transformers_dense_modules": True} if encoder else {}
                 converter = plain(copy, file_type, out, eager=True, **dense)
                 inner = getattr(converter, "impl", converter)
+                mend(inner, folder)
                 if encoder:
                     set_vocabulary(inner, folder)
                 else:

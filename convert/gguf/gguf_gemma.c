@@ -1,8 +1,55 @@
-/* config.json of Gemma 4, whose layers with and without a window have heads of different size. */
+/* config.json of Gemma: 1 to 3, and 4, whose layers with and without a window have heads of
+ * different size. */
 #include "convert/gguf/gguf_family.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+
+/* ---- Gemma 2 and 3 ---- */
+
+/* query_pre_attn_scalar is the head's size, but in the largest model hidden size / heads. */
+static enum sp_status write_gemma(struct sp_gguf_writer *w, uint64_t largest)
+{
+    uint64_t scalar, layers, hidden, heads;
+    enum sp_status st;
+
+    if ((st = sp_gguf_need_size(&scalar, w, "attention.key_length")) ||
+        (st = sp_gguf_need_size(&layers, w, "block_count")) ||
+        (st = sp_gguf_need_size(&hidden, w, "embedding_length")) ||
+        (st = sp_gguf_need_size(&heads, w, "attention.head_count"))) {
+        return st;
+    }
+    if (layers == largest && heads) scalar = hidden / heads;
+    if ((st = sp_gguf_put_integer(w, "query_pre_attn_scalar", scalar))) return st;
+    if ((st = sp_gguf_put_window(w))) return st;
+    st = sp_gguf_copy_float(w, "attn_logit_softcapping", "attn_logit_softcapping");
+    return st ? st : sp_gguf_copy_float(w, "final_logit_softcapping", "final_logit_softcapping");
+}
+
+enum sp_status sp_gguf_put_gemma2(struct sp_gguf_writer *w)
+{
+    return write_gemma(w, 46);
+}
+
+enum sp_status sp_gguf_put_gemma3(struct sp_gguf_writer *w)
+{
+    enum sp_status st;
+
+    if ((st = write_gemma(w, 62))) return st;
+    if ((st = sp_gguf_put_window_pattern(w))) return st;
+    if (sp_gguf_has(w, "rope.freq_base_swa"))
+        return sp_gguf_copy_float(w, "rope.freq_base_swa", "rope_local_base_freq");
+    return sp_gguf_put_word(w, "rope_local_base_freq", "10000.0");
+}
+
+enum sp_status sp_gguf_put_gemma_embedding(struct sp_gguf_writer *w)
+{
+    enum sp_status st = sp_gguf_put_gemma3(w);
+
+    return st ? st : sp_gguf_put_bool(w, "use_bidirectional_attention", true);
+}
+
+/* ---- Gemma 4 ---- */
 
 /* Layer i of the list of booleans that states which layers have a window. */
 static enum sp_status is_full(bool *out, const struct sp_gguf_writer *w, uint64_t i)
