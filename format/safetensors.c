@@ -57,13 +57,21 @@ static int compare_names(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* Moves the tensors of shards first.. to the checkpoint's table. */
-static enum sp_status join_tables(struct sp_safetensors *c, size_t first, struct sp_err *err)
+/* Moves the tensors of shards first.. to the checkpoint's table. The first table of all becomes the
+ * checkpoint's own, so that there are never two of a large one. */
+static enum sp_status move_tables(struct sp_safetensors *c, size_t first, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_safetensor *joined = NULL;
     size_t n = c->n;
 
+    if (c->tensors == NULL && c->n_shards == first + 1) {
+        struct sp_safetensors_header *h = &c->shards[first].header;
+        c->tensors = h->tensors;
+        c->n = h->n;
+        h->tensors = NULL;
+        return SP_OK;
+    }
     for (size_t i = first; i < c->n_shards; i++)
         n += c->shards[i].header.n;
     if ((st = sp_new(&joined, n, sizeof *joined, err))) return st;
@@ -77,6 +85,15 @@ static enum sp_status join_tables(struct sp_safetensors *c, size_t first, struct
         free(h->tensors);
         h->tensors = NULL;
     }
+    return SP_OK;
+}
+
+/* Adds the tensors of shards first.. to the checkpoint's table, and sorts it. */
+static enum sp_status join_tables(struct sp_safetensors *c, size_t first, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if ((st = move_tables(c, first, err))) return st;
     qsort(c->tensors, c->n, sizeof *c->tensors, compare_names);
     for (size_t i = 1; i < c->n; i++) {
         const struct sp_safetensor *a = c->tensors + i - 1, *b = a + 1;

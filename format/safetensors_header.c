@@ -5,7 +5,7 @@
  * Everything is linear or n log n in the number of entries: a header may have millions. */
 #include "format/safetensors_header.h"
 #include "format/base/bytes.h"
-#include "format/base/json.h"
+#include "format/base/json_stream.h"
 #include "format/base/mem.h"
 
 #include <inttypes.h>
@@ -17,13 +17,20 @@ enum { LENGTH_SIZE = 8, MAX_HEADER = 100000000, MAX_NAME = 65536, SHOWN_NAME = 2
 
 static const char lfs_pointer[] = "version https://git-lfs";
 
+/* A key of the header and the byte of the JSON at which it begins. */
+struct key {
+    const char *name; /* borrowed from the names of the header */
+    size_t at;
+};
+
 struct reader {
     const struct sp_file *file;
     unsigned shard;
     uint64_t data_start; /* 8 + N */
     char *text;          /* the JSON */
     size_t text_size;
-    struct sp_json *json;
+    struct sp_json_stream json;
+    struct key *keys; /* [json.n] */
     struct sp_safetensors_header header;
     const struct sp_safetensor **by_offset; /* [header.n] */
     struct sp_err *err;
@@ -163,53 +170,100 @@ static enum sp_status read_entry(struct reader *r, struct sp_safetensor *t,
     return read_offsets(r, t, entry);
 }
 
-/* Allocates all entries and their names. */
+/* Allocates all entries and their names, which are no longer than the text. */
 static enum sp_status size_tables(struct reader *r)
 {
     enum sp_status st;
-    size_t n_bytes = 0;
 
-    for (struct sp_json_iter it = {0}; sp_json_next(r->json, &it);)
-        n_bytes += strlen(it.key) + 1;
-    if ((st = sp_new(&r->header.names, n_bytes, 1, r->err))) return st;
-    return sp_new(&r->header.tensors, sp_json_len(r->json), sizeof *r->header.tensors, r->err);
+    if ((st = sp_new(&r->header.names, r->text_size, 1, r->err))) return st;
+    if ((st = sp_new(&r->keys, r->json.n, sizeof *r->keys, r->err))) return st;
+    return sp_new(&r->header.tensors, r->json.n, sizeof *r->header.tensors, r->err);
 }
 
+/* Reads the current member of the JSON, whose name has been copied. */
+static enum sp_status read_member(struct reader *r, const char *name, size_t len)
+{
+    struct sp_safetensor *t = r->header.tensors + r->header.n;
+    enum sp_status st;
+
+    if (strcmp(name, "__metadata__") == 0) return check_metadata(r, r->json.value);
+    if (len == 0) return sp_fail(r->err, SP_E_INPUT, "a tensor's name is empty");
+    if (len > MAX_NAME) {
+        return sp_fail(r->err, SP_E_INPUT, "tensor %.*s...: name of %zu bytes, expected at most %d",
+                       SHOWN_NAME, name, len, MAX_NAME);
+    }
+    if ((st = read_entry(r, t, r->json.value))) {
+        sp_context(r->err, "tensor %.*s", SHOWN_NAME, name);
+        return st;
+    }
+    t->name = name;
+    t->shard = r->shard;
+    r->header.n++;
+    return SP_OK;
+}
+
+static int compare_keys(const void *left, const void *right)
+{
+    const struct key *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+
+    return order ? order : (a->at > b->at) - (a->at < b->at);
+}
+
+/* Refuses the first key that the header has twice. */
+static enum sp_status check_keys(struct reader *r, size_t n)
+{
+    const struct key *repeated = NULL;
+    enum sp_status st = SP_OK;
+
+    qsort(r->keys, n, sizeof *r->keys, compare_keys);
+    for (size_t i = 1; i < n; i++) {
+        const struct key *key = r->keys + i;
+        if (strcmp(key[-1].name, key->name) != 0) continue;
+        if (repeated == NULL || key->at < repeated->at) repeated = key;
+    }
+    if (repeated) {
+        st = sp_json_fail_repeated(repeated->name, repeated->at, r->err);
+        sp_context(r->err, "header");
+    }
+    return st;
+}
+
+/* After a member that is wrong the syntax of the others is still checked: a failure of the syntax
+ * is what the user must know first. */
 static enum sp_status read_entries(struct reader *r)
 {
     enum sp_status st;
-    char *name;
+    struct sp_err *err = r->err, of_member = {0};
+    size_t n = 0, len = 0;
+    bool found;
 
-    if (sp_json_kind(r->json) != SP_JSON_OBJECT) {
+    if ((st = sp_json_stream_open(&r->json, r->text, r->text_size, r->err))) {
+        sp_context(r->err, "header");
+        return st;
+    }
+    if (!r->json.is_object) {
         return sp_fail(r->err, SP_E_INPUT, "header is of kind %s, expected an object",
-                       sp_json_kind_name(sp_json_kind(r->json)));
+                       sp_json_kind_name(sp_json_kind(r->json.value)));
     }
     if ((st = size_tables(r))) return st;
-    name = r->header.names;
-    for (struct sp_json_iter it = {0}; sp_json_next(r->json, &it);) {
-        struct sp_safetensor *t = r->header.tensors + r->header.n;
-        size_t len = strlen(it.key);
-        if (strcmp(it.key, "__metadata__") == 0) {
-            if ((st = check_metadata(r, it.value))) return st;
-            continue;
-        }
-        if (len == 0) return sp_fail(r->err, SP_E_INPUT, "a tensor's name is empty");
-        if (len > MAX_NAME) {
-            return sp_fail(r->err, SP_E_INPUT,
-                           "tensor %.*s...: name of %zu bytes, expected at most %d", SHOWN_NAME,
-                           it.key, len, MAX_NAME);
-        }
-        if ((st = read_entry(r, t, it.value))) {
-            sp_context(r->err, "tensor %.*s", SHOWN_NAME, it.key);
+    for (char *name = r->header.names;; name += len + 1, n++) {
+        if ((st = sp_json_stream_next(&found, &r->json, r->err))) {
+            sp_context(r->err, "header");
             return st;
         }
-        memcpy(name, it.key, len + 1);
-        t->name = name;
-        t->shard = r->shard;
-        name += len + 1;
-        r->header.n++;
+        if (!found) break;
+        len = strlen(r->json.key);
+        memcpy(name, r->json.key, len + 1);
+        r->keys[n] = (struct key){name, r->json.key_at};
+        if (of_member.status) continue;
+        r->err = &of_member;
+        (void)!read_member(r, name, len);
+        r->err = err;
     }
-    return SP_OK;
+    if ((st = check_keys(r, n))) return st;
+    if (of_member.status && err) *err = of_member;
+    return of_member.status;
 }
 
 /* By first byte, then by length: an empty tensor lies before the one that begins where it is. The
@@ -305,16 +359,13 @@ enum sp_status sp_safetensors_header_read(struct sp_safetensors_header *out,
     struct reader r = {.file = file, .shard = shard, .err = err};
 
     if ((st = read_text(&r))) goto done;
-    if ((st = sp_json_parse(&r.json, r.text, r.text_size, SP_JSON_STRICT, err))) {
-        sp_context(err, "header");
-        goto done;
-    }
     if ((st = read_entries(&r))) goto done;
     st = check_ranges(&r);
 done:
     free(r.by_offset);
+    free(r.keys);
     free(r.text);
-    sp_json_free(r.json);
+    sp_json_stream_release(&r.json);
     if (st) {
         sp_context(err, "%s", sp_file_path(file));
         sp_safetensors_header_release(&r.header);

@@ -93,11 +93,11 @@ static enum sp_status count(struct survey *survey, const struct sp_json_scan *sc
     return SP_OK;
 }
 
-static enum sp_status look_over(struct survey *out, const char *text, size_t size, bool strict,
+static enum sp_status look_over(struct survey *out, const struct sp_json_part *part, bool strict,
                                 size_t max_bytes, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_json_scan scan = {.text = text, .size = size};
+    struct sp_json_scan scan = {.text = part->text, .size = part->end, .end = part->begin};
     enum sp_json_token token = SP_JSON_TOKEN_KEY;
     size_t depth = 0;
 
@@ -111,7 +111,7 @@ static enum sp_status look_over(struct survey *out, const char *text, size_t siz
                            scan.start, SP_JSON_DEPTH);
         }
     }
-    if (out->tree_bytes > max_bytes || size > INT_MAX) {
+    if (out->tree_bytes > max_bytes || part->end > INT_MAX) {
         return sp_fail(err, SP_E_INPUT,
                        "JSON that would take %zu MB of memory, more than the %zu allowed",
                        out->tree_bytes >> 20, max_bytes >> 20);
@@ -157,7 +157,7 @@ static enum sp_status feed_up_to(struct feeder *f, size_t end)
 static enum sp_status feed_all(struct feeder *f, size_t wide)
 {
     enum sp_status st;
-    struct sp_json_scan scan = {.text = f->text, .size = f->size};
+    struct sp_json_scan scan = {.text = f->text, .size = f->size, .end = f->fed};
     enum sp_json_token token;
 
     while (wide > 0) {
@@ -220,26 +220,26 @@ static enum sp_status add_key(json_object *keys, struct json_tokener *tokener, c
 
 /* Finds the key that an object has twice, with one set of keys for each open object; if there is
  * none, the tree is incomplete for lack of memory. The set of an array stays empty. */
-static enum sp_status find_repeated(const char *text, size_t size, struct sp_err *err)
+static enum sp_status find_repeated(const struct sp_json_part *part, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_json_scan scan = {.text = text, .size = size};
+    struct sp_json_scan scan = {.text = part->text, .size = part->end, .end = part->begin};
     enum sp_json_token token = SP_JSON_TOKEN_KEY;
     json_object *keys[SP_JSON_DEPTH] = {0};
     struct json_tokener *tokener = json_tokener_new();
     size_t depth = 0;
 
-    if (tokener == NULL) return no_memory(size, err);
+    if (tokener == NULL) return no_memory(part->end, err);
     while ((st = sp_json_scan(&token, &scan, err)) == SP_OK && token != SP_JSON_TOKEN_END) {
         if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY) {
             if ((keys[depth++] = json_object_new_object()) == NULL) break;
         } else if (token == SP_JSON_TOKEN_CLOSE) {
             json_object_put(keys[--depth]);
         } else if (token == SP_JSON_TOKEN_KEY) {
-            if ((st = add_key(keys[depth - 1], tokener, text, &scan, err))) break;
+            if ((st = add_key(keys[depth - 1], tokener, part->text, &scan, err))) break;
         }
     }
-    if (st == SP_OK) st = no_memory(size, err);
+    if (st == SP_OK) st = no_memory(part->end, err);
     while (depth > 0)
         json_object_put(keys[--depth]);
     json_tokener_free(tokener);
@@ -249,7 +249,7 @@ static enum sp_status find_repeated(const char *text, size_t size, struct sp_err
 /* Returns true if the tree holds everything that the text says. A repeated member makes one less,
  * a failed allocation a member less or a null more. */
 static enum sp_status check_tree(json_object *root, const struct survey *survey, bool strict,
-                                 const char *text, size_t size, struct sp_err *err)
+                                 const struct sp_json_part *part, struct sp_err *err)
 {
     struct walk walk = {.strict = strict};
     struct sp_err repeated = {0};
@@ -259,10 +259,10 @@ static enum sp_status check_tree(json_object *root, const struct survey *survey,
         return sp_fail(err, SP_E_INPUT, "not valid JSON: the number %.40s is too large",
                        (const char *)json_object_get_userdata(walk.too_large));
     }
-    if (walk.nulls > survey->nulls) return no_memory(size, err);
+    if (walk.nulls > survey->nulls) return no_memory(part->end, err);
     if (walk.members == survey->members) return SP_OK;
-    if (strict) return find_repeated(text, size, err);
-    return find_repeated(text, size, &repeated) == SP_E_INPUT ? SP_OK : no_memory(size, err);
+    if (strict) return find_repeated(part, err);
+    return find_repeated(part, &repeated) == SP_E_INPUT ? SP_OK : no_memory(part->end, err);
 }
 
 enum sp_status sp_json_parse(struct sp_json **out, const char *text, size_t size,
@@ -275,13 +275,22 @@ enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size
                                     enum sp_json_strictness strictness, size_t max_bytes,
                                     struct sp_err *err)
 {
+    const struct sp_json_part part = {.text = text, .end = size};
+
+    return sp_json_parse_part(out, &part, strictness, max_bytes, err);
+}
+
+enum sp_status sp_json_parse_part(struct sp_json **out, const struct sp_json_part *part,
+                                  enum sp_json_strictness strictness, size_t max_bytes,
+                                  struct sp_err *err)
+{
     enum sp_status st;
     struct survey survey = {0};
-    struct feeder f = {.text = text, .size = size, .err = err};
+    struct feeder f = {.text = part->text, .size = part->end, .fed = part->begin, .err = err};
     bool strict = strictness == SP_JSON_STRICT;
     void *reserved;
 
-    if ((st = look_over(&survey, text, size, strict, max_bytes, err))) return st;
+    if ((st = look_over(&survey, part, strict, max_bytes, err))) return st;
     if ((st = sp_new_aligned(&reserved, 1, survey.tree_bytes, err))) return st;
     free(reserved);
     if ((f.tokener = json_tokener_new_ex(SP_JSON_DEPTH + 2)) == NULL) {
@@ -289,7 +298,7 @@ enum sp_status sp_json_parse_within(struct sp_json **out, const char *text, size
     }
     json_tokener_set_flags(f.tokener, JSON_TOKENER_STRICT);
     st = feed_all(&f, survey.wide);
-    if (st == SP_OK) st = check_tree(f.root, &survey, strict, text, size, err);
+    if (st == SP_OK) st = check_tree(f.root, &survey, strict, part, err);
     if (st == SP_OK) {
         *out = (struct sp_json *)f.root;
         f.root = NULL;
@@ -308,9 +317,9 @@ enum sp_status sp_json_measure(size_t *bytes, const char *text, size_t size,
                                enum sp_json_strictness strictness, size_t max_bytes,
                                struct sp_err *err)
 {
+    const struct sp_json_part part = {.text = text, .end = size};
     struct survey survey = {0};
-    enum sp_status st =
-        look_over(&survey, text, size, strictness == SP_JSON_STRICT, max_bytes, err);
+    enum sp_status st = look_over(&survey, &part, strictness == SP_JSON_STRICT, max_bytes, err);
 
     if (!st) *bytes = survey.tree_bytes;
     return st;

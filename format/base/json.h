@@ -44,6 +44,16 @@ SP_MUST_CHECK enum sp_status sp_json_parse(struct sp_json **out, const char *tex
 SP_MUST_CHECK enum sp_status sp_json_parse_within(struct sp_json **out, const char *text,
                                                   size_t size, enum sp_json_strictness strictness,
                                                   size_t max_bytes, struct sp_err *err);
+/* Parses the bytes begin..end-1 of a text, one value. Errors name the byte offset in the text. The
+ * UTF-8 of a part that does not begin at 0 is not checked. */
+struct sp_json_part {
+    const char *text;
+    size_t begin, end;
+};
+SP_MUST_CHECK enum sp_status sp_json_parse_part(struct sp_json **out,
+                                                const struct sp_json_part *part,
+                                                enum sp_json_strictness strictness,
+                                                size_t max_bytes, struct sp_err *err);
 void sp_json_free(struct sp_json *root); /* NULL is fine */
 
 /* *bytes = an upper bound of the memory that the document would take, which is at most max_bytes;

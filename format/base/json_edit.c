@@ -7,21 +7,6 @@ static struct sp_json_scan scan_of(const struct sp_strbuf *text)
     return (struct sp_json_scan){.text = text->at, .size = text->len};
 }
 
-/* The token is the value's first; the scan moves to its last. */
-static enum sp_status skip_value(enum sp_json_token token, struct sp_json_scan *scan,
-                                 struct sp_err *err)
-{
-    enum sp_status st;
-    size_t depth = 0;
-
-    for (;;) {
-        if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY) depth++;
-        if (token == SP_JSON_TOKEN_CLOSE) depth--;
-        if (depth == 0 || token == SP_JSON_TOKEN_END) return SP_OK;
-        if ((st = sp_json_scan(&token, scan, err))) return st;
-    }
-}
-
 enum sp_status sp_json_members(struct sp_json_member **members, size_t *n,
                                const struct sp_strbuf *text, size_t at, struct sp_err *err)
 {
@@ -41,7 +26,7 @@ enum sp_status sp_json_members(struct sp_json_member **members, size_t *n,
 
         if ((st = sp_json_scan(&token, &scan, err))) break;
         m.value = scan.start;
-        if ((st = skip_value(token, &scan, err))) break;
+        if ((st = sp_json_scan_value(token, &scan, err))) break;
         m.end = scan.end;
         if (n_list == SP_JSON_MAX_MEMBERS) {
             st = sp_fail(err, SP_E_UNSUPPORTED, "an object of more than %d members at byte %zu",

@@ -174,3 +174,17 @@ enum sp_status sp_json_scan(enum sp_json_token *token, struct sp_json_scan *s, s
     }
     return SP_OK;
 }
+
+enum sp_status sp_json_scan_value(enum sp_json_token token, struct sp_json_scan *s,
+                                  struct sp_err *err)
+{
+    enum sp_status st;
+    size_t depth = 0;
+
+    for (;;) {
+        if (token == SP_JSON_TOKEN_OPEN_OBJECT || token == SP_JSON_TOKEN_OPEN_ARRAY) depth++;
+        if (token == SP_JSON_TOKEN_CLOSE && depth > 0) depth--;
+        if (depth == 0 || token == SP_JSON_TOKEN_END) return SP_OK;
+        if ((st = sp_json_scan(&token, s, err))) return st;
+    }
+}

@@ -35,4 +35,9 @@ struct sp_json_scan {
 SP_MUST_CHECK enum sp_status sp_json_scan(enum sp_json_token *token, struct sp_json_scan *scan,
                                           struct sp_err *err);
 
+/* Moves to the last token of the value whose first token has just been found. A token that no value
+ * begins with stays, and so does the end of the text. */
+SP_MUST_CHECK enum sp_status sp_json_scan_value(enum sp_json_token token, struct sp_json_scan *scan,
+                                                struct sp_err *err);
+
 #endif
