@@ -123,13 +123,19 @@ for step in $steps; do
         done
         ;;
     reproducible)
-        rm -rf build/once build/twice
-        for name in once twice; do
-            CCACHE_DISABLE=1 build $name -DCMAKE_C_COMPILER=gcc -DBUILD_TESTING=OFF
-        done
-        for file in spectool libspectool.a libspectool.so; do
-            cmp build/once/$file build/twice/$file
-            report "the same bytes twice: $file" $?
+        rm -rf build/here build/elsewhere
+        mkdir -p build/elsewhere/source/build
+        git ls-files -z | grep -zv '^testdata/' | xargs -0 cp --parents -t build/elsewhere/source
+        for type in Release RelWithDebInfo; do
+            CCACHE_DISABLE=1 build here -DCMAKE_C_COMPILER=gcc -DBUILD_TESTING=OFF -DCMAKE_BUILD_TYPE=$type
+            (
+                cd build/elsewhere/source &&
+                    CCACHE_DISABLE=1 build other -DCMAKE_C_COMPILER=gcc -DBUILD_TESTING=OFF -DCMAKE_BUILD_TYPE=$type
+            )
+            for file in spectool libspectool.a libspectool.so; do
+                cmp build/here/$file build/elsewhere/source/build/other/$file
+                report "$type: the same bytes in two folders: $file" $?
+            done
         done
         ;;
     arm64)
