@@ -13,6 +13,7 @@
 #include "cli/serve/serve_opener.h"
 #include "cli/serve/serve_routes.h"
 #include "cli/serve/serve_sandbox.h"
+#include "cli/serve/serve_syscalls.h"
 #include "format/pack_contents.h"
 #include "format/base/clock.h"
 #include "runtime/spectool.h"
@@ -318,6 +319,21 @@ static enum sp_status find_models(struct sp_serve_paths *paths, const struct sp_
     return !st && paths->n > 1 ? check_several(args, err) : st;
 }
 
+/* What the failure of a part of the sandbox means: the end if the user demands the sandbox, else a
+ * note. */
+static enum sp_status settle(enum sp_status st, bool must, struct sp_err *err)
+{
+    if (st && must) {
+        sp_context(err, "--sandbox on");
+        return st;
+    }
+    if (st) {
+        sp_note("serve", err->text);
+        *err = (struct sp_err){0};
+    }
+    return SP_OK;
+}
+
 /* Denies the server what it does not need from here on. MPI needs files and connections. */
 static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
                                     const struct sp_listeners *listeners, const struct options *o,
@@ -333,14 +349,9 @@ static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
     if (!o->no_cache && !o->no_draft) drafting_cache = sp_drafting_cache_folder();
     st = sp_serve_sandbox_enter(paths, o->prompt_cache, drafting_cache, listeners, err);
     free(drafting_cache);
-    if (st && must) {
-        sp_context(err, "--sandbox on");
-    } else if (st) {
-        sp_note("serve", err->text);
-        *err = (struct sp_err){0};
-        st = SP_OK;
-    }
-    return st;
+    if ((st = settle(st, must, err))) return st;
+    if (!must && !sp_serve_syscalls_can_be_filtered()) return SP_OK;
+    return settle(sp_serve_syscalls_filter(err), must, err);
 }
 
 /* Is called by a thread that generates, for which the memory of --memory does not suffice. */

@@ -1,10 +1,14 @@
 /* What the sandbox of the server denies and allows, tried in a child process. */
+#define _GNU_SOURCE /* unshare */
 #include "cli/serve/serve_sandbox.h"
+#include "cli/serve/serve_syscalls.h"
 #include "tests/support/scratch.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -13,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -85,9 +90,14 @@ static int count_allowed(void)
     return n;
 }
 
-/* Runs the check in a child process inside the sandbox, and returns what it returned; skips the
- * test if the kernel has no sandbox. */
-static int inside(int (*check)(void))
+static enum sp_status enter_folders(struct sp_err *err)
+{
+    return sp_serve_sandbox_enter(&paths, NULL, statistics, &listeners, err);
+}
+
+/* Runs the check in a child process inside a sandbox, and returns what it returned; skips the test
+ * if the kernel has no such sandbox. */
+static int inside(enum sp_status (*enter)(struct sp_err *err), int (*check)(void))
 {
     pid_t child = fork();
     int status;
@@ -95,7 +105,7 @@ static int inside(int (*check)(void))
     assert_true(child >= 0);
     if (child == 0) {
         struct sp_err err = {0};
-        enum sp_status st = sp_serve_sandbox_enter(&paths, NULL, statistics, &listeners, &err);
+        enum sp_status st = enter(&err);
         if (st) fprintf(stderr, "%s\n", err.text);
         _exit(st == SP_E_UNSUPPORTED ? SKIPPED : st ? 99 : check());
     }
@@ -127,13 +137,13 @@ static int setup(void **state)
 static void test_denied(void **state)
 {
     (void)state;
-    assert_int_equal(inside(count_denied), 7);
+    assert_int_equal(inside(enter_folders, count_denied), 7);
 }
 
 static void test_allowed(void **state)
 {
     (void)state;
-    assert_int_equal(inside(count_allowed), 10);
+    assert_int_equal(inside(enter_folders, count_allowed), 10);
 }
 
 /* Older kernels deny files only. */
@@ -145,10 +155,54 @@ static int count_connections(void)
 
 static void test_connections(void **state)
 {
-    int n = inside(count_connections);
+    int n = inside(enter_folders, count_connections);
 
     (void)state;
     assert_true(n == 0 || n == 2 || n == 3);
+}
+
+/* ---- system calls ---- */
+
+static int count_forbidden(void)
+{
+    int n = 0;
+
+    n += socket(AF_INET, SOCK_STREAM, 0) < 0 && errno == EPERM;
+    n += ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0 && errno == EPERM;
+    n += execl("/bin/true", "true", (char *)NULL) && errno == EPERM;
+    n += unshare(CLONE_NEWUSER) && errno == EPERM;
+    n += chmod(models[0], 0600) && errno == EPERM;
+    n += setuid(getuid()) && errno == EPERM;
+    n += symlink("a", "b") && errno == EPERM;
+    return n;
+}
+
+static void *add_one(void *context)
+{
+    ++*(int *)context;
+    return NULL;
+}
+
+/* What the program needs after its start. */
+static int count_permitted(void)
+{
+    pthread_t thread;
+    pid_t child;
+    int n = 0, status;
+
+    n += opens(models[0], O_RDONLY) == 0;
+    n += pthread_create(&thread, NULL, add_one, &n) == 0 && pthread_join(thread, NULL) == 0;
+    n += (child = fork()) >= 0;
+    if (child == 0) _exit(7);
+    n += waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7;
+    return n;
+}
+
+static void test_system_calls(void **state)
+{
+    (void)state;
+    assert_int_equal(inside(sp_serve_syscalls_filter, count_forbidden), 7);
+    assert_int_equal(inside(sp_serve_syscalls_filter, count_permitted), 5);
 }
 
 int main(void)
@@ -157,6 +211,7 @@ int main(void)
         cmocka_unit_test(test_denied),
         cmocka_unit_test(test_allowed),
         cmocka_unit_test(test_connections),
+        cmocka_unit_test(test_system_calls),
     };
 
     return cmocka_run_group_tests(tests, setup, scratch_teardown);
