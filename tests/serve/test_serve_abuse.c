@@ -267,6 +267,55 @@ static void test_ambiguous_requests(void **state)
     }
 }
 
+/* Requests that are refused before their bodies have arrived, or that libmicrohttpd cannot read:
+ * the client gets JSON although it sends nothing further. */
+static void test_unreadable_requests(void **state)
+{
+    enum { MANY = 1 << 20 };
+    static const struct {
+        const char *head;
+        size_t n_filler; /* bytes 'x' after the head, and a line end */
+        int status;
+        const char *says;
+    } all[] = {
+        {"Content-Length: 1000000000000\r\n\r\n", 0, 413, "at most 16 MiB"},
+        {"Content-Length: 67108865\r\n\r\n", 0, 413, "at most 16 MiB"},
+        {"Content-Length: 99999999999999999999999\r\n\r\n", 0, 413, "not valid HTTP"},
+        {"Content-Length: -5\r\n\r\n", 0, 400, "not valid HTTP"},
+        {"Transfer-Encoding: chunked\r\n\r\n5;a=", MANY, 413, "not valid HTTP"},
+        {"Transfer-Encoding: chunked\r\n\r\nnone\r\n", 0, 400, "not valid HTTP"},
+        {"X-Long: ", MANY, 431, "not valid HTTP"},
+    };
+    static const char line[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n";
+    char *request = malloc(MANY + 256);
+    size_t n = server_count_files(&tiny_server);
+
+    (void)state;
+    assert_non_null(request);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        int fd = client_connect(&tiny_server);
+        size_t len = (size_t)sprintf(request, "%s%s", line, all[i].head);
+        struct http_reply r;
+        if (all[i].n_filler) {
+            memset(request + len, 'x', all[i].n_filler);
+            len += all[i].n_filler;
+            len += (size_t)sprintf(request + len, "\r\n");
+        }
+        while (len > 0) { /* the server may close before it has read everything */
+            ssize_t sent = send(fd, request, len, MSG_NOSIGNAL);
+            if (sent <= 0) break;
+            memmove(request, request + sent, len -= (size_t)sent);
+        }
+        r = client_receive(fd);
+        if (r.status != all[i].status) fail_msg("%s: status %d", all[i].head, r.status);
+        assert_non_null(strstr(r.head, "application/json"));
+        assert_non_null(strstr(r.body, all[i].says));
+        http_reply_release(&r);
+    }
+    free(request);
+    server_await_files(&tiny_server, n);
+}
+
 /* A path does not end at an escaped NUL. */
 static void test_escaped_nul(void **state)
 {
@@ -284,9 +333,13 @@ static void test_escaped_nul(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),      cmocka_unit_test(test_full_queue),
-        cmocka_unit_test(test_dripping),    cmocka_unit_test(test_many_connections),
-        cmocka_unit_test(test_long_prompt), cmocka_unit_test(test_ambiguous_requests),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_dripping),
+        cmocka_unit_test(test_many_connections),
+        cmocka_unit_test(test_long_prompt),
+        cmocka_unit_test(test_ambiguous_requests),
+        cmocka_unit_test(test_unreadable_requests),
         cmocka_unit_test(test_escaped_nul),
     };
 

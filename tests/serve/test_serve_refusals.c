@@ -51,6 +51,7 @@ static const struct refusal {
      400, "messages[0]: role is usr, expected system, user, assistant or tool"},
     {"POST", "/api/chat", "{" MESSAGES_AND ", {\"role\": \"usr\", \"content\": \"a\"}]}", 400,
      "messages[1]: role is usr"},
+    {"POST", "/v1/completions", "{\"prompt\": []}", 400, "prompt is an empty array, expected a"},
     {"POST", "/v1/completions", "{\"prompt\": \"a\", \"dry_base\": 0}", 400,
      "dry_base is 0, expected a number 1..100"},
     {"POST", "/v1/completions", "{\"prompt\": \"a\", \"dry_sequence_breakers\": \":\"}", 400,

@@ -152,6 +152,31 @@ void sp_connections_remove(struct sp_connections *s, int socket)
     free(c);
 }
 
+void sp_connections_enter(struct sp_connections *s, int socket)
+{
+    struct sp_connection *c;
+
+    pthread_mutex_lock(&s->lock);
+    for (c = s->first; c && c->socket != socket;)
+        c = c->next;
+    if (c) c->thread = pthread_self();
+    if (c) c->has_thread = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
+int sp_connections_current(struct sp_connections *s)
+{
+    const struct sp_connection *c;
+    int socket;
+
+    pthread_mutex_lock(&s->lock);
+    for (c = s->first; c && !(c->has_thread && pthread_equal(c->thread, pthread_self()));)
+        c = c->next;
+    socket = c ? c->socket : -1;
+    pthread_mutex_unlock(&s->lock);
+    return socket;
+}
+
 void sp_connections_expect(struct sp_connections *s, struct sp_connection *c)
 {
     pthread_mutex_lock(&s->lock);

@@ -9,6 +9,7 @@
 
 #include "format/base/err.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -22,6 +23,8 @@ struct sp_connection {
     bool closing;                       /* it has been shut down */
     double since;                       /* start of the current state, seconds of sp_seconds */
     size_t n_received;                  /* bytes of the request's body */
+    pthread_t thread;                   /* that receives the request, if has_thread */
+    bool has_thread;
     struct sp_connection *next;
 };
 
@@ -40,6 +43,11 @@ bool sp_connections_add(struct sp_connections *connections, int socket,
 struct sp_connection *sp_connections_find(struct sp_connections *connections, int socket);
 /* Removes the connection of a socket, if it is in the list, before the socket is closed. */
 void sp_connections_remove(struct sp_connections *connections, int socket);
+
+/* The calling thread receives the request of the connection of a socket. */
+void sp_connections_enter(struct sp_connections *connections, int socket);
+/* Returns the socket of the connection whose request the calling thread receives; -1: none. */
+int sp_connections_current(struct sp_connections *connections);
 
 /* The connection begins to wait for a request, has received `size` bytes of its body, or begins to
  * wait for the response. */

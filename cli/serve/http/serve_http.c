@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +119,15 @@ void sp_http_drop_body(struct sp_http_connection *c)
     sp_strbuf_release(&c->body);
     sp_serve_budget_give(c->http->options.budget, c->n_charged);
     c->n_charged = 0;
+}
+
+/* True if the request announces a body that is too large to be received at all. A Content-Length
+ * that is no number of 64 bits is refused by libmicrohttpd. */
+static bool announces_too_much(const struct sp_http_connection *c)
+{
+    const char *length = sp_http_header(c, MHD_HTTP_HEADER_CONTENT_LENGTH);
+
+    return length && strtoumax(length, NULL, 10) > SP_HTTP_MAX_DROPPED_BODY;
 }
 
 /* Adds received bytes to the body. A body that is too large is read to its end all the same, so
@@ -278,8 +289,9 @@ static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const 
     if (c == NULL) {
         if ((*own = c = connection_new(context, mhd, method, url)) == NULL) return MHD_NO;
         c->malformed = find_malformed(mhd, version);
-        c->without_body =
-            c->malformed || !c->http->options.admits(c->http->options.context, url, c);
+        c->too_large = announces_too_much(c);
+        c->without_body = c->malformed || c->too_large ||
+                          !c->http->options.admits(c->http->options.context, url, c);
         return c->without_body ? answer(c) : MHD_YES;
     }
     if (*size > 0) {
@@ -288,6 +300,67 @@ static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const 
         return MHD_YES;
     }
     return c->answered ? MHD_YES : answer(c);
+}
+
+/* ---- refusals of libmicrohttpd ----------------------------------------------------------------
+ */
+
+static void *begin_request(void *context, const char *uri, struct MHD_Connection *mhd)
+{
+    struct sp_http *http = context;
+
+    (void)uri;
+    sp_connections_enter(http->connections, socket_of(mhd));
+    return NULL;
+}
+
+/* Reads what has arrived on a socket, because closing it with unread bytes would take from the
+ * client the response that it has been sent. */
+static void drop_unread(int fd)
+{
+    char unread[4096];
+
+    while (recv(fd, unread, sizeof unread, MSG_DONTWAIT) > 0) {
+    }
+}
+
+/* Answers a request that libmicrohttpd cannot read and whose connection it closes: its own response
+ * would be a page of HTML. */
+static void refuse_unreadable(int fd, unsigned status)
+{
+    static const char body[] =
+        "{\"error\": {\"message\": \"the request is not valid HTTP, or its headers are too "
+        "large\", "
+        "\"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}\n";
+    char response[512];
+    int size = snprintf(response, sizeof response,
+                        "HTTP/1.1 %u %s\r\n"
+                        "Content-Type: application/json\r\n"
+                        "Content-Length: %zu\r\n"
+                        "Connection: close\r\n\r\n%s",
+                        status, MHD_get_reason_phrase_for(status), sizeof body - 1, body);
+
+    (void)!send(fd, response, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    drop_unread(fd);
+}
+
+/* Receives the messages of libmicrohttpd. It reports a request that it refuses, by the status and
+ * the text of its response, before it sends that. A chunk's line that is longer than its buffer
+ * counts as an error of the server there, whose text is about "blocking". */
+static void take_message(void *context, const char *format, va_list arguments)
+{
+    struct sp_http *http = context;
+    const char *text;
+    unsigned status;
+    int fd;
+
+    if (strncmp(format, "Error processing request (HTTP response code is %u", 50) != 0) return;
+    status = va_arg(arguments, unsigned);
+    text = va_arg(arguments, const char *);
+    if (text && strstr(text, "blocking")) status = 413;
+    fd = sp_connections_current(http->connections);
+    if (fd >= 0 && status >= 400) refuse_unreadable(fd, status);
 }
 
 /* Decodes %XX in a path or an argument. A text with an escaped NUL stays as it is, so that no path
@@ -348,12 +421,10 @@ static void turn_away(int fd)
                                    "Retry-After: 1\r\n"
                                    "Connection: close\r\n\r\n"
                                    "too many connections are open, try later\n";
-    char unread[4096];
 
     (void)!send(fd, response, sizeof response - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
-    while (recv(fd, unread, sizeof unread, MSG_DONTWAIT) > 0) {
-    }
+    drop_unread(fd);
     close(fd);
 }
 
@@ -423,7 +494,7 @@ enum sp_status sp_http_open(struct sp_http **out, const struct sp_http_options *
                             struct sp_err *err)
 {
     unsigned flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD |
-                     MHD_USE_POLL | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET;
+                     MHD_USE_POLL | MHD_USE_ITC | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG;
     const unsigned n_most = options->max_connections + SPARE_CONNECTIONS;
     struct sp_http *http = NULL;
     enum sp_status st;
@@ -437,7 +508,8 @@ enum sp_status sp_http_open(struct sp_http **out, const struct sp_http_options *
     st = sp_connections_open(&http->connections, options->max_connections, n_most, err);
     if (st) goto done;
     http->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, receive, http, MHD_OPTION_NOTIFY_COMPLETED, finish, http,
+        flags, 0, NULL, NULL, receive, http, MHD_OPTION_EXTERNAL_LOGGER, take_message, http,
+        MHD_OPTION_URI_LOG_CALLBACK, begin_request, http, MHD_OPTION_NOTIFY_COMPLETED, finish, http,
         MHD_OPTION_NOTIFY_CONNECTION, forget_closed, http, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT, n_most + 1,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);

@@ -14,7 +14,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SP_HTTP_MAX_BODY = 16 << 20 };
+enum {
+    SP_HTTP_MAX_BODY = 16 << 20,
+    /* A request whose Content-Length is greater gets its response before the body is received. A
+     * body between the two is received and dropped, since many clients read the response only
+     * after they have sent the body. */
+    SP_HTTP_MAX_DROPPED_BODY = 64 << 20
+};
 
 struct sp_http_connection; /* opaque */
 

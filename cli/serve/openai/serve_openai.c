@@ -201,8 +201,13 @@ enum sp_status sp_serve_openai_read_chat(struct sp_serve_request *request, struc
 static enum sp_status read_prompt(struct sp_serve_raw_prompt *to, const struct sp_json *prompt,
                                   struct sp_err *err)
 {
-    if (sp_json_kind(prompt) == SP_JSON_ARRAY && sp_json_len(prompt) > 0) {
-        enum sp_status st = sp_ids_of_json(&to->ids, prompt, err);
+    if (sp_json_kind(prompt) == SP_JSON_ARRAY) {
+        enum sp_status st;
+        if (sp_json_len(prompt) == 0) {
+            return sp_fail(err, SP_E_INPUT,
+                           "prompt is an empty array, expected a string or token IDs");
+        }
+        st = sp_ids_of_json(&to->ids, prompt, err);
         if (st) sp_context(err, "prompt");
         return st;
     }
