@@ -449,14 +449,14 @@ FILTER(filter_abs)
 
     NO_ARGUMENTS;
     if ((st = sp_jinja_defined(m, in))) return st;
-    if (!sp_value_is_number(in) || in.kind == SP_V_BIG) {
+    if (!sp_value_is_number(in)) {
         return sp_jinja_fail(m, "bad operand type for abs(): '%s'", sp_jinja_type_name(in));
     }
     if (in.kind == SP_V_FLOAT) {
         *out = sp_value_float(fabs(in.real));
         return SP_OK;
     }
-    negative = in.kind == SP_V_INT && in.integer < 0;
+    negative = in.kind == SP_V_BIG ? in.text[0] == '-' : in.kind == SP_V_INT && in.integer < 0;
     return sp_jinja_unary(m, out, negative ? SP_T_SUB : SP_T_ADD, in);
 }
 
@@ -484,7 +484,9 @@ FILTER(filter_round)
 
     if ((st = sp_jinja_defined(m, in)) || (st = sp_jinja_want_integer(m, arg[0], 0, &precision)))
         return st;
-    if (!sp_value_is_number(in) || in.kind == SP_V_BIG) {
+    if (in.kind == SP_V_BIG)
+        return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "round of an integer beyond 64 bits");
+    if (!sp_value_is_number(in)) {
         return sp_jinja_fail(m, "type %s doesn't define __round__ method", sp_jinja_type_name(in));
     }
     if (!up && !down && arg[1].kind != SP_V_ABSENT && !sp_text_is(arg[1], "common")) {

@@ -317,18 +317,45 @@ enum sp_status sp_jinja_binary(struct sp_jinja_machine *m, struct sp_value *out,
     return bad_operands(m, op, a, b);
 }
 
+/* Computes -a of an integer beyond 64 bits. One that ends at the bounds of 64 bits becomes a plain
+ * integer, as every integer within them is. */
+static enum sp_status negate_big(struct sp_jinja_machine *m, struct sp_value *out,
+                                 struct sp_value a)
+{
+    static const char lowest[] = "9223372036854775808";
+    struct sp_builder b = {.heap = m->heap};
+    enum sp_status st;
+
+    if (a.text[0] == '-') {
+        st = sp_build(&b, a.text + 1, a.len - 1);
+    } else if (a.len == sizeof lowest - 1 && memcmp(a.text, lowest, a.len) == 0) {
+        *out = sp_value_int(INT64_MIN);
+        return SP_OK;
+    } else if (!(st = sp_build(&b, "-", 1))) {
+        st = sp_build(&b, a.text, a.len);
+    }
+    *out = sp_builder_value(&b);
+    out->kind = SP_V_BIG;
+    return st;
+}
+
 enum sp_status sp_jinja_unary(struct sp_jinja_machine *m, struct sp_value *out,
                               enum sp_jinja_token op, struct sp_value a)
 {
     enum sp_status st;
 
     if ((st = sp_jinja_defined(m, a))) return st;
-    if (!sp_value_is_number(a) || a.kind == SP_V_BIG) {
+    if (!sp_value_is_number(a)) {
         return sp_jinja_fail(m, "bad operand type for unary %s: '%s'", sp_jinja_token_name(op),
                              sp_jinja_type_name(a));
     }
     if (a.kind == SP_V_FLOAT) {
         *out = sp_value_float(op == SP_T_SUB ? -a.real : a.real);
+        return SP_OK;
+    }
+    if (a.kind == SP_V_BIG && op == SP_T_SUB) return negate_big(m, out, a);
+    if (a.kind == SP_V_BIG) {
+        *out = a;
         return SP_OK;
     }
     if (op == SP_T_SUB && integer_of(a) == INT64_MIN) return too_big(m, op);
