@@ -27,16 +27,13 @@ static enum sp_status read_text(const char **out, const struct sp_json *object, 
 }
 
 static enum sp_status read_count(size_t *out, const struct sp_json *object, const char *key,
-                                 uint64_t most, struct sp_err *err)
+                                 int64_t most, struct sp_err *err)
 {
     const struct sp_json *v;
-    uint64_t n = 0;
+    int64_t n = 0;
     enum sp_status st = find(&v, object, key, SP_JSON_INT, err);
 
-    if (st) return st;
-    if (!sp_json_to_u64(v, &n) || n == 0 || n > most)
-        return sp_fail(err, SP_E_INPUT, "%s is not a number 1..%llu", key,
-                       (unsigned long long)most);
+    if (st || (st = sp_json_get_i64(object, key, 1, most, &n, err))) return st;
     *out = (size_t)n;
     return SP_OK;
 }
