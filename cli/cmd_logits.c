@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
+#include "cli/base/lora_file.h"
 #include "cli/base/npy.h"
 #include "cli/base/out.h"
 #include "format/base/atomic_file.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 struct options {
-    const char *ids, *text, *output;
+    const char *ids, *text, *output, *adapter;
     int64_t n_rows, n_steps;
     bool draft;
     struct sp_backend_opts backend;
@@ -35,6 +36,7 @@ static const struct sp_opt opts[] = {
      .shown = "as many as it can propose",
      .help = "With --draft: number of draft tokens (greedy steps of a prediction head, rows of a "
              "block)"},
+    SP_OPT_ADAPTER(struct options, adapter),
     SP_OPT_THREADS(struct options, backend),
     SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
@@ -130,6 +132,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_package *package = NULL;
     struct sp_package_info info = SP_PACKAGE_INFO_INIT;
     struct sp_session *session = NULL;
+    struct sp_lora *lora = NULL;
     struct sp_ids ids = {0};
     enum sp_status st;
 
@@ -152,14 +155,20 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         sp_backend_note_no_effect(args, "an autoregressive draft has one row per id", step_options);
     }
     if ((st = read_ids(&ids, o, package, err))) goto done;
+    if (o->adapter && (st = sp_lora_file_open(&lora, package, args->operands[0], o->adapter,
+                                              args->command->name, err))) {
+        goto done;
+    }
     backend.n_context = context_for(ids.n, &info);
     if ((st = sp_backend_open_session(&session, package, &backend, !o->draft, (size_t)o->n_rows,
                                       err))) {
         goto done;
     }
+    if ((st = sp_session_set_lora(session, lora, err))) goto done;
     st = write_array(o, session, &ids, info.n_vocab, err);
 done:
     sp_session_close(session);
+    sp_lora_close(lora);
     sp_package_close(package);
     sp_ids_release(&ids);
     return st;

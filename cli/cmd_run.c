@@ -21,7 +21,8 @@
 struct options {
     struct sp_settings settings;
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
-    const char *ids, *system, *prompt_cache, *format, *think, *context_full, *output, *part;
+    const char *ids, *system, *prompt_cache, *adapter, *format, *think, *context_full, *output,
+        *part;
     bool raw, no_draft, ignore_eos, show_draft, hide_thinking, verbose, json, logprobs, digest;
     bool batch, quiet, no_cache, no_word_wrap;
     int64_t n_top, sessions;
@@ -66,6 +67,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_CHOICE, 0, "context-full", NULL, "ACTION", AT(context_full), .choices = context_full,
      .shown = "stop",
      .help = "In a session, when the context is full: stop, or drop the oldest messages (shift)"},
+    SP_OPT_ADAPTER(struct options, adapter),
     {SP_OPT_STRING, 0, "prompt-cache", NULL, "FILE", AT(prompt_cache), .path = true,
      .help = "Save the processed prompt to FILE and reuse it"},
     SP_OPT_FORMAT(struct options, format),
@@ -339,6 +341,8 @@ static enum sp_status open_file(struct sp_generation *g, char **packed, const st
     if (!session && g->settings->draft_len == 0) g->no_draft = g->style.plain = true;
     if (o->batch) backend.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(g, args, &backend, err))) return st;
+    if (g->n_adapters) g->lora = g->loras[0];
+    if ((st = sp_session_set_lora(g->session, g->lora, err))) return st;
     if (caches_drafting(g, o)) sp_drafting_cache_load(g->package);
     if (o->think && (st = sp_conversation_set_thinking(&g->conversation, o->think, err))) return st;
     if ((st = sp_generation_check_reasoning_budget(g, args, err))) return st;
@@ -358,6 +362,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                    sp_out_is_terminal(stdin) && sp_out_is_terminal(stdout);
     struct sp_generation g = {
         .path = args->operands[0],
+        .adapters = &o->adapter,
+        .n_adapters = o->adapter ? 1 : 0,
         .settings = &settings,
         .style = {.json = o->json || o->batch,
                   .show_draft = o->show_draft,

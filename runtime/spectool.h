@@ -313,6 +313,47 @@ SP_API SP_MUST_CHECK enum sp_status sp_session_save(struct sp_session *session, 
 SP_API SP_MUST_CHECK enum sp_status sp_session_load(struct sp_session *session, const char *path,
                                                     struct sp_err *err);
 
+/* ---- adapters ---------------------------------------------------------------------------------
+ */
+
+/* A LoRA adapter of a package, whose products are added to those of the weights while a session
+ * runs: sessions of one package may have different adapters, or none, and share passes. Every
+ * answer has the bits that it has alone. Drafts propose without the adapter. */
+struct sp_lora;
+
+/* A low-rank product that is added to a weight matrix W: W x + left (right x). */
+struct sp_lora_product {
+    size_t size;
+    const char
+        *tensor; /* W's name in the packed file, such as "layers.0.self_attn.q_proj.weight" */
+    size_t n_rows, n_cols, rank;
+    const float *left;  /* [n_rows][rank], the adapter's scale included */
+    const float *right; /* [rank][n_cols] */
+};
+#define SP_LORA_PRODUCT_INIT SP_SIZED(struct sp_lora_product)
+
+/* Opens an adapter without products, which borrows the package. digest: a hash of its content, by
+ * which sp_session_load recognizes caches. SP_E_UNSUPPORTED: several ranks compute the package.
+ * [package] */
+SP_API SP_MUST_CHECK enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package,
+                                                 uint64_t digest, struct sp_err *err);
+/* Adds a product, whose numbers are copied; at most one for a matrix, and only before a session
+ * that is to have the adapter is opened. SP_E_UNSUPPORTED: the tensor is not a single matrix of a
+ * layer. SP_E_INPUT: the shapes differ, or a number is not finite. [package] */
+SP_API SP_MUST_CHECK enum sp_status
+sp_lora_add(struct sp_lora *lora, const struct sp_lora_product *product, struct sp_err *err);
+/* NULL is fine. No session has the adapter, and the package is still open. [one thread] */
+SP_API void sp_lora_close(struct sp_lora *lora);
+
+/* Sets the adapter of the prompts and the logits that follow; NULL: none. The caches are emptied
+ * unless the session had it. The adapter is borrowed until another one is set, or close.
+ * SP_E_USAGE: it got its products after the session, or the one that it shares passes with, was
+ * opened. Not in a callback of the session. [session] */
+SP_API SP_MUST_CHECK enum sp_status
+sp_session_set_lora(struct sp_session *session, const struct sp_lora *lora, struct sp_err *err);
+/* The session's adapter; NULL: none. [session] */
+SP_API const struct sp_lora *sp_session_lora(const struct sp_session *session);
+
 /* ---- grammars ---------------------------------------------------------------------------------
  */
 

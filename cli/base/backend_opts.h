@@ -68,6 +68,13 @@ extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
             .min = 1, .max = 1 << 30, .shown = "the model's maximum",                              \
             .help = "Maximum context in tokens; uses memory only as the text grows"                \
     }
+#define SP_OPT_ADAPTER(type, member)                                                               \
+    {                                                                                              \
+        SP_OPT_STRING, 0, "adapter", NULL, "PATH", offsetof(type, member),                         \
+            .path = true,                                                                          \
+            .help = "Add a LoRA adapter to the target: a folder of PEFT or mlx-lm, or a GGUF "     \
+                    "file; the file stays as it is, and drafting as exact"                         \
+    }
 #define SP_OPT_MEMORY(type, member)                                                                \
     {                                                                                              \
         SP_OPT_SIZE, 0, "memory", NULL, "SIZE", offsetof(type, member.memory),                     \

@@ -1,4 +1,5 @@
 #include "cli/chat/generation.h"
+#include "cli/base/lora_file.h"
 #include "cli/base/note.h"
 #include "format/base/mem.h"
 
@@ -41,6 +42,18 @@ static enum sp_status open_session(struct sp_generation *g, const struct sp_args
     return sp_backend_open_session(&g->session, g->package, opts, g->no_draft, 0, err);
 }
 
+static enum sp_status open_adapters(struct sp_generation *g, const struct sp_args *args,
+                                    struct sp_err *err)
+{
+    enum sp_status st = sp_new(&g->loras, g->n_adapters, sizeof *g->loras, err);
+
+    for (size_t i = 0; i < g->n_adapters && !st; i++) {
+        st = sp_lora_file_open(&g->loras[i], g->package, g->path, g->adapters[i],
+                               args->command->name, err);
+    }
+    return st;
+}
+
 enum sp_status sp_generation_open(struct sp_generation *g, const struct sp_args *args,
                                   const struct sp_backend_opts *backend_opts, struct sp_err *err)
 {
@@ -61,6 +74,7 @@ enum sp_status sp_generation_open(struct sp_generation *g, const struct sp_args 
          (st = sp_infill_find(&g->infill, sp_package_tokenizer(g->package), err)))) {
         return st;
     }
+    if ((st = open_adapters(g, args, err))) return st;
     if ((st = open_session(g, args, &opts, err))) return st;
     g->backend = opts;
     return SP_OK;
@@ -75,6 +89,10 @@ enum sp_status sp_generation_set_context(struct sp_generation *g, int64_t n_cont
 
     opts.n_context = n_context;
     if ((st = sp_backend_open_session(&session, g->package, &opts, g->no_draft, 0, err))) return st;
+    if ((st = sp_session_set_lora(session, g->lora, err))) {
+        sp_session_close(session);
+        return st;
+    }
     sp_session_close(g->session);
     g->session = session;
     g->backend = opts;
@@ -102,6 +120,9 @@ void sp_generation_close(struct sp_generation *g)
 {
     sp_conversation_release(&g->conversation);
     sp_session_close(g->session);
+    for (size_t i = 0; g->loras && i < g->n_adapters; i++)
+        sp_lora_close(g->loras[i]);
+    free(g->loras);
     sp_package_close(g->package);
     sp_settings_release(g->settings);
 }

@@ -13,6 +13,10 @@ struct sp_generation {
     const char *path;
     struct sp_package *package;
     struct sp_package_info info;
+    const char *const *adapters; /* [n_adapters] paths of LoRA adapters to open; borrowed */
+    size_t n_adapters;
+    struct sp_lora **loras;     /* [n_adapters] the adapters; owned */
+    const struct sp_lora *lora; /* of the prompts, one of `loras`; NULL: none */
     struct sp_session *session;
     struct sp_backend_opts backend; /* the session's options */
     struct sp_settings *settings;
@@ -32,9 +36,9 @@ struct sp_generation {
 SP_MUST_CHECK enum sp_status sp_generation_read(struct sp_generation *generation,
                                                 const struct sp_args *args, bool raw,
                                                 const char *system, struct sp_err *err);
-/* Opens package and session. Threads and context length come from the settings, all other options
- * from `backend_opts`. A context length from the file is cut to the model's maximum; one from the
- * command line is not. */
+/* Opens package, adapters and session. Threads and context length come from the settings, all other
+ * options from `backend_opts`. A context length from the file is cut to the model's maximum; one
+ * from the command line is not. */
 SP_MUST_CHECK enum sp_status sp_generation_open(struct sp_generation *generation,
                                                 const struct sp_args *args,
                                                 const struct sp_backend_opts *backend_opts,

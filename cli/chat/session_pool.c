@@ -2,6 +2,7 @@
 
 #include "format/base/mem.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -64,9 +65,10 @@ void sp_session_pool_free(struct sp_session_pool *s)
 /* Returns the cost of using a session: the tokens to process plus the cached tokens that are lost,
  * which count half as much after each request to other sessions. */
 static size_t cost_of(const struct sp_session_pool *s, const struct slot *slot,
-                      const uint32_t *prompt, size_t n_prompt)
+                      const struct sp_lora *lora, const uint32_t *prompt, size_t n_prompt)
 {
-    size_t same = sp_session_match_prefix(slot->session, prompt, n_prompt);
+    bool fits = sp_session_lora(slot->session) == lora;
+    size_t same = fits ? sp_session_match_prefix(slot->session, prompt, n_prompt) : 0;
     size_t lost = sp_session_n_cached(slot->session) - same;
     uint64_t age = s->now - slot->used_at;
 
@@ -74,7 +76,8 @@ static size_t cost_of(const struct sp_session_pool *s, const struct slot *slot,
 }
 
 /* Returns the best free slot; NULL: none is free. */
-static struct slot *find(struct sp_session_pool *s, const uint32_t *prompt, size_t n_prompt)
+static struct slot *find(struct sp_session_pool *s, const struct sp_lora *lora,
+                         const uint32_t *prompt, size_t n_prompt)
 {
     struct slot *best = NULL;
     size_t least = SIZE_MAX;
@@ -82,7 +85,7 @@ static struct slot *find(struct sp_session_pool *s, const uint32_t *prompt, size
     for (size_t i = 0; i < s->n_used; i++) {
         size_t cost;
         if (s->slots[i].taken) continue;
-        cost = cost_of(s, &s->slots[i], prompt, n_prompt);
+        cost = cost_of(s, &s->slots[i], lora, prompt, n_prompt);
         if (best != NULL && cost >= least) continue;
         least = cost;
         best = &s->slots[i];
@@ -94,16 +97,19 @@ static struct slot *find(struct sp_session_pool *s, const uint32_t *prompt, size
     return best;
 }
 
-struct sp_session *sp_session_pool_take(struct sp_session_pool *s, const uint32_t *prompt,
-                                        size_t n_prompt)
+struct sp_session *sp_session_pool_take(struct sp_session_pool *s, const struct sp_lora *lora,
+                                        const uint32_t *prompt, size_t n_prompt)
 {
     struct slot *slot;
+    enum sp_status st;
 
     pthread_mutex_lock(&s->lock);
-    while ((slot = find(s, prompt, n_prompt)) == NULL)
+    while ((slot = find(s, lora, prompt, n_prompt)) == NULL)
         pthread_cond_wait(&s->given, &s->lock);
     slot->used_at = s->now++;
     slot->taken = true;
+    st = sp_session_set_lora(slot->session, lora, NULL);
+    assert(st == SP_OK); /* adapters are opened before sessions */
     pthread_mutex_unlock(&s->lock);
     return slot->session;
 }

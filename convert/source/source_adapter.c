@@ -65,7 +65,7 @@ static enum sp_status add_record(struct sp_source *source, const struct sp_merge
     return SP_OK;
 }
 
-static enum sp_status place(struct sp_source *source, struct sp_err *err)
+static enum sp_status assign(struct sp_source *source, struct sp_err *err)
 {
     struct sp_merge *merge = source->merge;
     struct sp_source_tensor *tensors = NULL;
@@ -81,27 +81,31 @@ static enum sp_status place(struct sp_source *source, struct sp_err *err)
     return st;
 }
 
-enum sp_status sp_source_merge(struct sp_source *source, const char *path, char **warnings,
+enum sp_status sp_source_place(struct sp_source *source, const char *path, char **warnings,
                                struct sp_err *err)
 {
     struct sp_merge *merge = NULL;
-    struct sp_merge_record record;
-    char words[SP_MERGE_WORDS];
     enum sp_status st;
 
     if ((st = sp_new(&merge, 1, sizeof *merge, err))) return st;
     source->merge = merge;
     if ((st = sp_adapter_open(&merge->adapter, path, &source->config, err))) return st;
     if ((st = part_tables(source, &merge->adapter, warnings, err))) return st;
-    if ((st = place(source, err))) return st;
-    record = sp_merge_record_of(&merge->adapter);
+    if ((st = assign(source, err)) || merge->adapter.n_skipped == 0) return st;
+    return sp_warn(warnings, err, "%s: %zu tensors that text generation does not use are left out",
+                   path, merge->adapter.n_skipped);
+}
+
+enum sp_status sp_source_merge(struct sp_source *source, const char *path, char **warnings,
+                               struct sp_err *err)
+{
+    struct sp_merge_record record;
+    char words[SP_MERGE_WORDS];
+    enum sp_status st;
+
+    if ((st = sp_source_place(source, path, warnings, err))) return st;
+    record = sp_merge_record_of(&source->merge->adapter);
     if ((st = add_record(source, &record, err))) return st;
-    if (merge->adapter.n_skipped) {
-        st =
-            sp_warn(warnings, err, "%s: %zu tensors that text generation does not use are left out",
-                    path, merge->adapter.n_skipped);
-        if (st) return st;
-    }
     sp_merge_words(words, &record);
     return sp_warn(warnings, err, "%s: merged into %s: %s", path, source->path, words);
 }

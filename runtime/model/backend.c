@@ -1,9 +1,11 @@
 #include "runtime/model/backend.h"
 
+#include "runtime/model/lora.h"
 #include "runtime/model/product_job.h"
 #include "runtime/model/remote_products.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FEW_ROWS = 3 }; /* as many rows finish before a worker has woken up */
@@ -19,7 +21,11 @@ enum sp_status sp_backend_init(struct sp_backend *backend, const char *kernels, 
     if (result.vector == NULL) {
         return sp_fail(err, SP_E_BUG, "kernel set %s has no vector table", result.kernels->name);
     }
-    if ((st = sp_pool_open(&result.pool, n_threads, err))) return st;
+    if ((st = sp_new(&result.lora, 1, sizeof *result.lora, err))) return st;
+    if ((st = sp_pool_open(&result.pool, n_threads, err))) {
+        free(result.lora);
+        return st;
+    }
     *backend = result;
     return SP_OK;
 }
@@ -28,6 +34,7 @@ void sp_backend_release(struct sp_backend *backend)
 {
     sp_ranks_close(backend->ranks);
     sp_pool_close(backend->pool);
+    free(backend->lora);
     memset(backend, 0, sizeof *backend);
 }
 
@@ -50,7 +57,8 @@ void sp_backend_prepare(const struct sp_backend *backend, struct sp_acts *acts,
                         const struct sp_matrix *reader)
 {
     acts->cols = reader->cols;
-    acts->coded = sp_kernels_want_codes(reader->dtype) && !backend->observer.observe;
+    acts->coded = sp_kernels_want_codes(reader->dtype) && !backend->observer.observe &&
+                  *backend->lora == NULL;
 }
 
 struct quantize_job {
@@ -74,9 +82,10 @@ void sp_backend_quantize(const struct sp_backend *backend, const struct sp_acts 
     sp_backend_rows(backend, n_rows, quantize_item, &job);
 }
 
-void sp_backend_multiply_groups(const struct sp_backend *backend, const struct sp_product *products,
-                                size_t n_products, const struct sp_acts *acts, size_t n_rows,
-                                const struct sp_row_group *groups, size_t n_groups)
+/* lora: the adapters of the rows; NULL: none. */
+static void multiply(const struct sp_backend *backend, const struct sp_product *products,
+                     size_t n_products, const struct sp_acts *acts, size_t n_rows,
+                     const struct sp_row_group *groups, size_t n_groups, struct sp_lora_rows *lora)
 {
     struct sp_product_job job = {.backend = backend,
                                  .products = products,
@@ -96,12 +105,20 @@ void sp_backend_multiply_groups(const struct sp_backend *backend, const struct s
         if (products[i].finish && products[i].finish->kept) *products[i].finish->kept = 0;
     }
     if (want_codes && !acts->coded) sp_backend_quantize(backend, acts, n_rows);
+    if (lora && sp_lora_rows_begin(lora, &job)) job.lora = lora;
     if (backend->ranks && sp_remote_multiply(backend->ranks, &job, n_rows)) return;
     sp_product_job_run(&job);
     for (size_t i = 0; i < n_products; i++) {
         if (!sp_product_makes_codes(&products[i])) continue;
         sp_backend_quantize(backend, products[i].into, sp_product_job_rows(&job));
     }
+}
+
+void sp_backend_multiply_groups(const struct sp_backend *backend, const struct sp_product *products,
+                                size_t n_products, const struct sp_acts *acts, size_t n_rows,
+                                const struct sp_row_group *groups, size_t n_groups)
+{
+    multiply(backend, products, n_products, acts, n_rows, groups, n_groups, NULL);
 }
 
 void sp_backend_observe(const struct sp_backend *backend, const struct sp_product *products,
@@ -118,5 +135,5 @@ void sp_backend_multiply(const struct sp_backend *backend, const struct sp_produ
     const struct sp_row_group all = {.n = n_rows};
 
     sp_backend_observe(backend, products, n_products, acts, n_rows);
-    sp_backend_multiply_groups(backend, products, n_products, acts, n_rows, &all, 1);
+    multiply(backend, products, n_products, acts, n_rows, &all, 1, *backend->lora);
 }

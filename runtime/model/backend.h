@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 
 struct sp_backend;
+struct sp_lora_rows;
 struct sp_product;
 struct sp_ranks;
 
@@ -32,6 +33,8 @@ struct sp_backend {
     const struct sp_kernels *kernels;  /* static */
     const struct sp_vector *vector;    /* static; same instruction set */
     struct sp_input_observer observer; /* observes the inputs of all products */
+    struct sp_lora_rows **lora; /* [1] the adapters of the rows of the running pass, which sets it;
+                                   NULL there: none; the array is owned */
 };
 
 /* kernels: the name of a kernel set, or NULL for the best one. n_threads: 0 for all cores. */

@@ -229,6 +229,22 @@ enum sp_status sp_decoder_check(const struct sp_decoder *d, struct sp_err *err)
 
 /* ---- caches ---- */
 
+void sp_decoder_set_lora(struct sp_decoder *d, const struct sp_lora *lora)
+{
+    assert(lora == NULL || sp_lora_rank(lora) <= sp_decoder_max_lora_rank(d));
+    d->lora = lora;
+}
+
+const struct sp_lora *sp_decoder_lora(const struct sp_decoder *d)
+{
+    return d->lora;
+}
+
+size_t sp_decoder_max_lora_rank(const struct sp_decoder *d)
+{
+    return d->workspace->lora ? sp_lora_rows_max_rank(d->workspace->lora) : 0;
+}
+
 enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *d)
 {
     return d->options.cache_type;

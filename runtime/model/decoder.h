@@ -18,6 +18,7 @@
 #include "runtime/model/attention.h"
 #include "runtime/model/cache_budget.h"
 #include "runtime/model/logits.h"
+#include "runtime/model/lora.h"
 #include "runtime/model/model.h"
 #include "runtime/model/session_file.h"
 
@@ -78,6 +79,13 @@ SP_MUST_CHECK enum sp_status sp_decoder_open(struct sp_decoder **out, const stru
 void sp_decoder_close(struct sp_decoder *decoder); /* NULL is fine */
 
 enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *decoder);
+
+/* Sets the adapter of the passes that follow, whose first begins at position 0; NULL: none. Its
+ * rank is at most sp_decoder_max_lora_rank. Borrowed until another one is set, or close. */
+void sp_decoder_set_lora(struct sp_decoder *decoder, const struct sp_lora *lora);
+const struct sp_lora *sp_decoder_lora(const struct sp_decoder *decoder);
+/* The model's max_lora_rank when the decoder's workspace was allocated. */
+size_t sp_decoder_max_lora_rank(const struct sp_decoder *decoder);
 
 /* Gives the caches memory for positions 0..n-1, and some more; n above n_positions means
  * n_positions. SP_E_NOMEM, with the numbers, if the budget or the system has too little: nothing

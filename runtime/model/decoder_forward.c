@@ -349,6 +349,7 @@ static void run_layer(struct layer_job *job, unsigned layer)
 static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsigned end)
 {
     struct layer_job job = {.ws = ws, .n = n};
+    struct sp_lora_rows **lora = ws->backend->lora;
 
     for (size_t i = 0; i < ws->n_seqs; i++) {
         struct sp_decoder *d = ws->seqs[i].decoder;
@@ -356,6 +357,7 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
         d->n_committed = ws->seqs[i].n_committed;
         if (ws->seqs[i].pos == 0) sp_recurrent_reset(d);
     }
+    *lora = ws->lora && sp_lora_rows_set(ws->lora, ws->seqs, ws->n_seqs) ? ws->lora : NULL;
     keep_taps(ws, SP_TAP_EMBEDDING);
     for (unsigned i = first; i < end; i++) {
         job.layer = &ws->model->layers[i];
@@ -363,6 +365,7 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
         keep_taps(ws, i);
     }
     keep_taps(ws, SP_TAP_FINAL);
+    *lora = NULL;
 }
 
 void sp_decoder_run(struct sp_decoder *d, size_t n, size_t pos, size_t n_committed)

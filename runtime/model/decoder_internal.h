@@ -11,6 +11,7 @@ struct sp_decoder {
     const struct sp_backend *backend;
     struct sp_decoder_options options;
     struct sp_workspace *workspace; /* its own, or shared; reference-counted */
+    const struct sp_lora *lora;     /* the sequence's adapter; NULL: none */
     struct sp_kv *caches;      /* [n_layers]; unused if the layer reads another layer's cache */
     size_t n_ready;            /* positions that the caches have memory for */
     const struct sp_kv **keys; /* [n_layers] the cache that the layer reads */

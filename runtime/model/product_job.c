@@ -1,5 +1,7 @@
 #include "runtime/model/product_job.h"
 
+#include "runtime/model/lora.h"
+
 #include <string.h>
 
 /* Multiplications, or copied elements, that are worth another thread: about a microsecond. */
@@ -144,6 +146,10 @@ static void make_panels(const struct sp_product_job *job, const struct sp_row_gr
         copy_panels(job, g, p, first, n_panels);
     } else {
         multiply_panels(job, g, p, first, n_panels);
+    }
+    if (job->lora) {
+        sp_lora_rows_add(job->lora, job, (size_t)(p - job->products), result_row(job, p, 0, first),
+                         p->ldy, first, n_panels);
     }
     for (size_t t = g->to; p->bias && t < g->to + g->n; t++) {
         job->backend->vector->add(result_row(job, p, t, first),

@@ -20,6 +20,7 @@ struct sp_product_job {
     const struct sp_acts *acts;
     const struct sp_row_group *groups;
     size_t n_groups;
+    const struct sp_lora_rows *lora; /* what adapters add to all rows of a pass; NULL: nothing */
     struct sp_panel_slice slices[SP_MAX_PRODUCTS];
     /* On the rank that made them, the rows of y begin with the slice; otherwise with column 0. */
     bool y_is_slice;

@@ -178,6 +178,7 @@ static void close_workspace(struct sp_workspace *ws)
     sp_short_conv_close(ws);
     sp_per_layer_close(ws);
     sp_block_conv_close(ws);
+    sp_lora_rows_free(ws->lora);
     free(ws->gate);
     free(ws);
 }
@@ -197,6 +198,8 @@ enum sp_status sp_workspace_open(struct sp_workspace **out, const struct sp_mode
     ws->max_logit_rows = options->max_logit_rows;
     ws->n_positions = options->n_positions;
     if ((st = open_rows(ws, err)) ||
+        (model->max_lora_rank &&
+         (st = sp_lora_rows_new(&ws->lora, ws->max_rows, model->max_lora_rank, err))) ||
         (options->shortlist_of &&
          (st = sp_vocab_shortlist_open(&ws->shortlist, options->shortlist_of, err)))) {
         close_workspace(ws);

@@ -63,6 +63,7 @@ struct sp_workspace {
     struct sp_short_conv_scratch *short_conv;
     struct sp_per_layer_scratch *per_layer;
     struct sp_block_conv_scratch *block_conv;
+    struct sp_lora_rows *lora; /* NULL: sequences have no adapters */
 };
 
 struct sp_workspace_options {

@@ -3,6 +3,7 @@
 
 #include "format/base/clock.h"
 #include "format/base/free_memory.h"
+#include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/speculate/speculate_state.h"
@@ -167,6 +168,37 @@ void sp_session_clear(struct sp_session *session)
     sp_speculator_clear(session->speculator);
 }
 
+enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package, uint64_t digest,
+                            struct sp_err *err)
+{
+    if (package->backend.ranks) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "adapters are not supported with several ranks: merge the adapter (ADAPTER "
+                       "in a Modelfile)");
+    }
+    return sp_lora_new(out, package->target, digest, err);
+}
+
+enum sp_status sp_session_set_lora(struct sp_session *session, const struct sp_lora *lora,
+                                   struct sp_err *err)
+{
+    struct sp_decoder *decoder = session->speculator->decoder;
+
+    if (lora == sp_session_lora(session)) return SP_OK;
+    if (lora && sp_lora_rank(lora) > sp_decoder_max_lora_rank(decoder)) {
+        return sp_fail(err, SP_E_USAGE,
+                       "the session was opened before the adapter had its products");
+    }
+    sp_session_clear(session);
+    sp_decoder_set_lora(decoder, lora);
+    return SP_OK;
+}
+
+const struct sp_lora *sp_session_lora(const struct sp_session *session)
+{
+    return sp_decoder_lora(session->speculator->decoder);
+}
+
 size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt, size_t n)
 {
     return sp_speculator_find(session->speculator, prompt, n);
@@ -176,10 +208,17 @@ size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t 
 static enum sp_status same_origin(const struct sp_session *s, struct sp_session_file *file,
                                   struct sp_err *err)
 {
-    uint64_t identity = sp_pack_identity(s->package->pack);
+    const struct sp_lora *lora = sp_session_lora(s);
+    uint64_t identity[2] = {sp_pack_identity(s->package->pack), 0};
     enum sp_status st;
 
-    if ((st = sp_session_file_match(file, identity, "packed file", err))) return st;
+    if (lora) {
+        identity[1] = sp_lora_digest(lora);
+        identity[0] = sp_hash64(identity, sizeof identity);
+    }
+    st = sp_session_file_match(file, identity[0], lora ? "packed file or adapter" : "packed file",
+                               err);
+    if (st) return st;
     return sp_session_file_match(file, sp_decoder_cache_type(s->speculator->decoder),
                                  "type (--kv-type)", err);
 }
@@ -314,6 +353,7 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
         return st;
     }
     seq.decoder = decoder;
+    if (model == s->target) sp_decoder_set_lora(decoder, sp_session_lora(session));
     sp_scheduler_acquire(s->scheduler);
     for (; st == SP_OK && seq.pos < n; seq.pos += seq.n) {
         seq.ids = ids + seq.pos;

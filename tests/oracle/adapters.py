@@ -34,6 +34,8 @@ ADAPTERS = {
     "rslora_biases": ("seed_oss_biases", dict(
         r=4, lora_alpha=6, use_rslora=True, lora_bias=True, bias="none",
         target_modules=["o_proj", "up_proj", "down_proj"])),
+    "rslora": ("seed_oss", dict(
+        r=4, lora_alpha=6, use_rslora=True, target_modules=["k_proj", "o_proj", "down_proj"])),
     "dora": ("seed_oss", dict(
         r=4, lora_alpha=8, use_dora=True, target_modules=["q_proj", "v_proj", "down_proj"])),
     "tables": ("granite", dict(
@@ -207,7 +209,9 @@ def make_mlx_experts(base, out, rank, scale, seed, wheel):
 
 def main():
     families, folder, wheel = sys.argv[1], sys.argv[2], sys.argv[3]
-    for i, name in enumerate([*ADAPTERS, *MLX]):
+    # The seed is the place in the order in which the adapters were added.
+    first = [name for name in ADAPTERS if name != "rslora"]
+    for i, name in enumerate([*first, *MLX, "rslora"]):
         if sys.argv[4:] and name not in sys.argv[4:]:
             continue
         out = os.path.join(folder, name)

@@ -1,0 +1,342 @@
+/* Tests adapters that stay apart from the weights: against the logits of PEFT, mlx-lm and GGUF
+ * adapters; and that each sequence of a batch has the bits that it has alone, whatever adapters the
+ * others have, with all kernel sets, for float and for quantized weights. */
+#include "cli/base/lora_file.h"
+#include "format/base/hash.h"
+#include "quantize/kernels.h"
+#include "runtime/session/session.h"
+#include "tests/support/create_files.h"
+#include "tests/support/golden.h"
+#include "tests/support/scratch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ADAPTERS TESTDATA "/adapters"
+
+enum { N_PROMPT = 20, N_VOCAB = 128 };
+
+static const uint32_t prompt[N_PROMPT] = {7, 99, 3,  58, 121, 76, 20, 33, 91,  110,
+                                          2, 45, 45, 17, 64,  80, 5,  28, 101, 9};
+
+struct opened {
+    struct sp_package *package;
+    struct sp_lora *lora;
+    struct sp_session *session;
+};
+
+static void close_all(struct opened *o)
+{
+    sp_session_close(o->session);
+    sp_lora_close(o->lora);
+    sp_package_close(o->package);
+}
+
+/* Packs the model of an adapter and opens both, without a session. */
+static enum sp_status open_adapter(struct opened *o, const char *name, enum sp_dtype type,
+                                   const char *kernels, unsigned n_threads, struct sp_err *err)
+{
+    static const char *packed;
+    const struct sp_package_options options = {
+        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
+    char path[400], line[600], *base;
+    size_t size;
+
+    if (packed == NULL) packed = create_keep_path(create_path("p.bin"));
+    snprintf(path, sizeof path, ADAPTERS "/%s/base.txt", name);
+    base = scratch_read(path, &size);
+    base[strcspn(base, "\n")] = '\0';
+    snprintf(line, sizeof line, "FROM " TESTDATA "/%s\n", base);
+    free(base);
+    create_pack(create_modelfile(line), packed, type, SP_DTYPE_NONE, 1);
+    *o = (struct opened){0};
+    if (sp_package_open(&o->package, packed, &options, err)) fail_msg("%s", err->text);
+    snprintf(path, sizeof path, ADAPTERS "/%s%s", name,
+             strncmp(name, "gguf", 4) ? "" : "/adapter.gguf");
+    return sp_lora_file_open(&o->lora, o->package, packed, path, "test", err);
+}
+
+/* ---- logits of other implementations ---- */
+
+struct comparison {
+    const float *golden; /* [N_PROMPT][N_VOCAB] */
+    double worst, largest;
+};
+
+static int compare_row(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    struct comparison *c = context;
+
+    assert_int_equal(n_vocab, N_VOCAB);
+    for (size_t i = 0; i < n_vocab; i++) {
+        double want = (double)c->golden[row * n_vocab + i], d = fabs((double)logits[i] - want);
+        if (!(d <= c->worst)) c->worst = d;
+        if (fabs(want) > c->largest) c->largest = fabs(want);
+    }
+    return 0;
+}
+
+static double distance(struct sp_session *session, const char *name)
+{
+    struct comparison c = {0};
+    struct sp_err err = {0};
+    char path[400];
+    size_t n, width;
+    float *golden;
+
+    snprintf(path, sizeof path, ADAPTERS "/%s/logits.npy", name);
+    golden = golden_npy(path, &n, &width);
+    assert_int_equal(n, N_PROMPT);
+    c.golden = golden;
+    if (sp_session_logits(session, prompt, N_PROMPT, compare_row, &c, &err))
+        fail_msg("%s", err.text);
+    free(golden);
+    return c.worst / c.largest;
+}
+
+static void test_logits_match_the_reference(void **state)
+{
+    static const char *const names[] = {"patterns", "phi3", "rslora", "mlx_lora", "gguf_q8_0"};
+    const struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct sp_err err = {0};
+        struct opened o;
+        double d;
+
+        if (open_adapter(&o, names[i], SP_F32, NULL, 2, &err) ||
+            sp_session_open(&o.session, o.package, &options, &err)) {
+            fail_msg("%s: %s", names[i], err.text);
+        }
+        assert_true(distance(o.session, names[i]) > 0.1);
+        assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
+        d = distance(o.session, names[i]);
+        if (!(d < 1e-5)) fail_msg("%s: relative error %g", names[i], d);
+        close_all(&o);
+    }
+}
+
+/* ---- refusals ---- */
+
+static void test_other_changes_are_refused(void **state)
+{
+    static const struct {
+        const char *name, *sentence;
+    } cases[] = {
+        {"dora", "down_proj.lora_magnitude_vector\" is of DoRA"},
+        {"mlx_dora", "up_proj.m\" is of DoRA"},
+        {"rslora_biases", "down_proj.lora_B.bias\" changes a bias"},
+        {"gguf_shift", "\"blk.0.ffn_norm.weight\" takes the place of the model's"},
+        {"gguf", "\"token_embd.weight.lora_a\" changes the embedding or the output matrix"},
+        {"tied_head", "changes the embedding or the output matrix"},
+        {"mlx_experts", "down_proj.lora_a\" changes experts or other stacks of matrices"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_err err = {0};
+        struct opened o;
+
+        assert_int_equal(open_adapter(&o, cases[i].name, SP_F32, NULL, 1, &err), SP_E_UNSUPPORTED);
+        if (strstr(err.text, cases[i].sentence) == NULL) fail_msg("%s", err.text);
+        close_all(&o);
+    }
+}
+
+static void test_products_are_checked(void **state)
+{
+    static const float numbers[4096], infinite[] = {INFINITY};
+    struct sp_lora_product p = SP_LORA_PRODUCT_INIT;
+    struct sp_err err = {0};
+    struct opened o;
+    (void)state;
+
+    assert_int_equal(open_adapter(&o, "patterns", SP_F32, NULL, 1, &err), SP_OK);
+    p.left = p.right = numbers;
+    p.n_rows = p.n_cols = p.rank = 1;
+    p.tensor = "layers.0.input_layernorm.weight";
+    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_UNSUPPORTED);
+    p.tensor = "embed_tokens.weight";
+    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_UNSUPPORTED);
+    p.tensor = "layers.0.self_attn.q_proj.weight";
+    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_INPUT);
+    p.n_rows = p.n_cols = 32;
+    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_USAGE);
+    sp_lora_close(o.lora);
+    assert_int_equal(sp_lora_open(&o.lora, o.package, 7, &err), SP_OK);
+    p.n_rows = 1;
+    p.left = infinite;
+    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_INPUT);
+    close_all(&o);
+}
+
+/* ---- batches ---- */
+
+enum { N_SEQS = 5 };
+
+/* An adapter of the layer's `tensor` with numbers of its own. */
+static struct sp_lora *make_adapter(struct sp_package *package, const char *tensor, size_t rank)
+{
+    struct sp_lora_product p = SP_LORA_PRODUCT_INIT;
+    struct sp_lora *lora = NULL;
+    struct sp_err err = {0};
+    float left[32 * 64], right[32 * 64];
+
+    for (size_t i = 0; i < 32 * 64; i++) {
+        left[i] = (float)(i * 37 % 101) / 400 - 0.125f;
+        right[i] = (float)(i * 53 % 97) / 300 - 0.16f;
+    }
+    p.tensor = tensor;
+    p.n_rows = p.n_cols = 32;
+    p.rank = rank;
+    p.left = left;
+    p.right = right;
+    if (sp_lora_open(&lora, package, 5, &err) || sp_lora_add(lora, &p, &err))
+        fail_msg("%s", err.text);
+    return lora;
+}
+
+/* Runs sequences first..first+n-1 as one batch in two passes. digests[i]: of the logits and the
+ * caches of the i-th of them. */
+static void run_batch(uint64_t *digests, struct sp_session *const *sessions, size_t first, size_t n)
+{
+    struct sp_batch_seq seqs[N_SEQS];
+
+    for (size_t pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < n; i++) {
+            const struct sp_model *target = sessions[first + i]->package->target;
+            size_t length = 3 + first + i, rows = pass ? 1 : length;
+            seqs[i] = (struct sp_batch_seq){.decoder = sessions[first + i]->speculator->decoder,
+                                            .embedder = target,
+                                            .head = target,
+                                            .ids = prompt + (pass ? 9 : 0),
+                                            .n = rows,
+                                            .pos = pass ? length : 0,
+                                            .n_committed = rows,
+                                            .first_logits = rows - 1,
+                                            .n_logits = 1};
+        }
+        sp_batch_run(seqs, n);
+        for (size_t i = 0; i < n; i++)
+            sp_decoder_commit(seqs[i].decoder, seqs[i].n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        digests[i] = sp_hash64(sp_decoder_row(seqs[i].decoder, 0).row, N_VOCAB * sizeof(float));
+        digests[i] ^= sp_decoder_digest(seqs[i].decoder, seqs[i].pos + 1);
+    }
+}
+
+/* Checks that sequences of two adapters and none have the same bits in a batch and alone. */
+static void check_batches(uint64_t *digests, enum sp_dtype type, const char *kernels,
+                          unsigned n_threads)
+{
+    const struct sp_session_options options = {
+        .size = sizeof options, .n_context = 64, .max_batch = N_SEQS};
+    struct sp_session *sessions[N_SEQS];
+    struct sp_err err = {0};
+    struct sp_lora *other;
+    struct opened o;
+
+    if (open_adapter(&o, "patterns", type, kernels, n_threads, &err)) fail_msg("%s", err.text);
+    other = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17);
+    const struct sp_lora *const loras[N_SEQS] = {o.lora, NULL, other, o.lora, NULL};
+    for (size_t i = 0; i < N_SEQS; i++) {
+        if (i == 0 ? sp_session_open(&sessions[0], o.package, &options, &err)
+                   : sp_session_open_shared(&sessions[i], sessions[0], &err)) {
+            fail_msg("%s", err.text);
+        }
+        assert_int_equal(sp_session_set_lora(sessions[i], loras[i], &err), SP_OK);
+        assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
+    }
+    run_batch(digests, sessions, 0, N_SEQS);
+    for (size_t i = 0; i < N_SEQS; i++) {
+        uint64_t alone;
+
+        run_batch(&alone, sessions, i, 1);
+        assert_true(alone == digests[i]);
+        assert_int_equal(sp_session_set_lora(sessions[i], loras[(i + 1) % N_SEQS], &err), SP_OK);
+        assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
+        run_batch(&alone, sessions, i, 1);
+        assert_true((alone == digests[i]) == (loras[i] == loras[(i + 1) % N_SEQS]));
+    }
+    for (size_t i = N_SEQS; i-- > 0;)
+        sp_session_close(sessions[i]);
+    sp_lora_close(other);
+    close_all(&o);
+}
+
+static void test_a_batch_has_the_bits_of_its_sequences(void **state)
+{
+    static const enum sp_dtype types[] = {SP_F32, SP_Q8, SP_Q4};
+    const struct sp_kernels *const *sets = sp_kernels_all();
+    (void)state;
+
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        uint64_t first[N_SEQS], digests[N_SEQS];
+
+        check_batches(first, types[t], "scalar", 1);
+        for (size_t k = 0; sets[k]; k++) {
+            if (!sp_kernels_supported(sets[k])) continue;
+            check_batches(digests, types[t], sets[k]->name, (unsigned)(1 + k));
+            assert_memory_equal(digests, first, sizeof first);
+        }
+    }
+}
+
+/* ---- sessions ---- */
+
+static void test_caches_belong_to_an_adapter(void **state)
+{
+    const struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    const char *saved = create_keep_path(create_path("saved"));
+    struct sp_request request = SP_REQUEST_INIT;
+    struct sp_result result = SP_RESULT_INIT;
+    struct sp_err err = {0};
+    struct sp_lora *late;
+    struct opened o;
+    (void)state;
+
+    assert_int_equal(open_adapter(&o, "patterns", SP_F32, NULL, 1, &err), SP_OK);
+    assert_int_equal(sp_session_open(&o.session, o.package, &options, &err), SP_OK);
+    assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
+    request.prompt = prompt;
+    request.n_prompt = N_PROMPT;
+    request.max_tokens = 2;
+    request.ignore_eos = true;
+    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_OK);
+    sp_result_release(&result);
+    assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
+    assert_int_equal(sp_session_save(o.session, saved, &err), SP_OK);
+    assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
+    assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
+    assert_int_equal(sp_session_set_lora(o.session, NULL, &err), SP_OK);
+    assert_int_equal(sp_session_match_prefix(o.session, prompt, N_PROMPT), 0);
+    assert_int_equal(sp_session_load(o.session, saved, &err), SP_E_INPUT);
+    assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
+    assert_int_equal(sp_session_load(o.session, saved, &err), SP_OK);
+    assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
+    late = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 30);
+    assert_int_equal(sp_session_set_lora(o.session, late, &err), SP_E_USAGE);
+    assert_ptr_equal(sp_session_lora(o.session), o.lora);
+    sp_lora_close(late);
+    close_all(&o);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_logits_match_the_reference),
+        cmocka_unit_test(test_other_changes_are_refused),
+        cmocka_unit_test(test_products_are_checked),
+        cmocka_unit_test(test_a_batch_has_the_bits_of_its_sequences),
+        cmocka_unit_test(test_caches_belong_to_an_adapter),
+    };
+
+    return cmocka_run_group_tests(tests, create_setup, create_teardown);
+}
