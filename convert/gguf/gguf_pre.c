@@ -39,6 +39,17 @@ static const char spark_pattern[] =
     "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\r\n]|\\s+(?!\\S)|\\s+";
 static const char youtu_pattern[] = CASED(CONTRACTIONS "?", "");
 
+/* Runs of white space in powers of two. */
+static const char jais2_pattern[] =
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+                 "|\\s*[\\r\\n]+|\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)"
+                 "|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|\\s{1,2}(?!\\S)|\\s";
+static const char ufakzeka_pattern[] = "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}"
+                                       "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" REST;
+static const char sentence_pattern[] = " ?[^\\s(|.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c)]+";
+/* Groups of three digits from the right; what lies between the borders is a word. */
+static const char superbpe_pattern[] = "(?=(?:\\d{3})+(?!\\d))";
+
 /* Han characters are words of their own. */
 #define NO_HAN "(?!\\p{Han})"
 #define KIMI_UPPER "(?:" NO_HAN "[" UPPER "])"
@@ -82,6 +93,16 @@ static const char *const youtu[] = {
     "\u309f\u30a0-\u30ff]+",
     NULL};
 static const char *const digits_from_right[] = {"\\d{1,3}(?=(?:\\d{3})*\\b)", NULL};
+static const char *const numbers[] = {"\\p{N}+", NULL};
+/* GPT-2's words in the middle of other splits. */
+#define GPT2_WORDS "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)"
+static const char three_pattern[] = "[0-9][0-9][0-9]";
+static const char *const fallback[] = {"[\\p{P}$+<=>^~|]+", GPT2_WORDS, "\\p{N}+", NULL};
+static const char *const falcon[] = {"[\\p{P}$+<=>^~|`]+", GPT2_WORDS, NULL};
+static const char *const chameleon[] = {
+    "<sentinel:[0-9]+>",      "(?:IMGIMG)(?:A|B|C|D|E|F|G|H|I){1,4}Z",
+    "[\\t\\n]|    |  ",       "\\p{N}",
+    "[\\p{P}!-/:-@\\[-`{-~]", NULL};
 static const char *const lines[] = {"[^\\n]+|[\\n]+", NULL};
 /* Groups of three digits from the right. Groups of 510 in front of it bound the looking ahead, and
  * Trinity's own tokenizer.json has them, too. */
@@ -93,6 +114,8 @@ static const char *const afmoe[] = {
     "|[\u0e00-\u0e7f]+|[\u0e80-\u0eff]+|[\u1780-\u17ff]+|[\u1000-\u109f\uaa60-\uaa7f\ua9e0-\ua9ff]+"
     "|[\uac00-\ud7af\u1100-\u11ff]+)",
     NULL};
+
+static const char *const sentences[] = {sentence_pattern, NULL};
 
 /* The values of tokenizer.ggml.pre. */
 static const struct sp_gguf_pre pres[] = {
@@ -173,6 +196,16 @@ static const struct sp_gguf_pre pres[] = {
     {"jina-v1-en", NULL, SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS, NULL},
     {"jina-v2-code", NULL, SP_GGUF_PRE_BOS | SP_GGUF_PRE_EOS, NULL},
     {"mellum2", NULL, SP_GGUF_PRE_DIGITS, NULL},
+    {"default", three_pattern, 0, fallback},
+    {"falcon", three_pattern, 0, falcon},
+    {"jais-2", jais2_pattern, 0, NULL},
+    {"ufakzeka", ufakzeka_pattern, 0, NULL},
+    {"poro-chat", sentence_pattern, 0, NULL},
+    {"bloom", sentence_pattern, 0, NULL},
+    {"gpt3-finnish", sentence_pattern, 0, NULL},
+    {"viking", one_digit, 0, sentences},
+    {"chameleon", NULL, SP_GGUF_PRE_BOS, chameleon},
+    {"superbpe", superbpe_pattern, 0, numbers},
 };
 
 const struct sp_gguf_pre *sp_gguf_pre_find(const char *name, size_t len)

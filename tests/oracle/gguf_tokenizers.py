@@ -54,10 +54,29 @@ SPLITS = {
                  rf"{FIRST}[{UPPER}]*[{LOWER}]+{CONTRACTION}?|{FIRST}[{UPPER}]+[{LOWER}]*{CONTRACTION}?"
                  r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + REST],
 }
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)"
+BLOOM = r" ?[^(\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
+# The regular expressions of llama.cpp, or those of the published tokenizers where it has them in a comment.
+SPLITS |= {
+    "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
+    "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"],
+    "jais-2": [CONTRACTION + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+               r"|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)"
+               r"|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}"],
+    "ufakzeka": [r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*" + REST],
+    "poro-chat": [BLOOM],
+    "viking": [BLOOM, r"\p{N}"],
+    "chameleon": ["<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\t\n]|    |  )", r"\p{N}",
+                  r"[\p{P}!-/:-@\[-`{-~]", GPT2],
+    "superbpe": [r"\p{N}+", r"(?=(\d{3})+(?!\d))"],
+}
 WHOLE = {"kimi-k2"} # words that are tokens are not merged
 HOSTILE = ["1", "12", "1234", "x1234567y 12 34567.890", "9" * 1021 + "a", "\u4f60\u597d world\u4e16\u754c1234",
            "\u65e5\u672c\u8a9e\u306e\u30c6\u30b9\u30c8 abc\u6f22x", "\ud55c\uad6d\uc5b4 \ud55c 12345", "\u0e44\u0e17\u0e22 12",
-           "DON'T can't I'LL  \r\n\n x", "a b  c   d\n\n e/\n", "e\u0301 \u0915\u094d\u0937\u093f x", "\u0661\u0662\u0663\u0664 \u2460\u2461 \u00b2"]
+           "DON'T can't I'LL  \r\n\n x", "a b  c   d\n\n e/\n", "e\u0301 \u0915\u094d\u0937\u093f x", "\u0661\u0662\u0663\u0664 \u2460\u2461 \u00b2",
+           *(f"a{' ' * n}b{' ' * n}" for n in (1, 2, 3, 5, 7, 12, 33, 600)), "a \t\n  \t b\t\tc",
+           "(a|b), c|d! e?\u2026 f\u3002\uff0cg\u3001h\u0964 i\u06d4 j\u060c [k] 'l' ", "`x` $1 +2 <=> ^~ |y| {z} @w #v %u &t *s",
+           "<sentinel:12> IMGIMGABCZ IMGIMGABCDEZ 12\u00b2345 \u0661\u0662\u0663\u0664\u0665 1234567\u00bd"]
 
 
 def finish(w):
