@@ -580,12 +580,10 @@ static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
 {
     const struct sp_gguf_weight *w = sp_gguf_weight_find(source->gguf, p->source);
     const struct sp_ggml_type_info *info;
-    uint64_t rows = 1;
+    uint64_t rows = 1, n_rows = p->n_rows;
 
     if (w == NULL) return sp_fail(err, SP_E_BUG, "tensor %s is not in the file", p->source);
-    if (p->transposed) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: stored transposed", w->tensor->name);
-    }
+    if (p->transposed) n_rows = n_rows * p->n_cols / w->shape[w->rank - 1];
     info = sp_ggml_type_info(w->tensor->type);
     add_dtype(out, sp_gguf_weight_float_type(w));
     if (info->code_bits) out->coding = info->name;
@@ -595,7 +593,7 @@ static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
     out->small_codes = false;
     for (unsigned i = 0; i + 1 < w->rank; i++)
         rows *= w->shape[i];
-    out->size += w->rank > 1 ? w->tensor->size / rows * p->n_rows : w->tensor->size;
+    out->size += w->rank > 1 ? w->tensor->size / rows * n_rows : w->tensor->size;
     return SP_OK;
 }
 

@@ -45,12 +45,14 @@ static struct cut cut_of(const struct sp_source *source, const struct sp_tensor_
     return cut;
 }
 
-static uint64_t weight_cols(const struct sp_weight *w)
+/* The columns of a stored weight that is decoded by whole rows. */
+static uint64_t stored_cols(const struct cut *cut)
 {
-    return w->shape[w->rank - 1];
+    return cut->block ? cut->block->shape[cut->block->rank - 1]
+                      : cut->weight->shape[cut->weight->rank - 1];
 }
 
-/* A row of plain numbers as bytes; of a quantized weight that is read transposed, as floats. */
+/* A row of plain numbers as bytes; of a weight that is decoded and read transposed, as floats. */
 enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
                                  const struct sp_tensor_spec *spec, struct sp_err *err)
 {
@@ -61,15 +63,15 @@ enum sp_status sp_source_scratch(size_t *out, const struct sp_source *source,
         size_t row;
 
         if (cut.block) {
-            if (!sp_gguf_weight_scratch(&row, cut.block, cut.span->n_cols)) {
+            uint64_t cols = cut.span->transposed ? stored_cols(&cut) : cut.span->n_cols;
+            if (!sp_gguf_weight_scratch(&row, cut.block, cols)) {
                 return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
             }
             if (row > most) most = row;
-            continue;
         }
-        if (cut.span->transposed != (cut.weight != NULL)) continue;
-        if (!sp_mul(&row, cut.weight ? (size_t)weight_cols(cut.weight) : cut.span->n_cols,
-                    cut.weight ? 2 : cut.width)) {
+        if (cut.span->transposed != (cut.weight || cut.block)) continue;
+        if (!sp_mul(&row, cut.tensor ? cut.span->n_cols : (size_t)stored_cols(&cut),
+                    cut.tensor ? cut.width : 2)) {
             return sp_fail(err, SP_E_INPUT, "tensor %s: its rows are too long", spec->name);
         }
         if (row > most) most = row;
@@ -198,14 +200,25 @@ static enum sp_status read_transposed(float *out, const struct cut *cut, uint64_
     return SP_OK;
 }
 
-/* Rows of floats that are columns of a quantized weight: whole rows of it, as many at a time as the
- * scratch holds, give one element of each. */
+/* Whole rows of a stored weight as floats. */
+static enum sp_status decode_rows(float *out, const struct cut *cut, uint64_t first, uint64_t n,
+                                  const struct sp_scratch *scratch, struct sp_err *err)
+{
+    if (cut->block) {
+        return sp_gguf_weight_read(out, cut->gguf, cut->block, stored_cols(cut), first, 1, n,
+                                   scratch->bytes, scratch->size, err);
+    }
+    return sp_weight_read(out, cut->weight, cut->checkpoint, first, 1, n, scratch->weights, err);
+}
+
+/* Rows of floats that are columns of a weight that is decoded: whole rows of it, as many at a time
+ * as the scratch holds, give one element of each. */
 static enum sp_status read_transposed_weight(float *out, const struct cut *cut, uint64_t first,
                                              uint64_t n, const struct sp_scratch *scratch,
                                              struct sp_err *err)
 {
     const struct sp_row_span *p = cut->span;
-    uint64_t width = weight_cols(cut->weight), most = scratch->size / 2 / width;
+    uint64_t width = stored_cols(cut), most = scratch->size / 2 / width;
 
     for (uint64_t done = 0, m; done < n; done += m) {
         uint64_t row = p->first_row + (first + done) * p->step, inside = row % width;
@@ -217,9 +230,7 @@ static enum sp_status read_transposed_weight(float *out, const struct cut *cut, 
             enum sp_status st;
 
             rows = p->n_cols - k < most ? p->n_cols - k : most;
-            st = sp_weight_read(scratch->floats, cut->weight, cut->checkpoint, base + k, 1, rows,
-                                scratch->weights, err);
-            if (st) return st;
+            if ((st = decode_rows(scratch->floats, cut, base + k, rows, scratch, err))) return st;
             for (uint64_t r = 0; r < m; r++) {
                 for (uint64_t i = 0; i < rows; i++) {
                     out[(done + r) * p->n_cols + k + i] =
@@ -236,13 +247,12 @@ static enum sp_status read_piece(float *out, const struct cut *cut, uint64_t fir
 {
     const struct sp_row_span *p = cut->span;
 
+    if (p->transposed && cut->tensor == NULL)
+        return read_transposed_weight(out, cut, first, n, scratch, err);
     if (cut->gguf) {
         return sp_gguf_weight_read(out, cut->gguf, cut->block, p->n_cols,
                                    p->first_row + first * p->step, p->step, n, scratch->bytes,
                                    scratch->size, err);
-    }
-    if (cut->weight && p->transposed) {
-        return read_transposed_weight(out, cut, first, n, scratch, err);
     }
     if (cut->weight) {
         return sp_weight_read(out, cut->weight, cut->checkpoint, p->first_row + first * p->step,

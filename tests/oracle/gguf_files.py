@@ -125,6 +125,37 @@ def mend(converter, folder):
         converter.gguf_writer.add_sliding_window(json.loads((folder / "config.json").read_text())["sliding_window"])
 
 
+def join_latent(converter):
+    """As converters wrote it before they split attn_kv_b in attn_k_b and attn_v_b: heads of their full size."""
+    import gguf
+    plain, parameters, hparams = converter.modify_tensors, converter.set_gguf_parameters, converter.hparams
+
+    def modify(data, name, bid):
+        if name.endswith("kv_b_proj.weight"):
+            yield converter.format_tensor_name(gguf.MODEL_TENSOR.ATTN_KV_B, bid), data
+        else:
+            yield from plain(data, name, bid)
+
+    def old_parameters():
+        parameters()
+        w, arch = converter.gguf_writer, converter.gguf_writer.arch
+        for key in ("key_length_mla", "value_length_mla"):
+            w.kv_data[0].pop(f"{arch}.attention.{key}", None)
+        for key, value in (("key_length", hparams["qk_nope_head_dim"] + hparams["qk_rope_head_dim"]),
+                           ("value_length", hparams["v_head_dim"]), ("head_count_kv", hparams["num_attention_heads"])):
+            w.kv_data[0].pop(f"{arch}.attention.{key}", None)
+            w.add_uint32(f"{arch}.attention.{key}", value)
+    converter.modify_tensors, converter.set_gguf_parameters = modify, old_parameters
+
+
+def outputs(folders):
+    """Checkpoints and the names of their files."""
+    for folder in map(Path, folders):
+        yield folder, folder.name
+        if folder.name in ("deepseek_v2", "deepseek_v2_lite"):
+            yield folder, f"{folder.name}_joined"
+
+
 class Names:
     """An enum of gguf's that also answers for the architectures of newer releases, which the converter names."""
 
@@ -146,7 +177,7 @@ def main():
     import conversion
     from conversion.base import ModelBase, ModelType, get_model_architecture
     logging.disable(logging.INFO)
-    for folder in map(Path, sys.argv[2:]):
+    for folder, name in outputs(sys.argv[2:]):
         with tempfile.TemporaryDirectory() as parent:
             copy = with_tokenizer(folder, parent)
             model = conversion.get_model_class(
@@ -158,7 +189,7 @@ def main():
                 "no_mtp": model.__name__.startswith("Qwen3") and not has_prediction_head(copy),
                 "set_vocab": model.set_vocab if encoder else
                              lambda self: self.gguf_writer.add_tokenizer_model("none")})
-            out = Path(sys.argv[1]) / f"{folder.name}.gguf"
+            out = Path(sys.argv[1]) / f"{name}.gguf"
             # Falcon-H1's weights are multiplied, and bfloat16 does not hold the products.
             file_type = gguf.LlamaFileType.ALL_F32 if "falcon" in folder.name else gguf.LlamaFileType.MOSTLY_BF16
             with torch.inference_mode():
@@ -166,6 +197,8 @@ def main():
                 converter = plain(copy, file_type, out, eager=True, **dense)
                 inner = getattr(converter, "impl", converter)
                 mend(inner, folder)
+                if name.endswith("_joined"):
+                    join_latent(inner)
                 if encoder:
                     set_vocabulary(inner, folder)
                 else:
