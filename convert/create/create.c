@@ -350,7 +350,16 @@ static enum sp_status open_named(struct sp_source *out, struct sp_named_source *
 
     if (!sp_file_exists(path) && (st = sp_source_name_find(named, name, &options->stores, err)))
         return st;
-    return open_source(out, named->path ? named->path : path, part, warnings, err);
+    if (named->adapter && part == SP_PART_DRAFT) {
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s: a draft with an adapter is not supported",
+                       named->manifest);
+    }
+    if ((st = open_source(out, named->path ? named->path : path, part, warnings, err)) ||
+        named->adapter == NULL) {
+        return st;
+    }
+    if ((st = sp_source_merge(out, named->adapter, warnings, err))) sp_source_release(out);
+    return st;
 }
 
 /* Opens the model of a FROM or DRAFT record. */
@@ -499,6 +508,13 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
 
     st = open_record(&job->target, &job->named, file, from, options, &job->warnings, err);
     if (st) return st;
+    if (adapter && job->named.adapter) {
+        st = sp_fail(err, SP_E_UNSUPPORTED,
+                     "the model of FROM has an adapter (%s), and only one can be merged",
+                     job->named.manifest);
+        add_place(file, adapter, err);
+        return st;
+    }
     if (adapter &&
         (st = merge_record(&job->target, file, adapter, options->home, &job->warnings, err)))
         return st;

@@ -231,27 +231,55 @@ static const char *layer_kind(const struct sp_json *layer)
     return type && strncmp(type, LAYER, sizeof LAYER - 1) == 0 ? type + sizeof LAYER - 1 : "";
 }
 
-static enum sp_status find_model_layer(char path[PATH_SIZE], const char *manifest,
-                                       const char *ollama, struct sp_err *err)
+/* The layers of weights: one model and at most one adapter. */
+static enum sp_status find_weight_layers(const struct sp_json **model,
+                                         const struct sp_json **adapter,
+                                         const struct sp_json *layers, const char *manifest,
+                                         struct sp_err *err)
+{
+    *model = *adapter = NULL;
+    for (size_t i = 0; i < sp_json_len(layers); i++) {
+        const struct sp_json *layer = sp_json_at(layers, i), **of;
+        const char *kind = layer_kind(layer);
+
+        if (strcmp(kind, "tensor") == 0) {
+            return sp_fail(err, SP_E_UNSUPPORTED, "%s: ollama's layer \"tensor\" is not supported",
+                           manifest);
+        }
+        of = strcmp(kind, "model") == 0 ? model : strcmp(kind, "adapter") == 0 ? adapter : NULL;
+        if (of == NULL) continue;
+        if (*of) {
+            return sp_fail(err, SP_E_UNSUPPORTED,
+                           "%s: ollama's layer \"%s\" occurs twice, which is not supported",
+                           manifest, kind);
+        }
+        *of = layer;
+    }
+    if (*model == NULL) return sp_fail(err, SP_E_INPUT, "%s: no model layer", manifest);
+    return SP_OK;
+}
+
+/* Sets *path to the blob of a layer, owned by the caller. */
+static enum sp_status copy_blob_path(char **path, const struct sp_json *layer, const char *manifest,
+                                     const char *ollama, struct sp_err *err)
+{
+    char text[PATH_SIZE];
+    enum sp_status st = blob_path(text, layer, manifest, ollama, err);
+
+    return st ? st : sp_copy_text(path, text, strlen(text), err);
+}
+
+static enum sp_status find_weights(struct sp_named_source *out, const char *manifest,
+                                   const char *ollama, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_json *root = NULL;
-    const struct sp_json *layers, *model = NULL;
+    const struct sp_json *model, *adapter;
 
     if ((st = read_manifest(&root, manifest, err))) return st;
-    layers = sp_json_get(root, "layers");
-    for (size_t i = 0; i < sp_json_len(layers) && !st; i++) {
-        const struct sp_json *layer = sp_json_at(layers, i);
-        const char *kind = layer_kind(layer);
-        if (strcmp(kind, "adapter") == 0 || strcmp(kind, "tensor") == 0 ||
-            (strcmp(kind, "model") == 0 && model)) {
-            st = sp_fail(err, SP_E_UNSUPPORTED, "%s: ollama's layer \"%s\" is not supported",
-                         manifest, model ? "model (a second one)" : kind);
-        }
-        if (strcmp(kind, "model") == 0) model = layer;
-    }
-    if (!st && model == NULL) st = sp_fail(err, SP_E_INPUT, "%s: no model layer", manifest);
-    if (!st) st = blob_path(path, model, manifest, ollama, err);
+    st = find_weight_layers(&model, &adapter, sp_json_get(root, "layers"), manifest, err);
+    if (!st) st = copy_blob_path(&out->path, model, manifest, ollama, err);
+    if (!st && adapter) st = copy_blob_path(&out->adapter, adapter, manifest, ollama, err);
     sp_json_free(root);
     return st;
 }
@@ -265,7 +293,7 @@ static enum sp_status find_in_ollama(struct sp_named_source *out, const struct m
     const struct part space = model->n > 1 ? model->parts[model->n - 2] : defaults[1];
     const struct part name = model->parts[model->n - 1];
     struct part tag = model->tag;
-    char manifest[PATH_SIZE], path[PATH_SIZE], rest[4 * MAX_NAME + 32];
+    char manifest[PATH_SIZE], rest[4 * MAX_NAME + 32];
     enum sp_status st;
 
     if (ollama == NULL) return SP_OK;
@@ -274,9 +302,8 @@ static enum sp_status find_in_ollama(struct sp_named_source *out, const struct m
              (int)space.len, space.at, (int)name.len, name.at, (int)tag.len, tag.at);
     if ((st = print_path(manifest, err, ollama, rest))) return st;
     if (!sp_file_exists(manifest) || sp_file_is_folder(manifest)) return SP_OK;
-    if ((st = find_model_layer(path, manifest, ollama, err))) return st;
-    if ((st = sp_copy_text(&out->manifest, manifest, strlen(manifest), err))) return st;
-    return sp_copy_text(&out->path, path, strlen(path), err);
+    if ((st = find_weights(out, manifest, ollama, err))) return st;
+    return sp_copy_text(&out->manifest, manifest, strlen(manifest), err);
 }
 
 /* ---- both ---- */
@@ -335,6 +362,7 @@ enum sp_status sp_source_name_find(struct sp_named_source *out, const char *text
 void sp_named_source_release(struct sp_named_source *source)
 {
     free(source->path);
+    free(source->adapter);
     free(source->manifest);
     *source = (struct sp_named_source){0};
 }

@@ -16,6 +16,7 @@ struct sp_source_stores {
 /* What a name stands for. Zeroed: nothing is known of it. */
 struct sp_named_source {
     char *path;     /* a checkpoint folder or a GGUF file; owned */
+    char *adapter;  /* a LoRA adapter that ollama merges into it; NULL: none; owned */
     char *manifest; /* of ollama's model, which has settings, too; NULL: none; owned */
 };
 

@@ -57,6 +57,24 @@ echo '{"layers":[{"mediaType":"application/vnd.ollama.image.model","digest":"sha
     >ollama/manifests/registry.ollama.ai/library/tiny/bad
 echo 'FROM tiny:bad' >Modelfile
 spectool create; echo "exit $?"
+# an adapter's layer is merged into the model's, as by an ADAPTER line
+manifest() { echo "{\"layers\":[$1]}" >ollama/manifests/registry.ollama.ai/library/tiny/$2; }
+layer() { printf '{"mediaType":"application/vnd.ollama.image.%s","digest":"%s"}' "$1" "$(blob $2)"; }
+cp "$TESTDATA/gguf/granite.gguf" base && cp "$TESTDATA/adapters/gguf/adapter.gguf" lora && store base && store lora
+manifest "$(layer model base),$(layer adapter lora)" lora
+manifest "$(layer model base),$(layer adapter lora),$(layer adapter lora)" two
+manifest "$(layer model base),$(layer adapter base)" wrong
+echo 'FROM tiny:lora' >Modelfile
+spectool create -o a.bin && spectool show a.bin | grep -i adapter
+printf 'FROM base\nADAPTER lora\n' >Modelfile
+spectool create -o b.bin
+spectool logits a.bin --ids 7,99,3 --output a.npy && spectool logits b.bin --ids 7,99,3 --output b.npy
+cmp a.npy b.npy && echo 'the same logits'
+for file in 'FROM tiny:two' 'FROM tiny:wrong' "FROM base\nDRAFT tiny:lora" 'FROM tiny:lora\nADAPTER lora'; do
+    printf "$file\n" >Modelfile
+    spectool create; echo "exit $?"
+done
+
 # layers that together are too large, and one that would be cut
 truncate -s 9000000 license && tr '\0' x <license >many && printf 'You are\0small.' >cut
 for file in many cut; do
