@@ -102,7 +102,7 @@ static void multiply(const struct sp_backend *backend, const struct sp_product *
         job.slices[i] = (struct sp_panel_slice){0, products[i].w->n_panels};
         for (size_t t = 0; products[i].finish && t < n_rows; t++)
             atomic_store_explicit(&products[i].finish->best[t], 0, memory_order_relaxed);
-        if (products[i].finish && products[i].finish->kept) *products[i].finish->kept = 0;
+        if (products[i].finish && products[i].finish->kept) products[i].finish->kept->number = 0;
     }
     if (want_codes && !acts->coded) sp_backend_quantize(backend, acts, n_rows);
     if (lora && sp_lora_rows_begin(lora, &job)) job.lora = lora;

@@ -9,6 +9,7 @@
 #include "format/base/pool.h"
 #include "format/model/config.h"
 #include "quantize/kernels.h"
+#include "runtime/model/logits.h"
 #include "runtime/vector/vector.h"
 
 #include <stdatomic.h>
@@ -53,20 +54,28 @@ struct sp_matrix {
 /* Leading dimension of a buffer for a product with `rows` output rows. */
 size_t sp_matrix_ld(size_t rows);
 
+/* Rows of results that are only needed for their largest elements, so that other ranks may keep
+ * their columns. */
+struct sp_kept {
+    uint64_t number; /* of the rows, for sp_remote_row; 0: the rows are complete */
+    /* [n_rows][ld_sums] the blocks of rows that are not complete; NULL: they are not needed. */
+    struct sp_logits_sum *sums;
+    size_t ld_sums;
+};
+
 /* Operations on the rows of a product while they are in the nearest cache. */
 struct sp_finish {
     float scale;                 /* y *= scale, unless it is 1 */
     float cap;                   /* then y = cap tanh(y / cap), unless it is 0 */
     atomic_uint_least64_t *best; /* [n_rows] order of the largest element, for sp_best_index */
-    /* The rows are only needed for `best`: other ranks may keep their columns of y, for
-     * sp_remote_row. *kept receives the number of the kept rows; 0: y is complete. NULL: all of y
-     * is needed. */
-    uint64_t *kept;
+    struct sp_kept *kept; /* number and sums are set by the product; NULL: all of y is needed */
 };
 
 /* The index of a row's largest element, the lowest index of equal ones; SIZE_MAX if any element is
  * not finite. */
 size_t sp_best_index(uint64_t best);
+/* That element, unless it is not finite. */
+float sp_best_value(uint64_t best);
 
 /* y = W x (+ bias). If `gated`, y = act(W x) * factors, where the factors are `factors` or, if that
  * is NULL, the rows of the next product, which has the same shape. */

@@ -40,7 +40,7 @@ struct sp_batch_seq {
     size_t n, pos, n_committed;    /* as in sp_decoder_run */
     size_t n_first;                /* tokens of the first type; 0: all of the sequence */
     size_t first_logits, n_logits; /* the rows of the sequence that need logits */
-    /* What the sequence needs of them. If any sequence of a batch needs rows, all get them. */
+    /* What the sequence needs of them. All sequences of a batch get the most that one needs. */
     enum sp_logits_need needs;
 };
 

@@ -430,7 +430,7 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
         .scale = (float)ws->model->config.logit_scale,
         .cap = (float)ws->model->config.logit_cap,
         .best = ws->best_logits,
-        .kept = needs == SP_LOGITS_BEST ? &ws->kept : NULL,
+        .kept = needs != SP_LOGITS_ROWS ? &ws->kept : NULL,
     };
     struct sp_product head[2] = {{
         .w = &source->head,
@@ -442,7 +442,8 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
     size_t n_listed = ws->shortlist ? sp_vocab_shortlist_products(ws->shortlist, head) : 0;
 
     assert(n <= ws->max_logit_rows);
-    ws->kept = 0;
+    ws->kept = (struct sp_kept){.sums = needs == SP_LOGITS_PROBABILITY ? ws->sums : NULL,
+                                .ld_sums = sp_logits_blocks(source->head.rows)};
     ws->head = &source->head;
     sp_backend_multiply(ws->backend, head, n_listed ? n_listed : 1, &ws->hidden, n);
     ws->is_shortlisted = n_listed > 0;
@@ -466,7 +467,7 @@ static const float *complete_row(void *source, size_t at)
     struct sp_workspace *ws = source;
     float *row = ws->logits + at * ws->ld_logits;
 
-    sp_remote_row(ws->backend->ranks, ws->kept, ws->head, at, row);
+    sp_remote_row(ws->backend->ranks, &ws->kept, ws->head, at, row);
     return row;
 }
 
@@ -476,15 +477,19 @@ struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
     size_t at = d->first_logits + t;
     const float *row = ws->logits + at * ws->ld_logits;
     uint64_t best;
+    bool is_kept = ws->kept.number != 0;
 
     if (ws->is_shortlisted) return sp_logits_of(ws->backend->vector, row, ws->n_logits);
     best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
-    return (struct sp_logits){.row = ws->kept ? NULL : row,
-                              .n = ws->n_logits,
-                              .best = sp_best_index(best),
-                              .complete = complete_row,
-                              .source = ws,
-                              .at = at};
+    return (struct sp_logits){
+        .row = is_kept ? NULL : row,
+        .n = ws->n_logits,
+        .best = sp_best_index(best),
+        .max = sp_best_value(best),
+        .sums = is_kept && ws->kept.sums ? ws->kept.sums + at * ws->kept.ld_sums : NULL,
+        .complete = complete_row,
+        .source = ws,
+        .at = at};
 }
 
 struct sp_logits sp_decoder_keep_row(const struct sp_decoder *d, size_t t, float *kept, size_t n)
@@ -547,7 +552,7 @@ static void make_logits(struct sp_workspace *ws)
         seq->decoder->first_logits = job.to;
         sp_backend_rows(ws->backend, seq->n_logits, final_norm_row, &job);
         job.to += seq->n_logits;
-        if (seq->n_logits && seq->needs == SP_LOGITS_ROWS) needs = SP_LOGITS_ROWS;
+        if (seq->n_logits && seq->needs < needs) needs = seq->needs;
     }
     if (job.to) multiply_head(ws, ws->seqs[0].head, job.to, needs);
 }

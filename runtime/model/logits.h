@@ -4,17 +4,50 @@
 
 #include "runtime/vector/vector.h"
 
+#include <string.h>
+
 /* What the reader of a pass needs of its rows of logits. */
-enum sp_logits_need {
-    SP_LOGITS_ROWS, /* all elements */
-    SP_LOGITS_BEST  /* the largest element; other ranks keep their parts of the rows */
+enum sp_logits_need {                        /* from the most to the least */
+                      SP_LOGITS_ROWS,        /* all elements */
+                      SP_LOGITS_PROBABILITY, /* the largest element and its softmax probability;
+                                                other ranks keep their parts of the rows, from here
+                                                on */
+                      SP_LOGITS_BEST         /* the largest element */
 };
+
+/* The largest element m of a block of SP_LOGITS_BLOCK elements, and the sum of e^(x - m) over them:
+ * the softmax of a row is computed from its blocks in their order, whichever rank summed them. */
+struct sp_logits_sum {
+    float max, sum;
+};
+enum { SP_LOGITS_BLOCK = 1024 };
+
+/* Blocks of n elements. */
+static inline size_t sp_logits_blocks(size_t n)
+{
+    return (n + SP_LOGITS_BLOCK - 1) / SP_LOGITS_BLOCK;
+}
+
+/* Of x[n], n <= SP_LOGITS_BLOCK. The kernel overwrites its input, so the block is copied. */
+static inline struct sp_logits_sum sp_logits_sum_of(const struct sp_vector *vector, const float *x,
+                                                    size_t n)
+{
+    _Alignas(64) float block[SP_LOGITS_BLOCK];
+    struct sp_logits_sum s;
+
+    memcpy(block, x, n * sizeof *block);
+    vector->softmax(block, 0, n, &s.max, &s.sum);
+    return s;
+}
 
 struct sp_logits {
     const float *row; /* [n], borrowed; NULL: sp_logits_row completes it */
     size_t n;
     size_t best; /* index of the largest, the lowest index of equal ones; SIZE_MAX: an element is
                     not finite */
+    float max;   /* the largest element; set with `sums` */
+    /* [sp_logits_blocks(n)], borrowed; NULL: they are computed from the row. */
+    const struct sp_logits_sum *sums;
     /* Receives the parts of a row that other ranks keep; NULL: `row` is set. */
     const float *(*complete)(void *source, size_t at);
     void *source; /* borrowed */

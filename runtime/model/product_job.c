@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Multiplications, or copied elements, that are worth another thread: about a microsecond. */
-enum { MIN_WORK = 1 << 17, PANELS_PER_BLOCK = SP_BLOCK / SP_PANEL_ROWS };
+enum { MIN_WORK = 1 << 17 };
 
 /* Matrix i of a stack of matrices of one shape (experts), whose panels are contiguous. */
 static struct sp_matrix matrix_at(const struct sp_matrix *stack, size_t i)
@@ -33,6 +33,16 @@ static uint64_t ordered(float x, size_t index)
 size_t sp_best_index(uint64_t best)
 {
     return best == not_finite ? SIZE_MAX : UINT32_MAX - (uint32_t)best;
+}
+
+float sp_best_value(uint64_t best)
+{
+    uint32_t bits = (uint32_t)(best >> 32);
+    float x;
+
+    bits = bits >> 31 ? bits ^ 0x80000000u : ~bits;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 void sp_best_update(atomic_uint_least64_t *best, uint64_t order)
@@ -92,15 +102,15 @@ static void copy_codes(const struct sp_product_job *job, const struct sp_row_gro
     const struct sp_acts *acts = p->into;
     const int8_t *codes = job->answers[p - job->products];
     const float *scales = job->scales[p - job->products];
-    size_t block = (first + 1) / PANELS_PER_BLOCK;
-    size_t n_blocks = (first + n_panels + 1) / PANELS_PER_BLOCK - block;
-    size_t at = first - slice->first, block_at = block - slice->first / PANELS_PER_BLOCK;
+    size_t block = (first + 1) / SP_BLOCK_PANELS;
+    size_t n_blocks = (first + n_panels + 1) / SP_BLOCK_PANELS - block;
+    size_t at = first - slice->first, block_at = block - slice->first / SP_BLOCK_PANELS;
 
     for (size_t t = g->to; t < g->to + g->n; t++) {
         memcpy(acts->q + t * acts->ld + first * SP_PANEL_ROWS,
                codes + (t * slice->n + at) * SP_PANEL_ROWS, n_panels * SP_PANEL_ROWS);
         memcpy(acts->scale + t * acts->ld_block + block,
-               scales + t * (slice->n / PANELS_PER_BLOCK) + block_at, n_blocks * sizeof *scales);
+               scales + t * (slice->n / SP_BLOCK_PANELS) + block_at, n_blocks * sizeof *scales);
     }
 }
 
@@ -254,11 +264,12 @@ static void make_range(void *context, size_t first, size_t n, unsigned worker)
     }
 }
 
-struct sp_panel_slice sp_panel_slice_of(size_t n_panels, unsigned rank, unsigned n_ranks)
+struct sp_panel_slice sp_panel_slice_of(size_t n_panels, size_t block, unsigned rank,
+                                        unsigned n_ranks)
 {
-    size_t n_blocks = (n_panels + PANELS_PER_BLOCK - 1) / PANELS_PER_BLOCK;
-    size_t first = n_blocks * rank / n_ranks * PANELS_PER_BLOCK;
-    size_t end = n_blocks * (rank + 1) / n_ranks * PANELS_PER_BLOCK;
+    size_t n_blocks = (n_panels + block - 1) / block;
+    size_t first = n_blocks * rank / n_ranks * block;
+    size_t end = n_blocks * (rank + 1) / n_ranks * block;
 
     return (struct sp_panel_slice){first, (end < n_panels ? end : n_panels) - first};
 }
@@ -272,6 +283,39 @@ size_t sp_product_job_rows(const struct sp_product_job *job)
         if (end > n) n = end;
     }
     return n;
+}
+
+struct sum_job {
+    const struct sp_product_job *job;
+    struct sp_logits_sum *sums;
+    size_t ld, n_blocks;
+};
+
+static void sum_blocks(void *context, size_t first, size_t n, unsigned worker)
+{
+    const struct sum_job *s = context;
+    const struct sp_product *p = s->job->products;
+
+    (void)worker;
+    for (size_t i = first; i < first + n; i++) {
+        size_t t = i / s->n_blocks, block = i % s->n_blocks;
+        size_t panel = s->job->slices[0].first + block * SP_LOGITS_PANELS;
+        s->sums[t * s->ld + block] =
+            sp_logits_sum_of(s->job->backend->vector, result_row(s->job, p, t, panel),
+                             rows_of(p->w, panel, SP_LOGITS_PANELS));
+    }
+}
+
+void sp_product_job_sum(const struct sp_product_job *job, struct sp_logits_sum *sums, size_t ld)
+{
+    enum { MIN_BLOCKS = 8 };
+    struct sum_job s = {.job = job,
+                        .sums = sums,
+                        .ld = ld,
+                        .n_blocks = sp_logits_blocks(job->slices[0].n * SP_PANEL_ROWS)};
+
+    sp_pool_run_ranges(job->backend->pool, sp_product_job_rows(job) * s.n_blocks, MIN_BLOCKS,
+                       sum_blocks, &s);
 }
 
 void sp_product_job_run(struct sp_product_job *job)

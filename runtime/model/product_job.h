@@ -30,13 +30,21 @@ struct sp_product_job {
     /* The number under which ranks keep the rows of the only product, and answer with the order of
      * the largest element of each; 0: they answer with the rows. */
     uint64_t kept;
+    bool has_sums; /* and with the blocks of each; the slices are whole blocks */
     /* [n_out_rows][16 * slice.n] floats, or codes and scales; borrowed */
     const void *answers[SP_MAX_PRODUCTS];
     const float *scales[SP_MAX_PRODUCTS]; /* [n_out_rows][slice.n / 2] of codes */
 };
 
-/* The part of `rank` of n_panels panels: whole blocks of activations, two panels each. */
-struct sp_panel_slice sp_panel_slice_of(size_t n_panels, unsigned rank, unsigned n_ranks);
+/* Panels that ranks do not divide: a block of activations, and one of logits. */
+enum {
+    SP_BLOCK_PANELS = SP_BLOCK / SP_PANEL_ROWS,
+    SP_LOGITS_PANELS = SP_LOGITS_BLOCK / SP_PANEL_ROWS
+};
+
+/* The part of `rank` of n_panels panels: whole blocks of `block` panels. */
+struct sp_panel_slice sp_panel_slice_of(size_t n_panels, size_t block, unsigned rank,
+                                        unsigned n_ranks);
 
 /* True if the product makes the codes of activations. */
 bool sp_product_makes_codes(const struct sp_product *product);
@@ -46,6 +54,10 @@ bool sp_product_uses_next(const struct sp_product *product);
 
 /* *best = the larger of two orders of elements. */
 void sp_best_update(atomic_uint_least64_t *best, uint64_t order);
+
+/* Sums the blocks of the results of the only product, in its slice: sums[rows][ld], from the first
+ * block of the slice on. */
+void sp_product_job_sum(const struct sp_product_job *job, struct sp_logits_sum *sums, size_t ld);
 
 /* Runs the job on the threads of its backend. */
 void sp_product_job_run(struct sp_product_job *job);

@@ -142,6 +142,7 @@ enum sp_status sp_remote_job_read(struct sp_remote_job *job, struct sp_job_reade
         .n_groups = h.n_groups,
         .y_is_slice = true,
         .kept = h.kept,
+        .has_sums = h.has_sums,
     };
     reader->kept.finish = (struct sp_finish){.scale = h.scale, .cap = h.cap};
     get_rows(acts, message, &l, &h);

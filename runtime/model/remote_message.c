@@ -32,7 +32,9 @@ struct sp_remote_answer sp_remote_answer_of(const struct sp_product_job *job)
     size_t n_out = sp_product_job_rows(job);
 
     if (job->kept) {
-        a.size = a.total = aligned(n_out * sizeof(uint64_t));
+        n_out *= job->has_sums ? sp_logits_blocks(job->slices[0].n * SP_PANEL_ROWS) : 0;
+        a.scales[0] = aligned(sp_product_job_rows(job) * sizeof(uint64_t));
+        a.size = a.total = a.scales[0] + aligned(n_out * sizeof(struct sp_logits_sum));
         return a;
     }
     for (int sent = 1; sent >= 0; sent--) {
@@ -52,7 +54,9 @@ struct sp_remote_answer sp_remote_answer_of(const struct sp_product_job *job)
 void sp_remote_slice(struct sp_product_job *job, unsigned rank, unsigned n_ranks)
 {
     for (size_t i = 0; i < job->n_products; i++)
-        job->slices[i] = sp_panel_slice_of(job->products[i].w->n_panels, rank, n_ranks);
+        job->slices[i] =
+            sp_panel_slice_of(job->products[i].w->n_panels,
+                              job->has_sums ? SP_LOGITS_PANELS : SP_BLOCK_PANELS, rank, n_ranks);
 }
 
 struct sp_head_slice sp_remote_heads(unsigned n_heads, unsigned rank, unsigned n_ranks)

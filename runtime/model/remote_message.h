@@ -32,6 +32,7 @@ struct sp_remote_head {
     uint32_t has_codes, has_floats;
     uint64_t kept;    /* as in struct sp_product_job */
     float scale, cap; /* of kept rows, as in struct sp_finish */
+    uint32_t has_sums;
 };
 _Static_assert(sizeof(struct sp_remote_head) <= SP_REMOTE_ALIGNMENT, "layout");
 
@@ -57,7 +58,8 @@ struct sp_remote_layout {
 struct sp_remote_layout sp_remote_layout_of(const struct sp_remote_head *head);
 
 /* The places of a job's results in an answer: [n_out_rows][16 * n] floats of each product's slice,
- * or as many codes and their scales; of kept rows, [n_out_rows] orders of 64 bits. Products that
+ * or as many codes and their scales; of kept rows, [n_out_rows] orders of 64 bits and,
+ * if they are wanted, the blocks of each as scales. Products that
  * only make factors for a gate come last and are not sent. */
 struct sp_remote_answer {
     size_t places[SP_MAX_PRODUCTS], scales[SP_MAX_PRODUCTS];
@@ -65,7 +67,7 @@ struct sp_remote_answer {
 };
 struct sp_remote_answer sp_remote_answer_of(const struct sp_product_job *job);
 
-/* Sets the slices of a job to the part of a rank. */
+/* Sets the slices of a job to the part of a rank. The job has `kept` and `has_sums`. */
 void sp_remote_slice(struct sp_product_job *job, unsigned rank, unsigned n_ranks);
 
 /* ---- caches and attention ---- */

@@ -73,7 +73,8 @@ static struct sp_remote_head head_of(const struct sp_product_job *job, size_t n_
                                .n_groups = (uint32_t)job->n_groups,
                                .n_rows = n_rows,
                                .cols = job->acts->cols,
-                               .kept = job->kept};
+                               .kept = job->kept,
+                               .has_sums = job->has_sums};
 
     if (job->kept) {
         h.scale = job->products->finish->scale;
@@ -180,6 +181,17 @@ static void update_bests(const struct sp_product_job *job, const uint64_t *order
         sp_best_update(&job->products->finish->best[t], orders[t]);
 }
 
+/* Copies the blocks of a rank's slices. */
+static void copy_sums(const struct sp_product_job *part, const struct sp_logits_sum *from)
+{
+    const struct sp_kept *kept = part->products->finish->kept;
+    size_t n = sp_logits_blocks(part->slices[0].n * SP_PANEL_ROWS);
+    struct sp_logits_sum *to = kept->sums + part->slices[0].first / SP_LOGITS_PANELS;
+
+    for (size_t t = 0; t < sp_product_job_rows(part); t++)
+        memcpy(to + t * kept->ld_sums, from + t * n, n * sizeof *from);
+}
+
 /* Receives what a rank computed. */
 static bool finish_job(struct sp_ranks *ranks, const struct sp_product_job *job, unsigned rank)
 {
@@ -195,6 +207,7 @@ static bool finish_job(struct sp_ranks *ranks, const struct sp_product_job *job,
     ranks->traffic.received += a.size;
     if (job->kept) {
         update_bests(job, (const void *)bytes);
+        if (job->has_sums) copy_sums(&part, (const void *)(bytes + a.scales[0]));
         return true;
     }
     part.is_answer = true;
@@ -257,9 +270,12 @@ static bool multiply(struct sp_ranks *ranks, const struct sp_product_job *job, s
         shared.coded_by_sender[i] =
             shared.gated_by_sender[i] && sp_product_makes_codes(&job->products[i]);
     }
-    if (can_keep(job)) shared.kept = ++ranks->n_kept;
+    if (can_keep(job)) {
+        shared.kept = ++ranks->n_kept;
+        shared.has_sums = job->products->finish->kept->sums != NULL;
+    }
     if (!send_job(ranks, &shared, n_rows)) return false;
-    if (shared.kept) *job->products->finish->kept = shared.kept;
+    if (shared.kept) job->products->finish->kept->number = shared.kept;
     t1 = sp_seconds();
     ranks->traffic.seconds += t1 - t0;
     own = shared;
@@ -267,6 +283,10 @@ static bool multiply(struct sp_ranks *ranks, const struct sp_product_job *job, s
     sp_remote_slice(&own, 0, ranks->transport->n_ranks);
     sp_product_job_run(&own);
     code_own(&own);
+    if (own.has_sums) {
+        const struct sp_kept *kept = own.products->finish->kept;
+        sp_product_job_sum(&own, kept->sums, kept->ld_sums);
+    }
     t1 = sp_seconds();
     for (unsigned rank = 1; rank < ranks->transport->n_ranks; rank++) {
         if (finish_job(ranks, &shared, rank)) continue;
@@ -291,45 +311,54 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
 }
 
 /* Copies the columns of a rank to a row of results. */
-static bool receive_row(struct sp_ranks *ranks, const struct sp_matrix *w, unsigned rank, float *y)
+static bool receive_row(struct sp_ranks *ranks, const struct sp_product_job *job, unsigned rank,
+                        float *y)
 {
-    struct sp_transport *transport = ranks->transport;
-    struct sp_panel_slice slice = sp_panel_slice_of(w->n_panels, rank, transport->n_ranks);
-    size_t size = slice.n * SP_PANEL_ROWS * sizeof *y;
-    const void *answer = transport->ops->receive(transport, rank, size);
+    struct sp_product_job part = *job;
+    const void *answer;
+    size_t size;
 
+    sp_remote_slice(&part, rank, ranks->transport->n_ranks);
+    size = part.slices[0].n * SP_PANEL_ROWS * sizeof *y;
+    answer = ranks->transport->ops->receive(ranks->transport, rank, size);
     if (answer == NULL) return false;
-    memcpy(y + slice.first * SP_PANEL_ROWS, answer, size);
+    memcpy(y + part.slices[0].first * SP_PANEL_ROWS, answer, size);
     ranks->traffic.received += size;
     return true;
 }
 
-static bool ask_for_row(struct sp_ranks *ranks, uint64_t kept, const struct sp_matrix *w, size_t t,
+static bool ask_for_row(struct sp_ranks *ranks, const struct sp_product_job *job, size_t t,
                         float *y)
 {
-    const struct sp_remote_row_message m = {.kind = SP_MESSAGE_ROW, .kept = kept, .row = t};
+    const struct sp_remote_row_message m = {.kind = SP_MESSAGE_ROW, .kept = job->kept, .row = t};
     struct sp_transport *transport = ranks->transport;
     void *message = transport->ops->message(transport, sizeof m);
 
     if (message == NULL) return false;
     memcpy(message, &m, sizeof m);
-    if (!transport->ops->send(transport, sizeof m, w->n_panels * SP_PANEL_ROWS * sizeof *y))
+    if (!transport->ops->send(transport, sizeof m,
+                              job->products->w->n_panels * SP_PANEL_ROWS * sizeof *y))
         return false;
     ranks->traffic.n_messages++;
     ranks->traffic.sent += sizeof m * (transport->n_ranks - 1);
     for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
-        if (!receive_row(ranks, w, rank, y)) return false;
+        if (!receive_row(ranks, job, rank, y)) return false;
     }
     return true;
 }
 
-void sp_remote_row(struct sp_ranks *ranks, uint64_t kept, const struct sp_matrix *w, size_t t,
-                   float *y)
+void sp_remote_row(struct sp_ranks *ranks, const struct sp_kept *kept, const struct sp_matrix *w,
+                   size_t t, float *y)
 {
+    const struct sp_product product = {.w = w};
+    const struct sp_product_job job = {.products = &product,
+                                       .n_products = 1,
+                                       .kept = kept->number,
+                                       .has_sums = kept->sums != NULL};
     double start = sp_seconds();
 
     pthread_mutex_lock(&ranks->lock);
-    if (!ranks->is_lost && !ask_for_row(ranks, kept, w, t, y))
+    if (!ranks->is_lost && !ask_for_row(ranks, &job, t, y))
         sp_ranks_lose(ranks, "out of memory: a row of logits from the ranks");
     ranks->traffic.seconds += sp_seconds() - start;
     pthread_mutex_unlock(&ranks->lock);

@@ -74,10 +74,10 @@ void sp_remote_job_write(uint8_t *message, const struct sp_ranks *ranks,
 bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job, size_t n_rows);
 
 /* Rank 0. Sets the columns of other ranks in row t of the results of the product with w, which they
- * kept under this number: y is that row, [w->rows]. They keep it until the next product whose rows
- * are kept. If a rank is lost, the row is undefined. */
-void sp_remote_row(struct sp_ranks *ranks, uint64_t kept, const struct sp_matrix *w, size_t t,
-                   float *y);
+ * kept: y is that row, [w->rows]. They keep it until the next product whose rows are kept. If a
+ * rank is lost, the row is undefined. */
+void sp_remote_row(struct sp_ranks *ranks, const struct sp_kept *kept, const struct sp_matrix *w,
+                   size_t t, float *y);
 
 /* Rank 0. Sends `size` bytes to all other ranks and receives as many from each, which are copied
  * over `bytes`. *seconds: the duration. False: a rank is lost, or there is no memory. */

@@ -87,6 +87,10 @@ static enum sp_status answer_message(struct sp_transport *transport, struct sp_j
     sp_product_job_run(&r.job);
     if (r.job.kept) {
         put_bests(&reader->kept, (void *)bytes);
+        if (r.job.has_sums) {
+            sp_product_job_sum(&r.job, (void *)(bytes + a.scales[0]),
+                               sp_logits_blocks(reader->kept.cols));
+        }
     } else {
         put_codes(&r, &a, bytes);
     }

@@ -117,6 +117,11 @@ static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
             ws->ones[i] = 1;
     }
     if ((st = open_logits(ws, err))) return st;
+    if (ws->backend->ranks &&
+        (st = sp_new(&ws->sums, ws->max_logit_rows * sp_logits_blocks(ws->ld_logits),
+                     sizeof *ws->sums, err))) {
+        return st;
+    }
     if ((st = sp_new(&ws->best_logits, ws->max_logit_rows, sizeof *ws->best_logits, err))) {
         return st;
     }
@@ -157,6 +162,7 @@ static void close_workspace(struct sp_workspace *ws)
     free(ws->ranges);
     free(ws->logits_memory);
     free(ws->best_logits);
+    free(ws->sums);
     sp_vocab_shortlist_close(ws->shortlist);
     free(ws->x);
     free(ws->y);

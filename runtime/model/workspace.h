@@ -36,8 +36,8 @@ struct sp_workspace {
     size_t ld_logits, n_logits;         /* n_logits: logits of a row of the last product */
     atomic_uint_least64_t *best_logits; /* [max_logit_rows] */
     const struct sp_matrix *head;       /* of the last product; borrowed */
-    uint64_t kept; /* the number under which other ranks keep parts of the rows; 0: they are whole
-                    */
+    struct sp_logits_sum *sums; /* [max_logit_rows][blocks of a row]; NULL: there are no ranks */
+    struct sp_kept kept;        /* the rows of the last product */
     struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
     bool is_shortlisted; /* the last product left tokens out; best_logits is not set then */
     float *x;            /* [max_rows][ld_x] residual stream */

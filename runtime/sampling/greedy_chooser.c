@@ -4,22 +4,21 @@
 
 #include "runtime/vector/fmath.h"
 
+#include <assert.h>
 #include <string.h>
 
-/* The softmax kernel overwrites its input, so each block of the row is copied first. */
 double sp_greedy_confidence(const struct sp_vector *vector, const struct sp_logits *logits,
                             uint32_t id)
 {
-    enum { BLOCK = 1024 };
-    _Alignas(64) float block[BLOCK];
-    double total = 0;
+    const float *row = logits->sums ? NULL : sp_logits_row(logits);
+    double at = row ? (double)row[id] : (double)logits->max, total = 0;
 
-    for (size_t i = 0; i < logits->n; i += BLOCK) {
-        size_t len = logits->n - i < BLOCK ? logits->n - i : BLOCK;
-        float max, sum;
-        memcpy(block, logits->row + i, len * sizeof *block);
-        vector->softmax(block, 0, len, &max, &sum);
-        total += (double)sum * sp_exp((double)max - (double)logits->row[id]);
+    assert(row || id == logits->best);
+    for (size_t i = 0; i < logits->n; i += SP_LOGITS_BLOCK) {
+        size_t len = logits->n - i < SP_LOGITS_BLOCK ? logits->n - i : SP_LOGITS_BLOCK;
+        struct sp_logits_sum s =
+            row ? sp_logits_sum_of(vector, row + i, len) : logits->sums[i / SP_LOGITS_BLOCK];
+        total += (double)s.sum * sp_exp((double)s.max - at);
     }
     return 1 / total;
 }

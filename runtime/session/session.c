@@ -391,6 +391,7 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     enum sp_status st;
 
     if (n < 2) return sp_fail(err, SP_E_USAGE, "the draft needs a token before the anchor");
+    greedy.needs = SP_LOGITS_ROWS;
     if ((st = sp_speculator_prompt(s, ids, n - 1, &ignored, NULL, NULL, err))) return st;
     sp_speculator_begin(s, ids[n - 1]);
     if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &proposal, err))) return st;

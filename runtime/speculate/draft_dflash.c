@@ -130,7 +130,8 @@ size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
     return sp_dflash_max_depth(((const struct sp_dflash *)base)->model);
 }
 
-void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n)
+void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n,
+                         enum sp_logits_need needs)
 {
     uint32_t block[SP_MAX_BLOCK];
     struct sp_batch_seq seq = {
@@ -142,6 +143,7 @@ void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cach
         .pos = n_cached,
         .first_logits = d->model->config.draft.first_row,
         .n_logits = n,
+        .needs = needs,
     };
 
     block[0] = ids[n_cached];
@@ -159,7 +161,8 @@ static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, siz
     bool more = true;
     size_t i;
 
-    sp_dflash_run_block(&d->block, ids, n_cached, *n);
+    sp_dflash_run_block(&d->block, ids, n_cached, *n,
+                        d->vocabulary.tokens ? SP_LOGITS_ROWS : sp_proposal_needs(proposal));
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits = sp_dflash_logits(base, i);
         logits = sp_draft_vocab_spread(&d->vocabulary, logits);

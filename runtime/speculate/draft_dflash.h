@@ -21,7 +21,8 @@ SP_MUST_CHECK enum sp_status sp_dflash_init(struct sp_dflash *d, const struct sp
 
 /* Runs the block of the anchor ids[n_cached]; the decoder's logits = those of the first n
  * rows that draft. */
-void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n);
+void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n,
+                         enum sp_logits_need needs);
 
 /* Members of sp_drafter_ops; the drafter begins with a struct sp_dflash. */
 size_t sp_dflash_max_depth(const struct sp_model *draft);

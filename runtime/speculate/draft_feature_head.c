@@ -80,6 +80,7 @@ static struct sp_batch_seq slots(struct sp_feature_head *p, const float *hidden,
         .n_committed = n,
         .first_logits = n - n_logits,
         .n_logits = n_logits,
+        .needs = p->needs,
     };
 }
 
@@ -127,10 +128,11 @@ void sp_feature_head_catch_up(struct sp_drafter *base, const uint32_t *ids, size
 }
 
 size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, size_t n_cached,
-                             size_t n_more)
+                             size_t n_more, const struct sp_proposal *proposal)
 {
     struct sp_batch_seq seq;
 
+    p->needs = p->translate ? SP_LOGITS_ROWS : sp_proposal_needs(proposal);
     assert(p->n_have == n_cached && n_cached > 0);
     (void)n_cached;
     if (p->n_true == p->n_have)
@@ -152,6 +154,7 @@ static struct sp_logits draft_token(struct sp_feature_head *p, const uint32_t *i
         struct sp_batch_seq seq = slots(p, o, ids, n_cached - 1 + i, 1, 1);
         sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
     }
+    if (p->needs != SP_LOGITS_ROWS) return sp_decoder_row(p->decoder, 0);
     return sp_decoder_keep_row(p->decoder, 0, p->logits + i * p->n_rows, p->n_rows);
 }
 
@@ -160,7 +163,7 @@ enum sp_status sp_feature_head_propose(struct sp_drafter *base, uint32_t *ids, s
                                        struct sp_err *err)
 {
     struct sp_feature_head *p = (struct sp_feature_head *)base;
-    size_t row = sp_feature_head_begin(p, ids, n_cached, 0), i;
+    size_t row = sp_feature_head_begin(p, ids, n_cached, 0, proposal), i;
     enum sp_status st = SP_OK;
     bool more = true;
 

@@ -29,7 +29,9 @@ struct sp_feature_head {
      * n_have. */
     size_t n_have, n_kept, n_true;
     float *hidden; /* [max_rows + (parallel ? draft_len : 0)][n_hidden] */
-    float *logits; /* [draft_len][n_rows] of the last proposal; NULL if it comes from one pass */
+    float *logits; /* [draft_len][n_rows] of the last proposal, if it needed rows; NULL if it comes
+                      from one pass */
+    enum sp_logits_need needs; /* of the last proposal */
     /* Maps the head's logits to the target's ids if the head has ids of its own; else NULL. */
     struct sp_logits (*translate)(struct sp_feature_head *pairs, struct sp_logits logits);
 };
@@ -50,7 +52,7 @@ float *sp_feature_head_commit(struct sp_feature_head *pairs, const struct sp_com
  * sp_feature_head_next_states and whose tokens are ids[n_cached + 1].. The decoder then has the
  * logits of the last pair and of these slots. Returns the row of that pair. */
 size_t sp_feature_head_begin(struct sp_feature_head *pairs, const uint32_t *ids, size_t n_cached,
-                             size_t n_more);
+                             size_t n_more, const struct sp_proposal *proposal);
 
 /* The states of draft_len slots after the committed ones; only for parallel heads. */
 float *sp_feature_head_next_states(struct sp_feature_head *pairs);

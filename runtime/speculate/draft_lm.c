@@ -28,7 +28,8 @@ struct draft_lm {
     bool recurrent;              /* the model is recurrent: all fed tokens are committed ones */
     size_t n_committed, n_draft; /* recurrent: committed rows and draft rows of the last pass */
     uint32_t *known;             /* [max_rows] ids of one pass */
-    float *logits;               /* [MAX_DRAFT_LEN][n_vocab] of the last proposal */
+    float *logits;               /* [n_vocab] of the last token, where the draft has more */
+    enum sp_logits_need needs;   /* of the last proposal */
 };
 
 static size_t lm_max_draft_len(const struct sp_model *draft)
@@ -85,7 +86,8 @@ static enum sp_status lm_open(struct sp_drafter **out, const struct sp_drafter_s
     if ((st = sp_decoder_open(&d->decoder, setup->draft, setup->backend, &options, err))) goto done;
     d->base.decoder = d->decoder;
     if ((st = sp_new(&d->known, setup->max_rows, sizeof *d->known, err))) goto done;
-    if ((st = sp_new_aligned(&d->logits, MAX_DRAFT_LEN * d->n_vocab, sizeof *d->logits, err))) {
+    if (d->n_vocab < d->model->head.rows &&
+        (st = sp_new_aligned(&d->logits, d->n_vocab, sizeof *d->logits, err))) {
         goto done;
     }
     *out = &d->base;
@@ -120,6 +122,7 @@ static void run(struct draft_lm *d, const uint32_t *ids, size_t n, size_t n_comm
         .n_committed = n_committed,
         .first_logits = n - n_logits,
         .n_logits = n_logits,
+        .needs = d->needs,
     };
 
     for (size_t i = 0; i < n; i++) {
@@ -175,21 +178,16 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
     bool more = true;
     size_t i;
 
+    d->needs = d->logits ? SP_LOGITS_ROWS : sp_proposal_needs(proposal);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits;
         feed(d, ids, n_cached, n_cached + i);
-        logits = sp_decoder_keep_row(d->decoder, 0, d->logits + i * d->n_vocab, d->n_vocab);
+        logits = d->logits ? sp_decoder_keep_row(d->decoder, 0, d->logits, d->n_vocab)
+                           : sp_decoder_row(d->decoder, 0);
         st = sp_propose_token(proposal, &more, ids, n_cached + 1 + i, &logits, err);
     }
     *n = i;
     return st;
-}
-
-static struct sp_logits lm_logits(const struct sp_drafter *base, size_t i)
-{
-    const struct draft_lm *d = (const struct draft_lm *)base;
-
-    return (struct sp_logits){.row = d->logits + i * d->n_vocab, .n = d->n_vocab};
 }
 
 /* Tokens read beyond the committed positions were draft tokens; the accepted ones stay in the
@@ -252,7 +250,6 @@ const struct sp_drafter_ops sp_draft_lm_ops = {
     .catch_up = lm_catch_up,
     .n_unread = lm_n_unread,
     .propose = lm_propose,
-    .logits = lm_logits,
     .commit = lm_commit,
     .truncate = lm_truncate,
     .state = lm_state,

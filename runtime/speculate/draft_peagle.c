@@ -79,7 +79,7 @@ static enum sp_status peagle_propose(struct sp_drafter *base, uint32_t *ids, siz
         ids[n_cached + 1 + i] = d->mask_token; /* until it is drafted */
         memcpy(states + i * p->n_hidden, d->mask_state, p->n_hidden * sizeof *states);
     }
-    sp_feature_head_begin(p, ids, n_cached, i);
+    sp_feature_head_begin(p, ids, n_cached, i, proposal);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits = sp_decoder_row(p->decoder, i);
         if (p->translate) logits = p->translate(p, logits);

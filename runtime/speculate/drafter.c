@@ -39,6 +39,12 @@ void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
     drafter->time.part += pass.seconds * (double)seq->n / (double)pass.n_rows;
 }
 
+enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal)
+{
+    if (proposal->chooser->needs != SP_LOGITS_BEST) return SP_LOGITS_ROWS;
+    return proposal->draft_len ? SP_LOGITS_PROBABILITY : SP_LOGITS_BEST;
+}
+
 enum sp_status sp_propose_token(const struct sp_proposal *proposal, bool *more, uint32_t *ids,
                                 size_t pos, const struct sp_logits *logits, struct sp_err *err)
 {

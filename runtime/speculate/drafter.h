@@ -77,7 +77,8 @@ struct sp_drafter_ops {
     enum sp_status (*propose)(struct sp_drafter *drafter, uint32_t *ids, size_t n_cached, size_t *n,
                               const struct sp_proposal *proposal, struct sp_err *err);
     /* The logits that chose draft token i of the last proposal, over the rows of the draft's head;
-     * `best` is not set. */
+     * `best` is not set. The chooser of that proposal needs rows. NULL: the draft is a language
+     * model of its own, whose logits any pass computes. */
     struct sp_logits (*logits)(const struct sp_drafter *drafter, size_t i);
     void (*commit)(struct sp_drafter *drafter, const struct sp_commit *commit);
     /* Forgets everything from position len on. The tokens ids[0..n_same-1], n_same >= len, stay
@@ -116,6 +117,9 @@ void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
  * check at every opening. */
 SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
                                               const struct sp_model *draft, struct sp_err *err);
+
+/* What sp_propose_token needs of logits whose elements are the target's tokens. */
+enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal);
 
 /* Writes the draft token for position `pos` to ids[pos]. *more becomes false if it is the last one
  * wanted. */

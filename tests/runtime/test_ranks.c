@@ -4,6 +4,8 @@
 #include "runtime/model/remote_cache.h"
 #include "runtime/model/remote_products.h"
 #include "runtime/ranks/forked_ranks.h"
+#include "runtime/sampling/greedy_chooser.h"
+#include "runtime/session/session.h"
 #include "tests/support/packed_models.h"
 
 #include <setjmp.h>
@@ -30,9 +32,11 @@ static void note_lost(void *context, const char *sentence)
     snprintf(context, 256, "%s", sentence);
 }
 
-static struct sp_package *open_model(const char *model, unsigned n_ranks, char lost[256])
+/* draft: NULL: none. */
+static struct sp_package *open_pair(const char *model, const char *draft, unsigned n_ranks,
+                                    char lost[256])
 {
-    const char *path = packed_file(packed_modelfile(model, NULL), SP_DTYPE_NONE, SP_DTYPE_NONE);
+    const char *path = packed_file(packed_modelfile(model, draft), SP_DTYPE_NONE, SP_DTYPE_NONE);
     struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
     struct sp_package *package;
 
@@ -46,10 +50,12 @@ static struct sp_package *open_model(const char *model, unsigned n_ranks, char l
 
 /* A model with two kv heads, and windows that the prompt and the answer exceed. */
 static const char heads[] = TESTDATA "/families/exaone4";
+/* A model with a vocabulary of 1600 tokens and two drafts. */
+static const char tiny[] = TESTDATA "/tiny/target";
 
 static struct sp_package *open_ranks(unsigned n_ranks, char lost[256])
 {
-    return open_model(heads, n_ranks, lost);
+    return open_pair(heads, NULL, n_ranks, lost);
 }
 
 static const uint32_t story[] = {5, 8, 25, 42};
@@ -130,11 +136,11 @@ static void lost_rank_ends_generation(void **state)
 /* ---- logits ---- */
 
 /* The answer of n_ranks ranks to a request; *info: after it. */
-static struct sp_result answer_of(const char *model, unsigned n_ranks,
+static struct sp_result answer_of(const char *model, const char *draft, unsigned n_ranks,
                                   const struct sp_request *request, struct sp_package_info *info)
 {
     char lost[256] = "";
-    struct sp_package *package = open_model(model, n_ranks, lost);
+    struct sp_package *package = open_pair(model, draft, n_ranks, lost);
     struct sp_session *session = open_session(package);
     struct sp_result result = SP_RESULT_INIT;
 
@@ -151,8 +157,8 @@ static struct sp_result answer_of(const char *model, unsigned n_ranks,
 static struct sp_package_info exchange_of(const char *model, const struct sp_request *request)
 {
     struct sp_package_info info;
-    struct sp_result one = answer_of(model, 1, request, &info);
-    struct sp_result two = answer_of(model, 2, request, &info);
+    struct sp_result one = answer_of(model, NULL, 1, request, &info);
+    struct sp_result two = answer_of(model, NULL, 2, request, &info);
 
     assert_memory_equal(two.ids, one.ids, N_IDS * sizeof *one.ids);
     sp_result_release(&one);
@@ -197,7 +203,7 @@ static void row_follows_if_a_grammar_needs_it(void **state)
                                  .max_tokens = N_IDS,
                                  .no_draft = true,
                                  .ignore_eos = true};
-    struct sp_package_info plain = exchange_of(TESTDATA "/tiny/target", &request), constrained;
+    struct sp_package_info plain = exchange_of(tiny, &request), constrained;
     struct sp_grammar *grammar;
     uint64_t n_rows;
 
@@ -205,11 +211,106 @@ static void row_follows_if_a_grammar_needs_it(void **state)
     assert_int_equal(sp_grammar_of_gbnf(&grammar, text, sizeof text - 1, NULL), SP_OK);
     request.ignore_eos = false;
     request.grammar = grammar;
-    constrained = exchange_of(TESTDATA "/tiny/target", &request);
+    constrained = exchange_of(tiny, &request);
     n_rows = constrained.rank_messages - plain.rank_messages;
     assert_in_range(n_rows, 1, N_IDS);
     assert_int_equal(constrained.rank_received - plain.rank_received, n_rows * 800 * sizeof(float));
     sp_grammar_close(grammar);
+}
+
+/* Greedy draft tokens need no rows either, and are those of one process: as many are accepted. */
+static void drafts_are_those_of_one_process(void **state)
+{
+    static const char *const drafts[] = {TESTDATA "/tiny/ar", TESTDATA "/tiny/dflash"};
+    struct sp_sampling sampling = SP_SAMPLING_INIT;
+    struct sp_request request = {.size = sizeof request,
+                                 .prompt = story,
+                                 .n_prompt = 4,
+                                 .max_tokens = N_IDS,
+                                 .draft_len = 3,
+                                 .ignore_eos = true};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct sp_package_info info, rows;
+        request.sampling = NULL;
+        struct sp_result one = answer_of(tiny, drafts[i], 1, &request, &info);
+        struct sp_result two = answer_of(tiny, drafts[i], 2, &request, &info);
+        assert_memory_equal(two.ids, one.ids, N_IDS * sizeof *one.ids);
+        assert_int_equal(two.drafted, one.drafted);
+        assert_int_equal(two.accepted, one.accepted);
+        assert_true(one.drafted > 0);
+        sampling.repeat_penalty = 1.0001F; /* needs rows, and changes no token here */
+        request.sampling = &sampling;
+        struct sp_result penalized = answer_of(tiny, drafts[i], 2, &request, &rows);
+        assert_memory_equal(penalized.ids, one.ids, N_IDS * sizeof *one.ids);
+        assert_int_equal(rows.rank_messages, info.rank_messages);
+        assert_true(rows.rank_received - info.rank_received >=
+                    (penalized.drafted + N_IDS) * (800 * sizeof(float) - 64));
+        sp_result_release(&penalized);
+        sp_result_release(&two);
+        sp_result_release(&one);
+    }
+}
+
+/* The logits of story's tokens by one pass of the target. The scheduler is held. */
+static void run_story(struct sp_session *session, enum sp_logits_need needs)
+{
+    const struct sp_model *target = session->package->target;
+    struct sp_batch_seq seq = {.decoder = session->speculator->decoder,
+                               .embedder = target,
+                               .head = target,
+                               .ids = story,
+                               .n = 4,
+                               .n_logits = 4,
+                               .needs = needs};
+
+    assert_int_equal(sp_decoder_grow(seq.decoder, 4, NULL), SP_OK);
+    sp_batch_run(&seq, 1);
+}
+
+/* Row t of the logits: its largest element and the element's probability in those of one process,
+ * and the row itself if it is asked for. */
+static void check_row(const struct sp_session *session, size_t t, const struct sp_logits *want,
+                      bool has_sums)
+{
+    const struct sp_vector *vector = session->package->backend.vector;
+    struct sp_logits got = sp_decoder_row(session->speculator->decoder, t);
+    double p = sp_greedy_confidence(vector, want, (uint32_t)want->best), q;
+
+    assert_null(got.row);
+    assert_int_equal(got.n, want->n);
+    assert_int_equal(got.best, want->best);
+    assert_true(has_sums == (got.sums != NULL));
+    q = sp_greedy_confidence(vector, &got, (uint32_t)got.best);
+    assert_memory_equal(&p, &q, sizeof p);
+    assert_memory_equal(sp_logits_row(&got), want->row, want->n * sizeof *want->row);
+}
+
+/* A row of 1600 logits has two blocks: the first of three ranks has none, the others have one. */
+static void probability_has_the_bits_of_one_process(void **state)
+{
+    char lost[256] = "";
+    struct sp_package *one = open_pair(tiny, NULL, 1, lost);
+    struct sp_session *alone = open_session(one);
+
+    (void)state;
+    run_story(alone, SP_LOGITS_ROWS);
+    for (unsigned n_ranks = 2; n_ranks <= 3; n_ranks++) {
+        struct sp_package *package = open_pair(tiny, NULL, n_ranks, lost);
+        struct sp_session *session = open_session(package);
+        for (int best = 0; best < 2; best++) {
+            run_story(session, best ? SP_LOGITS_BEST : SP_LOGITS_PROBABILITY);
+            for (size_t t = 4; t-- > 0;) {
+                struct sp_logits want = sp_decoder_row(alone->speculator->decoder, t);
+                check_row(session, t, &want, !best);
+            }
+        }
+        sp_session_close(session);
+        sp_package_close(package);
+    }
+    sp_session_close(alone);
+    sp_package_close(one);
 }
 
 /* ---- caches of several ranks ---- */
@@ -434,6 +535,8 @@ int main(void)
         cmocka_unit_test(lost_rank_ends_generation),
         cmocka_unit_test(largest_logit_is_sent_instead_of_rows),
         cmocka_unit_test(row_follows_if_a_grammar_needs_it),
+        cmocka_unit_test(drafts_are_those_of_one_process),
+        cmocka_unit_test(probability_has_the_bits_of_one_process),
         cmocka_unit_test(rank_stores_its_heads),
         cmocka_unit_test(large_passes_are_refused),
         cmocka_unit_test(messages_may_have_gigabytes),
