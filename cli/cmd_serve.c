@@ -31,7 +31,7 @@ struct options {
     struct sp_backend_opts backend; /* `backend` without the fields that the settings have */
     const char *host, *cors, *system, *prompt_cache, *api_key_file, *log_format;
     const char *pooling, *sandbox;
-    struct sp_opt_list names;
+    struct sp_opt_list names, adapters;
     int64_t port, max_queue, sessions, max_models;
     double keep_alive, shutdown_timeout;
     bool no_draft, no_cache, quiet, verbose;
@@ -53,6 +53,10 @@ static const struct sp_opt opts[] = {
      .help = "Port to listen on; 0: any free port"},
     {SP_OPT_LIST, 0, "name", NULL, "NAME", AT(names), .shown = "the file name without extension",
      .help = "Model name in requests; repeatable"},
+    {SP_OPT_LIST, 0, "adapter", NULL, "NAME=PATH", AT(adapters),
+     .help =
+         "Add a LoRA adapter, a folder of PEFT or mlx-lm or a GGUF file, that requests for model "
+         "NAME use; repeatable"},
     {SP_OPT_INT, 0, "max-queue", NULL, "N", AT(max_queue), .min = 1, .max = 512, .shown = "64",
      .help = "Maximum number of waiting requests"},
     {SP_OPT_INT, 0, "sessions", NULL, "N", AT(sessions), .min = 1, .max = MOST_SESSIONS,
@@ -296,7 +300,7 @@ done:
 /* Refuses options that mean one model. */
 static enum sp_status check_several(const struct sp_args *args, struct sp_err *err)
 {
-    static const char *const single[] = {"name", "prompt-cache", "ranks"};
+    static const char *const single[] = {"name", "adapter", "prompt-cache", "ranks"};
     const struct options *o = args->options;
 
     if (o->backend.group)
@@ -336,6 +340,7 @@ static enum sp_status settle(enum sp_status st, bool must, struct sp_err *err)
 
 /* Denies the server what it does not need from here on. MPI needs files and connections. */
 static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
+                                    const struct sp_serve_adapters *adapters,
                                     const struct sp_listeners *listeners, const struct options *o,
                                     struct sp_err *err)
 {
@@ -347,7 +352,7 @@ static enum sp_status enter_sandbox(const struct sp_serve_paths *paths,
         return sp_fail(err, SP_E_UNSUPPORTED, "--sandbox on: not under mpirun");
     if (o->backend.group || (o->sandbox && strcmp(o->sandbox, "off") == 0)) return SP_OK;
     if (!o->no_cache && !o->no_draft) drafting_cache = sp_drafting_cache_folder();
-    st = sp_serve_sandbox_enter(paths, o->prompt_cache, drafting_cache, listeners, err);
+    st = sp_serve_sandbox_enter(paths, adapters, o->prompt_cache, drafting_cache, listeners, err);
     free(drafting_cache);
     if ((st = settle(st, must, err))) return st;
     if (!must && !sp_serve_syscalls_can_be_filtered()) return SP_OK;
@@ -443,8 +448,9 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     opener.options.backend.max_batch = (size_t)o->sessions;
     if ((st = sp_serve_keys_read(&keys, o->api_key_file, getenv("SPECTOOL_API_KEY"), err)) ||
         (st = find_models(&opener.paths, args, err)) ||
+        (st = sp_serve_adapters_read(&opener.options.adapters, &o->adapters, err)) ||
         (st = open_listeners(&listeners, args, err)) ||
-        (st = enter_sandbox(&opener.paths, &listeners, o, err)) ||
+        (st = enter_sandbox(&opener.paths, &opener.options.adapters, &listeners, o, err)) ||
         (st = watch_signals(&guard, err)) || (st = open_budget(&s, &opener.options.backend, err)) ||
         (st = open_models(&opener, o, err)) ||
         (st = sp_serve_metrics_new(&s.metrics, s.n_models, err))) {
@@ -458,6 +464,7 @@ done:
     sp_listen_close(&listeners);
     end_watch(&guard);
     sp_serve_opener_close(&opener);
+    sp_serve_adapters_release(&opener.options.adapters);
     sp_cache_budget_free(s.caches);
     sp_serve_queue_free(s.queue);
     sp_serve_metrics_free(s.metrics);

@@ -236,17 +236,6 @@ static void write_list(struct sp_exchange *x,
     close_object(x);
 }
 
-/* Answers with an object that a function writes about the request's model. */
-static void write_entry(struct sp_exchange *x,
-                        void (*write)(struct sp_json_out *out, const struct sp_serve_model *model))
-{
-    if (!open_object(x)) return;
-    sp_serve_models_lock(x->serve->models);
-    write(&x->out, x->model);
-    sp_serve_models_unlock(x->serve->models);
-    close_object(x);
-}
-
 void sp_serve_answer_tags(struct sp_exchange *x)
 {
     write_list(x, sp_serve_model_tags);
@@ -259,8 +248,11 @@ void sp_serve_answer_open_models(struct sp_exchange *x)
 
 void sp_serve_answer_show(struct sp_exchange *x)
 {
-    if (sp_exchange_read_body(x, &sp_serve_ollama_show_members))
-        write_entry(x, sp_serve_model_show);
+    if (!sp_exchange_read_body(x, &sp_serve_ollama_show_members) || !open_object(x)) return;
+    sp_serve_models_lock(x->serve->models);
+    sp_serve_model_show(&x->out, x->model);
+    sp_serve_models_unlock(x->serve->models);
+    close_object(x);
 }
 
 void sp_serve_answer_models(struct sp_exchange *x)
@@ -272,9 +264,18 @@ void sp_serve_answer_models(struct sp_exchange *x)
 /* Handles GET /v1/models/NAME. */
 void sp_serve_answer_model(struct sp_exchange *x)
 {
-    if (!sp_exchange_find_model(x, x->path + strlen("/v1/models/"))) return;
-    write_entry(x, sp_exchange_is_anthropic(x) ? sp_serve_model_anthropic_entry
-                                               : sp_serve_model_entry);
+    const char *name = x->path + strlen("/v1/models/");
+
+    if (!sp_exchange_find_model(x, name) || !open_object(x)) return;
+    name = sp_serve_model_find_name(x->model, name);
+    sp_serve_models_lock(x->serve->models);
+    if (sp_exchange_is_anthropic(x)) {
+        sp_serve_model_anthropic_entry(&x->out, x->model, name);
+    } else {
+        sp_serve_model_entry(&x->out, x->model, name);
+    }
+    sp_serve_models_unlock(x->serve->models);
+    close_object(x);
 }
 
 /* Handles the request for the number of tokens of a conversation's prompt. */

@@ -96,6 +96,8 @@ static enum sp_status compute(struct job *job, struct sp_serve_embed *embed, str
     };
     enum sp_status st;
 
+    st = sp_serve_model_check_base(embed->request->model, sp_serve_embed_model(embed), err);
+    if (st) return st;
     st = sp_package_embed(embed->request->model->generation->package, &request, &job->rows,
                           &job->width, err);
     if (!st)

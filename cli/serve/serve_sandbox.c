@@ -77,7 +77,8 @@ static bool allow_file(int rules, const char *file)
     return realpath(file, target) == NULL || allow_folder_of(rules, target, READ_FILE | READ_DIR);
 }
 
-static bool add_rules(int rules, const struct sp_serve_paths *models, const char *prompt_cache,
+static bool add_rules(int rules, const struct sp_serve_paths *models,
+                      const struct sp_serve_adapters *adapters, const char *prompt_cache,
                       const char *drafting_cache, const struct sp_listeners *listeners)
 {
     /* memory that is free, CPUs, control groups; the standard files of --ranks */
@@ -90,6 +91,8 @@ static bool add_rules(int rules, const struct sp_serve_paths *models, const char
 
     for (size_t i = 0; i < models->n && done; i++)
         done = allow_file(rules, models->at[i]);
+    for (size_t i = 0; i < adapters->n && done; i++)
+        done = allow_file(rules, adapters->paths[i]);
     for (size_t i = 0; i < listeners->n && done; i++) {
         const char *path = listeners->at[i].path;
         done = path == NULL || allow_folder_of(rules, path, REMOVE_FILE);
@@ -97,8 +100,9 @@ static bool add_rules(int rules, const struct sp_serve_paths *models, const char
     return done;
 }
 
-enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models, const char *prompt_cache,
-                                      const char *drafting_cache,
+enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models,
+                                      const struct sp_serve_adapters *adapters,
+                                      const char *prompt_cache, const char *drafting_cache,
                                       const struct sp_listeners *listeners, struct sp_err *err)
 {
     long version = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION);
@@ -109,7 +113,8 @@ enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models, const
     if (version < 1) return sp_fail(err, SP_E_UNSUPPORTED, "this kernel has no sandbox (Landlock)");
     tzset(); /* reads the time zone, which templates show */
     rules = (int)syscall(SYS_landlock_create_ruleset, &denied, sizeof denied, 0);
-    done = rules >= 0 && add_rules(rules, models, prompt_cache, drafting_cache, listeners) &&
+    done = rules >= 0 &&
+           add_rules(rules, models, adapters, prompt_cache, drafting_cache, listeners) &&
            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
            syscall(SYS_landlock_restrict_self, rules, 0) == 0;
     if (!done) (void)!sp_fail(err, SP_E_IO, "the sandbox: %s", strerror(errno));
@@ -119,11 +124,13 @@ enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models, const
 
 #else
 
-enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models, const char *prompt_cache,
-                                      const char *drafting_cache,
+enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models,
+                                      const struct sp_serve_adapters *adapters,
+                                      const char *prompt_cache, const char *drafting_cache,
                                       const struct sp_listeners *listeners, struct sp_err *err)
 {
     (void)models;
+    (void)adapters;
     (void)prompt_cache;
     (void)drafting_cache;
     (void)listeners;

@@ -7,6 +7,7 @@
 #define SP_CLI_SERVE_SERVE_SANDBOX_H
 
 #include "cli/serve/http/serve_listen.h"
+#include "cli/serve/jobs/serve_adapters.h"
 #include "cli/serve/jobs/serve_folder.h"
 
 /* Enters the sandbox. It holds for the calling thread, the threads that it creates afterwards, and
@@ -14,6 +15,7 @@
  * NULL: none. drafting_cache: a folder whose files are read and replaced; NULL: none.
  * SP_E_UNSUPPORTED: this system has no Landlock; SP_E_IO: it refuses. */
 SP_MUST_CHECK enum sp_status sp_serve_sandbox_enter(const struct sp_serve_paths *models,
+                                                    const struct sp_serve_adapters *adapters,
                                                     const char *prompt_cache,
                                                     const char *drafting_cache,
                                                     const struct sp_listeners *listeners,

@@ -8,7 +8,8 @@ named mlx_* have mlx-lm's format, and their logits are computed with weights tha
 merged. NAME/adapter_config.json and the tensors; logits.npy, float32 [tokens,
 vocabulary]; base.txt, the model's folder.
 
-phi3 has its own model in phi3/base, whose checkpoint has fused projections. Needs torch,
+phi3 has its own model in phi3/base, whose checkpoint has fused projections. The adapters tiny_* of
+testdata/tiny, whose model has a tokenizer and a draft, have no logits. Needs torch,
 transformers, peft and mlx."""
 import json
 import os
@@ -36,6 +37,9 @@ ADAPTERS = {
         target_modules=["o_proj", "up_proj", "down_proj"])),
     "rslora": ("seed_oss", dict(
         r=4, lora_alpha=6, use_rslora=True, target_modules=["k_proj", "o_proj", "down_proj"])),
+    "tiny_attention": ("../tiny/target", dict(
+        r=2, lora_alpha=8, target_modules=["q_proj", "o_proj"])),
+    "tiny_mlp": ("../tiny/target", dict(r=3, lora_alpha=12, target_modules=["down_proj"])),
     "dora": ("seed_oss", dict(
         r=4, lora_alpha=8, use_dora=True, target_modules=["q_proj", "v_proj", "down_proj"])),
     "tables": ("granite", dict(
@@ -109,7 +113,8 @@ def make_peft(base, out, options, seed):
     with open(config, "w") as f:
         json.dump(text, f, indent=1, sort_keys=True)
     os.remove(os.path.join(out, "README.md"))
-    save_logits(model, os.path.join(out, "logits.npy"))
+    if "tiny" not in base:
+        save_logits(model, os.path.join(out, "logits.npy"))
 
 
 def mlx_layers(wheel_path):
@@ -210,8 +215,9 @@ def make_mlx_experts(base, out, rank, scale, seed, wheel):
 def main():
     families, folder, wheel = sys.argv[1], sys.argv[2], sys.argv[3]
     # The seed is the place in the order in which the adapters were added.
-    first = [name for name in ADAPTERS if name != "rslora"]
-    for i, name in enumerate([*first, *MLX, "rslora"]):
+    last = ["rslora", "tiny_attention", "tiny_mlp"]
+    first = [name for name in ADAPTERS if name not in last]
+    for i, name in enumerate([*first, *MLX, *last]):
         if sys.argv[4:] and name not in sys.argv[4:]:
             continue
         out = os.path.join(folder, name)

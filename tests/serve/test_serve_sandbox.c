@@ -92,7 +92,8 @@ static int count_allowed(void)
 
 static enum sp_status enter_folders(struct sp_err *err)
 {
-    return sp_serve_sandbox_enter(&paths, NULL, statistics, &listeners, err);
+    return sp_serve_sandbox_enter(&paths, &(struct sp_serve_adapters){0}, NULL, statistics,
+                                  &listeners, err);
 }
 
 /* Runs the check in a child process inside a sandbox, and returns what it returned; skips the test

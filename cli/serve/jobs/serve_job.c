@@ -513,6 +513,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
         if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
         goto done;
     }
+    g.lora = sp_serve_model_lora(model, sp_json_get_text(job->request.body, "model"));
     g.session = sp_session_pool_take(model->sessions, g.lora, prompt.ids, prompt.n_ids);
     st = generate(&a, &g, &prompt, &err);
     sp_session_pool_give(model->sessions, g.session);

@@ -19,15 +19,25 @@ static enum sp_status name_of(char **out, const char *path, struct sp_err *err)
 }
 
 static enum sp_status read_names(struct sp_serve_model *m, const struct sp_opt_list *names,
-                                 struct sp_err *err)
+                                 const struct sp_serve_adapters *adapters, struct sp_err *err)
 {
+    size_t n_own = names->n ? names->n : 1;
     enum sp_status st;
 
-    m->n_names = names->n ? names->n : 1;
+    m->n_adapters = adapters->n;
+    m->n_names = n_own + adapters->n;
     if ((st = sp_new(&m->names, m->n_names, sizeof *m->names, err))) return st;
-    for (size_t i = 0; i < m->n_names; i++) {
+    for (size_t i = 0; i < n_own; i++) {
         m->names[i] = names->n ? names->items[i] : m->file_name;
         if (*m->names[i] == '\0') return sp_fail(err, SP_E_USAGE, "--name is empty");
+    }
+    for (size_t i = 0; i < adapters->n; i++) {
+        for (size_t k = 0; k < n_own; k++) {
+            if (strcmp(m->names[k], adapters->names[i]) != 0) continue;
+            return sp_fail(err, SP_E_USAGE, "--adapter: %s is the name of the model",
+                           adapters->names[i]);
+        }
+        m->names[n_own + i] = adapters->names[i];
     }
     return SP_OK;
 }
@@ -137,7 +147,8 @@ enum sp_status sp_serve_model_describe(struct sp_serve_model *out, const char *p
     struct sp_serve_model m = {.path = path};
     enum sp_status st;
 
-    if (!(st = name_of(&m.file_name, path, err)) && !(st = read_names(&m, names, err)))
+    if (!(st = name_of(&m.file_name, path, err)) &&
+        !(st = read_names(&m, names, &options->adapters, err)))
         st = sp_serve_file_read(&m.file, path, m.names[0], options, err);
     if (st) sp_serve_model_release(&m);
     *out = m;
@@ -155,7 +166,7 @@ enum sp_status sp_serve_model_attach(struct sp_serve_model *out, struct sp_gener
 
     snprintf(m.file.digest, sizeof m.file.digest, "%016" PRIx64, g->info.identity);
     if (!(st = name_of(&m.file_name, m.path, err)))
-        st = read_names(&m, &(struct sp_opt_list){0}, err);
+        st = read_names(&m, &(struct sp_opt_list){0}, &(struct sp_serve_adapters){0}, err);
     if (st) sp_serve_model_release(&m);
     *out = m;
     return st;
@@ -180,6 +191,8 @@ enum sp_status sp_serve_model_open(struct sp_serve_model *m, const struct sp_ser
     if ((st = sp_new(&g->settings, 1, sizeof *g->settings, err))) goto done;
     *g->settings = *o->settings;
     g->path = m->path;
+    g->adapters = o->adapters.paths;
+    g->n_adapters = o->adapters.n;
     g->no_draft = o->no_draft;
     if ((st = sp_generation_read(g, o->args, false, o->system, err))) goto done;
     if (g->settings->draft_len == 0) g->no_draft = true;
@@ -222,7 +235,9 @@ enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *m, const
                    key, m->names[0]);
 }
 
-bool sp_serve_model_is(const struct sp_serve_model *m, const char *name)
+/* The number of the model's name that `name` is, with or without ollama's ":latest"; SIZE_MAX: none
+ * of them. */
+static size_t find_name(const struct sp_serve_model *m, const char *name)
 {
     static const char latest[] = ":latest";
     size_t len = strlen(name), tail = strlen(latest);
@@ -230,7 +245,30 @@ bool sp_serve_model_is(const struct sp_serve_model *m, const char *name)
     for (size_t i = 0; i < m->n_names; i++) {
         size_t own = strlen(m->names[i]);
         if (strncmp(m->names[i], name, own) != 0) continue;
-        if (len == own || (len == own + tail && strcmp(name + own, latest) == 0)) return true;
+        if (len == own || (len == own + tail && strcmp(name + own, latest) == 0)) return i;
     }
-    return false;
+    return SIZE_MAX;
+}
+
+const char *sp_serve_model_find_name(const struct sp_serve_model *m, const char *name)
+{
+    size_t i = find_name(m, name);
+
+    return i == SIZE_MAX ? NULL : m->names[i];
+}
+
+const struct sp_lora *sp_serve_model_lora(const struct sp_serve_model *m, const char *name)
+{
+    size_t i = name ? find_name(m, name) : SIZE_MAX, n_own = m->n_names - m->n_adapters;
+
+    return i == SIZE_MAX || i < n_own ? m->generation->lora : m->generation->loras[i - n_own];
+}
+
+enum sp_status sp_serve_model_check_base(const struct sp_serve_model *m, const char *name,
+                                         struct sp_err *err)
+{
+    if (sp_serve_model_lora(m, name) == NULL) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "model %s: embeddings and reranking use no adapter, expected %s", name,
+                   m->names[0]);
 }

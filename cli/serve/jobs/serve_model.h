@@ -5,6 +5,7 @@
 #include "cli/base/pack_facts.h"
 #include "cli/chat/generation.h"
 #include "cli/chat/session_pool.h"
+#include "cli/serve/jobs/serve_adapters.h"
 
 #include <time.h>
 
@@ -33,9 +34,10 @@ struct sp_serve_file {
 struct sp_serve_model {
     const char *path; /* of the packed file; borrowed */
     size_t number;    /* among the models of the server, from 0 */
-    /* [n_names] names, the first one is shown; the strings are borrowed, the array is owned */
+    /* [n_names] names, the first one is shown, the last n_adapters ones are those of adapters; the
+     * strings are borrowed, the array is owned */
     const char **names;
-    size_t n_names;
+    size_t n_names, n_adapters;
     char *file_name;           /* the packed file's name without folder and suffix; owned */
     struct sp_serve_file file; /* as it was when the model was opened last */
     struct sp_serve_use use;
@@ -52,6 +54,7 @@ struct sp_serve_model_options {
     struct sp_backend_opts backend;
     const char *system;       /* system message; NULL: the file's */
     const char *prompt_cache; /* file of a processed prompt to start with; NULL: none */
+    struct sp_serve_adapters adapters;
     bool no_draft;
     size_t n_sessions;
 };
@@ -93,7 +96,13 @@ bool sp_serve_model_inserts_by(const struct sp_template *t);
 SP_MUST_CHECK enum sp_status sp_serve_model_check_infill(const struct sp_serve_model *model,
                                                          const char *key, struct sp_err *err);
 
-/* True if `name` is one of the model's names, with or without ollama's ":latest". */
-bool sp_serve_model_is(const struct sp_serve_model *model, const char *name);
+/* The adapter of the open model that `name` means; NULL: none. name NULL: the model itself. */
+const struct sp_lora *sp_serve_model_lora(const struct sp_serve_model *model, const char *name);
+/* SP_E_UNSUPPORTED if `name` means an adapter, which embeddings and reranking do not use. */
+SP_MUST_CHECK enum sp_status sp_serve_model_check_base(const struct sp_serve_model *model,
+                                                       const char *name, struct sp_err *err);
+
+/* The one of the model's names that `name` is, with or without ollama's ":latest"; NULL: none. */
+const char *sp_serve_model_find_name(const struct sp_serve_model *model, const char *name);
 
 #endif

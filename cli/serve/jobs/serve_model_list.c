@@ -25,17 +25,12 @@ size_t sp_serve_model_context(const struct sp_serve_model *m)
 /* ---- OpenAI -----------------------------------------------------------------------------------
  */
 
-static void write_entry(struct sp_json_out *out, const struct sp_serve_model *m, const char *name)
+void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *m, const char *name)
 {
     sp_json_out_text(out, "id", name);
     sp_json_out_text(out, "object", "model");
     sp_json_out_u64(out, "created", (uint64_t)m->file.modified);
     sp_json_out_text(out, "owned_by", "spectool");
-}
-
-void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *m)
-{
-    write_entry(out, m, m->names[0]);
 }
 
 void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *models, size_t n)
@@ -45,7 +40,7 @@ void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *m
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < models[i].n_names; k++) {
             sp_json_out_begin(out, NULL, '{');
-            write_entry(out, &models[i], models[i].names[k]);
+            sp_serve_model_entry(out, &models[i], models[i].names[k]);
             sp_json_out_end(out, '}');
         }
     }
@@ -55,7 +50,8 @@ void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *m
 /* ---- Anthropic --------------------------------------------------------------------------------
  */
 
-static void write_model(struct sp_json_out *out, const struct sp_serve_model *m, const char *name)
+void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *m,
+                                    const char *name)
 {
     const struct timespec made = {.tv_sec = m->file.modified};
     char time[SP_TIME_TEXT];
@@ -69,11 +65,6 @@ static void write_model(struct sp_json_out *out, const struct sp_serve_model *m,
     sp_json_out_u64(out, "max_tokens", sp_serve_model_context(m));
 }
 
-void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *m)
-{
-    write_model(out, m, m->names[0]);
-}
-
 void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serve_model *models,
                                    size_t n)
 {
@@ -83,7 +74,7 @@ void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serv
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; k < models[i].n_names; k++) {
             sp_json_out_begin(out, NULL, '{');
-            write_model(out, &models[i], models[i].names[k]);
+            sp_serve_model_anthropic_entry(out, &models[i], models[i].names[k]);
             sp_json_out_end(out, '}');
         }
     }

@@ -5,13 +5,16 @@
 #include "cli/base/json_out.h"
 #include "cli/serve/jobs/serve_model.h"
 
-/* Write the list of GET /v1/models, and the entry of GET /v1/models/NAME. models: [n] */
+/* Write the list of GET /v1/models, and the entry of GET /v1/models/NAME. models: [n]; name: one of
+ * the model's */
 void sp_serve_model_list(struct sp_json_out *out, const struct sp_serve_model *models, size_t n);
-void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *model);
+void sp_serve_model_entry(struct sp_json_out *out, const struct sp_serve_model *model,
+                          const char *name);
 /* Write the list and the entry of models in the format of Anthropic's API. */
 void sp_serve_model_anthropic_list(struct sp_json_out *out, const struct sp_serve_model *models,
                                    size_t n);
-void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *model);
+void sp_serve_model_anthropic_entry(struct sp_json_out *out, const struct sp_serve_model *model,
+                                    const char *name);
 /* Write the responses of ollama's GET /api/tags, GET /api/ps (the open models) and POST /api/show.
  */
 void sp_serve_model_tags(struct sp_json_out *out, const struct sp_serve_model *models, size_t n);

@@ -218,7 +218,7 @@ void sp_serve_models_unlock(struct sp_serve_models *m)
 struct sp_serve_model *sp_serve_models_find(const struct sp_serve_models *m, const char *name)
 {
     for (size_t i = 0; i < m->options.n_models; i++) {
-        if (sp_serve_model_is(&m->options.models[i], name)) return &m->options.models[i];
+        if (sp_serve_model_find_name(&m->options.models[i], name)) return &m->options.models[i];
     }
     return NULL;
 }

@@ -1,0 +1,74 @@
+# One server, one packed file with a draft, two adapters: each answer is the one that it is alone.
+spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
+a=$TESTDATA/adapters
+spectool serve packed.bin --port 0 --sessions 6 --no-cache --adapter "attention=$a/tiny_attention" \
+    --adapter "mlp=$a/tiny_mlp" --quiet 2>first &
+server=$!
+for _ in $(seq 600); do
+    grep -q http first 2>/dev/null && break
+    sleep 0.05
+done
+url=$(sed -n 's/.*\(http:.*:[0-9]*\)$/\1/p' first)
+prompts='1 2 3'
+post() {
+    curl -s "$url$1" -H 'Content-Type: application/json' -d "$2"
+}
+# ask MODEL PROMPT: the text of a completion that EOS does not end, and its log-probabilities.
+ask() {
+    post /v1/completions "{\"model\": \"$1\", \"prompt\": \"The number $2 is\", \"max_tokens\": 24,
+        \"temperature\": 0, \"logprobs\": 1, \"logit_bias\": {\"1598\": -100}}" |
+        sed 's/"id": *"[^"]*"//; s/"created": *[0-9]*//; s/"usage".*//'
+}
+text() {
+    sed 's/.*"text": *\("\([^"\\]\|\\.\)*"\).*/\1/' "$@"
+}
+curl -s "$url/v1/models" | grep -o '"id": \?"[^"]*"'
+curl -s "$url/api/tags" | grep -o '"model": \?"[^"]*"'
+curl -s "$url/v1/models/mlp" | grep -o '"id": \?"[^"]*"'
+echo '# interleaved'
+for p in $prompts; do
+    for m in packed attention mlp; do
+        ask $m "$p" >"together.$m.$p" &
+        echo $! >>pids
+    done
+done
+for pid in $(cat pids); do wait "$pid"; done
+echo '# one after another, and by run'
+for p in $prompts; do
+    for m in packed attention mlp; do
+        ask $m "$p" >"alone.$m.$p"
+        cmp "together.$m.$p" "alone.$m.$p" && test -s "alone.$m.$p" || echo "differs: $m $p"
+        adapter=
+        [ $m = packed ] || adapter="--adapter $a/tiny_$m"
+        for draft in --no-draft '--draft-by model' '--draft-by lookup'; do
+            # shellcheck disable=SC2086
+            spectool run packed.bin $adapter $draft --raw --no-cache --json --num-predict 24 \
+                --temperature 0 --logit-bias 1598=-100 --logits-digest "The number $p is" \
+                2>/dev/null | tail -n 1 >"json.$m.$p"
+            text "json.$m.$p" >"run.$m.$p"
+            text "alone.$m.$p" >"text.$m.$p"
+            grep -o '"logits_xxh3": *"[^"]*"' "json.$m.$p" >>"digests.$m.$p"
+            cmp "run.$m.$p" "text.$m.$p"
+        done
+        sort -u "digests.$m.$p" | wc -l
+    done
+    cmp -s "digests.packed.$p" "digests.attention.$p" && echo 'the adapter changed nothing'
+    cmp -s "digests.packed.$p" "digests.mlp.$p" && echo 'the adapter changed nothing'
+done
+echo '# refusals'
+post /v1/embeddings '{"model": "mlp", "input": "a"}'
+echo
+kill "$server"
+wait "$server"
+try() {
+    spectool serve packed.bin "$@"
+    echo "exit $?"
+}
+try --adapter mlp
+try --adapter "mlp=$a/tiny_mlp" --adapter "mlp=$a/tiny_attention"
+try --adapter "packed=$a/tiny_mlp"
+try --adapter "dora=$a/dora"
+try --adapter "mlp=$a/tiny_mlp" --ranks 2
+try packed.bin --adapter "mlp=$a/tiny_mlp"
+spectool run packed.bin --adapter "$a/missing" x
+echo "exit $?"
