@@ -382,18 +382,22 @@ static enum sp_status read_metadata(struct sp_adapter *a, const struct sp_config
     return st;
 }
 
-/* Rows of a head of q and k. */
-static uint64_t head_dim_of(const struct sp_config *model)
+static struct sp_gguf_heads heads_of(const struct sp_config *model)
 {
-    for (size_t i = 0; i < model->n_layers; i++) {
-        if (model->layers[i].head_dim) return model->layers[i].head_dim;
-    }
-    return 0;
+    struct sp_gguf_heads heads = {.keys = model->delta.n_key_heads,
+                                  .values = model->delta.n_value_heads,
+                                  .key_dim = model->delta.key_dim,
+                                  .value_dim = model->delta.value_dim};
+
+    for (size_t i = 0; i < model->n_layers && heads.head_dim == 0; i++)
+        heads.head_dim = model->layers[i].head_dim;
+    return heads;
 }
 
 enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path,
                                const struct sp_config *model, struct sp_err *err)
 {
+    const struct sp_gguf_heads heads = heads_of(model);
     struct sp_adapter a = {0};
     char *folder = NULL;
     bool is_gguf = false;
@@ -416,7 +420,7 @@ enum sp_status sp_adapter_open(struct sp_adapter *out, const char *path,
         if ((st = sp_copy_text(&a.path, path, strlen(path), err))) goto done;
     }
     if (!is_gguf && (st = read_config(&a, folder, err))) goto done;
-    if ((st = sp_adapter_file_open(&a.file, a.path, is_gguf, head_dim_of(model), err))) goto done;
+    if ((st = sp_adapter_file_open(&a.file, a.path, is_gguf, &heads, err))) goto done;
     if (is_gguf && (st = read_metadata(&a, model, err))) goto done;
     if ((st = read_tensors(&a, err))) goto done;
     if ((st = digest_file(&a.digest, a.path, err))) goto done;

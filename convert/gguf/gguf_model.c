@@ -303,11 +303,11 @@ static enum sp_status check_text(const struct sp_gguf *file, const char *key, co
                    (int)(len < SHOWN_NAME ? len : SHOWN_NAME), text, want);
 }
 
-enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path, uint64_t head_dim,
-                                    struct sp_err *err)
+enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
+                                    const struct sp_gguf_heads *heads, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_gguf_model m = {.is_adapter = true, .head_dim = head_dim};
+    struct sp_gguf_model m = {.is_adapter = true, .heads = *heads};
 
     *out = (struct sp_gguf_model){0};
     if ((st = sp_gguf_open(&m.file, path, err))) return st;

@@ -18,7 +18,7 @@ struct sp_gguf_model {
     uint64_t n_layers; /* without those of a prediction head, n_predicting */
     uint64_t n_predicting;
     bool is_adapter;                /* names may end with .lora_a or .lora_b */
-    uint64_t head_dim;              /* adapters: rows of a head of the model's queries and keys */
+    struct sp_gguf_heads heads;     /* adapters: those of the model that it is for */
     struct sp_gguf_weight *weights; /* [n], sorted by name; owned */
     size_t n;
     bool tied;        /* one matrix is embedding and head */
@@ -30,9 +30,10 @@ struct sp_gguf_model {
 SP_MUST_CHECK enum sp_status sp_gguf_model_open(struct sp_gguf_model *out, const char *path,
                                                 char **warnings, struct sp_err *err);
 /* Opens a LoRA adapter (general.type "adapter") the same way: NAME.lora_a and NAME.lora_b are named
- * and turned as NAME is. The file does not state the size of a head. */
+ * and turned as NAME is. The file does not state the sizes of heads. */
 SP_MUST_CHECK enum sp_status sp_gguf_adapter_open(struct sp_gguf_model *out, const char *path,
-                                                  uint64_t head_dim, struct sp_err *err);
+                                                  const struct sp_gguf_heads *heads,
+                                                  struct sp_err *err);
 void sp_gguf_model_release(struct sp_gguf_model *model);
 
 /* By binary search; NULL: there is none. */

@@ -59,7 +59,7 @@ static bool publish_in_layer(char out[SP_GGUF_NAME_SIZE], enum sp_gguf_form *for
         return false;
     snprintf(prefix, sizeof prefix, "model.%s%lu.", m->arch->layers ? m->arch->layers : "layers.",
              layer);
-    if (m->arch->mtp && layer >= m->n_layers) {
+    if (m->arch->mtp && !m->is_adapter && layer >= m->n_layers) {
         bool outside = strncmp(name, "nextn.", 6) == 0;
         snprintf(prefix, sizeof prefix, outside ? "mtp." : "mtp.layers.%lu.",
                  layer - (unsigned long)m->n_layers);

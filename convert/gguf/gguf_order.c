@@ -72,7 +72,7 @@ static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_m
                                 struct sp_err *err)
 {
     bool is_q = strstr(w->name, ".q_proj.") != NULL, is_k = strstr(w->name, ".k_proj.") != NULL;
-    uint64_t rows = w->shape[0], head = m->head_dim;
+    uint64_t rows = w->shape[0], head = m->heads.head_dim;
     enum sp_status st;
 
     if ((!is_q && !is_k) || is_first_factor(w)) return SP_OK;
@@ -89,18 +89,17 @@ static enum sp_status find_turn(struct sp_gguf_weight *w, const struct sp_gguf_m
 
 /* ---- tiled value heads ---- */
 
-struct heads {
-    uint64_t keys, values; /* numbers of heads */
-    uint64_t key_dim, value_dim;
-};
-
-static enum sp_status read_heads(struct heads *out, const struct sp_gguf_model *m,
+static enum sp_status read_heads(struct sp_gguf_heads *out, const struct sp_gguf_model *m,
                                  struct sp_err *err)
 {
     uint64_t inner = 0;
-    struct heads h = {0};
+    struct sp_gguf_heads h = {0};
     enum sp_status st;
 
+    if (m->is_adapter) {
+        *out = m->heads;
+        return SP_OK;
+    }
     if ((st = get_size(&h.keys, m, "ssm.group_count", err)) ||
         (st = get_size(&h.values, m, "ssm.time_step_rank", err)) ||
         (st = get_size(&h.key_dim, m, "ssm.state_size", err)) ||
@@ -116,6 +115,16 @@ static enum sp_status read_heads(struct heads *out, const struct sp_gguf_model *
     h.value_dim = inner / h.values;
     *out = h;
     return SP_OK;
+}
+
+/* Whether a tensor is the one of this name or, of a product in its place, the factor that has its
+ * rows or columns. */
+static bool is_factor_of(const char *name, const char *of, bool has_cols)
+{
+    size_t len = strlen(of);
+
+    if (strncmp(name, of, len) != 0) return false;
+    return name[len] == '\0' || strcmp(name + len, has_cols ? ".lora_a" : ".lora_b") == 0;
 }
 
 static enum sp_status find_tiles(struct sp_gguf_weight *w, const struct sp_gguf_model *m,
@@ -137,23 +146,17 @@ static enum sp_status find_tiles(struct sp_gguf_weight *w, const struct sp_gguf_
         {"linear_attn.out_proj.weight", false, false, true},
     };
     const char *name = strstr(w->name, "linear_attn.");
-    struct heads h = {0};
+    struct sp_gguf_heads h = {0};
     enum sp_status st;
 
     if (name == NULL) return SP_OK;
-    if (m->is_adapter) {
-        return sp_fail(
-            err, SP_E_UNSUPPORTED,
-            "tensor %s: adapters of the gated delta rule are not supported in GGUF files",
-            w->tensor->name);
-    }
     if ((st = read_heads(&h, m, err)) || h.keys == h.values) return st;
     for (size_t i = 0; i < sizeof tiled / sizeof *tiled; i++) {
         struct sp_gguf_order order = {.n = h.keys, .m = h.values / h.keys};
         bool by_cols = tiled[i].by_cols;
         uint64_t size = by_cols ? w->shape[w->rank - 1] : w->shape[0];
 
-        if (strcmp(name, tiled[i].name) != 0) continue;
+        if (!is_factor_of(name, tiled[i].name, by_cols)) continue;
         order.first = tiled[i].behind_keys ? 2 * h.keys * h.key_dim : 0;
         order.run = tiled[i].single ? 1 : h.value_dim;
         if (size < order.first || size - order.first != h.values * order.run) {

@@ -16,6 +16,13 @@ struct sp_gguf_order {
     uint64_t first, n, m, run;
 };
 
+/* Heads of a model, by which rows and columns are ordered. Valid when zeroed. */
+struct sp_gguf_heads {
+    uint64_t head_dim;           /* rows of a head of queries and keys */
+    uint64_t keys, values;       /* numbers of heads of the gated delta rule; 0: no such layers */
+    uint64_t key_dim, value_dim; /* their sizes */
+};
+
 /* The stored position of a published one. */
 uint64_t sp_gguf_stored_at(const struct sp_gguf_order *order, uint64_t i);
 

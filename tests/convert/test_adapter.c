@@ -25,7 +25,7 @@
 static const char *const names[] = {"dora",        "mlx_dora",       "mlx_lora",  "mlx_tied",
                                     "mlx_experts", "patterns",       "phi3",      "rslora_biases",
                                     "tables",      "tied_embedding", "tied_head", "gguf",
-                                    "gguf_q8_0",   "gguf_shift"};
+                                    "gguf_q8_0",   "gguf_shift",     "gguf_delta"};
 
 enum { N_NAMES = sizeof names / sizeof names[0] };
 

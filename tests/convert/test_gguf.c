@@ -520,6 +520,60 @@ static void refused_delta(void **state)
     sp_gguf_model_release(&model);
 }
 
+/* Of a product in place of a tensor, the factor with its rows or columns has the value heads in the
+ * stored order: heads 0, 2, 1, 3 of two key heads. */
+static void adapter_of_delta(void **state)
+{
+    static const struct sp_gguf_heads heads = {
+        .head_dim = 8, .keys = 2, .values = 4, .key_dim = 1, .value_dim = 2};
+    static const struct {
+        const char *tensor, *name;
+        uint64_t cols, rows;
+        float want[8];
+    } cases[] = {
+        {"blk.0.ssm_alpha.weight.lora_b", "in_proj_a.weight.lora_b", 1, 4, {0, 2, 1, 3}},
+        {"blk.0.ssm_beta.weight.lora_a", "in_proj_b.weight.lora_a", 1, 4, {0, 1, 2, 3}},
+        {"blk.0.attn_gate.weight.lora_b",
+         "in_proj_z.weight.lora_b",
+         1,
+         8,
+         {0, 1, 4, 5, 2, 3, 6, 7}},
+        {"blk.0.ssm_out.weight.lora_a", "out_proj.weight.lora_a", 8, 1, {0, 1, 4, 5, 2, 3, 6, 7}},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sp_gguf_model model;
+        struct sp_err err = {0};
+        struct made_gguf m;
+        uint8_t file[9000] = {0}, bytes[64];
+        uint64_t n = cases[i].rows * cases[i].cols;
+        float out[8];
+        char name[120];
+
+        gguf_begin(&m);
+        gguf_value_string(&m, "general.architecture", "qwen35");
+        gguf_value_string(&m, "general.type", "adapter");
+        gguf_value_string(&m, "adapter.type", "lora");
+        gguf_tensor(&m, cases[i].tensor, cases[i].cols, cases[i].rows, SP_GGML_F32, 0);
+        (void)gguf_write(&m, "made.gguf", 64);
+        memcpy(file, m.bytes, m.size);
+        for (size_t k = 0; k < n; k++)
+            sp_put32(file + m.size + 4 * k, sp_bits_of_float((float)k));
+        assert_int_equal(sp_gguf_adapter_open(&model, scratch_write("made.gguf", file, m.size + 64),
+                                              &heads, &err),
+                         SP_OK);
+        snprintf(name, sizeof name, "model.layers.0.linear_attn.%s", cases[i].name);
+        assert_non_null(sp_gguf_weight_find(&model, name));
+        assert_int_equal(sp_gguf_weight_read(out, &model, model.weights, cases[i].cols, 0, 1,
+                                             cases[i].rows, bytes, sizeof bytes, &err),
+                         SP_OK);
+        for (size_t k = 0; k < n; k++)
+            assert_true(out[k] == cases[i].want[k]);
+        sp_gguf_model_release(&model);
+    }
+}
+
 /* X.scale multiplies X.weight, one number for each matrix; X.input_scale is of activations. */
 static void scaled_tensors(void **state)
 {
@@ -763,6 +817,7 @@ int main(void)
         cmocka_unit_test(refused_models),
         cmocka_unit_test(refused_values),
         cmocka_unit_test(values_of_layers),
+        cmocka_unit_test(adapter_of_delta),
         cmocka_unit_test(refused_delta),
         cmocka_unit_test(scaled_tensors),
         cmocka_unit_test(gemma4_tokens),

@@ -32,6 +32,10 @@ ADAPTERS = {
     "gguf_shift": ("families/gemma", "gemma", 2.5, 2, BF16, ["self_attn.q_proj", "mlp.down_proj"], [],
                    ["model.layers.0.post_attention_layernorm"]),
 }
+# Packed files keep in_proj_a and in_proj_b in bfloat16, which rounds what is merged into them.
+ADAPTERS["gguf_delta"] = ("families/qwen3_5_bias", "qwen35", 6, 4, F32,
+                          ["linear_attn.in_proj_qkv", "linear_attn.in_proj_z", "linear_attn.out_proj",
+                           "self_attn.q_proj", "mlp.up_proj"], [], [])
 PERMUTED = {"llama", "granite", "smollm3"}
 SHIFTED = {"gemma"}
 
@@ -39,6 +43,15 @@ SHIFTED = {"gemma"}
 def permute(rows, n_head):
     """LlamaModel.permute of llama.cpp's converter."""
     return rows.reshape(n_head, 2, rows.shape[0] // n_head // 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def tile(config, proj):
+    """The order of value heads that Qwen3.5's converter makes; the axis of the weight."""
+    keys, n = config.linear_num_key_heads, config.linear_num_value_heads
+    size = config.linear_value_head_dim
+    order = np.arange(n * size).reshape(keys, n // keys, size).swapaxes(0, 1).reshape(-1)
+    first = 2 * keys * config.linear_key_head_dim if proj == "in_proj_qkv" else 0
+    return np.concatenate([np.arange(first), first + order]), proj == "out_proj"
 
 
 def make(testdata, out, random, base, arch, alpha, rank, kind, layer_modules, modules, norms):
@@ -65,6 +78,8 @@ def make(testdata, out, random, base, arch, alpha, rank, kind, layer_modules, mo
 
     every = [f"model.layers.{i}.{m}" for i in range(config.num_hidden_layers) for m in layer_modules] + modules
     for module in every:
+        if module + ".weight" not in weights: # of another kind of layer
+            continue
         weight = weights[module + ".weight"]
         rows, cols = weight.shape
         name = names.get_name(module) + ".weight"
@@ -74,6 +89,12 @@ def make(testdata, out, random, base, arch, alpha, rank, kind, layer_modules, mo
         heads = {"q_proj": config.num_attention_heads, "k_proj": config.num_key_value_heads}.get(proj)
         if module == "model.embed_tokens":  # lora_embedding_A is [rank, rows], and stored transposed
             left, right = put(name + ".lora_a", b), put(name + ".lora_b", a.T).T
+        elif "linear_attn" in module:
+            order, by_cols = tile(config, proj)
+            right = put(name + ".lora_a", a[:, order] if by_cols else a)
+            left = put(name + ".lora_b", b if by_cols else b[order])
+            back = np.argsort(order)
+            right, left = (right[:, back], left) if by_cols else (right, left[back])
         elif arch in PERMUTED and heads:
             right, left = put(name + ".lora_a", a), put(name + ".lora_b", permute(b, heads))
             order = np.argsort(permute(np.arange(rows), heads))
