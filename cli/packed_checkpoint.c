@@ -195,12 +195,20 @@ enum sp_status sp_packed_checkpoint(char **path, const char *given, const char *
     enum sp_status st;
 
     if ((st = find(&c, given, err)) || (st = identify(&identity, &c, err))) goto done;
-    if ((st = sp_user_folder(&cache, "XDG_CACHE_HOME", ".cache", err))) goto done;
+    if ((st = sp_user_folder(&cache, "XDG_CACHE_HOME", ".cache", err))) {
+        sp_context(err, "%s is packed into the cache folder", given);
+        goto done;
+    }
     print_prefix(prefix, &c);
     snprintf(name, sizeof name, "%s%016" PRIx64 ".bin", prefix, identity);
     if ((st = sp_file_join(&whole, cache, name, err))) goto done;
     if (!sp_file_exists(whole)) {
-        if ((st = pack(given, whole, command, err))) goto done;
+        st = pack(given, whole, command, err);
+        if (st == SP_E_USAGE && sp_file_exists(whole)) { /* another process was faster */
+            *err = (struct sp_err){0};
+            st = SP_OK;
+        }
+        if (st) goto done;
         remove_older(cache, prefix, name);
     }
     *path = whole;

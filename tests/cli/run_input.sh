@@ -40,6 +40,15 @@ echo "exit $?"
 mkdir empty
 spectool run empty hi 2>&1 | hide
 XDG_CACHE_HOME= HOME= spectool run model hi
+XDG_CACHE_HOME=/dev/null spectool run model hi
+echo '# twelve at once pack a folder, and each of them runs'
+rm -r cache
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    spectool run model --ids 1,2,3 -n 4 --quiet >text$i 2>/dev/null || echo "exit $?" &
+done
+wait
+for i in 2 3 4 5 6 7 8 9 10 11 12; do cmp text1 text$i; done
+ls cache/spectool/*.bin | wc -l
 echo '# an answer that repeats itself is noted once; not when it is sampled'
 spectool run packed.bin --raw 'Once' --logit-bias 258=1000 --ignore-eos -n 300 2>&1 >/dev/null | grep note
 spectool run packed.bin --raw 'Once' --logit-bias 258=1000 --ignore-eos -n 300 --quiet >/dev/null

@@ -514,7 +514,7 @@ enum sp_status sp_http_open(struct sp_http **out, const struct sp_http_options *
         (unsigned)IDLE_SECONDS, MHD_OPTION_CONNECTION_LIMIT, n_most + 1,
         MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
     if (http->daemon == NULL) {
-        st = sp_fail(err, errno == ENOMEM ? SP_E_NOMEM : SP_E_IO,
+        st = sp_fail(err, errno == ENOMEM || errno == EAGAIN ? SP_E_NOMEM : SP_E_IO,
                      "cannot start the HTTP server: %s", strerror(errno));
         goto done;
     }
