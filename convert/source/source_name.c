@@ -9,6 +9,7 @@
 
 #include "format/base/file.h"
 #include "format/base/json.h"
+#include "format/base/unicode.h"
 #include "format/base/unicode_case.h"
 
 #include <dirent.h>
@@ -405,6 +406,8 @@ static enum sp_status put_parameter(struct sp_strbuf *out, const char *name,
     size_t len;
     const char *string = sp_json_to_string(value, &len);
 
+    if (string && strlen(string) != len)
+        return sp_fail(err, SP_E_INPUT, "parameter %s of ollama's model contains a NUL", name);
     if (string) return put_record(out, SP_MODELFILE_PARAMETER, name, string, err);
     if (value == NULL || sp_json_kind(value) == SP_JSON_ARRAY ||
         sp_json_kind(value) == SP_JSON_OBJECT) {
@@ -467,6 +470,8 @@ static enum sp_status put_layer(struct sp_strbuf *out, const char *kind, const c
 
     if (strlen(text) != size)
         return sp_fail(err, SP_E_INPUT, "%s of ollama's model contains a NUL", kind);
+    if (sp_utf8_valid(text, size) != size)
+        return sp_fail(err, SP_E_INPUT, "%s of ollama's model is not UTF-8 text", kind);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (strcmp(kind, texts[i].kind) != 0) continue;
         if (sp_modelfile_find(own, texts[i].command, NULL)) return SP_OK;

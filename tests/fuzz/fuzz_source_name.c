@@ -94,7 +94,21 @@ static void check_path(const char *path)
     }
 }
 
-static void read_records(const char *manifest, const struct sp_source_stores *stores)
+/* Checks that the records of whole texts are the blob. */
+static void check_texts(const struct sp_modelfile *base, const uint8_t *blob, size_t size)
+{
+    for (size_t i = 0; i < base->n_records; i++) {
+        const struct sp_modelfile_record *r = &base->records[i];
+        if (r->command != SP_MODELFILE_SYSTEM && r->command != SP_MODELFILE_TEMPLATE &&
+            r->command != SP_MODELFILE_LICENSE) {
+            continue;
+        }
+        if (r->value_size != size || memcmp(r->value, blob, size) != 0) abort();
+    }
+}
+
+static void read_records(const char *manifest, const struct sp_source_stores *stores,
+                         const uint8_t *blob, size_t size)
 {
     struct sp_strbuf text = {0};
     struct sp_modelfile own = {0}, base = {0};
@@ -107,6 +121,7 @@ static void read_records(const char *manifest, const struct sp_source_stores *st
         fprintf(stderr, "%s\n", err.text);
         abort();
     }
+    if (err.text[0] == '\0') check_texts(&base, blob, size);
     sp_modelfile_release(&base);
     sp_strbuf_release(&text);
 }
@@ -117,6 +132,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sp_named_source found = {0};
     struct sp_err err = {0};
     char name[1024] = "";
+    const uint8_t *blob = NULL;
+    size_t n_blob = 0;
 
     if (hub[0] == '\0') begin();
     for (size_t i = 0; i < 4; i++) {
@@ -126,6 +143,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             memcpy(name, data, n);
         else if (i > 0)
             write_file(files[N_FILES - 4 + i], data, n);
+        blob = data;
+        n_blob = n;
         if (size) data += n + (end != NULL);
         size -= n + (end != NULL);
     }
@@ -133,7 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (found.path) check_path(found.path);
     if (found.manifest) {
         check_path(found.manifest);
-        read_records(found.manifest, &stores);
+        read_records(found.manifest, &stores, blob, n_blob);
     }
     sp_named_source_release(&found);
     return 0;
