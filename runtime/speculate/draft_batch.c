@@ -19,6 +19,7 @@ static const double greatest_loss = 3; /* plain steps that drafting may lose unt
 static const double first_cost = 2;   /* slow start: plain steps that a round's drafting may take */
 static const double tolerance = 0.95; /* drafting pauses below this ratio to the plain rate */
 static const double least_saving = 0.05; /* part of the plain time that drafting may always save */
+static const double longest_wait = 1e9;  /* passes of a pause */
 
 enum {
     FIRST_STEPS = 4,   /* draft length of the first round, if a pass drafts a token */
@@ -175,10 +176,11 @@ static bool may_pay(struct sp_draft_batch *b)
 static void pause(struct sp_draft_batch *b)
 {
     double probe = draft_cost(b, 1) + sp_draft_batch_verify_step(b, 1);
+    double wait = (double)b->gap * fmax(probe * plain_rate(b), 1);
 
     b->paused = true;
     b->tokens = b->seconds = 0;
-    b->wait = (size_t)((double)b->gap * fmax(probe * plain_rate(b), 1));
+    b->wait = (size_t)fmin(wait, longest_wait);
     if (2 * b->gap <= LONGEST_GAP) b->gap *= 2;
 }
 

@@ -89,6 +89,7 @@ static bool read_costs(struct sp_cost_model *cost, const struct sp_json *rows, s
     if (sp_json_kind(rows) != SP_JSON_ARRAY) return false;
     for (size_t i = 0; i < sp_json_len(rows); i++) {
         if (!numbers(row, 3, sp_json_at(rows, i), 0) || row[0] > (double)max) return false;
+        if (row[2] < 1) return false; /* a time that was never taken */
         sp_cost_model_set(cost, (size_t)row[0], row[1], fmin(row[2], most_timings));
     }
     return true;

@@ -119,6 +119,7 @@ static void damaged_statistics_are_refused(void **state)
         {"\"verify\": [[0,", "\"verify\": [[-1,"},
         {"\"verify\": [[0,", "\"verify\": [[256,"},
         {"\"verify\": [[0, 1,", "\"verify\": [[0, \"1\","},
+        {"\"verify\": [", "\"verify\": [[3, 1, 0], "},
         {"\"draft\": [[2,", "\"draft\": [[9,"},
         {"\"draft\": [[2,", "\"draft\": [[2, 1,"},
         {"\"catch_up\": [100", "\"catch_up\": [1e99"},
