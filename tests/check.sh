@@ -89,7 +89,7 @@ for step in $steps; do
         }
         ;;
     faults)
-        build gcc -DCMAKE_C_COMPILER=gcc && for kind in memory files kill; do
+        build gcc -DCMAKE_C_COMPILER=gcc && for kind in memory files threads network kill; do
             tests/faults.sh build/gcc/spectool build/gcc/tests/libfault_preload.so $kind 0
             report "every call failing: $kind" $?
         done

@@ -3,7 +3,7 @@
 # tests/support/fault_preload.c, and must end with the right status, without a leak, and with no
 # file but a whole one under the output's name.
 #
-# usage: faults.sh SPECTOOL PRELOAD memory|files|kill [SAMPLES]    SAMPLES: calls of each command;
+# usage: faults.sh SPECTOOL PRELOAD memory|files|threads|network|kill [SAMPLES]    SAMPLES: calls of each command;
 #                                                                  default 12, 0: all of them
 set -u
 program=$(realpath "$1") preload=$(realpath "$2") kind=$3 samples=${4:-12}
@@ -144,12 +144,21 @@ request() {
     echo "$1 ${code%% *} $headers$(grep -oE '"(content|text|delta|error)": ?"[^"]*"' <<<"$reply" | tr -d '\n')" >>replies
 }
 
+# Requests to two models of which one is open at a time.
+reload() {
+    for model in base second base; do
+        request /v1/completions "{\"model\": \"$model\", \"prompt\": \"one\", \"max_tokens\": 2}"
+        request /v1/completions "{\"model\": \"$model\", \"prompt\": \"two\", \"max_tokens\": 3, \"stream\": true}"
+    done
+}
+
 # serve_attempt AT REQUESTS: starts a server, sends the requests of a function and ends it.
 serve_attempt() {
-    local pid
+    local pid models=base.bin
+    [ "$2" != reload ] || models='base.bin second.bin --max-models 1'
     rm -f report replies err
     FAULT_CALLS=$calls FAULT_AT=$1 FAULT_ERRNO=$errno FAULT_REPORT=report LD_PRELOAD=$preload \
-        "$program" serve --port 0 --threads 1 --sessions 2 --sandbox off --cors '*' base.bin >text 2>err </dev/null &
+        "$program" serve --port 0 --threads 1 --sessions 2 --sandbox off --cors '*' $models >text 2>err </dev/null &
     pid=$!
     while ! port=$(grep -om1 "http://127.0.0.1:[0-9]*" err 2>/dev/null) && kill -0 $pid 2>/dev/null; do sleep 0.01; done
     port=${port##*:}
@@ -198,10 +207,19 @@ faults_serve() {
 case $kind in
 memory) calls=memory errno=12 expected=6 ;;
 files) calls=files errno=5 expected=5 ;;
+threads) calls=threads errno=11 expected=6 ;;
+network) calls=network errno=5 expected=5 ;;
 kill) calls=files errno=0 expected=137 ;;
 *) exit 2 ;;
 esac
 "$program" create -f "$tiny/Modelfile.ar" -o base.bin >text 2>err || exit 2
+cp base.bin second.bin
+if [ "$kind" = network ]; then
+    faults_serve serve requests 1 "$samples"
+    faults_serve serve_reload reload 1 "$samples"
+    [ $failed -eq 0 ]
+    exit
+fi
 faults create create -f "$tiny/Modelfile.ar" -o out/x.bin --threads 1
 faults replace create -q q8 -f "$tiny/Modelfile.ar" -o out/x.bin --threads 1 --force
 faults quantize quantize --target q8 base.bin out/x.bin --threads 1
@@ -214,7 +232,12 @@ if [ "$kind" != kill ]; then
     faults lossless verify --lossless --threads 1 --num-predict 3 base.bin
     faults tokenize tokenize base.bin 'hi there'
 fi
+if [ "$kind" = files ] || [ "$kind" = threads ]; then
+    faults_serve serve requests 1 "$samples"
+    faults_serve serve_reload reload 1 "$samples"
+fi
 if [ "$kind" = memory ]; then
+    faults_serve serve_reload reload 1 "$samples"
     printf '"one"\n{"custom_id": "b", "prompt": "two", "dry_multiplier": 1}\n%s\n' \
         '{"messages": [{"role": "user", "content": "three"}], "format": "json"}' >lines
     printf '{"ids": [1], "text": "kept", "stop": "end"}\n{"custom_id": "b", "ids": [1' >kept

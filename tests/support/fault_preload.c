@@ -1,6 +1,7 @@
 /* A library for LD_PRELOAD that makes one call of a program fail, or kills the program there.
  *
- *   FAULT_CALLS   the calls that count: "memory", "files", or names such as "fsync,rename"
+ *   FAULT_CALLS   the calls that count: "memory", "files", "threads", "network", or names such as
+ *                 "fsync,rename"
  *   FAULT_AT      the number of the call that fails, from 1; 0: none
  *   FAULT_ERRNO   its errno; 0: the program is killed before the call; -1: after it
  *   FAULT_REPORT  a file to which "CALLS BLOCKS" is written at exit: the number of counted calls,
@@ -16,14 +17,17 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -236,7 +240,29 @@ int json_object_object_add_ex(struct json_object *object, const char *key,
         return result;                                                                             \
     }
 
-FILE_CALL(ssize_t, write, (int fd, const void *bytes, size_t size), (fd, bytes, size), -1)
+/* True for an event by which threads of a process wake each other: writing to it cannot fail, and
+ * libmicrohttpd ends the program if it does. */
+static bool is_event(int fd)
+{
+    char path[64], target[64] = "";
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return readlink(path, target, sizeof target - 1) > 0 && strstr(target, "eventfd");
+}
+
+ssize_t write(int fd, const void *bytes, size_t size)
+{
+    REAL(write);
+    bool kill_after;
+    ssize_t result;
+
+    if (size == sizeof(uint64_t) && is_event(fd)) return next(fd, bytes, size);
+    if (fails("write", "files", &kill_after)) return -1;
+    result = next(fd, bytes, size);
+    if (kill_after) end_by_kill();
+    return result;
+}
+
 FILE_CALL(ssize_t, pwrite, (int fd, const void *bytes, size_t size, off_t at),
           (fd, bytes, size, at), -1)
 FILE_CALL(ssize_t, read, (int fd, void *bytes, size_t size), (fd, bytes, size), -1)
@@ -263,6 +289,25 @@ CALL(fd < 0 ? "memory" : "files", void *, mmap,
      (void *at, size_t size, int prot, int flags, int fd, off_t offset),
      (at, size, prot, flags, fd, offset), MAP_FAILED)
 CALL("memory", int, mprotect, (void *at, size_t size, int prot), (at, size, prot), -1)
+
+/* ---- threads and connections ---- */
+
+CALL("threads", int, pthread_create,
+     (pthread_t * thread, const pthread_attr_t *attributes, void *(*run)(void *), void *context),
+     (thread, attributes, run, context), errno)
+CALL("network", int, socket, (int family, int type, int protocol), (family, type, protocol), -1)
+CALL("network", int, bind, (int fd, const struct sockaddr *at, socklen_t size), (fd, at, size), -1)
+CALL("network", int, listen, (int fd, int n), (fd, n), -1)
+CALL("network", int, accept, (int fd, struct sockaddr *at, socklen_t *size), (fd, at, size), -1)
+CALL("network", int, getsockname, (int fd, struct sockaddr *at, socklen_t *size), (fd, at, size),
+     -1)
+CALL("network", ssize_t, recv, (int fd, void *to, size_t size, int flags), (fd, to, size, flags),
+     -1)
+CALL("network", ssize_t, send, (int fd, const void *from, size_t size, int flags),
+     (fd, from, size, flags), -1)
+CALL("network", ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags),
+     (fd, message, flags), -1)
+CALL("network", int, pipe, (int fds[2]), (fds), -1)
 
 static mode_t mode_argument(int flags, va_list args)
 {
