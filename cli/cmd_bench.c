@@ -209,6 +209,8 @@ done:
     return st;
 }
 
+static const char *const files_with[] = {"compare", "synthetic", NULL};
+
 static const struct options defaults = {
     .n_predict = 128,
     .n_repeat = 5,
@@ -220,6 +222,8 @@ const struct sp_command sp_cmd_bench = {
     .summary = "Benchmark a packed file on this machine",
     .operands = "[FILE] | --compare RESULT...",
     .max_operands = SP_BENCH_MAX_RESULTS,
+    .n_models = 1,
+    .files_with = files_with,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

@@ -176,6 +176,7 @@ const struct sp_command sp_cmd_calibrate = {
     .operands = "FILE TEXTFILE...",
     .min_operands = 2,
     .max_operands = 10000,
+    .n_models = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

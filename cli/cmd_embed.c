@@ -216,6 +216,7 @@ const struct sp_command sp_cmd_embed = {
     .operands = "FILE [TEXT...]",
     .min_operands = 1,
     .max_operands = SIZE_MAX,
+    .n_models = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

@@ -501,6 +501,7 @@ const struct sp_command sp_cmd_eval = {
     .operands = "FILE [FILE2]",
     .min_operands = 1,
     .max_operands = SP_EVAL_FILES,
+    .n_models = 2,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

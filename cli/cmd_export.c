@@ -61,6 +61,7 @@ const struct sp_command sp_cmd_export = {
     .operands = "FILE DIR",
     .min_operands = 2,
     .max_operands = 2,
+    .n_models = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

@@ -182,6 +182,7 @@ const struct sp_command sp_cmd_logits = {
     .operands = "FILE",
     .min_operands = 1,
     .max_operands = 1,
+    .n_models = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

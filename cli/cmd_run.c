@@ -10,7 +10,6 @@
 #include "cli/chat/prompt_cache.h"
 #include "cli/serve/serve_batch.h"
 #include "cli/base/settings_opts.h"
-#include "cli/packed_checkpoint.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
 #include "format/base/strbuf.h"
@@ -323,20 +322,14 @@ static bool caches_drafting(const struct sp_generation *g, const struct options 
     return g->package && g->info.draft && !g->no_draft && !o->no_cache;
 }
 
-/* Opens the file, or the packed file of a checkpoint, whose path becomes *packed, owned by the
- * caller. session: an interactive one, which may still set another draft length. */
-static enum sp_status open_file(struct sp_generation *g, char **packed, const struct sp_args *args,
-                                bool session, struct sp_err *err)
+/* Opens the file. session: an interactive one, which may still set another draft length. */
+static enum sp_status open_file(struct sp_generation *g, const struct sp_args *args, bool session,
+                                struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_backend_opts backend = o->backend;
     enum sp_status st;
 
-    if (!o->no_cache && sp_needs_packing(g->path)) {
-        if ((st = sp_packed_checkpoint(packed, g->path, args->command->name, err))) return st;
-        g->path = *packed;
-        g->style.started = sp_seconds();
-    }
     if ((st = sp_generation_read(g, args, o->raw || o->ids, o->system, err))) return st;
     if (!session && g->settings->draft_len == 0) g->no_draft = g->style.plain = true;
     if (o->batch) backend.max_batch = (size_t)o->sessions;
@@ -382,7 +375,6 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .n_top = (unsigned)o->n_top,
     };
     struct sp_grammar *grammar = NULL;
-    char *packed = NULL;
     enum sp_status st;
 
     if ((st = check_options(o, args, err)) ||
@@ -390,7 +382,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     g.grammar = grammar;
-    if ((st = open_file(&g, &packed, args, session, err))) goto done;
+    if ((st = open_file(&g, args, session, err))) goto done;
     if (o->verbose && !g.style.json) sp_settings_print(stderr, &settings);
     note_depth(&g);
     if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;
@@ -402,9 +394,10 @@ done:
     if (caches_drafting(&g, o)) sp_drafting_cache_save(g.package);
     sp_generation_close(&g);
     sp_grammar_close(grammar);
-    free(packed);
     return st;
 }
+
+static const char *const files_with[] = {"no-cache", NULL};
 
 static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS, .sessions = 8};
 
@@ -414,6 +407,8 @@ const struct sp_command sp_cmd_run = {
     .operands = "FILE|DIR|NAME [PROMPT]",
     .min_operands = 1,
     .max_operands = 2,
+    .n_models = 1,
+    .files_with = files_with,
     .text_operand = "PROMPT",
     .opts = opts,
     .defaults = &defaults,

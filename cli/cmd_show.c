@@ -250,6 +250,7 @@ const struct sp_command sp_cmd_show = {
     .operands = "FILE...",
     .min_operands = 1,
     .max_operands = SIZE_MAX,
+    .n_models = SIZE_MAX,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

@@ -131,6 +131,7 @@ const struct sp_command sp_cmd_verify = {
     .operands = "FILE [PROMPT...]",
     .min_operands = 1,
     .max_operands = 1000,
+    .n_models = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

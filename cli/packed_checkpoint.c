@@ -6,6 +6,7 @@
 #include "cli/user_stores.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
+#include "format/base/mem.h"
 #include "format/base/strbuf.h"
 #include "runtime/spectool.h"
 
@@ -131,7 +132,9 @@ static enum sp_status check_folder(const char *folder, struct sp_err *err)
     return st;
 }
 
-bool sp_needs_packing(const char *path)
+/* True if the path is a folder or a GGUF file, or if there is no such file, so that it may be the
+ * name of a model. */
+static bool needs_packing(const char *path)
 {
     static const char magic[] = {'G', 'G', 'U', 'F'};
     char first[sizeof magic] = "";
@@ -185,8 +188,9 @@ static void print_prefix(char prefix[NAME_MAX], const struct checkpoint *c)
     snprintf(end, 32, "-%016" PRIx64 "-", sp_hash64(text, strlen(text)));
 }
 
-enum sp_status sp_packed_checkpoint(char **path, const char *given, const char *command,
-                                    struct sp_err *err)
+/* *path = the packed file of a checkpoint, owned by the caller. */
+static enum sp_status packed_file(char **path, const char *given, const char *command,
+                                  struct sp_err *err)
 {
     struct checkpoint c = {0};
     char prefix[NAME_MAX], name[NAME_MAX + 32];
@@ -218,4 +222,22 @@ done:
     free(whole);
     free(cache);
     return st;
+}
+
+enum sp_status sp_pack_operands(struct sp_args *args, struct sp_err *err)
+{
+    const struct sp_command *c = args->command;
+    enum sp_status st;
+
+    for (const char *const *option = c->files_with; option && *option; option++) {
+        if (sp_args_given(args, *option)) return SP_OK;
+    }
+    if ((st = sp_new(&args->packed, args->n_operands, sizeof *args->packed, err))) return st;
+    for (size_t i = 0; i < args->n_operands && i < c->n_models; i++) {
+        const char *given = args->operands[i];
+        if (!needs_packing(given) || (c->reads_folders && sp_file_is_folder(given))) continue;
+        if ((st = packed_file(&args->packed[i], given, c->name, err))) return st;
+        args->operands[i] = args->packed[i];
+    }
+    return SP_OK;
 }

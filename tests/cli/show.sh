@@ -38,6 +38,3 @@ spectool show --modelfile escapes.bin | grep -c "$(printf 'SYSTEM "\033]0;X\007 
 spectool show nothing.bin
 echo "exit $?"
 spectool show Modelfile
-printf 'GGUF\3\0\0\0' >model.gguf
-spectool show model.gguf
-spectool show target

@@ -113,4 +113,12 @@ spectool show --modelfile cache/spectool/tiny-* | grep SYSTEM
 for name in someone/other someone/other:Q4_0 someone/other@v2 llama3.2 llama3.2:1b other.bin other.json ./other a/b/c/d; do
     spectool run $name hi; echo "exit $?"
 done
+echo '# other commands'
+spectool show someone/Tiny-Model --modelfile 2>/dev/null | sed 's,cache/.*/,,; s/[0-9a-f]\{16\}/HASH/g' | tail -n +2
+spectool verify someone/Tiny-Model 2>/dev/null | sed 's/^.*bin: //'
+spectool logits someone/Tiny-Model --ids 1,2,3 --output a.npy && echo logits
+spectool tokenize someone/Tiny-Model --ids 'What is 7 plus 8?'
+spectool render someone/Tiny-Model hi
+spectool show someone/other; echo "exit $?"
+kept
 spectool run --no-cache someone/Tiny-Model hi; echo "exit $?"
