@@ -315,6 +315,7 @@ const struct sp_gguf_name sp_gguf_names_bert[] = {
     {"attn_q", "attention.self.query", SP_GGUF_AS_IS},
     {"attn_k", "attention.self.key", SP_GGUF_AS_IS},
     {"attn_v", "attention.self.value", SP_GGUF_AS_IS},
+    {"attn_qkv", "attention.self.qkv", SP_GGUF_AS_IS},
     {"attn_output", "attention.output.dense", SP_GGUF_AS_IS},
     {"attn_output_norm", "attention.output.LayerNorm", SP_GGUF_AS_IS},
     {"ffn_up", "intermediate.dense", SP_GGUF_AS_IS},

@@ -762,6 +762,18 @@ static void pooling(void **state)
                    "llama.pooling_type is 4, expected 0 (none), 1 (mean), 2 (cls) or 3 (last)");
 }
 
+/* BERT with queries, keys and values in one matrix. */
+static void fused_attention(void **state)
+{
+    struct sp_source a = open_source(TESTDATA "/gguf/bert_fused.gguf");
+    struct sp_source b = open_source(TESTDATA "/embeddings/bert");
+    (void)state;
+
+    assert_same_tensors(&a, &b);
+    sp_source_release(&a);
+    sp_source_release(&b);
+}
+
 /* Cut off anywhere, a file is refused and nothing is read behind its end. */
 static void every_length(void **state)
 {
@@ -824,6 +836,7 @@ int main(void)
         cmocka_unit_test(unread_head),
         cmocka_unit_test(refused_hybrids),
         cmocka_unit_test(pooling),
+        cmocka_unit_test(fused_attention),
         cmocka_unit_test(every_length),
         cmocka_unit_test(refused_parts),
     };

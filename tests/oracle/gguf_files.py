@@ -148,12 +148,32 @@ def join_latent(converter):
     converter.modify_tensors, converter.set_gguf_parameters = modify, old_parameters
 
 
+def fuse_attention(converter):
+    """One matrix of queries, keys and values, as llama.cpp reads them, too."""
+    import torch
+    plain, parts, kinds = converter.modify_tensors, {}, ("query", "key", "value")
+
+    def modify(data, name, bid):
+        kind = next((k for k in kinds if f"attention.self.{k}." in name), None)
+        if kind is None:
+            yield from plain(data, name, bid)
+            return
+        end = name.rsplit(".", 1)[1]
+        part = parts.setdefault((bid, end), {})
+        part[kind] = data
+        if len(part) == 3:
+            yield f"blk.{bid}.attn_qkv.{end}", torch.cat([part[k] for k in kinds])
+    converter.modify_tensors = modify
+
+
 def outputs(folders):
     """Checkpoints and the names of their files."""
     for folder in map(Path, folders):
         yield folder, folder.name
         if folder.name in ("deepseek_v2", "deepseek_v2_lite"):
             yield folder, f"{folder.name}_joined"
+        if folder.name == "bert":
+            yield folder, "bert_fused"
 
 
 class Names:
@@ -199,6 +219,8 @@ def main():
                 mend(inner, folder)
                 if name.endswith("_joined"):
                     join_latent(inner)
+                if name == "bert_fused":
+                    fuse_attention(inner)
                 if encoder:
                     set_vocabulary(inner, folder)
                 else:

@@ -112,6 +112,9 @@ static const struct sp_alias bert_aliases[] = {
     {"self_attn.q_proj.*", "attention.self.query.*", NULL, 0},
     {"self_attn.k_proj.*", "attention.self.key.*", NULL, 0},
     {"self_attn.v_proj.*", "attention.self.value.*", NULL, 0},
+    {"self_attn.q_proj.*", "attention.self.qkv.*", sp_layout_qkv, 0}, /* of GGUF files */
+    {"self_attn.k_proj.*", "attention.self.qkv.*", sp_layout_qkv, 1},
+    {"self_attn.v_proj.*", "attention.self.qkv.*", sp_layout_qkv, 2},
     {"self_attn.o_proj.*", "attention.output.dense.*", NULL, 0},
     {"post_attention_layernorm.*", "attention.output.LayerNorm.*", NULL, 0},
     {"post_attention_layernorm.weight", "attention.output.LayerNorm.gamma", NULL, 0},
