@@ -17,14 +17,14 @@ done
 # layers to its left. convert and runtime never meet; only cli and tests include everything.
 #   format:  base <- tokenizer, modelfile, files <- model <- families
 #   convert: gguf <- adapter <- source <- create <- export
-#   runtime: vector, ranks <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
+#   runtime: vector, ranks <- backend <- model <- sampling <- grammar <- speculate <- session   spectool.h below all
 #            tokenizer <- grammar     template, grammar <- chat
 #   cli:     base <- chat <- serve    base <- bench, eval    commands over all
 #   serve:   http, request <- jobs <- openai, anthropic, ollama <- serve
 formats='format/base format format/tokenizer format/model format/modelfile'
 imports='convert/gguf convert/adapter convert/source convert/create convert/export'
-numbers='runtime runtime/vector runtime/ranks'
-decoding='runtime runtime/vector runtime/ranks runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
+numbers='runtime runtime/vector runtime/ranks runtime/backend'
+decoding='runtime runtime/vector runtime/ranks runtime/backend runtime/model runtime/sampling runtime/tokenizer runtime/grammar'
 texts='runtime/template runtime/chat'
 library="$formats quantize $imports $decoding runtime/speculate runtime/session $texts"
 answering='cli/serve/http cli/serve/request cli/serve/jobs'
@@ -46,6 +46,7 @@ below() {
     runtime/vector | runtime/tokenizer) below="$formats quantize runtime" ;;
     runtime/template) below='format/base runtime' ;;
     runtime/ranks) below='format/base runtime' ;;
+    runtime/backend) below="$formats quantize runtime runtime/vector runtime/ranks" ;;
     runtime/model) below="$formats quantize $numbers" ;;
     runtime/sampling) below="$formats quantize $numbers runtime/model" ;;
     runtime/grammar) below="$formats quantize $numbers runtime/model runtime/sampling runtime/tokenizer" ;;

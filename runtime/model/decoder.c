@@ -3,8 +3,8 @@
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
-#include "runtime/model/remote_cache.h"
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/remote_cache.h"
+#include "runtime/backend/remote_products.h"
 #include "runtime/model/rope.h"
 
 #include <assert.h>
@@ -231,7 +231,7 @@ enum sp_status sp_decoder_check(const struct sp_decoder *d, struct sp_err *err)
 
 void sp_decoder_set_lora(struct sp_decoder *d, const struct sp_lora *lora)
 {
-    assert(lora == NULL || sp_lora_rank(lora) <= sp_decoder_max_lora_rank(d));
+    assert(lora == NULL || sp_lora_products_of(lora)->rank <= sp_decoder_max_lora_rank(d));
     d->lora = lora;
 }
 

@@ -15,12 +15,12 @@
 #ifndef SP_RUNTIME_MODEL_DECODER_H
 #define SP_RUNTIME_MODEL_DECODER_H
 
-#include "runtime/model/attention.h"
-#include "runtime/model/cache_budget.h"
-#include "runtime/model/logits.h"
+#include "runtime/backend/attention.h"
+#include "runtime/backend/cache_budget.h"
+#include "runtime/backend/logits.h"
 #include "runtime/model/lora.h"
 #include "runtime/model/model.h"
-#include "runtime/model/session_file.h"
+#include "runtime/backend/session_file.h"
 
 #include <limits.h>
 

@@ -3,7 +3,7 @@
 #include "runtime/model/decoder_internal.h"
 
 #include "format/base/hash.h"
-#include "runtime/model/remote_cache.h"
+#include "runtime/backend/remote_cache.h"
 
 /* Some rotations depend on the planned context length, so a file fits only decoders with the same
  * frequencies. */

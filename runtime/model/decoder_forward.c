@@ -9,7 +9,7 @@
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
 #include "runtime/model/per_layer.h"
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/remote_products.h"
 #include "runtime/model/rope.h"
 #include "runtime/model/self_attention.h"
 #include "runtime/model/short_conv.h"
@@ -345,6 +345,20 @@ static void run_layer(struct layer_job *job, unsigned layer)
         ws->backend->vector->scale(ws->x + t * ws->ld_x, l->scalar, ws->model->config.n_hidden);
 }
 
+/* Sets the adapters of the pass's rows. NULL: none has one. */
+static struct sp_lora_rows *set_adapters(struct sp_workspace *ws)
+{
+    struct sp_lora_rows *rows = ws->lora;
+
+    if (rows == NULL) return NULL;
+    sp_lora_rows_clear(rows);
+    for (size_t i = 0; i < ws->n_seqs; i++) {
+        const struct sp_lora *lora = ws->seqs[i].decoder->lora;
+        sp_lora_rows_append(rows, lora ? sp_lora_products_of(lora) : NULL, ws->seqs[i].n);
+    }
+    return sp_lora_rows_any(rows) ? rows : NULL;
+}
+
 /* Runs the pass's n rows through layers first..end-1. */
 static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsigned end)
 {
@@ -357,7 +371,7 @@ static void run_layers(struct sp_workspace *ws, size_t n, unsigned first, unsign
         d->n_committed = ws->seqs[i].n_committed;
         if (ws->seqs[i].pos == 0) sp_recurrent_reset(d);
     }
-    *lora = ws->lora && sp_lora_rows_set(ws->lora, ws->seqs, ws->n_seqs) ? ws->lora : NULL;
+    *lora = set_adapters(ws);
     keep_taps(ws, SP_TAP_EMBEDDING);
     for (unsigned i = first; i < end; i++) {
         job.layer = &ws->model->layers[i];

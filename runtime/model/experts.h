@@ -2,7 +2,7 @@
 #ifndef SP_RUNTIME_MODEL_EXPERTS_H
 #define SP_RUNTIME_MODEL_EXPERTS_H
 
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
 struct sp_layer;     /* runtime/model/model.h */
 struct sp_workspace; /* runtime/model/workspace.h */

@@ -9,7 +9,7 @@
 #define SP_RUNTIME_MODEL_INPUT_STATS_H
 
 #include "format/packfile.h"
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
 struct sp_input_stats; /* opaque */
 

@@ -2,7 +2,7 @@
 #ifndef SP_RUNTIME_MODEL_LATENT_ATTENTION_H
 #define SP_RUNTIME_MODEL_LATENT_ATTENTION_H
 
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
 struct sp_workspace; /* runtime/model/workspace.h */
 

@@ -6,7 +6,7 @@
 
 #include "format/model/config.h"
 #include "format/packfile.h"
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
 /* Weights of latent attention (struct sp_latent_config) besides the layer's q or o. */
 struct sp_latent_weights {

@@ -1,7 +1,7 @@
 #include "runtime/model/recurrent_scratch.h"
 
 #include "format/base/mem.h"
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
 
 #include "format/base/clock.h"
 #include "runtime/model/decoder_internal.h"
-#include "runtime/model/remote_message.h"
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/remote_message.h"
+#include "runtime/backend/remote_products.h"
 
 #include <string.h>
 

@@ -9,8 +9,8 @@
 #ifndef SP_RUNTIME_MODEL_REMOTE_ATTENTION_H
 #define SP_RUNTIME_MODEL_REMOTE_ATTENTION_H
 
-#include "runtime/model/attention_heads.h"
-#include "runtime/model/product_job.h"
+#include "runtime/backend/attention_heads.h"
+#include "runtime/backend/product_job.h"
 #include "runtime/model/workspace.h"
 
 /* One layer's attention in the pass of a workspace. */

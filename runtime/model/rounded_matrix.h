@@ -4,7 +4,7 @@
 
 #include "format/base/pool.h"
 #include "quantize/codec.h"
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
 struct sp_rounded_matrix {
     struct sp_matrix w; /* its panels are in `memory` */

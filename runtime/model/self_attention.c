@@ -6,7 +6,7 @@
  * stores them. */
 #include "runtime/model/self_attention.h"
 
-#include "runtime/model/attention_heads.h"
+#include "runtime/backend/attention_heads.h"
 #include "runtime/model/decoder_internal.h"
 #include "runtime/model/remote_attention.h"
 #include "runtime/vector/fmath.h"

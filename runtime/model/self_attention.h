@@ -3,7 +3,7 @@
 #ifndef SP_RUNTIME_MODEL_SELF_ATTENTION_H
 #define SP_RUNTIME_MODEL_SELF_ATTENTION_H
 
-#include "runtime/model/attention.h"
+#include "runtime/backend/attention.h"
 
 struct sp_batch_seq;    /* runtime/model/decoder.h */
 struct sp_layer_config; /* format/model/config.h */

@@ -1,7 +1,7 @@
 #include "runtime/model/vocab_shortlist.h"
 
 #include "format/base/mem.h"
-#include "runtime/model/logits.h"
+#include "runtime/backend/logits.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #ifndef SP_RUNTIME_MODEL_VOCAB_SHORTLIST_H
 #define SP_RUNTIME_MODEL_VOCAB_SHORTLIST_H
 
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
 enum {
     SP_SHORTLIST_FREQUENT = 32768, /* tokens */

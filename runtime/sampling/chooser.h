@@ -10,7 +10,7 @@
 #define SP_RUNTIME_SAMPLING_CHOOSER_H
 
 #include "format/base/err.h"
-#include "runtime/model/logits.h"
+#include "runtime/backend/logits.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,7 @@
 
 #include "format/base/file.h"
 #include "format/base/mem.h"
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/remote_products.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/session/rank_group.h"
 

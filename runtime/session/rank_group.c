@@ -2,7 +2,7 @@
 
 #include "format/base/cpus.h"
 #include "format/base/mem.h"
-#include "runtime/model/remote_message.h"
+#include "runtime/backend/remote_message.h"
 #include "runtime/ranks/mpi_module.h"
 
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
 #define SP_RUNTIME_SESSION_RANK_GROUP_H
 
 #include "format/packfile.h"
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/remote_products.h"
 #include "runtime/spectool.h"
 
 /* Rank 0. Has all other ranks open the same file, and compares versions and contents. The group

@@ -2,7 +2,7 @@
 #include "runtime/session/session.h"
 
 #include "format/base/mem.h"
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/remote_products.h"
 
 #include <stdlib.h>
 

@@ -185,7 +185,7 @@ enum sp_status sp_session_set_lora(struct sp_session *session, const struct sp_l
     struct sp_decoder *decoder = session->speculator->decoder;
 
     if (lora == sp_session_lora(session)) return SP_OK;
-    if (lora && sp_lora_rank(lora) > sp_decoder_max_lora_rank(decoder)) {
+    if (lora && sp_lora_products_of(lora)->rank > sp_decoder_max_lora_rank(decoder)) {
         return sp_fail(err, SP_E_USAGE,
                        "the session was opened before the adapter had its products");
     }

@@ -5,7 +5,7 @@
 #include "format/base/json.h"
 #include "format/packfile.h"
 #include "runtime/grammar/constraint.h"
-#include "runtime/model/cache_budget.h"
+#include "runtime/backend/cache_budget.h"
 #include "runtime/speculate/round.h"
 #include "runtime/spectool.h"
 #include "runtime/speculate/speculate.h"

@@ -4,7 +4,7 @@
 #ifndef SP_RUNTIME_SPECULATE_DRAFT_VOCAB_H
 #define SP_RUNTIME_SPECULATE_DRAFT_VOCAB_H
 
-#include "runtime/model/logits.h"
+#include "runtime/backend/logits.h"
 #include "runtime/model/model.h"
 
 struct sp_draft_vocab {

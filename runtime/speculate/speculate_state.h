@@ -4,7 +4,7 @@
 
 #include "runtime/speculate/speculate.h"
 
-/* What is cached, and of which tokens (runtime/model/session_file.h). Read: more positions than
+/* What is cached, and of which tokens (runtime/backend/session_file.h). Read: more positions than
  * there are are SP_E_INPUT, no draft's where there is one is SP_E_CHECK; on failure nothing is
  * cached. */
 SP_MUST_CHECK enum sp_status sp_speculator_save(struct sp_speculator *s,

@@ -5,7 +5,7 @@
  *   defaults         f16   avx512   2        4096     28     16    8        128
  *
  * Only the ratio of the two times is meaningful, since the memory bandwidth varies during a run. */
-#include "runtime/model/attention.h"
+#include "runtime/backend/attention.h"
 
 #include "format/base/mem.h"
 #include "format/base/clock.h"

@@ -3,7 +3,7 @@
  * products is off by at most gamma(k) times the sum of their magnitudes, which BLAS computes too.
  * Weights and quantized activations are compared as decoded numbers; test_codec tests the
  * quantization error. */
-#include "runtime/model/attention.h"
+#include "runtime/backend/attention.h"
 
 #include "format/base/bytes.h"
 #include "quantize/codec.h"

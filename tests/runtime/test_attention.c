@@ -1,7 +1,7 @@
 /* Tests attention against a plain definition in double precision. The bits of a query's result do
  * not depend on the other rows of the pass, the number of threads, the instruction set, the ring
  * buffer, or the contents of slots that the query does not see. */
-#include "runtime/model/attention.h"
+#include "runtime/backend/attention.h"
 
 #include "format/base/bytes.h"
 #include "quantize/kernels.h"

@@ -2,7 +2,7 @@
  * the finished rows, and the products of groups of rows with matrices of a stack against sums. A
  * product of one column of weights with activations of 1 allows free choice of the result's
  * elements. */
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
 #include <math.h>
 #include <setjmp.h>

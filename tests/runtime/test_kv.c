@@ -1,6 +1,6 @@
 /* Tests the kv cache: sizes, refusals, the slots of a ring buffer, and digests, which depend on the
  * stored rows alone. */
-#include "runtime/model/kv.h"
+#include "runtime/backend/kv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

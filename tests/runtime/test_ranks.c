@@ -1,8 +1,8 @@
 /* Tests ranks through the library: their link is measured, a prompt cache is the same file with any
  * number of ranks, and a generation that loses a rank fails with one sentence. */
 #include "format/base/file.h"
-#include "runtime/model/remote_cache.h"
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/remote_cache.h"
+#include "runtime/backend/remote_products.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/session/session.h"

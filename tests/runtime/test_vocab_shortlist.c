@@ -2,7 +2,7 @@
  * same logits, bit for bit, and all others none. */
 #include "runtime/model/vocab_shortlist.h"
 
-#include "runtime/model/logits.h"
+#include "runtime/backend/logits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
-/* The part of a rank other than 0 in products (runtime/model/remote_products.h) and, by
- * runtime/model/remote_cache_service.h, in attention: it computes what the messages describe until
- * rank 0 ends or sends another kind of message. */
-#ifndef SP_RUNTIME_MODEL_REMOTE_SERVICE_H
-#define SP_RUNTIME_MODEL_REMOTE_SERVICE_H
+/* The part of a rank other than 0 in products (runtime/backend/remote_products.h) and, by
+ * runtime/backend/remote_cache_service.h, in attention: it computes what the messages describe
+ * until rank 0 ends or sends another kind of message. */
+#ifndef SP_RUNTIME_BACKEND_REMOTE_SERVICE_H
+#define SP_RUNTIME_BACKEND_REMOTE_SERVICE_H
 
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 #include "runtime/ranks/transport.h"
 
 #include <stdint.h>

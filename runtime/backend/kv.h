@@ -7,11 +7,11 @@
  * prefix still needs. n_slots is a multiple of SP_SPAN, so a span never wraps. The heads of a span
  * are contiguous, so the first slots of all heads lie in front: address space is reserved for all
  * slots, and memory for as many as the sequence has needed so far. */
-#ifndef SP_RUNTIME_MODEL_KV_H
-#define SP_RUNTIME_MODEL_KV_H
+#ifndef SP_RUNTIME_BACKEND_KV_H
+#define SP_RUNTIME_BACKEND_KV_H
 
 #include "format/base/region.h"
-#include "runtime/model/session_file.h"
+#include "runtime/backend/session_file.h"
 #include "runtime/vector/vector.h"
 
 struct sp_ranks;
@@ -25,7 +25,7 @@ struct sp_kv {
     uint8_t *values;             /* [n_slots / 256][n_heads][256 / 16] value blocks, in a region */
     size_t n_ready;              /* slots 0..n_ready-1 have memory */
     struct sp_region regions[2]; /* of keys and values */
-    /* The other heads of the layer, on other ranks (runtime/model/remote_cache.h). */
+    /* The other heads of the layer, on other ranks (runtime/backend/remote_cache.h). */
     struct sp_ranks *ranks; /* NULL: all heads are here; borrowed */
     uint64_t number;        /* of the cache among those of all ranks */
     unsigned n_all_heads;   /* n_heads, and those of other ranks */

@@ -1,6 +1,6 @@
-#include "runtime/model/product_job.h"
+#include "runtime/backend/product_job.h"
 
-#include "runtime/model/lora.h"
+#include "runtime/backend/lora_rows.h"
 
 #include <string.h>
 

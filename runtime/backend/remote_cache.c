@@ -1,7 +1,7 @@
-#include "runtime/model/remote_cache.h"
+#include "runtime/backend/remote_cache.h"
 
-#include "runtime/model/remote_message.h"
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/remote_message.h"
+#include "runtime/backend/remote_products.h"
 
 #include <string.h>
 

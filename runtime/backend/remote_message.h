@@ -1,14 +1,14 @@
-/* The messages between ranks that compute products (runtime/model/remote_products.h) and attention
- * (runtime/model/remote_attention.h).
+/* The messages between ranks that compute products (runtime/backend/remote_products.h) and
+ * attention (runtime/model/remote_attention.h).
  *
  * A message for products is a struct sp_remote_head, the products, the groups of rows, and then the
  * activations of all rows: codes and scales, or floats, or both, as the weights need them. Ranks
  * are processes of one version of the program, so the structs are sent as they are in memory. */
-#ifndef SP_RUNTIME_MODEL_REMOTE_MESSAGE_H
-#define SP_RUNTIME_MODEL_REMOTE_MESSAGE_H
+#ifndef SP_RUNTIME_BACKEND_REMOTE_MESSAGE_H
+#define SP_RUNTIME_BACKEND_REMOTE_MESSAGE_H
 
-#include "runtime/model/kv.h"
-#include "runtime/model/product_job.h"
+#include "runtime/backend/kv.h"
+#include "runtime/backend/product_job.h"
 
 #include <stdint.h>
 

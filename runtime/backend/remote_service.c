@@ -1,9 +1,9 @@
-#include "runtime/model/remote_service.h"
+#include "runtime/backend/remote_service.h"
 
 #include "format/base/mem.h"
-#include "runtime/model/remote_cache_service.h"
-#include "runtime/model/remote_job.h"
-#include "runtime/model/remote_message.h"
+#include "runtime/backend/remote_cache_service.h"
+#include "runtime/backend/remote_job.h"
+#include "runtime/backend/remote_message.h"
 
 #include <string.h>
 

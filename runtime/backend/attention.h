@@ -5,11 +5,11 @@
  * spans are merged in ascending order:  m' = max(m, ms); acc = acc * e^(m-m') + acc_s * e^(ms-m');
  * and the sum likewise. The result therefore depends on the row, its positions and the cache alone,
  * and any thread may compute any span and head. */
-#ifndef SP_RUNTIME_MODEL_ATTENTION_H
-#define SP_RUNTIME_MODEL_ATTENTION_H
+#ifndef SP_RUNTIME_BACKEND_ATTENTION_H
+#define SP_RUNTIME_BACKEND_ATTENTION_H
 
 #include "format/base/pool.h"
-#include "runtime/model/kv.h"
+#include "runtime/backend/kv.h"
 
 struct sp_key_range {
     size_t first, last; /* first <= last; positions first..last-1, all stored */

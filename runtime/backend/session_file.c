@@ -1,4 +1,4 @@
-#include "runtime/model/session_file.h"
+#include "runtime/backend/session_file.h"
 
 #include "format/base/atomic_file.h"
 #include "format/base/bytes.h"

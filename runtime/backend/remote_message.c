@@ -1,7 +1,7 @@
-#include "runtime/model/remote_message.h"
+#include "runtime/backend/remote_message.h"
 
 #include "format/base/mem.h"
-#include "runtime/model/attention.h"
+#include "runtime/backend/attention.h"
 
 static size_t aligned(size_t size)
 {

@@ -1,4 +1,4 @@
-#include "runtime/model/attention_heads.h"
+#include "runtime/backend/attention_heads.h"
 
 #include "runtime/vector/fmath.h"
 

@@ -1,8 +1,8 @@
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/remote_products.h"
 
 #include "format/base/clock.h"
 #include "format/base/mem.h"
-#include "runtime/model/remote_message.h"
+#include "runtime/backend/remote_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* One position's row of logits, on its way from a forward pass to a chooser. */
-#ifndef SP_RUNTIME_MODEL_LOGITS_H
-#define SP_RUNTIME_MODEL_LOGITS_H
+#ifndef SP_RUNTIME_BACKEND_LOGITS_H
+#define SP_RUNTIME_BACKEND_LOGITS_H
 
 #include "runtime/vector/vector.h"
 

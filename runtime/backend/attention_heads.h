@@ -1,8 +1,8 @@
 /* What happens to the heads of queries, keys and values between their products and attention:
  * biases, clamps, norms and rotations. It needs one head alone, so a rank prepares the heads that
  * it stores, and a thread some of them. */
-#ifndef SP_RUNTIME_MODEL_ATTENTION_HEADS_H
-#define SP_RUNTIME_MODEL_ATTENTION_HEADS_H
+#ifndef SP_RUNTIME_BACKEND_ATTENTION_HEADS_H
+#define SP_RUNTIME_BACKEND_ATTENTION_HEADS_H
 
 #include "format/model/config.h"
 #include "runtime/vector/vector.h"

@@ -3,11 +3,11 @@
  * Rank r of n stores the kv heads of sp_remote_heads, and a struct sp_kv of rank 0 has the heads of
  * rank 0. The functions do what those of kv.h do, for the heads of all ranks; without other ranks
  * they are the same. SP_E_IO: a rank is lost. */
-#ifndef SP_RUNTIME_MODEL_REMOTE_CACHE_H
-#define SP_RUNTIME_MODEL_REMOTE_CACHE_H
+#ifndef SP_RUNTIME_BACKEND_REMOTE_CACHE_H
+#define SP_RUNTIME_BACKEND_REMOTE_CACHE_H
 
-#include "runtime/model/backend.h"
-#include "runtime/model/kv.h"
+#include "runtime/backend/backend.h"
+#include "runtime/backend/kv.h"
 
 struct sp_kv_options {
     enum sp_cache_type type;

@@ -7,11 +7,11 @@
  * order of their largest element instead; rank 0 can still ask for such a row.
  * Every element is computed by one rank as one process would, so the number of ranks does not
  * change any bit. A rank reads no weights but its part. */
-#ifndef SP_RUNTIME_MODEL_REMOTE_PRODUCTS_H
-#define SP_RUNTIME_MODEL_REMOTE_PRODUCTS_H
+#ifndef SP_RUNTIME_BACKEND_REMOTE_PRODUCTS_H
+#define SP_RUNTIME_BACKEND_REMOTE_PRODUCTS_H
 
-#include "runtime/model/product_job.h"
-#include "runtime/model/remote_service.h"
+#include "runtime/backend/product_job.h"
+#include "runtime/backend/remote_service.h"
 #include "runtime/ranks/transport.h"
 
 #include <pthread.h>

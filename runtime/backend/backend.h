@@ -2,14 +2,14 @@
  *
  * Only the panels of the weights are distributed over threads. A row's result does not depend on
  * the distribution (quantize/kernels.h), so the numbers of threads and of rows are free to vary. */
-#ifndef SP_RUNTIME_MODEL_BACKEND_H
-#define SP_RUNTIME_MODEL_BACKEND_H
+#ifndef SP_RUNTIME_BACKEND_BACKEND_H
+#define SP_RUNTIME_BACKEND_BACKEND_H
 
 #include "format/base/mem.h"
 #include "format/base/pool.h"
 #include "format/model/config.h"
 #include "quantize/kernels.h"
-#include "runtime/model/logits.h"
+#include "runtime/backend/logits.h"
 #include "runtime/vector/vector.h"
 
 #include <stdatomic.h>
@@ -34,8 +34,8 @@ struct sp_backend {
     const struct sp_kernels *kernels;  /* static */
     const struct sp_vector *vector;    /* static; same instruction set */
     struct sp_input_observer observer; /* observes the inputs of all products */
-    struct sp_lora_rows **lora; /* [1] the adapters of the rows of the running pass, which sets it;
-                                   NULL there: none; the array is owned */
+    struct sp_lora_rows **lora;        /* [1] the adapters of the rows of the running pass, which
+                                          sets it; NULL there: none; the array is owned */
 };
 
 /* kernels: the name of a kernel set, or NULL for the best one. n_threads: 0 for all cores. */

@@ -1,6 +1,6 @@
-#include "runtime/model/remote_job.h"
+#include "runtime/backend/remote_job.h"
 
-#include "runtime/model/remote_message.h"
+#include "runtime/backend/remote_message.h"
 
 #include <assert.h>
 #include <stdlib.h>

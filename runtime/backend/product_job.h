@@ -4,10 +4,10 @@
  * A job covers a slice of the panels of each product: all of them in a single process, else those
  * of one rank. The job of a rank's answer does not multiply: it copies what the rank computed, and
  * does the rest of the work on it. */
-#ifndef SP_RUNTIME_MODEL_PRODUCT_JOB_H
-#define SP_RUNTIME_MODEL_PRODUCT_JOB_H
+#ifndef SP_RUNTIME_BACKEND_PRODUCT_JOB_H
+#define SP_RUNTIME_BACKEND_PRODUCT_JOB_H
 
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
 struct sp_panel_slice {
     size_t first, n; /* panels */

@@ -1,7 +1,7 @@
 /* The memory that the caches of all sequences of a package, or of several packages, may hold
  * together. spectool.h declares the functions that make one for several packages. */
-#ifndef SP_RUNTIME_MODEL_CACHE_BUDGET_H
-#define SP_RUNTIME_MODEL_CACHE_BUDGET_H
+#ifndef SP_RUNTIME_BACKEND_CACHE_BUDGET_H
+#define SP_RUNTIME_BACKEND_CACHE_BUDGET_H
 
 #include "runtime/spectool.h"
 

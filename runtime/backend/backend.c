@@ -1,8 +1,8 @@
-#include "runtime/model/backend.h"
+#include "runtime/backend/backend.h"
 
-#include "runtime/model/lora.h"
-#include "runtime/model/product_job.h"
-#include "runtime/model/remote_products.h"
+#include "runtime/backend/lora_rows.h"
+#include "runtime/backend/product_job.h"
+#include "runtime/backend/remote_products.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* The jobs that a rank other than 0 reads from messages (runtime/model/remote_message.h). */
-#ifndef SP_RUNTIME_MODEL_REMOTE_JOB_H
-#define SP_RUNTIME_MODEL_REMOTE_JOB_H
+/* The jobs that a rank other than 0 reads from messages (runtime/backend/remote_message.h). */
+#ifndef SP_RUNTIME_BACKEND_REMOTE_JOB_H
+#define SP_RUNTIME_BACKEND_REMOTE_JOB_H
 
-#include "runtime/model/product_job.h"
-#include "runtime/model/remote_service.h"
+#include "runtime/backend/product_job.h"
+#include "runtime/backend/remote_service.h"
 
 /* Activations by number of columns, which are few in a model. */
 enum { SP_MAX_WIDTHS = 32 };

@@ -9,8 +9,8 @@
  *
  * A file from an untrusted source is refused, or at worst leads to another text, as an untrusted
  * model may; it never causes an access outside of memory: every size is checked when it is read. */
-#ifndef SP_RUNTIME_MODEL_SESSION_FILE_H
-#define SP_RUNTIME_MODEL_SESSION_FILE_H
+#ifndef SP_RUNTIME_BACKEND_SESSION_FILE_H
+#define SP_RUNTIME_BACKEND_SESSION_FILE_H
 
 #include "format/base/err.h"
 

@@ -1,9 +1,9 @@
-#include "runtime/model/remote_cache_service.h"
+#include "runtime/backend/remote_cache_service.h"
 
 #include "format/base/mem.h"
-#include "runtime/model/attention.h"
-#include "runtime/model/attention_heads.h"
-#include "runtime/model/remote_message.h"
+#include "runtime/backend/attention.h"
+#include "runtime/backend/attention_heads.h"
+#include "runtime/backend/remote_message.h"
 
 #include <assert.h>
 #include <stdlib.h>

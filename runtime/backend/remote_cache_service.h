@@ -1,10 +1,10 @@
-/* The part of a rank other than 0 in caches and attention (runtime/model/remote_cache.h,
+/* The part of a rank other than 0 in caches and attention (runtime/backend/remote_cache.h,
  * runtime/model/remote_attention.h): it stores its kv heads of every cache and attends for the
  * query heads that read them, after it made them if the message says so. */
-#ifndef SP_RUNTIME_MODEL_REMOTE_CACHE_SERVICE_H
-#define SP_RUNTIME_MODEL_REMOTE_CACHE_SERVICE_H
+#ifndef SP_RUNTIME_BACKEND_REMOTE_CACHE_SERVICE_H
+#define SP_RUNTIME_BACKEND_REMOTE_CACHE_SERVICE_H
 
-#include "runtime/model/remote_job.h"
+#include "runtime/backend/remote_job.h"
 #include "runtime/ranks/transport.h"
 
 #include <stdint.h>

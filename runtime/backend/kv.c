@@ -1,4 +1,4 @@
-#include "runtime/model/kv.h"
+#include "runtime/backend/kv.h"
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"

@@ -4,7 +4,7 @@
  * gives too few items for the threads, the spans of a tile are split into chunks: each item stores
  * the parts of its spans in scratch, and the thread that finishes a tile's last item folds them in
  * the same order. */
-#include "runtime/model/attention.h"
+#include "runtime/backend/attention.h"
 
 #include "format/base/mem.h"
 #include "runtime/vector/fmath.h"

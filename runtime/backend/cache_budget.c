@@ -1,4 +1,4 @@
-#include "runtime/model/cache_budget.h"
+#include "runtime/backend/cache_budget.h"
 
 #include "format/base/free_memory.h"
 #include "format/base/mem.h"

@@ -1,0 +1,60 @@
+/* Low-rank products that are added to products of matrices, for some rows of a pass: the backend's
+ * part of LoRA adapters (runtime/model/lora.h).
+ *
+ *   y = W x + B (A x)     A [rank][cols], B [rows][rank], both float32
+ *
+ * The row x is that of floats, also where W multiplies its codes. A x and B (A x) are sums of the
+ * kernels in their one order, so a result is a function of its row, the weights and the adapter
+ * alone, and rows without an adapter have the bits that they have in a pass without adapters. */
+#ifndef SP_RUNTIME_BACKEND_LORA_ROWS_H
+#define SP_RUNTIME_BACKEND_LORA_ROWS_H
+
+#include "runtime/backend/backend.h"
+#include "runtime/spectool.h"
+
+struct sp_product_job;
+
+/* The products of one adapter, by the matrix that they belong to. A zeroed struct has none. */
+struct sp_lora_products {
+    struct sp_lora_factors *products; /* [n] by the address of the matrix; owned */
+    size_t n, cap, rank;              /* rank: the largest of the products */
+};
+
+void sp_lora_products_release(struct sp_lora_products *adapter);
+
+/* Adds a copy of the factors of a product that belongs to w, which is borrowed and has its shape.
+ * SP_E_USAGE: w has one already; SP_E_INPUT: a number is not finite; SP_E_NOMEM. */
+SP_MUST_CHECK enum sp_status sp_lora_products_add(struct sp_lora_products *adapter,
+                                                  const struct sp_matrix *w,
+                                                  const struct sp_lora_product *product,
+                                                  struct sp_err *err);
+
+/* ---- passes ---- */
+
+/* The adapters of the rows of a pass, and the rows A x; opaque. */
+struct sp_lora_rows;
+
+/* Allocates for passes of at most max_rows rows and adapters of at most this rank. */
+SP_MUST_CHECK enum sp_status sp_lora_rows_new(struct sp_lora_rows **out, size_t max_rows,
+                                              size_t max_rank, struct sp_err *err);
+void sp_lora_rows_free(struct sp_lora_rows *rows); /* NULL is fine */
+size_t sp_lora_rows_max_rank(const struct sp_lora_rows *rows);
+
+/* Begins a pass, which has no rows yet. */
+void sp_lora_rows_clear(struct sp_lora_rows *rows);
+/* Appends n rows of one adapter, which is borrowed for the pass; NULL: rows without one. */
+void sp_lora_rows_append(struct sp_lora_rows *rows, const struct sp_lora_products *adapter,
+                         size_t n);
+/* True if any row of the pass has an adapter. */
+bool sp_lora_rows_any(const struct sp_lora_rows *rows);
+
+/* Computes A x for the products of a job over all rows of the pass, whose activations have floats.
+ * Returns false if no adapter has a product for any of them. */
+bool sp_lora_rows_begin(struct sp_lora_rows *rows, const struct sp_product_job *job);
+
+/* Adds B (A x) to panels first..first+n_panels-1 of product number i of the job. y: row 0 of the
+ * pass at the first of these panels; ldy: from one row to the next. From any thread. */
+void sp_lora_rows_add(const struct sp_lora_rows *rows, const struct sp_product_job *job, size_t i,
+                      float *y, size_t ldy, size_t first, size_t n_panels);
+
+#endif
