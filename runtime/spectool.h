@@ -332,11 +332,10 @@ struct sp_lora_product {
 };
 #define SP_LORA_PRODUCT_INIT SP_SIZED(struct sp_lora_product)
 
-/* Opens an adapter without products, which borrows the package. digest: a hash of its content, by
- * which sp_session_load recognizes caches. SP_E_UNSUPPORTED: several ranks compute the package.
- * [package] */
+/* Opens an adapter without products, which borrows the package. SP_E_UNSUPPORTED: several ranks
+ * compute the package. [package] */
 SP_API SP_MUST_CHECK enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package,
-                                                 uint64_t digest, struct sp_err *err);
+                                                 struct sp_err *err);
 /* Adds a product, whose numbers are copied; at most one for a matrix, and only before a session
  * that is to have the adapter is opened. SP_E_UNSUPPORTED: the tensor is not a single matrix of a
  * layer. SP_E_INPUT: the shapes differ, or a number is not finite. [package] */

@@ -40,7 +40,7 @@ enum sp_status sp_lora_file_open(struct sp_lora **out, struct sp_package *packag
 
     if ((st = sp_source_open(&source, packed, SP_PART_TARGET, NULL, err))) goto done;
     if ((st = sp_source_place(&source, path, &warnings, err))) goto done;
-    if ((st = sp_lora_open(&lora, package, source.merge->adapter.digest, err))) goto done;
+    if ((st = sp_lora_open(&lora, package, err))) goto done;
     for (size_t i = 0; i < source.merge->specs.n_specs && !st; i++)
         st = add_product(lora, &source, &source.merge->specs.specs[i], err);
     if (st) goto done;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* O_PATH, syscall: POSIX has no sandbox */
 #include "cli/serve/serve_sandbox.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -77,6 +78,22 @@ static bool allow_file(int rules, const char *file)
     return realpath(file, target) == NULL || allow_folder_of(rules, target, READ_FILE | READ_DIR);
 }
 
+/* Allows reading an adapter: a file, or a folder whose files may be links. */
+static bool allow_adapter(int rules, const char *path)
+{
+    char file[PATH_MAX];
+    bool done = allow_file(rules, path);
+    DIR *folder = opendir(path);
+
+    if (folder == NULL) return done;
+    for (const struct dirent *e = readdir(folder); e && done; e = readdir(folder)) {
+        int n = snprintf(file, sizeof file, "%s/%s", path, e->d_name);
+        if (e->d_name[0] != '.' && n > 0 && (size_t)n < sizeof file) done = allow_file(rules, file);
+    }
+    closedir(folder);
+    return done;
+}
+
 static bool add_rules(int rules, const struct sp_serve_paths *models,
                       const struct sp_serve_adapters *adapters, const char *prompt_cache,
                       const char *drafting_cache, const struct sp_listeners *listeners)
@@ -92,7 +109,7 @@ static bool add_rules(int rules, const struct sp_serve_paths *models,
     for (size_t i = 0; i < models->n && done; i++)
         done = allow_file(rules, models->at[i]);
     for (size_t i = 0; i < adapters->n && done; i++)
-        done = allow_file(rules, adapters->paths[i]);
+        done = allow_adapter(rules, adapters->paths[i]);
     for (size_t i = 0; i < listeners->n && done; i++) {
         const char *path = listeners->at[i].path;
         done = path == NULL || allow_folder_of(rules, path, REMOVE_FILE);

@@ -453,7 +453,9 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
         .ldy = ws->ld_logits,
         .finish = &finish,
     }};
-    size_t n_listed = ws->shortlist ? sp_vocab_shortlist_products(ws->shortlist, head) : 0;
+    size_t n_listed = ws->shortlist && !ws->wants_whole_head
+                          ? sp_vocab_shortlist_products(ws->shortlist, head)
+                          : 0;
 
     assert(n <= ws->max_logit_rows);
     ws->kept = (struct sp_kept){.sums = needs == SP_LOGITS_PROBABILITY ? ws->sums : NULL,
@@ -514,6 +516,11 @@ struct sp_logits sp_decoder_keep_row(const struct sp_decoder *d, size_t t, float
     if (n < logits.n) return sp_logits_of(d->workspace->backend->vector, kept, n);
     logits.row = kept;
     return logits;
+}
+
+void sp_decoder_set_whole_head(struct sp_decoder *d, bool whole)
+{
+    d->workspace->wants_whole_head = whole;
 }
 
 void sp_decoder_add_tokens(struct sp_decoder *d, const uint32_t *ids, size_t n)

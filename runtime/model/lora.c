@@ -8,19 +8,17 @@
 
 struct sp_lora {
     struct sp_model *model;
-    uint64_t digest;
+    uint64_t digest; /* the sum of those of the products */
     struct sp_lora_products products;
 };
 
-enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model, uint64_t digest,
-                           struct sp_err *err)
+enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model, struct sp_err *err)
 {
     struct sp_lora *lora = NULL;
     enum sp_status st = sp_new(&lora, 1, sizeof *lora, err);
 
     if (st) return st;
     lora->model = model;
-    lora->digest = digest;
     *out = lora;
     return SP_OK;
 }
@@ -67,6 +65,18 @@ static enum sp_status find_matrix(const struct sp_matrix **out, const struct sp_
     return SP_OK;
 }
 
+static uint64_t product_digest(const struct sp_lora_product *p)
+{
+    const uint64_t parts[] = {
+        sp_hash64(p->tensor, strlen(p->tensor)),
+        p->rank,
+        sp_hash64(p->left, p->n_rows * p->rank * sizeof *p->left),
+        sp_hash64(p->right, p->rank * p->n_cols * sizeof *p->right),
+    };
+
+    return sp_hash64(parts, sizeof parts);
+}
+
 enum sp_status sp_lora_add(struct sp_lora *lora, const struct sp_lora_product *product,
                            struct sp_err *err)
 {
@@ -79,6 +89,7 @@ enum sp_status sp_lora_add(struct sp_lora *lora, const struct sp_lora_product *p
         (st = sp_lora_products_add(&lora->products, w, &p, err))) {
         return st;
     }
+    lora->digest += product_digest(&p);
     if (p.rank > lora->model->max_lora_rank) lora->model->max_lora_rank = p.rank;
     return SP_OK;
 }

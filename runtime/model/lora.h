@@ -10,8 +10,9 @@
 /* Opens an adapter of a model, which is borrowed: the work of sp_lora_open. sp_lora_add, which
  * raises the model's max_lora_rank, and sp_lora_close are declared in spectool.h. */
 SP_MUST_CHECK enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model,
-                                         uint64_t digest, struct sp_err *err);
+                                         struct sp_err *err);
 
+/* Of all products, in any order: caches belong to an adapter of this digest. */
 uint64_t sp_lora_digest(const struct sp_lora *lora);
 const struct sp_lora_products *sp_lora_products_of(const struct sp_lora *lora);
 

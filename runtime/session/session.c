@@ -168,15 +168,14 @@ void sp_session_clear(struct sp_session *session)
     sp_speculator_clear(session->speculator);
 }
 
-enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package, uint64_t digest,
-                            struct sp_err *err)
+enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package, struct sp_err *err)
 {
     if (package->backend.ranks) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "adapters are not supported with several ranks: merge the adapter (ADAPTER "
                        "in a Modelfile)");
     }
-    return sp_lora_new(out, package->target, digest, err);
+    return sp_lora_new(out, package->target, err);
 }
 
 enum sp_status sp_session_set_lora(struct sp_session *session, const struct sp_lora *lora,
@@ -394,7 +393,10 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     greedy.needs = SP_LOGITS_ROWS;
     if ((st = sp_speculator_prompt(s, ids, n - 1, &ignored, NULL, NULL, err))) return st;
     sp_speculator_begin(s, ids[n - 1]);
-    if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &proposal, err))) return st;
+    sp_decoder_set_whole_head(s->drafter->decoder, true);
+    st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &proposal, err);
+    sp_decoder_set_whole_head(s->drafter->decoder, false);
+    if (st) return st;
     for (size_t i = 0; i < n_rows; i++) {
         struct sp_logits logits = ops->logits(s->drafter, i);
         if (fn(context, i, logits.row, logits.n)) {

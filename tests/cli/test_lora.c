@@ -151,7 +151,7 @@ static void test_other_changes_are_refused(void **state)
 
 static void test_products_are_checked(void **state)
 {
-    static const float numbers[4096], infinite[] = {INFINITY};
+    static const float numbers[4096], infinite[32] = {[31] = INFINITY};
     struct sp_lora_product p = SP_LORA_PRODUCT_INIT;
     struct sp_err err = {0};
     struct opened o;
@@ -169,10 +169,13 @@ static void test_products_are_checked(void **state)
     p.n_rows = p.n_cols = 32;
     assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_USAGE);
     sp_lora_close(o.lora);
-    assert_int_equal(sp_lora_open(&o.lora, o.package, 7, &err), SP_OK);
-    p.n_rows = 1;
+    assert_int_equal(sp_lora_open(&o.lora, o.package, &err), SP_OK);
     p.left = infinite;
+    err = (struct sp_err){0};
     assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, "not finite"));
+    p.left = numbers;
+    assert_int_equal(sp_lora_add(o.lora, &p, &err), SP_OK);
     close_all(&o);
 }
 
@@ -197,8 +200,7 @@ static struct sp_lora *make_adapter(struct sp_package *package, const char *tens
     p.rank = rank;
     p.left = left;
     p.right = right;
-    if (sp_lora_open(&lora, package, 5, &err) || sp_lora_add(lora, &p, &err))
-        fail_msg("%s", err.text);
+    if (sp_lora_open(&lora, package, &err) || sp_lora_add(lora, &p, &err)) fail_msg("%s", err.text);
     return lora;
 }
 
@@ -298,7 +300,7 @@ static void test_caches_belong_to_an_adapter(void **state)
     struct sp_request request = SP_REQUEST_INIT;
     struct sp_result result = SP_RESULT_INIT;
     struct sp_err err = {0};
-    struct sp_lora *late;
+    struct sp_lora *late, *similar[2];
     struct opened o;
     (void)state;
 
@@ -321,6 +323,18 @@ static void test_caches_belong_to_an_adapter(void **state)
     assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
     assert_int_equal(sp_session_load(o.session, saved, &err), SP_OK);
     assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
+    /* Adapters that differ in their numbers alone. */
+    for (size_t i = 0; i < 2; i++)
+        similar[i] = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 1 + i);
+    assert_int_equal(sp_session_set_lora(o.session, similar[0], &err), SP_OK);
+    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_OK);
+    sp_result_release(&result);
+    assert_int_equal(sp_session_save(o.session, saved, &err), SP_OK);
+    assert_int_equal(sp_session_set_lora(o.session, similar[1], &err), SP_OK);
+    assert_int_equal(sp_session_load(o.session, saved, &err), SP_E_INPUT);
+    assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
+    for (size_t i = 0; i < 2; i++)
+        sp_lora_close(similar[i]);
     late = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 30);
     assert_int_equal(sp_session_set_lora(o.session, late, &err), SP_E_USAGE);
     assert_ptr_equal(sp_session_lora(o.session), o.lora);

@@ -57,6 +57,36 @@ static void check(const char *records)
     generate_close(&g);
 }
 
+static int count_missing(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    size_t *n_missing = context;
+
+    (void)row;
+    assert_int_equal(n_vocab, N_VOCAB);
+    for (size_t i = 0; i < n_vocab; i++)
+        *n_missing += logits[i] < -1e20f;
+    return 0;
+}
+
+/* A draft's logits, which a caller asks for, are those of all tokens. */
+static void draft_logits_are_whole(void **state)
+{
+    static const char *const records[] = {"FROM .\n", "FROM .\nDRAFT ./draft\n"};
+    static const uint32_t ids[] = {100, 101, 102, 103};
+
+    (void)state;
+    for (size_t k = 0; k < sizeof records / sizeof *records; k++) {
+        struct sp_session_options options = {.size = sizeof options, .n_context = 200};
+        struct generate_fixture g = generate_open(make_file(records[k]), NULL, 2, &options);
+        size_t n_missing = 0;
+        struct sp_err err = {0};
+        if (sp_session_draft_logits(g.session, ids, 4, DRAFT_LEN, count_missing, &n_missing, &err))
+            fail_msg("%s", err.text);
+        assert_int_equal(n_missing, 0);
+        generate_close(&g);
+    }
+}
+
 static void built_in_head(void **state)
 {
     (void)state;
@@ -81,6 +111,7 @@ int main(void)
         cmocka_unit_test(built_in_head),
         cmocka_unit_test(language_model),
         cmocka_unit_test(block),
+        cmocka_unit_test(draft_logits_are_whole),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
