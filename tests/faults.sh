@@ -8,6 +8,7 @@
 set -u
 program=$(realpath "$1") preload=$(realpath "$2") kind=$3 samples=${4:-12}
 tiny=$(realpath "$(dirname "$0")/../testdata/tiny")
+adapters=$(realpath "$(dirname "$0")/../testdata/adapters")
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 cd "$scratch" || exit 2
@@ -152,10 +153,19 @@ reload() {
     done
 }
 
+# Requests to a model and to adapters of it.
+adapted() {
+    for model in base attention mlp; do
+        request /v1/completions "{\"model\": \"$model\", \"prompt\": \"one\", \"max_tokens\": 2}"
+    done
+    request /v1/models
+}
+
 # serve_attempt AT REQUESTS: starts a server, sends the requests of a function and ends it.
 serve_attempt() {
     local pid models=base.bin
     [ "$2" != reload ] || models='base.bin second.bin --max-models 1'
+    [ "$2" != adapted ] || models="base.bin --adapter attention=$adapters/tiny_attention --adapter mlp=$adapters/tiny_mlp"
     rm -f report replies err
     FAULT_CALLS=$calls FAULT_AT=$1 FAULT_ERRNO=$errno FAULT_REPORT=report LD_PRELOAD=$preload \
         "$program" serve --port 0 --threads 1 --sessions 2 --sandbox off --cors '*' $models >text 2>err </dev/null &
@@ -227,6 +237,7 @@ faults quantize_in_place quantize --target q8 out/x.bin --threads 1
 faults export export base.bin out/x --threads 1
 if [ "$kind" != kill ]; then
     faults run run --threads 1 --num-predict 4 --ids 1,2,3 base.bin
+    faults run_adapter run --threads 1 --num-predict 4 --ids 1,2,3 --adapter "$adapters/tiny_mlp" base.bin
     faults show show --json base.bin
     faults verify verify base.bin
     faults lossless verify --lossless --threads 1 --num-predict 3 base.bin
@@ -237,6 +248,7 @@ if [ "$kind" = files ] || [ "$kind" = threads ]; then
     faults_serve serve_reload reload 1 "$samples"
 fi
 if [ "$kind" = memory ]; then
+    faults_serve serve_adapters adapted 1 "$samples"
     faults_serve serve_reload reload 1 "$samples"
     printf '"one"\n{"custom_id": "b", "prompt": "two", "dry_multiplier": 1}\n%s\n' \
         '{"messages": [{"role": "user", "content": "three"}], "format": "json"}' >lines
