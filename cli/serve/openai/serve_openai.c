@@ -14,7 +14,11 @@ static const struct sp_request_setting limits[] = {
 
 static const char text_only[] = "only text is supported";
 
+/* llama-server scales its adapters by number. */
+static const char by_name[] = "adapters are chosen by their names, as model";
+
 static const struct sp_serve_refusal chat_refusals[] = {
+    {"lora", "[]", by_name},
     {"functions", NULL, "deprecated, use tools"},
     {"function_call", "\"none\"", "deprecated, use tool_choice"},
     {"modalities", "[\"text\"]", text_only},
@@ -24,6 +28,7 @@ static const struct sp_serve_refusal chat_refusals[] = {
 };
 
 static const struct sp_serve_refusal text_refusals[] = {
+    {"lora", "[]", by_name},
     {"best_of", "1", "not supported, all n answers are returned"},
     {NULL, NULL, NULL},
 };

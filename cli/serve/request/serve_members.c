@@ -9,7 +9,8 @@ const struct sp_serve_members sp_serve_chat_members = {
              "logprobs top_logprobs response_format grammar json_schema tools tool_choice "
              "parallel_tool_calls reasoning_effort thinking_budget_tokens thinking_token_budget "
              "chat_template_kwargs continue_final_message add_generation_prompt "
-             "dry_sequence_breakers functions function_call modalities audio web_search_options",
+             "dry_sequence_breakers functions function_call modalities audio web_search_options "
+             "lora",
     .hints = "cache_prompt metadata prediction prompt_cache_key prompt_cache_retention "
              "safety_identifier service_tier store user",
     .sampling = true,
@@ -18,7 +19,8 @@ const struct sp_serve_members sp_serve_chat_members = {
 const struct sp_serve_members sp_serve_completion_members = {
     .names =
         "prompt stream stream_options max_tokens max_completion_tokens logit_bias n stop "
-        "logprobs echo suffix best_of response_format grammar json_schema dry_sequence_breakers",
+        "logprobs echo suffix best_of response_format grammar json_schema dry_sequence_breakers "
+        "lora",
     .hints = "cache_prompt user",
     .sampling = true,
 };
