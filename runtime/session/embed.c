@@ -164,13 +164,28 @@ static void close_slots(struct embedder *e)
     }
 }
 
+/* A text whose caches exceed the limit even alone is refused for good. */
+static enum sp_status check_memory(const struct embedder *e, const struct slot *slot)
+{
+    size_t n = e->request->texts[slot->text].n, limit = e->package->caches->limit;
+    size_t want = sp_decoder_cache_size_for(slot->decoder, n);
+
+    if (limit == 0 || want <= limit) return SP_OK;
+    return sp_fail(e->err, SP_E_USAGE,
+                   "the KV caches for text %zu, %zu tokens, need %.1f MB, and --memory is %.1f MB",
+                   slot->text, n, (double)want / 1e6, (double)limit / 1e6);
+}
+
 /* Gives a free slot the next text. */
 static enum sp_status take_text(struct embedder *e, struct slot *slot)
 {
+    enum sp_status st;
+
     slot->text = e->next++;
     slot->n_read = 0;
     slot->taken = true;
     memset(slot->sum, 0, e->package->target->config.n_hidden * sizeof *slot->sum);
+    if ((st = check_memory(e, slot))) return st;
     return sp_decoder_grow(slot->decoder, e->request->texts[slot->text].n, e->err);
 }
 

@@ -185,7 +185,8 @@ static void test_memory_in_use(void **state)
  * longer than the context. */
 static void test_never_fits(void **state)
 {
-    struct server s = start(unit + unit / 2, NULL);
+    static const char *const options[] = {"--pooling", "mean", NULL};
+    struct server s = start(unit + unit / 2, options);
     static char body[16384];
     char text[8 * 900 + 1];
     struct http_reply r;
@@ -207,6 +208,13 @@ static void test_never_fits(void **state)
              text);
     json = http_reply_json(server_request(&s, "POST", "/v1/messages", body), 400);
     assert_int_equal(strncmp(json_text(json, "error.message"), "prompt is too long: ", 20), 0);
+    sp_json_free(json);
+    snprintf(body, sizeof body, "{\"model\": \"b\", \"input\": [\"owl\", \"%s\"]}", text);
+    r = server_request(&s, "POST", "/v1/embeddings", body);
+    assert_null(strstr(r.head, "Retry-After"));
+    json = http_reply_json(r, 400);
+    assert_non_null(strstr(json_text(json, "error.message"), "the KV caches for text 1, "));
+    assert_non_null(strstr(json_text(json, "error.message"), " MB, and --memory is "));
     sp_json_free(json);
     free(complete(&s, "a", 582));
     assert_int_equal(server_stop(&s), 0);
