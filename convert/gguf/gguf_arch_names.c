@@ -321,6 +321,8 @@ const struct sp_gguf_name sp_gguf_names_bert[] = {
     {"ffn_up", "intermediate.dense", SP_GGUF_AS_IS},
     {"ffn_down", "output.dense", SP_GGUF_AS_IS},
     {"layer_output_norm", "output.LayerNorm", SP_GGUF_AS_IS},
+    {"cls", "classifier.dense", SP_GGUF_AS_IS}, /* a reranker's head, as XLM-RoBERTa has it */
+    {"cls.output", "classifier.out_proj", SP_GGUF_ROWS},
     {0},
 };
 

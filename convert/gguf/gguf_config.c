@@ -58,6 +58,7 @@ static void find_class(const char **type, const char **class, const struct sp_gg
 
     *type = w->model->arch->model_type;
     *class = w->model->arch->architecture;
+    if (sp_gguf_is_classifier(w->model)) *class = "BertForSequenceClassification";
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(w->model->arch->name, rows[i].arch) != 0) continue;
         if (sp_gguf_has(w, rows[i].key) != rows[i].has) continue;

@@ -23,5 +23,9 @@ SP_MUST_CHECK enum sp_status sp_gguf_pooling_text(char **text, size_t *size,
                                                   const struct sp_gguf_model *model,
                                                   unsigned max_tokens, char **warnings,
                                                   struct sp_err *err);
+/* Refuses a file with a classification head whose ARCH.pooling_type is neither that of a score nor
+ * that of the first token, which the head reads. Most files state none. */
+SP_MUST_CHECK enum sp_status sp_gguf_pooling_check_rank(const struct sp_gguf_model *model,
+                                                        struct sp_err *err);
 
 #endif

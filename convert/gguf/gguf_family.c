@@ -178,12 +178,29 @@ static enum sp_status write_starcoder2(struct sp_gguf_writer *w)
 
 /* ---- encoders ---- */
 
+/* The head has two layers. The first is BERT's pooler, too, which llama.cpp's converter leaves out.
+ */
+static enum sp_status put_labels(struct sp_gguf_writer *w)
+{
+    const struct sp_gguf_weight *output =
+        sp_gguf_weight_find(w->model, "model.classifier.out_proj.weight");
+
+    if (output && sp_gguf_weight_find(w->model, "model.classifier.dense.weight"))
+        return sp_gguf_put_integer(w, "num_labels", output->shape[0]);
+    return sp_fail(w->err, SP_E_UNSUPPORTED,
+                   "tensor %s is missing: a reranker's head has two layers, of which converters "
+                   "leave out BERT's pooler; its safetensors checkpoint has both",
+                   output ? "cls.weight" : "cls.output.weight");
+}
+
 static enum sp_status write_bert(struct sp_gguf_writer *w)
 {
     const struct sp_gguf_weight *types =
         sp_gguf_weight_find(w->model, "model.embeddings.token_type_embeddings.weight");
+    enum sp_status st = SP_OK;
 
-    return types ? sp_gguf_put_integer(w, "type_vocab_size", types->shape[0]) : SP_OK;
+    if (types) st = sp_gguf_put_integer(w, "type_vocab_size", types->shape[0]);
+    return st || !sp_gguf_is_classifier(w->model) ? st : put_labels(w);
 }
 
 /* The window counts the tokens on both sides. */
@@ -266,7 +283,7 @@ static const struct {
     {"gemma-embedding",
      sp_gguf_put_gemma_embedding,
      {"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"}},
-    {"bert", write_bert, {NULL}},
+    {"bert", write_bert, {"classifier.output_labels"}},
     {"modern-bert", write_modernbert, {NULL}},
     {"gemma4",
      sp_gguf_put_gemma4,

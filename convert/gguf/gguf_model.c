@@ -45,7 +45,7 @@ static void set_shape(struct sp_gguf_weight *w, enum sp_gguf_form form)
         w->shape[1] = w->shape[0];
         w->shape[0] = 1;
     }
-    if (form == SP_GGUF_ROWS && t->rank == 1) {
+    if (form == SP_GGUF_ROWS && t->rank == 1 && !ends_with(w->name, ".bias")) {
         w->rank = 2;
         w->shape[1] = w->shape[0];
         w->shape[0] = 1;
@@ -230,6 +230,12 @@ const struct sp_gguf_weight *sp_gguf_weight_find(const struct sp_gguf_model *mod
 
     if (model->n == 0) return NULL;
     return bsearch(&key, model->weights, model->n, sizeof key, compare_weights);
+}
+
+bool sp_gguf_is_classifier(const struct sp_gguf_model *model)
+{
+    return sp_gguf_weight_find(model, "model.classifier.dense.weight") ||
+           sp_gguf_weight_find(model, "model.classifier.out_proj.weight");
 }
 
 /* ---- opening ---- */

@@ -30,6 +30,28 @@ static enum sp_status find_dense(struct sp_pooling_config *p, const struct sp_gg
                    sp_gguf_path(m->file));
 }
 
+static enum sp_status read_type(uint64_t *type, char key[SP_GGUF_KEY_SIZE],
+                                const struct sp_gguf_model *model, struct sp_err *err)
+{
+    snprintf(key, SP_GGUF_KEY_SIZE, "%s.pooling_type", model->arch->name);
+    return sp_gguf_get_u64(model->file, key, UINT32_MAX, type, err);
+}
+
+enum sp_status sp_gguf_pooling_check_rank(const struct sp_gguf_model *model, struct sp_err *err)
+{
+    enum { CLS = 2, RANK = 4 };
+    char key[SP_GGUF_KEY_SIZE];
+    uint64_t type = RANK;
+    enum sp_status st = read_type(&type, key, model, err);
+
+    if (st || type == RANK || type == CLS) return st;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s is %" PRIu64
+                   ", but the file has a classification head, cls.output: expected "
+                   "4 (rank) or 2 (cls)",
+                   key, type);
+}
+
 enum sp_status sp_gguf_pooling_text(char **text, size_t *size, struct sp_pooling_config *out,
                                     const struct sp_gguf_model *model, unsigned max_tokens,
                                     char **warnings, struct sp_err *err)
@@ -41,8 +63,7 @@ enum sp_status sp_gguf_pooling_text(char **text, size_t *size, struct sp_pooling
     uint64_t type = 0;
     enum sp_status st;
 
-    snprintf(key, sizeof key, "%s.pooling_type", model->arch->name);
-    if ((st = sp_gguf_get_u64(model->file, key, UINT32_MAX, &type, err))) return st;
+    if ((st = read_type(&type, key, model, err))) return st;
     if (type >= sizeof modes / sizeof *modes) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "%s is %" PRIu64 ", expected 0 (none), 1 (mean), 2 (cls) or 3 (last)", key,

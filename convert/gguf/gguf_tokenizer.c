@@ -100,12 +100,12 @@ enum sp_status sp_gguf_token_find(const struct sp_gguf_token **found, uint64_t *
 }
 
 static enum sp_status put_template_part(struct sp_gguf_token_writer *w,
-                                        const struct sp_gguf_token *t)
+                                        const struct sp_gguf_token *t, unsigned type)
 {
     enum sp_status st = sp_gguf_token_put(w, "{\"SpecialToken\": {\"id\": ");
 
     if (!st) st = sp_json_put_string(&w->out, t->text, t->len, w->err);
-    return st ? st : sp_gguf_token_put(w, ", \"type_id\": 0}}");
+    return st ? st : sp_json_put(&w->out, w->err, ", \"type_id\": %u}}", type);
 }
 
 static enum sp_status put_template_token(struct sp_gguf_token_writer *w,
@@ -134,6 +134,31 @@ static bool adds_eos(const struct sp_gguf_token_writer *w)
 {
     return w->kind == SP_GGUF_UNIGRAM || w->kind == SP_GGUF_WORDPIECE ||
            (w->kind == SP_GGUF_BYTE_LEVEL && w->pre->flags & SP_GGUF_PRE_EOS);
+}
+
+/* Two texts: of encoders as BERT has them, or with two separators between them as RoBERTa has. */
+static enum sp_status put_template_pair(struct sp_gguf_token_writer *w,
+                                        const struct sp_gguf_token *bos,
+                                        const struct sp_gguf_token *eos)
+{
+    bool doubled = w->kind == SP_GGUF_UNIGRAM ||
+                   (w->kind == SP_GGUF_BYTE_LEVEL && strcmp(w->pre->name, "roberta-bpe") == 0);
+    unsigned type = w->kind == SP_GGUF_WORDPIECE;
+    enum sp_status st;
+
+    if (bos == NULL || eos == NULL || !adds_eos(w)) {
+        return sp_gguf_token_put(w, "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
+                                    "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}");
+    }
+    if ((st = put_template_part(w, bos, 0)) ||
+        (st = sp_gguf_token_put(w, ", {\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, ")) ||
+        (st = put_template_part(w, eos, 0)) || (st = sp_gguf_token_put(w, ", "))) {
+        return st;
+    }
+    if (doubled && ((st = put_template_part(w, eos, 0)) || (st = sp_gguf_token_put(w, ", "))))
+        return st;
+    st = sp_json_put(&w->out, w->err, "{\"Sequence\": {\"id\": \"B\", \"type_id\": %u}}, ", type);
+    return st ? st : put_template_part(w, eos, type);
 }
 
 /* The token at an end of a text: of encoders, under two names, or of BERT the one with this text.
@@ -179,17 +204,15 @@ enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w)
     if (bos == NULL && eos == NULL) return sp_gguf_token_put(w, "  \"post_processor\": null,\n");
     st = sp_gguf_token_put(
         w, "  \"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [");
-    if (!st && bos) st = put_template_part(w, bos);
+    if (!st && bos) st = put_template_part(w, bos, 0);
     if (!st) {
         st = sp_json_put(&w->out, w->err, "%s{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}%s",
                          bos ? ", " : "", eos ? ", " : "");
     }
-    if (!st && eos) st = put_template_part(w, eos);
-    if (!st) {
-        st = sp_gguf_token_put(
-            w, "], \"pair\": [{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}, "
-               "{\"Sequence\": {\"id\": \"B\", \"type_id\": 1}}], \"special_tokens\": {");
-    }
+    if (!st && eos) st = put_template_part(w, eos, 0);
+    if (!st) st = sp_gguf_token_put(w, "], \"pair\": [");
+    if (!st) st = put_template_pair(w, bos, eos);
+    if (!st) st = sp_gguf_token_put(w, "], \"special_tokens\": {");
     if (!st && bos) st = put_template_token(w, bos, bos_id, false);
     if (!st && eos && eos != bos) st = put_template_token(w, eos, eos_id, bos != NULL);
     return st ? st : sp_gguf_token_put(w, "}},\n");

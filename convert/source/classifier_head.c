@@ -200,20 +200,15 @@ static enum sp_status passes_types(bool *out, const char *folder, struct sp_err 
     return st;
 }
 
-static enum sp_status read_pair(struct sp_pair_config *pair, const struct sp_config *config,
-                                const char *folder, struct sp_err *err)
+/* `root`: tokenizer.json. */
+static enum sp_status read_pair(struct sp_pair_config *pair, const struct sp_json *root,
+                                struct sp_err *err)
 {
     const struct sp_json *processor = NULL;
-    struct sp_json *root = NULL;
     const char *type = "none";
-    bool typed = false;
-    enum sp_status st = sp_pooling_files_json(&root, folder, "tokenizer.json", err);
+    enum sp_status st = find_processor(&processor, sp_json_get(root, "post_processor"), err);
 
     if (st) return st;
-    st = root == NULL
-             ? sp_fail(err, SP_E_UNSUPPORTED, "a reranker without tokenizer.json is not supported")
-             : find_processor(&processor, sp_json_get(root, "post_processor"), err);
-    if (st) goto done;
     if (processor) type = sp_json_get_text(processor, "type");
     if (type && strcmp(type, "TemplateProcessing") == 0) {
         st = read_template(pair, processor, err);
@@ -224,10 +219,34 @@ static enum sp_status read_pair(struct sp_pair_config *pair, const struct sp_con
         st = sp_fail(err, SP_E_UNSUPPORTED, "post_processor \"%.40s\" is not supported",
                      type ? type : "without a type");
     }
+    return st;
+}
+
+static enum sp_status read_pair_file(struct sp_pair_config *pair, const char *folder,
+                                     struct sp_err *err)
+{
+    struct sp_json *root = NULL;
+    bool typed = false;
+    enum sp_status st = sp_pooling_files_json(&root, folder, "tokenizer.json", err);
+
+    if (st) return st;
+    st = root == NULL
+             ? sp_fail(err, SP_E_UNSUPPORTED, "a reranker without tokenizer.json is not supported")
+             : read_pair(pair, root, err);
     if (!st) st = passes_types(&typed, folder, err);
-    if (!typed || config->n_token_types < 2) pair->second_type = false;
-done:
+    if (!typed) pair->second_type = false;
     if (st) sp_context(err, "%s/tokenizer.json", folder);
+    sp_json_free(root);
+    return st;
+}
+
+static enum sp_status read_pair_text(struct sp_pair_config *pair, const char *text, size_t size,
+                                     struct sp_err *err)
+{
+    struct sp_json *root = NULL;
+    enum sp_status st = sp_json_parse(&root, text, size, SP_JSON_LENIENT, err);
+
+    if (!st) st = read_pair(pair, root, err);
     sp_json_free(root);
     return st;
 }
@@ -259,6 +278,22 @@ static enum sp_status read_activation(struct sp_pooling_config *p, const struct 
     return st;
 }
 
+/* The members of config.json, and the record of all. */
+static enum sp_status finish(char **record, size_t *size, struct sp_pooling_config *out,
+                             const struct sp_pooling_config *head, const struct sp_config *config,
+                             const struct sp_json *root, struct sp_err *err)
+{
+    struct sp_pooling_config p = *head;
+    enum sp_status st;
+
+    if ((st = check_labels(config, root, err)) || (st = read_layers(&p, config, root, err)))
+        return st;
+    if (config->n_token_types < 2) p.pair.second_type = false;
+    if ((st = sp_pooling_print(record, size, &p, NULL, NULL, err))) return st;
+    *out = p;
+    return SP_OK;
+}
+
 enum sp_status sp_classifier_head_read(char **record, size_t *size, struct sp_pooling_config *out,
                                        const char *folder, const struct sp_config *config,
                                        const char *json, size_t json_size, struct sp_err *err)
@@ -272,15 +307,30 @@ enum sp_status sp_classifier_head_read(char **record, size_t *size, struct sp_po
                                    err))) {
         return st;
     }
-    if ((st = check_labels(config, root, err)) || (st = read_layers(&p, config, root, err)) ||
-        (st = read_activation(&p, root, folder, err)) ||
-        (st = read_pair(&p.pair, config, folder, err)) ||
-        (st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err)) ||
-        (st = sp_pooling_print(record, size, &p, NULL, NULL, err))) {
-        goto done;
+    if (!(st = read_activation(&p, root, folder, err)) &&
+        !(st = read_pair_file(&p.pair, folder, err)) &&
+        !(st = sp_pooling_files_max_tokens(&p.max_tokens, folder, config->max_positions, err))) {
+        st = finish(record, size, out, &p, config, root, err);
     }
-    *out = p;
-done:
+    sp_json_free(root);
+    return st;
+}
+
+/* A file that names no activation of the score has a sigmoid, as CrossEncoder assumes. */
+enum sp_status sp_classifier_head_read_text(char **record, size_t *size,
+                                            struct sp_pooling_config *out, const char *tokenizer,
+                                            size_t tokenizer_size, const struct sp_config *config,
+                                            const char *json, size_t json_size, struct sp_err *err)
+{
+    struct sp_pooling_config p = {
+        .classifies = true, .max_tokens = config->max_positions, .score = {.sigmoid = true}};
+    struct sp_json *root = NULL;
+    enum sp_status st;
+
+    *record = NULL;
+    st = sp_json_parse_within(&root, json, json_size, SP_JSON_LENIENT, SP_JSON_SETTINGS, err);
+    if (!st && !(st = read_pair_text(&p.pair, tokenizer, tokenizer_size, err)))
+        st = finish(record, size, out, &p, config, root, err);
     sp_json_free(root);
     return st;
 }

@@ -14,4 +14,12 @@ sp_classifier_head_read(char **record, size_t *size, struct sp_pooling_config *o
                         const char *folder, const struct sp_config *config, const char *json,
                         size_t json_size, struct sp_err *err);
 
+/* Reads the head of a checkpoint without further files, which a GGUF file is: `tokenizer` is the
+ * text of its tokenizer.json. */
+SP_MUST_CHECK enum sp_status
+sp_classifier_head_read_text(char **record, size_t *size, struct sp_pooling_config *out,
+                             const char *tokenizer, size_t tokenizer_size,
+                             const struct sp_config *config, const char *json, size_t json_size,
+                             struct sp_err *err);
+
 #endif

@@ -215,6 +215,13 @@ static enum sp_status match_tensors(struct sp_source *source, struct sp_err *err
     return st;
 }
 
+static enum sp_status check_classifier(const struct sp_source *source, enum sp_part want,
+                                       struct sp_err *err)
+{
+    if (want == SP_PART_TARGET) return SP_OK;
+    return sp_fail(err, SP_E_UNSUPPORTED, "%s cannot be a draft", source->config.architecture);
+}
+
 /* `folder` holds the texts, `weights` is the folder or one file. */
 static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part want,
                                       const char *folder, const char *weights, char **warnings,
@@ -238,13 +245,13 @@ static enum sp_status open_checkpoint(struct sp_source *source, enum sp_part wan
         return st;
     }
     if (sp_config_is_classifier(&source->config)) {
-        if (want != SP_PART_TARGET)
-            return sp_fail(err, SP_E_UNSUPPORTED, "%s: %s cannot be a draft", source->path,
-                           source->config.architecture);
-        st = sp_classifier_head_read(
-            &source->texts[SP_SECTION_POOLING], &source->text_sizes[SP_SECTION_POOLING],
-            &source->config.pooling, folder, &source->config, source->texts[SP_SECTION_CONFIG],
-            source->text_sizes[SP_SECTION_CONFIG], err);
+        st = check_classifier(source, want, err);
+        if (!st) {
+            st = sp_classifier_head_read(
+                &source->texts[SP_SECTION_POOLING], &source->text_sizes[SP_SECTION_POOLING],
+                &source->config.pooling, folder, &source->config, source->texts[SP_SECTION_CONFIG],
+                source->text_sizes[SP_SECTION_CONFIG], err);
+        }
         if (st) {
             sp_context(err, "%s", source->path);
             return st;
@@ -338,6 +345,20 @@ static enum sp_status make_texts(struct sp_source *source, char **warnings, stru
                                  gguf->file, warnings, err);
 }
 
+static enum sp_status read_gguf_head(struct sp_source *source, enum sp_part want,
+                                     struct sp_err *err)
+{
+    enum sp_status st = check_classifier(source, want, err);
+
+    if (!st) st = sp_gguf_pooling_check_rank(source->gguf, err);
+    if (st) return st;
+    return sp_classifier_head_read_text(
+        &source->texts[SP_SECTION_POOLING], &source->text_sizes[SP_SECTION_POOLING],
+        &source->config.pooling, source->texts[SP_SECTION_TOKENIZER],
+        source->text_sizes[SP_SECTION_TOKENIZER], &source->config, source->texts[SP_SECTION_CONFIG],
+        source->text_sizes[SP_SECTION_CONFIG], err);
+}
+
 static enum sp_status open_gguf(struct sp_source *source, enum sp_part want, char **warnings,
                                 struct sp_err *err)
 {
@@ -350,7 +371,9 @@ static enum sp_status open_gguf(struct sp_source *source, enum sp_part want, cha
         st = sp_config_parse(&source->config, source->texts[SP_SECTION_CONFIG],
                              source->text_sizes[SP_SECTION_CONFIG], warnings, err);
     }
-    if (!st && want == SP_PART_TARGET) {
+    if (!st && sp_config_is_classifier(&source->config)) {
+        st = read_gguf_head(source, want, err);
+    } else if (!st && want == SP_PART_TARGET) {
         st = sp_gguf_pooling_text(&source->texts[SP_SECTION_POOLING],
                                   &source->text_sizes[SP_SECTION_POOLING], &source->config.pooling,
                                   source->gguf, source->config.max_positions, warnings, err);

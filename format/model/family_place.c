@@ -136,6 +136,8 @@ static const struct sp_alias classifier_layers[] = {
     {"dense.1.*", "classifier.out_proj.*", NULL, 0},
     {"dense.0.*", "classifier.dense.*", NULL, 0},
     {"dense.1.*", "classifier.*", NULL, 0},
+    {"dense.0.*", "model.classifier.dense.*", NULL, 0}, /* of GGUF files */
+    {"dense.1.*", "model.classifier.out_proj.*", NULL, 0},
     {"dense.0.norm.*", "head.norm.*", NULL, 0},
     {"dense.0.*", "head.dense.*", NULL, 0},
     {"dense.0.*", "score.*", NULL, 0},

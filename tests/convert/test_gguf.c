@@ -762,6 +762,42 @@ static void pooling(void **state)
                    "llama.pooling_type is 4, expected 0 (none), 1 (mean), 2 (cls) or 3 (last)");
 }
 
+/* Writes a copy of a file of testdata/gguf in which the bytes `from` are `to`. */
+static const char *edit_gguf(const char *name, const char *from, const char *to, size_t n)
+{
+    char path[400];
+    size_t size, at = 0;
+    char *bytes;
+    const char *edited;
+
+    snprintf(path, sizeof path, TESTDATA "/gguf/%s.gguf", name);
+    bytes = scratch_read(path, &size);
+    while (at + n <= size && memcmp(bytes + at, from, n) != 0)
+        at++;
+    assert_true(at + n <= size);
+    memcpy(bytes + at, to, n);
+    edited = scratch_write("edited.gguf", bytes, size);
+    free(bytes);
+    return edited;
+}
+
+/* A reranker's head that is not whole, or contradicts the pooling, is refused. */
+static void classification_heads(void **state)
+{
+    (void)state;
+
+    assert_refused(TESTDATA "/gguf/bert_reranker.gguf", SP_E_UNSUPPORTED,
+                   "tensor cls.weight is missing: a reranker's head has two layers");
+    assert_refused(edit_gguf("xlm_roberta_reranker", "cls.output.weight", "cls.outpux.weight", 17),
+                   SP_E_UNSUPPORTED, "tensor cls.outpux.weight is not a tensor of bert models");
+    assert_refused(edit_gguf("xlm_roberta_reranker", "cls.output.bias", "cls.outpux.bias", 15),
+                   SP_E_UNSUPPORTED, "tensor cls.outpux.bias is not a tensor of bert models");
+    assert_refused(edit_gguf("xlm_roberta_reranker", "general.file_type", "bert.pooling_type", 17),
+                   SP_E_UNSUPPORTED,
+                   "bert.pooling_type is 32, but the file has a classification head, cls.output: "
+                   "expected 4 (rank) or 2 (cls)");
+}
+
 /* BERT with queries, keys and values in one matrix. */
 static void fused_attention(void **state)
 {
@@ -836,6 +872,7 @@ int main(void)
         cmocka_unit_test(unread_head),
         cmocka_unit_test(refused_hybrids),
         cmocka_unit_test(pooling),
+        cmocka_unit_test(classification_heads),
         cmocka_unit_test(fused_attention),
         cmocka_unit_test(every_length),
         cmocka_unit_test(refused_parts),

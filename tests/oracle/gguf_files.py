@@ -10,7 +10,8 @@
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
     LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mellum_sparse,granite_swa_nope,granitemoe_swa}
     LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf \\
-        testdata/embeddings/{bert,roberta,xlm_roberta,modernbert,eurobert,gemma3,qwen3}
+        testdata/embeddings/{bert,roberta,xlm_roberta,modernbert,eurobert,gemma3,qwen3} \\
+        testdata/classifiers/{bert,xlm_roberta}
 
 The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers),
 or that of a checkout of llama.cpp, newer, if LLAMA_CPP names its folder.
@@ -166,9 +167,22 @@ def fuse_attention(converter):
     converter.modify_tensors = modify
 
 
+def keep_pooler(item, plain):
+    """The first layer of BERT's head, which the converter leaves out, under the name of XLM-RoBERTa's."""
+    name, data = item
+    if name.startswith("bert.pooler.dense."):
+        return name.replace("bert.pooler", "classifier"), data
+    return plain(item)
+
+
 def outputs(folders):
     """Checkpoints and the names of their files."""
     for folder in map(Path, folders):
+        if folder.parent.name == "classifiers":
+            yield folder, f"{folder.name}_reranker"
+            if folder.name == "bert":
+                yield folder, "bert_reranker_pooled"
+            continue
         yield folder, folder.name
         if folder.name in ("deepseek_v2", "deepseek_v2_lite"):
             yield folder, f"{folder.name}_joined"
@@ -202,13 +216,16 @@ def main():
             copy = with_tokenizer(folder, parent)
             model = conversion.get_model_class(
                 get_model_architecture(ModelBase.load_hparams(copy, False), ModelType.TEXT))
-            encoder = folder.parent.name == "embeddings" and folder.name in ENCODERS
+            encoder = folder.parent.name in ("embeddings", "classifiers") and folder.name in ENCODERS
             plain = type(model.__name__, (model,), {
                 "model_arch": model.model_arch,
                 # A converter that can write a head without the model expects one unless told otherwise.
                 "no_mtp": model.__name__.startswith("Qwen3") and not has_prediction_head(copy),
                 "set_vocab": model.set_vocab if encoder else
-                             lambda self: self.gguf_writer.add_tokenizer_model("none")})
+                             lambda self: self.gguf_writer.add_tokenizer_model("none"),
+                "filter_tensors": staticmethod(lambda item: (
+                    keep_pooler(item, model.filter_tensors) if name.endswith("_pooled")
+                    else model.filter_tensors(item)))})
             out = Path(sys.argv[1]) / f"{name}.gguf"
             # Falcon-H1's weights are multiplied, and bfloat16 does not hold the products.
             file_type = gguf.LlamaFileType.ALL_F32 if "falcon" in folder.name else gguf.LlamaFileType.MOSTLY_BF16

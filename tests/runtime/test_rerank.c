@@ -138,6 +138,26 @@ static void equals_model_card(void **state)
 
 #define CLASSIFIERS TESTDATA "/classifiers/"
 
+/* Each pair has as many tokens as transformers gives it. */
+static void check_tokens(struct sp_package *package, const struct sp_json *cases)
+{
+    for (size_t i = 0; i < sp_json_len(cases); i++) {
+        struct sp_rerank_document d;
+        struct sp_rerank_request q = {.size = sizeof q, .documents = &d, .n_documents = 1};
+        struct sp_err err = {0};
+        float *scores = NULL;
+        size_t n_tokens = 0;
+        int64_t want = 0;
+
+        q.query = sp_json_get_text(sp_json_at(cases, i), "query");
+        d.text = sp_json_to_string(sp_json_get(sp_json_at(cases, i), "document"), &d.size);
+        assert_int_equal(sp_package_rerank(package, &q, &scores, &n_tokens, &err), SP_OK);
+        assert_true(sp_json_to_i64(sp_json_get(sp_json_at(cases, i), "tokens"), &want));
+        assert_int_equal(n_tokens, want);
+        free(scores);
+    }
+}
+
 /* The scores of a reranker with a classification head are those of transformers, and the same bits
  * for documents that share passes. */
 static void classifier_equals_transformers(void **state)
@@ -160,21 +180,33 @@ static void classifier_equals_transformers(void **state)
     assert_true(info.pooling == SP_POOLING_RANK && !info.generates);
     cases = sp_json_get(golden, "cases");
     check_cases(package, cases, false);
-    for (size_t i = 0; i < sp_json_len(cases); i++) {
-        struct sp_rerank_document d;
-        struct sp_rerank_request q = {.size = sizeof q, .documents = &d, .n_documents = 1};
-        struct sp_err err = {0};
-        float *scores = NULL;
-        size_t n_tokens = 0;
-        int64_t want = 0;
+    check_tokens(package, cases);
+    sp_json_free(golden);
+    sp_package_close(package);
+}
 
-        q.query = sp_json_get_text(sp_json_at(cases, i), "query");
-        d.text = sp_json_to_string(sp_json_get(sp_json_at(cases, i), "document"), &d.size);
-        assert_int_equal(sp_package_rerank(package, &q, &scores, &n_tokens, &err), SP_OK);
-        assert_true(sp_json_to_i64(sp_json_get(sp_json_at(cases, i), "tokens"), &want));
-        assert_int_equal(n_tokens, want);
-        free(scores);
-    }
+/* A GGUF file of llama.cpp's converter has the scores and the tokens of its folder. */
+static void gguf_equals_transformers(void **state)
+{
+    const char *name = *state;
+    char path[400];
+    struct sp_json *golden = NULL;
+    struct sp_package_info info = SP_PACKAGE_INFO_INIT;
+    struct sp_package *package;
+    size_t size;
+    char *text;
+
+    snprintf(path, sizeof path, CLASSIFIERS "%.*s/golden.json",
+             (int)(strstr(name, "_rerank") - name), name);
+    text = scratch_read(path, &size);
+    assert_int_equal(sp_json_parse(&golden, text, size, SP_JSON_STRICT, NULL), SP_OK);
+    free(text);
+    snprintf(path, sizeof path, TESTDATA "/gguf/%s.gguf", name);
+    package = open_model(path, "");
+    sp_package_describe(package, &info);
+    assert_true(info.pooling == SP_POOLING_RANK && !info.generates);
+    check_cases(package, sp_json_get(golden, "cases"), false);
+    check_tokens(package, sp_json_get(golden, "cases"));
     sp_json_free(golden);
     sp_package_close(package);
 }
@@ -358,6 +390,10 @@ int main(void)
                                   (void *)(uintptr_t) "xlm_roberta"),
         cmocka_unit_test_prestate(classifier_equals_transformers, (void *)(uintptr_t) "modernbert"),
         cmocka_unit_test_prestate(classifier_equals_transformers, (void *)(uintptr_t) "qwen3"),
+        cmocka_unit_test_prestate(gguf_equals_transformers,
+                                  (void *)(uintptr_t) "xlm_roberta_reranker"),
+        cmocka_unit_test_prestate(gguf_equals_transformers,
+                                  (void *)(uintptr_t) "bert_reranker_pooled"),
         cmocka_unit_test(classifier_refusals),
         cmocka_unit_test(classifier_activations),
         cmocka_unit_test(unsupported_classifiers),
