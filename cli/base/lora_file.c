@@ -43,8 +43,12 @@ enum sp_status sp_lora_file_open(struct sp_lora **out, struct sp_package *packag
     if ((st = sp_lora_open(&lora, package, err))) goto done;
     for (size_t i = 0; i < source.merge->specs.n_specs && !st; i++)
         st = add_product(lora, &source, &source.merge->specs.specs[i], err);
-    if (st) goto done;
-    if (warnings) sp_note(command, strtok(warnings, "\n"));
+    if (st) {
+        sp_context(err, "%s", path);
+        goto done;
+    }
+    for (char *line = warnings ? strtok(warnings, "\n") : NULL; line; line = strtok(NULL, "\n"))
+        sp_note(command, line);
     *out = lora;
     lora = NULL;
 done:

@@ -275,8 +275,8 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     if (st) return st;
     sp_gguf_key(name, w, "rope.scaling.type");
     if ((st = sp_gguf_get_text(file, name, &type, &len, w->err))) return st;
-    if (sp_gguf_find_tensor(file, "rope_factors_long.weight")) return put_longrope(w);
-    if (sp_gguf_find_tensor(file, "rope_freqs.weight")) {
+    if (sp_gguf_find_tensor(file, "rope_factors_long.weight") && !mellum) return put_longrope(w);
+    if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !mellum) {
         if (is(type, len, "none")) return put_llama3(w);
         return sp_fail(w->err, SP_E_UNSUPPORTED,
                        "%s together with rope_freqs.weight is not supported", name);
@@ -284,7 +284,7 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     if (mellum && (is(type, len, "none") || is(type, len, "yarn")))
         return put_mellum(w, is(type, len, "yarn"));
     if (is(type, len, "none")) return SP_OK;
-    if (is(type, len, "linear")) return put_scaling(w, "linear");
+    if (is(type, len, "linear") && !mellum) return put_scaling(w, "linear");
     if (is(type, len, "yarn")) return put_scaling(w, "yarn");
     return sp_fail(w->err, SP_E_UNSUPPORTED, "%s \"%.*s\" is not supported", name,
                    (int)(len < SHOWN_KEY ? len : SHOWN_KEY), type);

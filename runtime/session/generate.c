@@ -28,7 +28,7 @@ struct run {
     const struct sp_request *request;
     struct sp_result *result;
     struct sp_detokenizer *detokenizer;   /* NULL: no tokenizer */
-    struct sp_sampling_chooser *sampling; /* NULL: the largest logit is chosen */
+    struct sp_sampling_chooser *sampling; /* NULL: no options of sampling were given */
     struct sp_constraint *constraint;     /* NULL: none */
     struct sp_drafter *grammar_draft;     /* the drafter of the grammar; NULL: none */
     struct sp_reasoning_limiter *limiter; /* NULL: none */

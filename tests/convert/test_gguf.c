@@ -369,6 +369,12 @@ static void refused_models(void **state)
         add_llama_tensors(&m);
         assert_refused(gguf_write(&m, "made.gguf", LLAMA_DATA), cases[i].status, cases[i].message);
     }
+    gguf_begin(&m);
+    add_model(&m, "mellum");
+    gguf_value_string(&m, "mellum.rope.scaling.type", "linear");
+    gguf_tensor(&m, "token_embd.weight", 32, 32, SP_GGML_F32, 0);
+    assert_refused(gguf_write(&m, "made.gguf", 4096), SP_E_UNSUPPORTED,
+                   "mellum.rope.scaling.type \"linear\" is not supported");
 }
 
 /* Values that the class of the architecture does not have. */

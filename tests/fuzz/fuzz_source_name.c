@@ -150,6 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (sp_source_name_find(&found, name, &stores, &err) && err.text[0] == '\0') abort();
     if (found.path) check_path(found.path);
+    if (found.adapter) check_path(found.adapter);
     if (found.manifest) {
         check_path(found.manifest);
         read_records(found.manifest, &stores, blob, n_blob);
