@@ -275,6 +275,7 @@ enum sp_status sp_gguf_put_rope(struct sp_gguf_writer *w)
     if (st) return st;
     sp_gguf_key(name, w, "rope.scaling.type");
     if ((st = sp_gguf_get_text(file, name, &type, &len, w->err))) return st;
+    if (len == 0) len = strlen(type = "none");
     if (sp_gguf_find_tensor(file, "rope_factors_long.weight") && !mellum) return put_longrope(w);
     if (sp_gguf_find_tensor(file, "rope_freqs.weight") && !mellum) {
         if (is(type, len, "none")) return put_llama3(w);

@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-/* What the reader of a pass needs of its rows of logits. */
-enum sp_logits_need {                        /* from the most to the least */
-                      SP_LOGITS_ROWS,        /* all elements */
-                      SP_LOGITS_PROBABILITY, /* the largest element and its softmax probability;
-                                                other ranks keep their parts of the rows, from here
-                                                on */
-                      SP_LOGITS_BEST         /* the largest element */
+/* What the reader of a pass needs of its rows of logits, from the most to the least. With the last
+ * two, other ranks keep their parts of the rows. */
+enum sp_logits_need {
+    SP_LOGITS_WHOLE,       /* all elements, also where a draft has a shortlist */
+    SP_LOGITS_ROWS,        /* all elements */
+    SP_LOGITS_PROBABILITY, /* the largest element and its softmax probability */
+    SP_LOGITS_BEST         /* the largest element */
 };
 
 /* The largest element m of a block of SP_LOGITS_BLOCK elements, and the sum of e^(x - m) over them:

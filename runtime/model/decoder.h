@@ -18,9 +18,9 @@
 #include "runtime/backend/attention.h"
 #include "runtime/backend/cache_budget.h"
 #include "runtime/backend/logits.h"
+#include "runtime/backend/session_file.h"
 #include "runtime/model/lora.h"
 #include "runtime/model/model.h"
-#include "runtime/backend/session_file.h"
 
 #include <limits.h>
 
@@ -143,9 +143,6 @@ struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);
  * the rows of the head. */
 struct sp_logits sp_decoder_keep_row(const struct sp_decoder *decoder, size_t t, float *kept,
                                      size_t n);
-/* Sets whether logits are those of the whole head where there is a shortlist; for all decoders that
- * share the workspace. */
-void sp_decoder_set_whole_head(struct sp_decoder *decoder, bool whole);
 /* Learns the next tokens of the text for the shortlist, if there is one. */
 void sp_decoder_add_tokens(struct sp_decoder *decoder, const uint32_t *ids, size_t n);
 

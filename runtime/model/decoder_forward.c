@@ -2,6 +2,7 @@
  * norm, MLP, residual add. */
 #include "runtime/model/decoder_internal.h"
 
+#include "runtime/backend/remote_products.h"
 #include "runtime/model/block_conv.h"
 #include "runtime/model/delta_net.h"
 #include "runtime/model/embedding.h"
@@ -9,7 +10,6 @@
 #include "runtime/model/latent_attention.h"
 #include "runtime/model/mamba.h"
 #include "runtime/model/per_layer.h"
-#include "runtime/backend/remote_products.h"
 #include "runtime/model/rope.h"
 #include "runtime/model/self_attention.h"
 #include "runtime/model/short_conv.h"
@@ -444,7 +444,7 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
         .scale = (float)ws->model->config.logit_scale,
         .cap = (float)ws->model->config.logit_cap,
         .best = ws->best_logits,
-        .kept = needs != SP_LOGITS_ROWS ? &ws->kept : NULL,
+        .kept = needs > SP_LOGITS_ROWS ? &ws->kept : NULL,
     };
     struct sp_product head[2] = {{
         .w = &source->head,
@@ -453,7 +453,7 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
         .ldy = ws->ld_logits,
         .finish = &finish,
     }};
-    size_t n_listed = ws->shortlist && !ws->wants_whole_head
+    size_t n_listed = ws->shortlist && needs != SP_LOGITS_WHOLE
                           ? sp_vocab_shortlist_products(ws->shortlist, head)
                           : 0;
 
@@ -516,11 +516,6 @@ struct sp_logits sp_decoder_keep_row(const struct sp_decoder *d, size_t t, float
     if (n < logits.n) return sp_logits_of(d->workspace->backend->vector, kept, n);
     logits.row = kept;
     return logits;
-}
-
-void sp_decoder_set_whole_head(struct sp_decoder *d, bool whole)
-{
-    d->workspace->wants_whole_head = whole;
 }
 
 void sp_decoder_add_tokens(struct sp_decoder *d, const uint32_t *ids, size_t n)

@@ -1,9 +1,9 @@
 #include "runtime/model/remote_attention.h"
 
 #include "format/base/clock.h"
-#include "runtime/model/decoder_internal.h"
 #include "runtime/backend/remote_message.h"
 #include "runtime/backend/remote_products.h"
+#include "runtime/model/decoder_internal.h"
 
 #include <string.h>
 

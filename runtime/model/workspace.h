@@ -39,7 +39,6 @@ struct sp_workspace {
     struct sp_logits_sum *sums; /* [max_logit_rows][blocks of a row]; NULL: there are no ranks */
     struct sp_kept kept;        /* the rows of the last product */
     struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
-    bool wants_whole_head;                /* the shortlist is not used */
     bool is_shortlisted; /* the last product left tokens out; best_logits is not set then */
     float *x;            /* [max_rows][ld_x] residual stream */
     float *y;            /* [max_rows][ld_x] output of a sublayer */

@@ -390,13 +390,10 @@ static enum sp_status block_logits(struct sp_session *session, const uint32_t *i
     enum sp_status st;
 
     if (n < 2) return sp_fail(err, SP_E_USAGE, "the draft needs a token before the anchor");
-    greedy.needs = SP_LOGITS_ROWS;
+    greedy.needs = SP_LOGITS_WHOLE;
     if ((st = sp_speculator_prompt(s, ids, n - 1, &ignored, NULL, NULL, err))) return st;
     sp_speculator_begin(s, ids[n - 1]);
-    sp_decoder_set_whole_head(s->drafter->decoder, true);
-    st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &proposal, err);
-    sp_decoder_set_whole_head(s->drafter->decoder, false);
-    if (st) return st;
+    if ((st = ops->propose(s->drafter, s->ids, s->n_cached, &n_rows, &proposal, err))) return st;
     for (size_t i = 0; i < n_rows; i++) {
         struct sp_logits logits = ops->logits(s->drafter, i);
         if (fn(context, i, logits.row, logits.n)) {

@@ -4,10 +4,10 @@
 
 #include "format/base/json.h"
 #include "format/packfile.h"
-#include "runtime/grammar/constraint.h"
 #include "runtime/backend/cache_budget.h"
-#include "runtime/speculate/round.h"
+#include "runtime/grammar/constraint.h"
 #include "runtime/spectool.h"
+#include "runtime/speculate/round.h"
 #include "runtime/speculate/speculate.h"
 #include "runtime/tokenizer/tokenizer.h"
 

@@ -145,7 +145,7 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
     bool more = true;
     size_t i;
 
-    sp_dflash_run_block(&d->block, ids, n_cached, *n, SP_LOGITS_ROWS);
+    sp_dflash_run_block(&d->block, ids, n_cached, *n, sp_proposal_needs_rows(proposal));
     project_rows(d, *n);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         const float *logits = sp_dflash_logits(base, i).row;

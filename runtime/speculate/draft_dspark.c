@@ -222,7 +222,7 @@ static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, siz
     bool more = true;
     size_t i;
 
-    sp_dflash_run_block(&d->block, ids, n_cached, *n, SP_LOGITS_ROWS);
+    sp_dflash_run_block(&d->block, ids, n_cached, *n, sp_proposal_needs_rows(proposal));
     hidden = sp_decoder_features(d->block.decoder);
     begin_chain(d, ids[n_cached], hidden);
     hidden += first * d->n_hidden;

@@ -132,7 +132,7 @@ size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, siz
 {
     struct sp_batch_seq seq;
 
-    p->needs = p->translate ? SP_LOGITS_ROWS : sp_proposal_needs(proposal);
+    p->needs = p->translate ? sp_proposal_needs_rows(proposal) : sp_proposal_needs(proposal);
     assert(p->n_have == n_cached && n_cached > 0);
     (void)n_cached;
     if (p->n_true == p->n_have)
@@ -154,7 +154,7 @@ static struct sp_logits draft_token(struct sp_feature_head *p, const uint32_t *i
         struct sp_batch_seq seq = slots(p, o, ids, n_cached - 1 + i, 1, 1);
         sp_drafter_pass(&p->base, &seq, SP_PRIORITY_DRAFT);
     }
-    if (p->needs != SP_LOGITS_ROWS) return sp_decoder_row(p->decoder, 0);
+    if (p->needs > SP_LOGITS_ROWS) return sp_decoder_row(p->decoder, 0);
     return sp_decoder_keep_row(p->decoder, 0, p->logits + i * p->n_rows, p->n_rows);
 }
 

@@ -178,7 +178,7 @@ static enum sp_status lm_propose(struct sp_drafter *base, uint32_t *ids, size_t 
     bool more = true;
     size_t i;
 
-    d->needs = d->logits ? SP_LOGITS_ROWS : sp_proposal_needs(proposal);
+    d->needs = d->logits ? sp_proposal_needs_rows(proposal) : sp_proposal_needs(proposal);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits;
         feed(d, ids, n_cached, n_cached + i);

@@ -41,8 +41,13 @@ void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
 
 enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal)
 {
-    if (proposal->chooser->needs != SP_LOGITS_BEST) return SP_LOGITS_ROWS;
+    if (proposal->chooser->needs != SP_LOGITS_BEST) return sp_proposal_needs_rows(proposal);
     return proposal->draft_len ? SP_LOGITS_PROBABILITY : SP_LOGITS_BEST;
+}
+
+enum sp_logits_need sp_proposal_needs_rows(const struct sp_proposal *proposal)
+{
+    return proposal->chooser->needs == SP_LOGITS_WHOLE ? SP_LOGITS_WHOLE : SP_LOGITS_ROWS;
 }
 
 enum sp_status sp_propose_token(const struct sp_proposal *proposal, bool *more, uint32_t *ids,

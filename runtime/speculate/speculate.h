@@ -42,7 +42,7 @@ struct sp_speculator {
     size_t n_reused;           /* tokens of the last prompt that were cached already */
     size_t n_prompt;           /* tokens of the last prompt */
     size_t n_last;             /* tokens of the sequence at which the answer ends at the latest */
-    enum sp_logits_need needs; /* of the target's rows, by whoever reads the current answer's */
+    enum sp_logits_need needs; /* what the current answer needs of the target's rows */
     double row_seconds;        /* of one of many rows in a pass of the target; 0: not known */
     double draft_size;         /* products of a row of the draft, relative to the target */
 };

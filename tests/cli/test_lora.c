@@ -183,8 +183,9 @@ static void test_products_are_checked(void **state)
 
 enum { N_SEQS = 5 };
 
-/* An adapter of the layer's `tensor` with numbers of its own. */
-static struct sp_lora *make_adapter(struct sp_package *package, const char *tensor, size_t rank)
+/* An adapter of the layer's `tensor` with numbers of its own, times `scale`. */
+static struct sp_lora *make_adapter(struct sp_package *package, const char *tensor, size_t rank,
+                                    float scale)
 {
     struct sp_lora_product p = SP_LORA_PRODUCT_INIT;
     struct sp_lora *lora = NULL;
@@ -192,7 +193,7 @@ static struct sp_lora *make_adapter(struct sp_package *package, const char *tens
     float left[32 * 64], right[32 * 64];
 
     for (size_t i = 0; i < 32 * 64; i++) {
-        left[i] = (float)(i * 37 % 101) / 400 - 0.125f;
+        left[i] = scale * ((float)(i * 37 % 101) / 400 - 0.125f);
         right[i] = (float)(i * 53 % 97) / 300 - 0.16f;
     }
     p.tensor = tensor;
@@ -246,7 +247,7 @@ static void check_batches(uint64_t *digests, enum sp_dtype type, const char *ker
     struct opened o;
 
     if (open_adapter(&o, "patterns", type, kernels, n_threads, &err)) fail_msg("%s", err.text);
-    other = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17);
+    other = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17, 1);
     const struct sp_lora *const loras[N_SEQS] = {o.lora, NULL, other, o.lora, NULL};
     for (size_t i = 0; i < N_SEQS; i++) {
         if (i == 0 ? sp_session_open(&sessions[0], o.package, &options, &err)
@@ -325,7 +326,7 @@ static void test_caches_belong_to_an_adapter(void **state)
     assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
     /* Adapters that differ in their numbers alone. */
     for (size_t i = 0; i < 2; i++)
-        similar[i] = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 1 + i);
+        similar[i] = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 2, 1 + (float)i);
     assert_int_equal(sp_session_set_lora(o.session, similar[0], &err), SP_OK);
     assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_OK);
     sp_result_release(&result);
@@ -335,7 +336,7 @@ static void test_caches_belong_to_an_adapter(void **state)
     assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
     for (size_t i = 0; i < 2; i++)
         sp_lora_close(similar[i]);
-    late = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 30);
+    late = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 30, 1);
     assert_int_equal(sp_session_set_lora(o.session, late, &err), SP_E_USAGE);
     assert_ptr_equal(sp_session_lora(o.session), o.lora);
     sp_lora_close(late);
