@@ -6,10 +6,12 @@
 #include "cli/bench/bench_print.h"
 #include "cli/bench/bench_svg.h"
 #include "cli/create_callbacks.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/base/temp_file.h"
 #include "convert/create/synthetic.h"
 #include "convert/create/synthetic_shapes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct options {
@@ -181,14 +183,20 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                                          .context = &printer};
     struct sp_package *package = NULL;
     struct sp_temp_file temporary = {0};
-    const char *path = args->n_operands ? args->operands[0] : NULL;
-    char name[64];
+    const char *path = NULL;
+    char name[64], *packed = NULL;
     enum sp_status st;
 
     if (o->compare) return compare(args, err);
     if ((st = check_options(args, err))) goto done;
     sp_signals_catch();
-    if (o->shape && (st = make_synthetic(&path, &temporary, args, err))) goto done;
+    if (o->shape) {
+        st = make_synthetic(&path, &temporary, args, err);
+    } else {
+        st = sp_packed_checkpoint_find(&packed, args->operands[0], args->command->name, err);
+        path = packed;
+    }
+    if (st) goto done;
     if ((st = sp_backend_open_package(&package, path, &o->backend, err))) goto done;
     sp_temp_file_remove(&temporary); /* the removed file stays mapped */
     note_draftless(args, package);
@@ -206,10 +214,9 @@ done:
     sp_bench_release(&bench);
     sp_package_close(package);
     sp_temp_file_remove(&temporary);
+    free(packed);
     return st;
 }
-
-static const char *const files_with[] = {"compare", "synthetic", NULL};
 
 static const struct options defaults = {
     .n_predict = 128,
@@ -222,11 +229,10 @@ const struct sp_command sp_cmd_bench = {
     .summary = "Benchmark a packed file on this machine",
     .operands = "[FILE] | --compare RESULT...",
     .max_operands = SP_BENCH_MAX_RESULTS,
-    .n_models = 1,
-    .files_with = files_with,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .takes_model = true,
     .group_offset = offsetof(struct options, backend.group),
     .run = run,
 };

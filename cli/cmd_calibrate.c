@@ -1,6 +1,7 @@
 /* spectool calibrate: runs texts through a packed file's target to collect the input statistics by
  * which GPTQ weighs errors. */
 #include "cli/commands.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
@@ -106,10 +107,10 @@ static enum sp_status read_texts(struct job *job, char **paths, size_t n, struct
 }
 
 /* Prints a note if matrices of the target are q2 to q6: their errors are in the statistics. */
-static enum sp_status note_quantized(const struct sp_args *args, struct sp_err *err)
+static enum sp_status note_quantized(const char *path, const char *command, struct sp_err *err)
 {
     struct sp_pack *pack = NULL;
-    enum sp_status st = sp_pack_open(&pack, args->operands[0], err);
+    enum sp_status st = sp_pack_open(&pack, path, err);
     bool is_quantized = false;
 
     if (st) return st;
@@ -119,7 +120,7 @@ static enum sp_status note_quantized(const struct sp_args *args, struct sp_err *
     }
     sp_pack_close(pack);
     if (is_quantized)
-        sp_note(args->command->name,
+        sp_note(command,
                 "the model is quantized: statistics of the unquantized one, or of q8, are better");
     return SP_OK;
 }
@@ -127,15 +128,19 @@ static enum sp_status note_quantized(const struct sp_args *args, struct sp_err *
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
-    const char *file = args->operands[0], *output = o->output ? o->output : "calibration.bin";
+    const char *output = o->output ? o->output : "calibration.bin";
     char size[SP_AMOUNT_TEXT], groups[40];
     struct job job = {0};
     struct sp_calibration made = SP_CALIBRATION_INIT;
+    char *path = NULL;
     enum sp_status st;
 
     sp_signals_catch();
-    if ((st = sp_backend_open_package(&job.package, file, &o->backend, err))) goto done;
-    if ((st = note_quantized(args, err))) goto done;
+    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)) ||
+        (st = sp_backend_open_package(&job.package, path, &o->backend, err)) ||
+        (st = note_quantized(path, args->command->name, err))) {
+        goto done;
+    }
     if ((st = read_texts(&job, args->operands + 1, args->n_operands - 1, err))) goto done;
     sp_progress_begin(&job.progress, "reading");
     job.progress.unit = "tokens";
@@ -165,6 +170,7 @@ done:
     free(job.ids);
     free(job.texts);
     sp_package_close(job.package);
+    free(path);
     return st;
 }
 
@@ -176,10 +182,10 @@ const struct sp_command sp_cmd_calibrate = {
     .operands = "FILE TEXTFILE...",
     .min_operands = 2,
     .max_operands = 10000,
-    .n_models = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .takes_model = true,
     .details = "Runs the target of FILE over the texts (- is standard input) and writes statistics "
                "of the inputs of its matrices, for --calibration of create and quantize.",
     .run = run,

@@ -1,5 +1,6 @@
 /* spectool embed: writes the embeddings of texts as JSON or as a NumPy array. */
 #include "cli/commands.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/embed_inputs.h"
 #include "cli/base/ids.h"
@@ -193,11 +194,15 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     const struct options *o = args->options;
     struct sp_embed_inputs inputs = {.prompt = o->prompt, .truncate = o->truncate};
     struct sp_package *package = NULL;
+    char *path = NULL;
     enum sp_status st;
 
     if ((st = check_options(args, err))) return st;
     sp_signals_catch();
-    if ((st = sp_backend_open_package(&package, args->operands[0], &o->backend, err))) return st;
+    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)) ||
+        (st = sp_backend_open_package(&package, path, &o->backend, err))) {
+        goto done;
+    }
     inputs.package = package;
     if ((st = read_texts(&inputs, args, err))) goto done;
     if (inputs.n == 0) goto done;
@@ -205,6 +210,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 done:
     sp_embed_inputs_release(&inputs);
     sp_package_close(package);
+    free(path);
     return st;
 }
 
@@ -216,10 +222,10 @@ const struct sp_command sp_cmd_embed = {
     .operands = "FILE [TEXT...]",
     .min_operands = 1,
     .max_operands = SIZE_MAX,
-    .n_models = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .takes_model = true,
     .details = "Each TEXT gives one embedding, a JSON array in a line of its own. Without TEXT, or "
                "with -, standard input is one text.",
     .run = run,

@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/create_callbacks.h"
 #include "cli/draft_types.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 #include "cli/base/input_text.h"
@@ -72,7 +73,9 @@ struct job {
     const char *command;
     struct sp_package *packages[SP_EVAL_FILES], *reference; /* owned */
     struct sp_package_info infos[SP_EVAL_FILES];
-    struct sp_eval eval; /* owned */
+    struct sp_eval eval;                           /* owned */
+    enum sp_dtype draft_types[SP_DRAFT_TYPES_MAX]; /* [n_draft_types] of --draft-types */
+    size_t n_draft_types;
     struct sp_eval_record record;
     struct sp_progress progress;
     struct sp_eval_result *result; /* of the text that is being read */
@@ -98,6 +101,7 @@ static void release_eval(struct sp_eval *eval)
 {
     for (size_t i = 0; i < eval->n_files; i++) {
         struct sp_eval_file *file = &eval->files[i];
+        free(file->path);
         for (size_t k = 0; file->results && k < eval->n_texts; k++) {
             sp_draft_eval_release(&file->results[k].trial);
             free(file->results[k].blocks);
@@ -254,13 +258,17 @@ done:
 
 static enum sp_status open_reference(struct job *job)
 {
-    const char *path = job->options->against;
+    const char *name = job->options->against;
+    char *path = NULL;
     enum sp_status st;
 
-    if (path == NULL) return SP_OK;
-    if (is_checkpoint(path)) return open_checkpoint(job, path);
-    if ((st = digest_reference(job, path))) return st;
-    return sp_backend_open_package(&job->reference, path, &job->options->backend, job->err);
+    if (name == NULL) return SP_OK;
+    if (is_checkpoint(name)) return open_checkpoint(job, name);
+    if ((st = sp_packed_checkpoint_find(&path, name, job->command, job->err))) return st;
+    if (!(st = digest_reference(job, path)))
+        st = sp_backend_open_package(&job->reference, path, &job->options->backend, job->err);
+    free(path);
+    return st;
 }
 
 /* ---- measurements ------------------------------------------------------------------------------
@@ -371,11 +379,14 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
     enum sp_status st;
 
     for (size_t i = 0; i < args->n_operands; i++) {
-        job->eval.files[i].name = args->operands[i];
+        struct sp_eval_file *file = &job->eval.files[i];
+        file->name = args->operands[i];
         job->eval.n_files++;
-        st = sp_backend_open_package(&job->packages[i], args->operands[i], &job->options->backend,
-                                     job->err);
-        if (st) return st;
+        if ((st = sp_packed_checkpoint_find(&file->path, file->name, job->command, job->err)) ||
+            (st = sp_backend_open_package(&job->packages[i], file->path, &job->options->backend,
+                                          job->err))) {
+            return st;
+        }
         job->infos[i] = (struct sp_package_info)SP_PACKAGE_INFO_INIT;
         sp_package_describe(job->packages[i], &job->infos[i]);
         if (wants_trial(job->options))
@@ -390,7 +401,7 @@ static enum sp_status open_files(struct job *job, const struct sp_args *args)
 /* ---- the draft in other types -----------------------------------------------------------------
  */
 
-static enum sp_status check_draft_types(const struct sp_args *args, struct sp_err *err)
+static enum sp_status check_draft_types(struct job *job, const struct sp_args *args)
 {
     static const char *const others[] = {"against", "stride",      "windows", "num-ctx",
                                          "record",  "draft-depth", NULL};
@@ -398,12 +409,13 @@ static enum sp_status check_draft_types(const struct sp_args *args, struct sp_er
 
     for (const char *const *name = others; *name; name++) {
         if (sp_args_given(args, *name))
-            return sp_fail(err, SP_E_USAGE, "--draft-types cannot be combined with --%s", *name);
+            return sp_fail(job->err, SP_E_USAGE, "--draft-types cannot be combined with --%s",
+                           *name);
     }
-    if (args->n_operands > 1) return sp_fail(err, SP_E_USAGE, "--draft-types takes one FILE");
+    if (args->n_operands > 1) return sp_fail(job->err, SP_E_USAGE, "--draft-types takes one FILE");
     if (o->n_places == 0)
-        return sp_fail(err, SP_E_USAGE, "--draft-types needs --places of at least 1");
-    return SP_OK;
+        return sp_fail(job->err, SP_E_USAGE, "--draft-types needs --places of at least 1");
+    return sp_draft_types_parse(job->draft_types, &job->n_draft_types, o->draft_types, job->err);
 }
 
 static void print_types_json(const struct sp_eval *eval, const struct sp_draft_type *types,
@@ -424,22 +436,20 @@ static enum sp_status try_types(struct job *job)
     const struct options *o = job->options;
     const struct sp_eval_file *file = &job->eval.files[0];
     struct sp_draft_type types[SP_DRAFT_TYPES_MAX];
-    enum sp_dtype names[SP_DRAFT_TYPES_MAX];
     struct sp_draft_types_request request = {.command = job->command,
-                                             .path = file->name,
+                                             .path = file->path,
                                              .texts = job->eval.texts,
                                              .n_texts = job->eval.n_texts,
                                              .n_places = (size_t)o->n_places,
                                              .n_predict = (size_t)o->n_predict,
                                              .backend = &o->backend,
                                              .is_timed = true};
-    enum sp_status st;
-    size_t n;
+    const size_t n = job->n_draft_types;
+    enum sp_status st = sp_draft_types_check(job->draft_types, n, file->path, job->err);
 
-    if ((st = sp_draft_types_parse(names, &n, o->draft_types, job->err))) return st;
-    if ((st = sp_draft_types_check(names, n, file->name, job->err))) return st;
+    if (st) return st;
     for (size_t i = 0; i < n && !st; i++)
-        st = sp_draft_type_measure(&types[i], names[i], &request, job->err);
+        st = sp_draft_type_measure(&types[i], job->draft_types[i], &request, job->err);
     if (st) return st;
     sp_draft_types_settle(types, n);
     if (o->json) {
@@ -462,7 +472,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if ((o->texts.n > 0) == (o->ids != NULL)) {
         return sp_fail(err, SP_E_USAGE, "expected either --text TEXTFILE or --ids");
     }
-    if (o->draft_types && (st = check_draft_types(args, err))) return st;
+    if (o->draft_types && (st = check_draft_types(&job, args))) return st;
     sp_signals_catch();
     job.eval.reference = o->against;
     job.eval.kv_type = o->backend.kv_type ? o->backend.kv_type : sp_backend_kv_types[0];
@@ -501,10 +511,10 @@ const struct sp_command sp_cmd_eval = {
     .operands = "FILE [FILE2]",
     .min_operands = 1,
     .max_operands = SP_EVAL_FILES,
-    .n_models = 2,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .takes_model = true,
     .details = "Every token is scored once, given at least (window - stride) tokens of context "
                "where the text has that many before it. Logarithms are natural; +- is half of the "
                "95% confidence interval. FILE2 is measured on the same positions, and the "

@@ -1,5 +1,6 @@
 /* spectool logits: writes the logits of given tokens as a NumPy array. */
 #include "cli/commands.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/base/backend_opts.h"
 #include "cli/base/ids.h"
 #include "cli/base/lora_file.h"
@@ -134,6 +135,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct sp_session *session = NULL;
     struct sp_lora *lora = NULL;
     struct sp_ids ids = {0};
+    char *path = NULL;
     enum sp_status st;
 
     if ((o->ids != NULL) == (o->text != NULL)) {
@@ -145,7 +147,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     st = sp_atomic_file_check_replaced(o->output, sp_npy_magic, SP_NPY_MAGIC, "NumPy array", err);
     if (st) return st;
     sp_signals_catch();
-    if ((st = sp_backend_open_package(&package, args->operands[0], &backend, err))) goto done;
+    if ((st = sp_packed_checkpoint_find(&path, args->operands[0], args->command->name, err)) ||
+        (st = sp_backend_open_package(&package, path, &backend, err))) {
+        goto done;
+    }
     sp_package_describe(package, &info);
     if (o->draft && info.draft == NULL) {
         st = sp_fail(err, SP_E_USAGE, "%s has no draft", args->operands[0]);
@@ -155,8 +160,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         sp_backend_note_no_effect(args, "an autoregressive draft has one row per id", step_options);
     }
     if ((st = read_ids(&ids, o, package, err))) goto done;
-    if (o->adapter && (st = sp_lora_file_open(&lora, package, args->operands[0], o->adapter,
-                                              args->command->name, err))) {
+    if (o->adapter &&
+        (st = sp_lora_file_open(&lora, package, path, o->adapter, args->command->name, err))) {
         goto done;
     }
     backend.n_context = context_for(ids.n, &info);
@@ -171,6 +176,7 @@ done:
     sp_lora_close(lora);
     sp_package_close(package);
     sp_ids_release(&ids);
+    free(path);
     return st;
 }
 
@@ -182,10 +188,10 @@ const struct sp_command sp_cmd_logits = {
     .operands = "FILE",
     .min_operands = 1,
     .max_operands = 1,
-    .n_models = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .takes_model = true,
     .group_offset = offsetof(struct options, backend.group),
     .run = run,
 };

@@ -1,5 +1,8 @@
 /* spectool quantize: converts a packed file to one with other quantization types. */
 #include "cli/create_callbacks.h"
+#include "cli/packed_checkpoint.h"
+#include "convert/source/source_name.h"
+#include "format/base/file.h"
 
 #include <stdlib.h>
 
@@ -60,6 +63,12 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
             "--rule is given");
     }
     if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
+    if (sp_packed_checkpoint_is_needed(in) && (sp_file_exists(in) || !sp_source_name_is_file(in))) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: not a packed file; spectool create --quantize packs and quantizes a "
+                       "checkpoint, with FROM %s in its Modelfile",
+                       in, in);
+    }
     if ((st = sp_create_rules(&requantize.rules, &o->rules, err))) return st;
     sp_create_attach(&requantize.callbacks, &listener);
     st = sp_requantize(&report, &requantize, err);

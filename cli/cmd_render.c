@@ -1,5 +1,6 @@
 /* spectool render: prints the text that the chat template makes of a conversation. */
 #include "cli/commands.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/base/out.h"
 #include "cli/base/input_text.h"
 #include "cli/base/json_out.h"
@@ -282,7 +283,11 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     job.now = sp_template_now();
     if (o->date != NULL && (st = parse_date(&job.now, o->date, err))) return st;
     if (args->n_operands > 0) {
-        st = sp_template_open_file(&source, args->operands[0], job.language, err);
+        char *path = NULL;
+        st = sp_packed_checkpoint_or_folder(&path, args->operands[0], args->command->name, err);
+        if (st) return st;
+        st = sp_template_open_file(&source, path, job.language, err);
+        free(path);
         if (st) return st;
         if (source == NULL) {
             return sp_fail(err, SP_E_INPUT, "%s has no chat template", args->operands[0]);
@@ -311,13 +316,12 @@ const struct sp_command sp_cmd_render = {
     .min_operands = 0,
     .max_operands = 2,
     .text_operand = "TEXT",
-    .n_models = 1,
-    .reads_folders = true,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .details =
-        "SOURCE is a packed file, a checkpoint folder, or a template file. TEXT is the message of "
+        "SOURCE is a packed file, a checkpoint folder, a GGUF file, the name of a stored model, or "
+        "a template file. TEXT is the message of "
         "a "
         "user; without it the conversation is read from --messages. With --batch every line "
         "is a JSON object with messages, tools, kwargs (Jinja variables) or vars (all variables); "

@@ -10,6 +10,7 @@
 #include "cli/chat/prompt_cache.h"
 #include "cli/serve/serve_batch.h"
 #include "cli/base/settings_opts.h"
+#include "cli/packed_checkpoint.h"
 #include "format/base/clock.h"
 #include "format/base/file.h"
 #include "format/base/strbuf.h"
@@ -322,14 +323,20 @@ static bool caches_drafting(const struct sp_generation *g, const struct options 
     return g->package && g->info.draft && !g->no_draft && !o->no_cache;
 }
 
-/* Opens the file. session: an interactive one, which may still set another draft length. */
-static enum sp_status open_file(struct sp_generation *g, const struct sp_args *args, bool session,
-                                struct sp_err *err)
+/* Opens the file, whose path becomes *path, owned by the caller. session: an interactive one, which
+ * may still set another draft length. */
+static enum sp_status open_file(struct sp_generation *g, char **path, const struct sp_args *args,
+                                bool session, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_backend_opts backend = o->backend;
     enum sp_status st;
 
+    if (!o->no_cache) {
+        if ((st = sp_packed_checkpoint_find(path, g->name, args->command->name, err))) return st;
+        g->path = *path;
+        g->style.started = sp_seconds();
+    }
     if ((st = sp_generation_read(g, args, o->raw || o->ids, o->system, err))) return st;
     if (!session && g->settings->draft_len == 0) g->no_draft = g->style.plain = true;
     if (o->batch) backend.max_batch = (size_t)o->sessions;
@@ -344,7 +351,7 @@ static enum sp_status open_file(struct sp_generation *g, const struct sp_args *a
     g->style.ids = !g->info.has_tokenizer;
     if (o->ids || o->batch || g->info.has_tokenizer) return SP_OK;
     return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer: give the prompt as --ids ID,ID,...",
-                   g->path);
+                   g->name);
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
@@ -354,6 +361,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     bool session = !o->batch && o->ids == NULL && args->n_operands == 1 &&
                    sp_out_is_terminal(stdin) && sp_out_is_terminal(stdout);
     struct sp_generation g = {
+        .name = args->operands[0],
         .path = args->operands[0],
         .adapters = &o->adapter,
         .n_adapters = o->adapter ? 1 : 0,
@@ -375,6 +383,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .n_top = (unsigned)o->n_top,
     };
     struct sp_grammar *grammar = NULL;
+    char *path = NULL;
     enum sp_status st;
 
     if ((st = check_options(o, args, err)) ||
@@ -382,7 +391,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     g.grammar = grammar;
-    if ((st = open_file(&g, args, session, err))) goto done;
+    if ((st = open_file(&g, &path, args, session, err))) goto done;
     if (o->verbose && !g.style.json) sp_settings_print(stderr, &settings);
     note_depth(&g);
     if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;
@@ -394,33 +403,28 @@ done:
     if (caches_drafting(&g, o)) sp_drafting_cache_save(g.package);
     sp_generation_close(&g);
     sp_grammar_close(grammar);
+    free(path);
     return st;
 }
-
-static const char *const files_with[] = {"no-cache", NULL};
 
 static const struct options defaults = {.settings = SP_SETTINGS_DEFAULTS, .sessions = 8};
 
 const struct sp_command sp_cmd_run = {
     .name = "run",
     .summary = "Generate text from a packed file or a checkpoint",
-    .operands = "FILE|DIR|NAME [PROMPT]",
+    .operands = "FILE [PROMPT]",
     .min_operands = 1,
     .max_operands = 2,
-    .n_models = 1,
-    .files_with = files_with,
     .text_operand = "PROMPT",
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .takes_model = true,
     .details =
         "Without PROMPT and --ids the prompt is read from standard input; on a terminal an "
         "interactive session starts (/? for help). Piped text is placed before PROMPT, "
         "separated by a blank line. If the file has a chat template, the prompt becomes a user "
-        "message. "
-        "Instead of a packed file, FILE may be a GGUF file, DIR a checkpoint folder, and NAME a "
-        "model in the local Hugging Face cache (ORG/NAME) or ollama store (NAME:TAG): it is packed "
-        "once into the user's cache folder. Nothing is downloaded.\n\nSettings are taken "
+        "message.\n\nSettings are taken "
         "from the command line, else from the file's PARAMETER records, else from the checkpoint's "
         "generation_config.json, else from built-in defaults.",
     .group_offset = offsetof(struct options, backend.group),

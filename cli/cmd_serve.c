@@ -8,6 +8,7 @@
 #include "cli/base/settings_opts.h"
 #include "cli/chat/drafting_cache.h"
 #include "cli/commands.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/serve_log.h"
 #include "cli/serve/serve_opener.h"
@@ -16,6 +17,7 @@
 #include "cli/serve/serve_syscalls.h"
 #include "format/pack_contents.h"
 #include "format/base/clock.h"
+#include "format/base/file.h"
 #include "runtime/spectool.h"
 
 #include <errno.h>
@@ -313,13 +315,33 @@ static enum sp_status check_several(const struct sp_args *args, struct sp_err *e
     return SP_OK;
 }
 
+/* Adds the model or the models that an operand names. A folder with config.json is a checkpoint,
+ * any other one holds packed files. */
+static enum sp_status add_operand(struct sp_serve_paths *paths, const char *name,
+                                  const char *command, struct sp_err *err)
+{
+    char *config = NULL, *path = NULL;
+    enum sp_status st;
+
+    if ((st = sp_file_join(&config, name, "config.json", err))) return st;
+    if (sp_file_is_folder(name) && !sp_file_exists(config)) {
+        st = sp_serve_paths_add_folder(paths, name, err);
+    } else {
+        st = sp_packed_checkpoint_find(&path, name, command, err);
+        if (!st) st = sp_serve_paths_add(paths, name, path, err);
+    }
+    free(path);
+    free(config);
+    return st;
+}
+
 static enum sp_status find_models(struct sp_serve_paths *paths, const struct sp_args *args,
                                   struct sp_err *err)
 {
-    enum sp_status st = SP_OK;
+    enum sp_status st = args->n_operands > 1 ? check_several(args, err) : SP_OK;
 
     for (size_t i = 0; i < args->n_operands && !st; i++)
-        st = sp_serve_paths_add(paths, args->operands[i], err);
+        st = add_operand(paths, args->operands[i], args->command->name, err);
     return !st && paths->n > 1 ? check_several(args, err) : st;
 }
 
@@ -447,8 +469,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     guard.queue = s.queue;
     opener.options.backend.max_batch = (size_t)o->sessions;
     if ((st = sp_serve_keys_read(&keys, o->api_key_file, getenv("SPECTOOL_API_KEY"), err)) ||
-        (st = find_models(&opener.paths, args, err)) ||
         (st = sp_serve_adapters_read(&opener.options.adapters, &o->adapters, err)) ||
+        (st = find_models(&opener.paths, args, err)) ||
         (st = open_listeners(&listeners, args, err)) ||
         (st = enter_sandbox(&opener.paths, &opener.options.adapters, &listeners, o, err)) ||
         (st = watch_signals(&guard, err)) || (st = open_budget(&s, &opener.options.backend, err)) ||
@@ -491,7 +513,9 @@ const struct sp_command sp_cmd_serve = {
     .reads_environment = true,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .takes_model = true,
     .details =
+        "DIR without config.json means all packed files in it. "
         "Endpoints: POST /v1/chat/completions, /v1/completions, /v1/responses, /v1/messages, "
         "/v1/messages/count_tokens, /api/chat and /api/generate; GET /v1/models, /api/tags, "
         "/health, /ready and /metrics; spectool-serve(1) lists all. Concurrent requests are "

@@ -2,6 +2,7 @@
  * JSON. */
 #include "cli/commands.h"
 #include "cli/base/pack_facts.h"
+#include "cli/packed_checkpoint.h"
 #include "format/modelfile/modelfile.h"
 #include "format/pack_contents.h"
 
@@ -35,15 +36,15 @@ static enum sp_status read_records(const struct sp_pack *pack, char **text, size
     return sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_MODELFILE, text, size, err);
 }
 
-static enum sp_status show_modelfile(const struct sp_pack *pack, struct sp_err *err)
+static enum sp_status show_modelfile(const char *name, const struct sp_pack *pack,
+                                     struct sp_err *err)
 {
     enum sp_status st;
-    const char *path = sp_pack_path(pack);
     char *records = NULL, *text = NULL;
     size_t n_records = 0, size;
 
     if ((st = read_records(pack, &records, &n_records, err))) return st;
-    st = sp_modelfile_recreate(&text, &size, path, sp_pack_has(pack, SP_PART_DRAFT) ? path : NULL,
+    st = sp_modelfile_recreate(&text, &size, name, sp_pack_has(pack, SP_PART_DRAFT) ? name : NULL,
                                records, n_records, err);
     if (st == SP_OK) fwrite(text, 1, size, stdout);
     free(records);
@@ -52,7 +53,8 @@ static enum sp_status show_modelfile(const struct sp_pack *pack, struct sp_err *
 }
 
 /* Prints the template that `run` uses. */
-static enum sp_status show_template(const struct sp_pack *pack, struct sp_err *err)
+static enum sp_status show_template(const char *name, const struct sp_pack *pack,
+                                    struct sp_err *err)
 {
     enum sp_status st;
     struct sp_template *template = NULL;
@@ -62,7 +64,7 @@ static enum sp_status show_template(const struct sp_pack *pack, struct sp_err *e
     if ((st = sp_template_open_file(&template, sp_pack_path(pack), SP_TEMPLATE_UNKNOWN, err)))
         return st;
     if (template == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s has no template", sp_pack_path(pack));
+        return sp_fail(err, SP_E_INPUT, "%s has no template", name);
     }
     text = sp_template_text(template, &size);
     sp_out_text(stdout, text, size);
@@ -172,19 +174,20 @@ static enum sp_status metadata_to_json(struct sp_json_out *out, const struct sp_
     return SP_OK;
 }
 
-static enum sp_status show_overview(const struct sp_pack *pack, struct sp_err *err)
+static enum sp_status show_overview(const char *name, const struct sp_pack *pack,
+                                    struct sp_err *err)
 {
     enum sp_status st;
     struct sp_pack_facts facts;
 
     if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
-    st = sp_pack_facts_print(&facts, pack, err);
+    st = sp_pack_facts_print(&facts, name, pack, err);
     sp_pack_facts_release(&facts);
     return st;
 }
 
-static enum sp_status show_json(const struct sp_pack *pack, const struct options *o,
-                                struct sp_err *err)
+static enum sp_status show_json(const char *name, const struct sp_pack *pack,
+                                const struct options *o, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_pack_facts facts;
@@ -192,7 +195,7 @@ static enum sp_status show_json(const struct sp_pack *pack, const struct options
 
     if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
     sp_json_out_begin(&out, NULL, '{');
-    st = sp_pack_facts_to_json(&out, &facts, pack, err);
+    st = sp_pack_facts_to_json(&out, &facts, name, pack, err);
     if (o->tensors) tensors_to_json(&out, pack);
     if (o->metadata && !st) st = metadata_to_json(&out, pack, err);
     sp_json_out_end(&out, '}');
@@ -201,19 +204,28 @@ static enum sp_status show_json(const struct sp_pack *pack, const struct options
     return st;
 }
 
-static enum sp_status show_file(const char *path, const struct options *o, struct sp_err *err)
+static enum sp_status show_file(const char *name, const struct sp_args *args, struct sp_err *err)
 {
+    const struct options *o = args->options;
     struct sp_pack *pack = NULL;
+    char *path = NULL;
     enum sp_status st;
 
-    if ((st = sp_pack_open(&pack, path, err))) return st;
-    st = o->json        ? show_json(pack, o, err)
-         : o->modelfile ? show_modelfile(pack, err)
-         : o->template  ? show_template(pack, err)
+    if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err)) ||
+        (st = sp_pack_open(&pack, path, err))) {
+        goto done;
+    }
+    /* The overview begins with the name. */
+    if (args->n_operands > 1 && (o->tensors || o->metadata) && !o->json) printf("%s:\n", name);
+    st = o->json        ? show_json(name, pack, o, err)
+         : o->modelfile ? show_modelfile(name, pack, err)
+         : o->template  ? show_template(name, pack, err)
          : o->tensors   ? show_tensors(pack, err)
          : o->metadata  ? show_metadata(pack, err)
-                        : show_overview(pack, err);
+                        : show_overview(name, pack, err);
+done:
     sp_pack_close(pack);
+    free(path);
     return st;
 }
 
@@ -234,10 +246,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     for (size_t i = 0; i < args->n_operands && st == SP_OK; i++) {
         if (i > 0 && !o->json) putchar('\n');
-        /* The overview begins with the path. */
-        if (args->n_operands > 1 && (o->tensors || o->metadata) && !o->json)
-            printf("%s:\n", args->operands[i]);
-        st = show_file(args->operands[i], o, err);
+        st = show_file(args->operands[i], args, err);
     }
     return st;
 }
@@ -250,9 +259,9 @@ const struct sp_command sp_cmd_show = {
     .operands = "FILE...",
     .min_operands = 1,
     .max_operands = SIZE_MAX,
-    .n_models = SIZE_MAX,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .takes_model = true,
     .run = run,
 };

@@ -2,7 +2,7 @@
 #include "cli/commands.h"
 #include "cli/base/ids.h"
 #include "cli/base/out.h"
-#include "cli/base/token_command.h"
+#include "cli/token_command.h"
 #include "format/base/mem.h"
 #include "runtime/spectool.h"
 
@@ -107,13 +107,12 @@ const struct sp_command sp_cmd_tokenize = {
     .min_operands = 1,
     .max_operands = 2,
     .text_operand = "TEXT",
-    .n_models = 1,
-    .reads_folders = true,
     .opts = tokenize_opts,
     .defaults = &tokenize_defaults,
     .options_size = sizeof tokenize_defaults,
     .details =
-        "SOURCE is a packed file, a checkpoint folder, or a tokenizer.json. Without TEXT, or with "
+        "SOURCE is a packed file, a checkpoint folder, a GGUF file, the name of a stored model, or "
+        "a tokenizer.json. Without TEXT, or with "
         "-, the text is read from standard input. Special tokens in the text are recognized.",
     .run = run_tokenize,
 };
@@ -221,12 +220,11 @@ const struct sp_command sp_cmd_detokenize = {
     .operands = "SOURCE [ID...]",
     .min_operands = 1,
     .max_operands = SIZE_MAX,
-    .n_models = 1,
-    .reads_folders = true,
     .opts = detokenize_opts,
     .defaults = &detokenize_defaults,
     .options_size = sizeof detokenize_defaults,
-    .details = "SOURCE is a packed file, a checkpoint folder, or a tokenizer.json. Token IDs are "
+    .details = "SOURCE is a packed file, a checkpoint folder, a GGUF file, the name of a stored "
+               "model, or a tokenizer.json. Token IDs are "
                "separated by commas or blanks. Without IDs, or with -, they are read from standard "
                "input, also as `spectool tokenize` lists them.",
     .run = run_detokenize,

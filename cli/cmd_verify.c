@@ -4,12 +4,14 @@
 #include "cli/chat/response_format.h"
 #include "cli/base/json_out.h"
 #include "cli/lossless.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/base/out.h"
 #include "convert/create/pairing_record.h"
 #include "format/packfile.h"
 #include "format/receipts.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #define AT(member) .offset = offsetof(struct sp_lossless_options, member)
 
@@ -40,8 +42,8 @@ static const struct sp_opt opts[] = {
 
 /* Checks all digests and prints a line to stderr for each mismatch. With --lossless it prints
  * nothing if all digests match. */
-static enum sp_status check_digests(const struct sp_pack *pack, const struct sp_lossless_options *o,
-                                    struct sp_err *err)
+static enum sp_status check_digests(const char *name, const struct sp_pack *pack,
+                                    const struct sp_lossless_options *o, struct sp_err *err)
 {
     size_t n_tensors = sp_pack_n_tensors(pack), n_sections = sp_pack_n_sections(pack), n_bad = 0;
     struct sp_progress progress;
@@ -70,7 +72,7 @@ static enum sp_status check_digests(const struct sp_pack *pack, const struct sp_
     if (sp_signals_caught()) return sp_fail(err, SP_E_CHECK, "interrupted");
     if (o->json && (n_bad || !o->lossless)) {
         sp_json_out_begin(&out, NULL, '{');
-        sp_json_out_text(&out, "file", sp_pack_path(pack));
+        sp_json_out_text(&out, "file", name);
         sp_json_out_u64(&out, "n_tensors", n_tensors);
         sp_json_out_u64(&out, "n_sections", n_sections);
         sp_json_out_u64(&out, "size", sp_pack_size(pack));
@@ -79,16 +81,16 @@ static enum sp_status check_digests(const struct sp_pack *pack, const struct sp_
         putchar('\n');
     }
     if (n_bad) {
-        return sp_fail(err, SP_E_INPUT, "%s: %zu of %zu digests do not match", sp_pack_path(pack),
-                       n_bad, n_tensors + n_sections);
+        return sp_fail(err, SP_E_INPUT, "%s: %zu of %zu digests do not match", name, n_bad,
+                       n_tensors + n_sections);
     }
     if ((st = sp_pairing_record_check(pack, err))) return st;
     st = sp_receipts_read(&receipts, pack, err);
     sp_json_free(receipts);
     if (st) return st;
     if (!o->json && !o->lossless) {
-        printf("%s: %zu tensors and %zu sections, %s: every digest matches\n", sp_pack_path(pack),
-               n_tensors, n_sections, sp_out_size(size, sp_pack_size(pack)));
+        printf("%s: %zu tensors and %zu sections, %s: every digest matches\n", name, n_tensors,
+               n_sections, sp_out_size(size, sp_pack_size(pack)));
     }
     return SP_OK;
 }
@@ -111,15 +113,24 @@ static enum sp_status refuse_lossless_only(const struct sp_args *args, struct sp
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct sp_lossless_options *o = args->options;
+    const char *name = args->operands[0];
     struct sp_pack *pack = NULL;
+    char *path = NULL;
     enum sp_status st;
 
     if (!o->lossless && (st = refuse_lossless_only(args, err))) return st;
     sp_signals_catch();
-    if ((st = sp_pack_open(&pack, args->operands[0], err))) return st;
-    st = check_digests(pack, o, err);
+    if ((st = sp_packed_checkpoint_find(&path, name, args->command->name, err)) ||
+        (st = sp_pack_open(&pack, path, err)) || (st = check_digests(name, pack, o, err))) {
+        goto done;
+    }
     sp_pack_close(pack);
-    return st == SP_OK && o->lossless ? sp_lossless_verify(args, err) : st;
+    pack = NULL;
+    if (o->lossless) st = sp_lossless_verify(path, args, err);
+done:
+    sp_pack_close(pack);
+    free(path);
+    return st;
 }
 
 static const struct sp_lossless_options defaults = {.n_predict = 64,
@@ -131,10 +142,10 @@ const struct sp_command sp_cmd_verify = {
     .operands = "FILE [PROMPT...]",
     .min_operands = 1,
     .max_operands = 1000,
-    .n_models = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .takes_model = true,
     .details = "Always checks every digest first. Exit code 0: no difference; 1: drafting changed "
                "the output; 3: the file is damaged.",
     .group_offset = offsetof(struct sp_lossless_options, backend.group),

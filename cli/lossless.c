@@ -307,10 +307,10 @@ static enum sp_status check_all(struct check *c, const struct sp_args *args)
     return n || st ? st : check_text(c, built_in_prompt, 1);
 }
 
-enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err)
+enum sp_status sp_lossless_verify(const char *path, const struct sp_args *args, struct sp_err *err)
 {
     enum sp_status st;
-    const char *path = args->operands[0];
+    const char *name = args->operands[0];
     struct check c = {.options = args->options,
                       .path = path,
                       .json = {.file = stdout},
@@ -327,9 +327,9 @@ enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err
     sp_backend_resolve_draft(&c.info, c.package, sp_backend_draft_by_of(&c.options->backend));
     if (c.info.draft == NULL) {
         st =
-            sp_fail(err, SP_E_USAGE, "%s has no draft model, so there is nothing to compare", path);
+            sp_fail(err, SP_E_USAGE, "%s has no draft model, so there is nothing to compare", name);
     } else if ((st = check_all(&c, args))) {
-        sp_context(err, "%s", path);
+        sp_context(err, "%s", name);
     }
 done:
     sp_package_close(c.package);

@@ -14,8 +14,10 @@ struct sp_lossless_options {
     struct sp_backend_opts backend;
 };
 
-/* Runs the comparison. args->options is a struct sp_lossless_options; the operands are the file
- * and the prompts. SP_E_CHECK names the first difference. */
-SP_MUST_CHECK enum sp_status sp_lossless_verify(const struct sp_args *args, struct sp_err *err);
+/* Runs the comparison on the packed file at `path`. args->options is a struct sp_lossless_options;
+ * the operands are the name of the file, for messages, and the prompts. SP_E_CHECK names the first
+ * difference. */
+SP_MUST_CHECK enum sp_status sp_lossless_verify(const char *path, const struct sp_args *args,
+                                                struct sp_err *err);
 
 #endif

@@ -6,7 +6,6 @@
 #include "cli/commands.h"
 #include "cli/mpi_job.h"
 #include "cli/other_tools.h"
-#include "cli/packed_checkpoint.h"
 #include "cli/serve/http/serve_http.h"
 #include "format/base/compress.h"
 #include "format/base/file.h"
@@ -31,13 +30,12 @@ static void print_commands(FILE *out)
         if (!(*c)->hidden) fprintf(out, "  %-12s  %s\n", (*c)->name, (*c)->summary);
     }
     fprintf(out, "  %-12s  %s\n", "help", SP_HELP_SUMMARY);
-    fputs(
-        "\n`spectool COMMAND --help` or `spectool help COMMAND` describes a command;\n"
-        "`spectool --version` prints the version.\n"
-        "FILE may be a packed file, a checkpoint folder, a GGUF file or the name of a stored "
-        "model\n"
-        "(ORG/NAME, NAME:TAG), which is packed once; serve and quantize take packed files only.\n",
-        out);
+    fputs("\n`spectool COMMAND --help` or `spectool help COMMAND` describes a command;\n"
+          "`spectool --version` prints the version.\n"
+          "FILE may be a packed file, a checkpoint folder, a GGUF file or the name of a stored "
+          "model\n"
+          "(ORG/NAME, NAME:TAG), which is packed once; quantize takes packed files only.\n",
+          out);
 }
 
 static const struct sp_command *find_command(const char *name)
@@ -92,7 +90,7 @@ static int help(int argc, char **argv)
 }
 
 /* Runs a command, or computes for the rank that runs it. */
-static enum sp_status run_joined(struct sp_args *args, struct sp_rank_group *group,
+static enum sp_status run_joined(const struct sp_args *args, struct sp_rank_group *group,
                                  struct sp_err *err)
 {
     size_t offset = args->command->group_offset;
@@ -103,7 +101,7 @@ static enum sp_status run_joined(struct sp_args *args, struct sp_rank_group *gro
         if (st) return st;
     } else {
         if (group) memcpy((char *)args->options + offset, &group, sizeof group);
-        if ((st = sp_pack_operands(args, err)) == SP_OK) st = args->command->run(args, err);
+        st = args->command->run(args, err);
     }
     sp_rank_group_leave(group);
     return st;

@@ -118,23 +118,34 @@ static enum sp_status pack(const char *checkpoint, const char *path, const char 
     return st;
 }
 
+/* A folder that is no checkpoint may be one that create or export reads or writes. */
 static enum sp_status check_folder(const char *folder, struct sp_err *err)
 {
-    char *config = NULL;
-    enum sp_status st = sp_file_join(&config, folder, "config.json", err);
+    char *config = NULL, *modelfile = NULL;
+    enum sp_status st;
 
-    if (!st && !sp_file_exists(config)) {
+    if ((st = sp_file_join(&config, folder, "config.json", err)) ||
+        (st = sp_file_join(&modelfile, folder, "Modelfile", err)) || sp_file_exists(config)) {
+        goto done;
+    }
+    if (sp_file_exists(modelfile)) {
         st = sp_fail(err, SP_E_INPUT,
-                     "%s: a folder without config.json, expected a packed file or a checkpoint",
+                     "%s: a folder without config.json is no checkpoint; spectool create -f %s "
+                     "packs what its Modelfile names",
+                     folder, modelfile);
+    } else {
+        st = sp_fail(err, SP_E_INPUT,
+                     "%s: a folder without config.json is no checkpoint; expected a packed file or "
+                     "the folder with the model's config.json and weights",
                      folder);
     }
+done:
     free(config);
+    free(modelfile);
     return st;
 }
 
-/* True if the path is a folder or a GGUF file, or if there is no such file, so that it may be the
- * name of a model. */
-static bool needs_packing(const char *path)
+bool sp_packed_checkpoint_is_needed(const char *path)
 {
     static const char magic[] = {'G', 'G', 'U', 'F'};
     char first[sizeof magic] = "";
@@ -224,20 +235,16 @@ done:
     return st;
 }
 
-enum sp_status sp_pack_operands(struct sp_args *args, struct sp_err *err)
+enum sp_status sp_packed_checkpoint_find(char **path, const char *given, const char *command,
+                                         struct sp_err *err)
 {
-    const struct sp_command *c = args->command;
-    enum sp_status st;
+    if (sp_packed_checkpoint_is_needed(given)) return packed_file(path, given, command, err);
+    return sp_copy_text(path, given, strlen(given), err);
+}
 
-    for (const char *const *option = c->files_with; option && *option; option++) {
-        if (sp_args_given(args, *option)) return SP_OK;
-    }
-    if ((st = sp_new(&args->packed, args->n_operands, sizeof *args->packed, err))) return st;
-    for (size_t i = 0; i < args->n_operands && i < c->n_models; i++) {
-        const char *given = args->operands[i];
-        if (!needs_packing(given) || (c->reads_folders && sp_file_is_folder(given))) continue;
-        if ((st = packed_file(&args->packed[i], given, c->name, err))) return st;
-        args->operands[i] = args->packed[i];
-    }
-    return SP_OK;
+enum sp_status sp_packed_checkpoint_or_folder(char **path, const char *given, const char *command,
+                                              struct sp_err *err)
+{
+    if (sp_file_is_folder(given)) return sp_copy_text(path, given, strlen(given), err);
+    return sp_packed_checkpoint_find(path, given, command, err);
 }

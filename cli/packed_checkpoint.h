@@ -2,16 +2,29 @@
 #ifndef SP_CLI_PACKED_CHECKPOINT_H
 #define SP_CLI_PACKED_CHECKPOINT_H
 
-#include "cli/base/opt.h"
+#include "format/base/err.h"
 
-/* Replaces each operand that is a model and no packed file by the path of its packed file. The
- * model is a folder, a GGUF file, or a name in the stores of other programs
- * (convert/source/source_name.h). A file from an earlier call is used again as long as names, sizes
- * and times of the files in the folder, of the GGUF file, or of ollama's manifest stay the same;
- * otherwise the target is packed, as sp_create does it with FROM and no further options, after a
- * note to stderr, and replaces earlier files of the checkpoint. The command's row tells which
- * operands are models. SP_E_INPUT: the folder has no config.json; SP_E_IO or SP_E_INPUT: neither a
- * file nor a model has this name. */
-SP_MUST_CHECK enum sp_status sp_pack_operands(struct sp_args *args, struct sp_err *err);
+#include <stdbool.h>
+
+/* True if the path is a folder or a GGUF file, or if there is no such file, so that it may be the
+ * name of a model. */
+bool sp_packed_checkpoint_is_needed(const char *path);
+
+/* *path = the packed file of the model that an operand names, owned by the caller. A path of any
+ * file but a GGUF file is copied. A folder, a GGUF file, or a name in the stores of other programs
+ * (convert/source/source_name.h) is packed: a file from an earlier call is used again as long as
+ * names, sizes and times of the files in the folder, of the GGUF file, or of ollama's manifest stay
+ * the same; otherwise the target is packed, as sp_create does it with FROM and no further options,
+ * after a note to stderr, and replaces earlier files of the checkpoint. A command calls it where it
+ * opens the file, after its options are checked, since packing may take minutes. `command`: for the
+ * note. SP_E_INPUT: the folder has no config.json; SP_E_IO or SP_E_INPUT: neither a file nor a
+ * model has this name. */
+SP_MUST_CHECK enum sp_status sp_packed_checkpoint_find(char **path, const char *given,
+                                                       const char *command, struct sp_err *err);
+/* As sp_packed_checkpoint_find, but the path of a folder is copied, too: for commands that read
+ * only a checkpoint's tokenizer or template. */
+SP_MUST_CHECK enum sp_status sp_packed_checkpoint_or_folder(char **path, const char *given,
+                                                            const char *command,
+                                                            struct sp_err *err);
 
 #endif

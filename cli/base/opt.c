@@ -510,9 +510,6 @@ void sp_args_release(struct sp_args *args)
         }
     }
     free(args->options);
-    for (size_t i = 0; args->packed && i < args->n_operands; i++)
-        free(args->packed[i]);
-    free(args->packed);
     free(args->operands);
     *args = (struct sp_args){0};
 }

@@ -56,7 +56,6 @@ struct sp_args {
     const struct sp_command *command;
     void *options; /* the command's struct of options; owned */
     char **operands;
-    char **packed;                   /* [n_operands] paths that replaced operands, or NULL; owned */
     size_t n_operands;               /* operands[n]: the array is owned, the strings are borrowed */
     bool help;                       /* --help was given; nothing after it was checked */
     bool given[SP_OPT_MAX];          /* on the command line, or by the environment */
@@ -79,12 +78,7 @@ struct sp_command {
     bool reads_environment;
     /* Place of a struct sp_rank_group * in the options; 0: does not run in several processes. */
     size_t group_offset;
-    /* The first n_models operands are models: packed files or what is packed into the cache first
-     * (packed_checkpoint.h), unless one of the options `files_with`, which ends with NULL, is
-     * given. reads_folders: checkpoint folders are read as they are. */
-    size_t n_models;
-    const char *const *files_with;
-    bool reads_folders;
+    bool takes_model;    /* FILE is a model (packed_checkpoint.h); --help says what it may be */
     const char *details; /* paragraphs below the options in --help, or NULL */
     enum sp_status (*run)(const struct sp_args *args, struct sp_err *err);
 };

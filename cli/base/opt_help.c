@@ -96,6 +96,10 @@ void sp_opt_print_help(FILE *out, const struct sp_command *c, int width)
     }
     if (c->opts->kind == SP_OPT_HEADING) fputc('\n', out);
     print_option(out, &help, width);
+    if (c->takes_model) {
+        fputc('\n', out);
+        put_paragraphs(out, SP_OPT_MODEL_HELP, width);
+    }
     if (c->details == NULL) return;
     fputc('\n', out);
     put_paragraphs(out, c->details, width);

@@ -364,14 +364,14 @@ static void print_fact(const char *name, const char *text)
     putchar('\n');
 }
 
-enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const struct sp_pack *pack,
-                                   struct sp_err *err)
+enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const char *name,
+                                   const struct sp_pack *pack, struct sp_err *err)
 {
     struct rows rows = {.table = {.align = "ll"}, .err = err};
     char size[SP_AMOUNT_TEXT];
 
-    printf("%s: %s, identity %016" PRIx64 "\n", sp_pack_path(pack),
-           sp_out_size(size, sp_pack_size(pack)), sp_pack_identity(pack));
+    printf("%s: %s, identity %016" PRIx64 "\n", name, sp_out_size(size, sp_pack_size(pack)),
+           sp_pack_identity(pack));
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         if (!facts->parts[part].present) continue;
         add_part_rows(&rows, &facts->parts[part], part);
@@ -466,12 +466,13 @@ static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *
 }
 
 enum sp_status sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
-                                     const struct sp_pack *pack, struct sp_err *err)
+                                     const char *name, const struct sp_pack *pack,
+                                     struct sp_err *err)
 {
     char identity[17];
 
     snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
-    sp_json_out_text(out, "file", sp_pack_path(pack));
+    sp_json_out_text(out, "file", name);
     sp_json_out_u64(out, "size", sp_pack_size(pack));
     sp_json_out_text(out, "identity", identity);
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {

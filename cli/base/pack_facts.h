@@ -42,11 +42,14 @@ SP_MUST_CHECK enum sp_status sp_pack_facts_read(struct sp_pack_facts *out,
                                                 const struct sp_pack *pack, struct sp_err *err);
 void sp_pack_facts_release(struct sp_pack_facts *facts);
 
+/* `name` is what the user calls the file. */
 SP_MUST_CHECK enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts,
-                                                 const struct sp_pack *pack, struct sp_err *err);
+                                                 const char *name, const struct sp_pack *pack,
+                                                 struct sp_err *err);
 /* Writes the facts as members of an object that the caller has begun. */
 SP_MUST_CHECK enum sp_status sp_pack_facts_to_json(struct sp_json_out *out,
                                                    const struct sp_pack_facts *facts,
-                                                   const struct sp_pack *pack, struct sp_err *err);
+                                                   const char *name, const struct sp_pack *pack,
+                                                   struct sp_err *err);
 
 #endif

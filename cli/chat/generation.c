@@ -172,7 +172,7 @@ enum sp_status sp_generation_check_reasoning_budget(const struct sp_generation *
     return sp_fail(err, SP_E_UNSUPPORTED,
                    "--reasoning-budget: the reasoning of %s cannot be limited, since its chat "
                    "template does not show how it ends",
-                   g->path);
+                   g->name);
 }
 
 void sp_generation_request(struct sp_request *out, struct sp_sampling *sampling,

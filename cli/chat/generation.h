@@ -10,7 +10,8 @@
 #include "cli/base/settings.h"
 
 struct sp_generation {
-    const char *path;
+    const char *name; /* what the user calls the file; borrowed */
+    const char *path; /* borrowed */
     struct sp_package *package;
     struct sp_package_info info;
     const char *const *adapters; /* [n_adapters] paths of LoRA adapters to open; borrowed */

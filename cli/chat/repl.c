@@ -242,7 +242,7 @@ static bool set(struct chat *chat, char *words)
 
 static void show_info(const struct sp_generation *g)
 {
-    reply("%s: %u threads, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s", g->path,
+    reply("%s: %u threads, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s", g->name,
           g->info.n_threads, g->info.kernels, g->info.draft ? g->info.draft : "none",
           sp_session_n_context(g->session), g->n_used,
           g->conversation.template ? "with the chat template" : "raw, no chat template");

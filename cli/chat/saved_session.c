@@ -87,7 +87,7 @@ static void write_session(FILE *file, const struct sp_generation *g)
 
     fputs(beginning, file);
     next_line(&out, "  ");
-    sp_json_out_text(&out, "model", g->path);
+    sp_json_out_text(&out, "model", g->name);
     if (c->system && *c->system) {
         next_line(&out, "  ");
         sp_json_out_text(&out, "system", c->system);
@@ -217,7 +217,7 @@ static enum sp_status other_model(char **out, const struct saved *s, const struc
     const char *model = sp_json_get_text(s->json, "model");
 
     *out = NULL;
-    if (model == NULL || strcmp(model, g->path) == 0 || sp_file_same(model, g->path)) return SP_OK;
+    if (model == NULL || strcmp(model, g->name) == 0 || sp_file_same(model, g->path)) return SP_OK;
     return sp_copy_text(out, model, strlen(model), err);
 }
 

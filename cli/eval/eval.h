@@ -39,7 +39,8 @@ struct sp_eval_result {
 };
 
 struct sp_eval_file {
-    const char *name;
+    const char *name;               /* what the user calls the file; borrowed */
+    char *path;                     /* of the packed file; owned */
     struct sp_eval_result *results; /* [n_texts] owned */
     const char *draft;              /* kind of the draft; NULL: it was not tried */
 };

@@ -147,7 +147,7 @@ static int show_progress(void *context, uint64_t done, uint64_t total)
 enum sp_status sp_eval_record_write(const struct sp_eval *eval, const struct sp_eval_record *record,
                                     struct sp_err *err)
 {
-    const char *path = eval->files[0].name;
+    const char *path = eval->files[0].path;
     struct sp_part_digests digests = {0};
     struct sp_progress progress = {0};
     struct sp_pack_new_section section = {.part = SP_PART_FILE,

@@ -136,7 +136,7 @@ static enum sp_status read_line(const struct sp_json **body, const struct sp_ser
     if (sp_json_to_bool(sp_json_get(*body, "stream"), &stream) && stream)
         return sp_fail(err, SP_E_INPUT, "stream: a batch cannot be streamed");
     if (!b->model.generation->info.has_tokenizer)
-        return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer", b->model.generation->path);
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer", b->model.given);
     if (b->refused == NULL) return SP_OK;
     return sp_fail(err, SP_E_USAGE, "%s has no effect on requests of this API", b->refused);
 }

@@ -83,23 +83,15 @@ static enum sp_status check_names(const struct sp_serve *s, struct sp_err *err)
         for (size_t k = 0; k < i; k++) {
             if (strcmp(s->all[i].names[0], s->all[k].names[0]) != 0) continue;
             return sp_fail(err, SP_E_USAGE, "%s and %s: both models have the name %s",
-                           s->all[k].path, s->all[i].path, s->all[i].names[0]);
+                           s->all[k].given, s->all[i].given, s->all[i].names[0]);
         }
     }
     return SP_OK;
 }
 
-static bool is_named(const struct sp_args *args, const char *path)
-{
-    for (size_t i = 0; i < args->n_operands; i++) {
-        if (strcmp(args->operands[i], path) == 0) return true;
-    }
-    return false;
-}
-
 /* Describes the model of a file. A file of a folder that cannot be served is left out with a note.
  */
-static enum sp_status describe(struct sp_serve_opener *o, const char *path,
+static enum sp_status describe(struct sp_serve_opener *o, const struct sp_serve_path *path,
                                const struct sp_opt_list *names, struct sp_err *err)
 {
     struct sp_serve *s = o->serve;
@@ -112,7 +104,7 @@ static enum sp_status describe(struct sp_serve_opener *o, const char *path,
         m->number = s->n_models++;
         return SP_OK;
     }
-    if (is_named(o->options.args, path) || st == SP_E_NOMEM || st == SP_E_USAGE)
+    if (path->is_named || st == SP_E_NOMEM || st == SP_E_USAGE)
         return sp_fail(err, st, "%s", own.text);
     snprintf(sentence, sizeof sentence, "not served: %s", own.text);
     sp_note("serve", sentence);
@@ -129,7 +121,7 @@ enum sp_status sp_serve_opener_open(struct sp_serve_opener *o, const struct sp_o
 
     if ((st = sp_new(&s->all, o->paths.n, sizeof *s->all, err))) return st;
     for (size_t i = 0; i < o->paths.n; i++) {
-        if ((st = describe(o, o->paths.at[i], names, err))) return st;
+        if ((st = describe(o, &o->paths.at[i], names, err))) return st;
     }
     if (s->n_models == 0) return sp_fail(err, SP_E_INPUT, "none of the files can be served");
     if ((st = check_names(s, err))) return st;

@@ -107,7 +107,7 @@ static bool add_rules(int rules, const struct sp_serve_paths *models,
                  allow(rules, drafting_cache, READ_FILE | WRITE_FILE | MAKE_FILE | REMOVE_FILE));
 
     for (size_t i = 0; i < models->n && done; i++)
-        done = allow_file(rules, models->at[i]);
+        done = allow_file(rules, models->at[i].path);
     for (size_t i = 0; i < adapters->n && done; i++)
         done = allow_adapter(rules, adapters->paths[i]);
     for (size_t i = 0; i < listeners->n && done; i++) {

@@ -30,5 +30,10 @@ spectool export --type f32 --dry-run q.bin no | sed -n '1p; /^target.*0.mlp.down
 echo '# what cannot be'
 for size in 0 5TB x 99999999999G; do spectool export --shard-size $size p.bin new; done
 spectool export out new
+mkdir nothing
+spectool export nothing new
 spectool export "$TESTDATA/tiny/README.md" new
 echo "exit $?"
+echo '# a checkpoint'
+XDG_CACHE_HOME=$PWD/cache spectool export --shard-size 1MB "$TESTDATA/tiny/target" of-checkpoint 2>/dev/null
+diff -r of-checkpoint/target out/target && echo 'the same target'

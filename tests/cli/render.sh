@@ -20,7 +20,7 @@ printf '%s\n' '{"messages": [{"role": "user", "content": "a"}], "kwargs": {"add_
     spectool render checkpoint --batch --date 2025-06-15
 printf '%s\n' '{"prompt": "a(", "suffix": ")", "template": "<pre>{{ .Prompt }}<suf>{{ .Suffix }}<mid>"}' '{"messages": []}' |
     spectool render --batch
-for wrong in '--go --jinja checkpoint' '--date today checkpoint' '' '--batch --messages x' 'nowhere.json' '--messages messages.json messages.json'; do
+for wrong in '--go --jinja checkpoint' '--date today checkpoint' '' '--batch --messages x' 'nowhere' '--messages messages.json messages.json'; do
     spectool render $wrong </dev/null
     echo "exit $?"
 done

@@ -22,7 +22,8 @@ mkdir "$scratch/bin"
 ln -s "$program" "$scratch/bin/spectool"
 # What one script's runs learn of drafting is kept nowhere.
 PATH=$scratch/bin:$PATH LC_ALL=C XDG_STATE_HOME=$scratch HOME=$scratch XDG_CACHE_HOME=/dev/null
-export PATH LC_ALL XDG_STATE_HOME HOME XDG_CACHE_HOME TESTDATA CLI
+HF_HUB_CACHE=hub OLLAMA_MODELS=ollama # the user's models are no part of the tests
+export PATH LC_ALL XDG_STATE_HOME HOME XDG_CACHE_HOME HF_HUB_CACHE OLLAMA_MODELS TESTDATA CLI
 
 failed=0
 for name; do

@@ -30,6 +30,25 @@ try damaged/half.bin
 SPECTOOL_SERVE_MAX_QUEUE=0 try packed.bin
 SPECTOOL_SERVE_NUM_CTX=4096 try packed.bin
 SPECTOOL_SERVE_MAX_QUEUE=0 try packed.bin --max-queue 4 --num-ctx 4096
+# Checkpoints are packed; wrong options are found before that.
+export XDG_CACHE_HOME=$PWD/cache
+mkdir -p hub/models--someone--Tiny-0.1/snapshots
+ln -s "$TESTDATA/tiny/target" hub/models--someone--Tiny-0.1/snapshots/main
+ln -s "$TESTDATA/tiny/target" Folder-0.1
+try someone/Tiny-0.1 packed.bin --name both
+[ ! -e cache ] && echo 'nothing is packed'
+try someone/other
+spectool serve someone/Tiny-0.1 Folder-0.1/ packed.bin --port 0 2>several &
+for _ in $(seq 600); do
+    grep -q http several 2>/dev/null && break
+    sleep 0.05
+done
+port=$(sed -n 's/.*http:.*:\([0-9]*\)$/\1/p' several)
+curl -s "localhost:$port/v1/models" | grep -o '"id": *"[^"]*"'
+curl -s "localhost:$port/v1/completions" -d '{"model": "someone/Tiny-0.1", "prompt": "a", "max_tokens": 1}' | grep -o '"model": *"[^"]*"'
+kill -TERM $!
+wait $!
+export XDG_CACHE_HOME=/dev/null
 # A port belongs to one server, and a signal ends it cleanly. Notes are printed first.
 spectool serve packed.bin --port 0 --no-draft --draft-depth 4 --accept coupled 2>first &
 for _ in $(seq 600); do
@@ -45,7 +64,7 @@ sed "s/:$port/:PORT/" first
 # A closed standard stream stays closed: no connection receives its descriptor, and thereby the log.
 spectool serve packed.bin --port 0 <&- >&- 2>&- &
 for _ in $(seq 600); do
-    ls -l /proc/$!/fd | grep -q socket && break
+    ls -l /proc/$!/fd 2>/dev/null | grep -q socket && break
     sleep 0.05
 done
 for fd in 0 1 2; do readlink /proc/$!/fd/$fd; done

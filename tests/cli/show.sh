@@ -38,3 +38,14 @@ spectool show --modelfile escapes.bin | grep -c "$(printf 'SYSTEM "\033]0;X\007 
 spectool show nothing.bin
 echo "exit $?"
 spectool show Modelfile
+# A model that is not packed: the given name is printed, and FROM has it.
+export XDG_CACHE_HOME=$PWD/cache
+printf 'GGUF\3\0\0\0' >model.gguf
+spectool show model.gguf 2>broken
+echo "exit $?"
+tail -n 1 broken
+spectool show target 2>/dev/null | sed '1s/,.*//' | head -n 3
+spectool show target --json | grep -o '"file": "[^"]*"'
+spectool show target --modelfile
+spectool show target packed.bin --tensors | grep ':$'
+ls cache/spectool | sed 's/[0-9a-f]\{16\}/HASH/g'

@@ -1,5 +1,4 @@
 # FROM, DRAFT and run by name: models in Hugging Face's cache and in ollama's store, and what their absence says.
-export HF_HUB_CACHE=hub OLLAMA_MODELS=ollama
 show() { spectool show "$1" --modelfile; rm -f "$1"; }
 commit=0123456789abcdef0123456789abcdef01234567
 model=hub/models--someone--Tiny-Model
@@ -94,7 +93,7 @@ run someone/Tiny-Model 'What is 7 plus 8?'
 run someone/Tiny-Model 'What is 7 plus 8?'
 run "$TESTDATA/tiny/target" 'What is 7 plus 8?'
 echo 'FROM someone/Tiny-Model' >Modelfile
-spectool create -o a.bin 2>/dev/null && cmp a.bin cache/spectool/someone*
+spectool create --force -o a.bin 2>/dev/null && cmp a.bin cache/spectool/someone* && echo 'the file of create'
 kept
 rm cache/spectool/*
 run tiny --ids 1,2,3
@@ -114,11 +113,27 @@ for name in someone/other someone/other:Q4_0 someone/other@v2 llama3.2 llama3.2:
     spectool run $name hi; echo "exit $?"
 done
 echo '# other commands'
-spectool show someone/Tiny-Model --modelfile 2>/dev/null | sed 's,cache/.*/,,; s/[0-9a-f]\{16\}/HASH/g' | tail -n +2
-spectool verify someone/Tiny-Model 2>/dev/null | sed 's/^.*bin: //'
-spectool logits someone/Tiny-Model --ids 1,2,3 --output a.npy && echo logits
-spectool tokenize someone/Tiny-Model --ids 'What is 7 plus 8?'
-spectool render someone/Tiny-Model hi
+name=someone/Tiny-Model
+echo '[{"role": "user", "content": "hi"}]' >messages.json
+spectool show $name --modelfile 2>/dev/null
+spectool verify $name 2>/dev/null
+spectool verify $name --json
+spectool verify $name --lossless --draft-by lookup --num-predict 4 --ids 1,2,3 2>/dev/null | head -n 1
+spectool bench $name --ids 1,2,3 --num-predict 2 --repeat 1 --depths 8 --json | grep -o '"file": "[^"]*"'
+spectool eval $name $name --ids 1,2,3,4,5,6 --json | grep -o '"\(file\|minus\)": "[^"]*"'
+spectool eval $name --ids 1,2,3,4,5,6 --against $name --record | head -n 3
+spectool show $name | grep -c ' ids'
+spectool logits $name --ids 1,2,3 --output a.npy && spectool logits a.bin --ids 1,2,3 --output b.npy && cmp a.npy b.npy && echo "the same logits"
+spectool tokenize $name --ids 'What is 7 plus 8?'
+spectool detokenize $name 813,353,32
+spectool render $name --messages messages.json
 spectool show someone/other; echo "exit $?"
 kept
-spectool run --no-cache someone/Tiny-Model hi; echo "exit $?"
+echo '# a wrong option packs nothing'
+rm cache/spectool/*
+for wrong in "run $name --ids 1 hi" "verify $name hi" "logits $name" "embed $name --ids 1 hi" "eval $name" \
+    "eval $name --ids 1,2 --draft-types q9" "bench $name --layers 2" "show $name --json --template"; do
+    spectool $wrong; echo "exit $?"
+done
+kept
+spectool run --no-cache $name hi; echo "exit $?"

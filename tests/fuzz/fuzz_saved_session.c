@@ -61,7 +61,8 @@ static void begin(void)
     if (packed_setup(NULL) || atexit(end)) abort();
     input = packed_path("input");
     saved = packed_path("saved");
-    generation.path = packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE);
+    generation.name = generation.path =
+        packed_file(TESTDATA "/tiny/Modelfile.ar", SP_DTYPE_NONE, SP_DTYPE_NONE);
     generation.backend = (struct sp_backend_opts){.n_threads = 1, .n_context = 64};
     generation.no_draft = true;
     check(sp_pack_open(&pack, generation.path, &err), &err);

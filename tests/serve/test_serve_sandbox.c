@@ -25,7 +25,7 @@
 
 enum { SKIPPED = 77 };
 
-static char *models[] = {NULL, NULL};
+static struct sp_serve_path models[2];
 static struct sp_serve_paths paths = {.at = models, .n = 2};
 static struct sp_listeners listeners = {.n = 1};
 static const char *elsewhere, *linked, *statistics;
@@ -60,11 +60,11 @@ static int count_denied(void)
 
     n += opens(elsewhere, O_RDONLY) == EACCES;
     n += opens("/etc/passwd", O_RDONLY) == EACCES;
-    n += opens(models[0], O_WRONLY) == EACCES;
-    snprintf(target, sizeof target, "%s.new", models[0]);
+    n += opens(models[0].path, O_WRONLY) == EACCES;
+    snprintf(target, sizeof target, "%s.new", models[0].path);
     n += opens(target, O_WRONLY | O_CREAT) == EACCES;
-    n += unlink(models[0]) && errno == EACCES;
-    n += rename(models[0], target) && errno == EACCES;
+    n += unlink(models[0].path) && errno == EACCES;
+    n += rename(models[0].path, target) && errno == EACCES;
     n += execl("/bin/true", "true", (char *)NULL) && errno == EACCES;
     return n;
 }
@@ -74,8 +74,8 @@ static int count_allowed(void)
     char replacement[512], kept[512];
     int n = 0;
 
-    snprintf(replacement, sizeof replacement, "%s.replacement", models[0]);
-    n += opens(models[0], O_RDONLY) == 0;
+    snprintf(replacement, sizeof replacement, "%s.replacement", models[0].path);
+    n += opens(models[0].path, O_RDONLY) == 0;
     n += opens(replacement, O_RDONLY) == 0;
     n += opens(linked, O_RDONLY) == 0;
     n += opens("/proc/meminfo", O_RDONLY) == 0;
@@ -125,14 +125,14 @@ static int setup(void **state)
         snprintf(path, sizeof path, "%s/%d", scratch_folder(), i);
         if (mkdir(path, 0700)) return 1;
     }
-    models[0] = strdup(scratch_write("0/model", "a", 1));
+    models[0].path = strdup(scratch_write("0/model", "a", 1));
     scratch_write("0/model.replacement", "a", 1);
     linked = strdup(scratch_write("1/linked", "a", 1));
-    models[1] = strdup(scratch_path("0/link"));
+    models[1].path = strdup(scratch_path("0/link"));
     statistics = strdup(scratch_path("3"));
     elsewhere = strdup(scratch_write("2/elsewhere", "a", 1));
     listeners.at[0].path = strdup(scratch_write("2/socket", "", 0));
-    return symlink(linked, models[1]);
+    return symlink(linked, models[1].path);
 }
 
 static void test_denied(void **state)
@@ -172,7 +172,7 @@ static int count_forbidden(void)
     n += ptrace(PTRACE_TRACEME, 0, NULL, NULL) < 0 && errno == EPERM;
     n += execl("/bin/true", "true", (char *)NULL) && errno == EPERM;
     n += unshare(CLONE_NEWUSER) && errno == EPERM;
-    n += chmod(models[0], 0600) && errno == EPERM;
+    n += chmod(models[0].path, 0600) && errno == EPERM;
     n += setuid(getuid()) && errno == EPERM;
     n += symlink("a", "b") && errno == EPERM;
     return n;
@@ -191,7 +191,7 @@ static int count_permitted(void)
     pid_t child;
     int n = 0, status;
 
-    n += opens(models[0], O_RDONLY) == 0;
+    n += opens(models[0].path, O_RDONLY) == 0;
     n += pthread_create(&thread, NULL, add_one, &n) == 0 && pthread_join(thread, NULL) == 0;
     n += (child = fork()) >= 0;
     if (child == 0) _exit(7);

@@ -1,3 +1,5 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+
 #include "cli/serve/jobs/serve_folder.h"
 #include "cli/base/note.h"
 #include "format/base/file.h"
@@ -6,20 +8,43 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-static enum sp_status add(struct sp_serve_paths *paths, char *path, struct sp_err *err)
+enum sp_status sp_serve_name_of(char **out, const char *given, struct sp_err *err)
 {
+    const bool is_folder = sp_file_is_folder(given);
+    char whole[PATH_MAX];
+    size_t start, end, dot;
+
+    if (!is_folder && !sp_file_exists(given)) return sp_copy_text(out, given, strlen(given), err);
+    /* "." and ".." have names, too. */
+    if (given[strspn(given, "./")] == '\0' && realpath(given, whole) != NULL) given = whole;
+    end = strlen(given);
+    while (end > 1 && given[end - 1] == '/')
+        end--;
+    for (start = end; start > 0 && given[start - 1] != '/';)
+        start--;
+    for (dot = end; !is_folder && dot > start && given[dot] != '.';)
+        dot--;
+    if (!is_folder && dot > start) end = dot;
+    return sp_copy_text(out, given + start, end - start, err);
+}
+
+static enum sp_status add(struct sp_serve_paths *paths, const char *given, const char *path,
+                          bool is_named, struct sp_err *err)
+{
+    struct sp_serve_path *p;
     enum sp_status st = sp_grow(&paths->at, &paths->cap, paths->n + 1, sizeof *paths->at, err);
 
-    if (st) {
-        free(path);
-        return st;
-    }
-    paths->at[paths->n++] = path;
-    return SP_OK;
+    if (st) return st;
+    p = &paths->at[paths->n++];
+    *p = (struct sp_serve_path){.is_named = is_named};
+    if ((st = sp_copy_text(&p->given, given, strlen(given), err))) return st;
+    if ((st = sp_serve_name_of(&p->name, given, err))) return st;
+    return sp_copy_text(&p->path, path, strlen(path), err);
 }
 
 /* *is_packed = whether it is a file that begins as packed files do. */
@@ -52,13 +77,13 @@ static enum sp_status add_if_packed(struct sp_serve_paths *paths, const char *fo
     if (name[0] == '.') return SP_OK;
     if ((st = sp_file_join(&path, folder, name, err))) return st;
     if (check(&is_packed, path, &own)) sp_note("serve", own.text);
-    if (is_packed) return add(paths, path, err);
+    if (is_packed) st = add(paths, path, path, false, err);
     free(path);
-    return SP_OK;
+    return st;
 }
 
-static enum sp_status add_folder(struct sp_serve_paths *paths, const char *folder,
-                                 struct sp_err *err)
+enum sp_status sp_serve_paths_add_folder(struct sp_serve_paths *paths, const char *folder,
+                                         struct sp_err *err)
 {
     size_t before = paths->n;
     struct dirent **entries = NULL;
@@ -79,21 +104,20 @@ static enum sp_status add_folder(struct sp_serve_paths *paths, const char *folde
     return st;
 }
 
-enum sp_status sp_serve_paths_add(struct sp_serve_paths *paths, const char *path,
+enum sp_status sp_serve_paths_add(struct sp_serve_paths *paths, const char *given, const char *path,
                                   struct sp_err *err)
 {
-    char *copy = NULL;
-    enum sp_status st;
-
-    if (sp_file_is_folder(path)) return add_folder(paths, path, err);
-    if ((st = sp_copy_text(&copy, path, strlen(path), err))) return st;
-    return add(paths, copy, err);
+    return add(paths, given, path, true, err);
 }
 
 void sp_serve_paths_release(struct sp_serve_paths *paths)
 {
-    while (paths->n > 0)
-        free(paths->at[--paths->n]);
+    while (paths->n > 0) {
+        struct sp_serve_path *p = &paths->at[--paths->n];
+        free(p->given);
+        free(p->name);
+        free(p->path);
+    }
     free(paths->at);
     *paths = (struct sp_serve_paths){0};
 }

@@ -4,18 +4,36 @@
 
 #include "format/base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* Paths of packed files. Valid when zeroed. */
+/* *out = the name of a model that the user calls `given`, owned by the caller: that of the file
+ * without folder and suffix ("qwen" for "models/qwen.bin"), that of the folder, or the name in the
+ * store of another program as it is ("org/name"). */
+SP_MUST_CHECK enum sp_status sp_serve_name_of(char **out, const char *given, struct sp_err *err);
+
+/* A packed file. */
+struct sp_serve_path {
+    char *given;   /* what the user calls it: its path, or the path or name of a checkpoint that was
+                    * packed into the cache folder; owned */
+    char *name;    /* of the model, by sp_serve_name_of; owned */
+    char *path;    /* owned */
+    bool is_named; /* by the command line, not found in a folder */
+};
+
+/* Packed files. Valid when zeroed. */
 struct sp_serve_paths {
-    char **at; /* [n], owned with the strings */
+    struct sp_serve_path *at; /* [n] owned */
     size_t n, cap;
 };
 
-/* Adds a file or, of a folder, all packed files in it, in the order of their names; hidden files do
- * not count, and a note names a file that cannot be read. SP_E_INPUT: the folder has none. */
-SP_MUST_CHECK enum sp_status sp_serve_paths_add(struct sp_serve_paths *paths, const char *path,
-                                                struct sp_err *err);
+/* Adds the file at `path`, which the command line calls `given`. */
+SP_MUST_CHECK enum sp_status sp_serve_paths_add(struct sp_serve_paths *paths, const char *given,
+                                                const char *path, struct sp_err *err);
+/* Adds all packed files in a folder, in the order of their names; hidden files do not count, and a
+ * note names a file that cannot be read. SP_E_INPUT: the folder has none. */
+SP_MUST_CHECK enum sp_status sp_serve_paths_add_folder(struct sp_serve_paths *paths,
+                                                       const char *folder, struct sp_err *err);
 void sp_serve_paths_release(struct sp_serve_paths *paths);
 
 #endif

@@ -7,17 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* *out = the file's name without folder and suffix ("qwen" for "models/qwen.bin"), owned by the
- * caller. */
-static enum sp_status name_of(char **out, const char *path, struct sp_err *err)
-{
-    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    const char *ending = strrchr(name, '.');
-    size_t len = ending && ending > name ? (size_t)(ending - name) : strlen(name);
-
-    return sp_copy_text(out, name, len, err);
-}
-
 static enum sp_status read_names(struct sp_serve_model *m, const struct sp_opt_list *names,
                                  const struct sp_serve_adapters *adapters, struct sp_err *err)
 {
@@ -139,17 +128,17 @@ void sp_serve_file_release(struct sp_serve_file *f)
     *f = (struct sp_serve_file){0};
 }
 
-enum sp_status sp_serve_model_describe(struct sp_serve_model *out, const char *path,
+enum sp_status sp_serve_model_describe(struct sp_serve_model *out, const struct sp_serve_path *path,
                                        const struct sp_opt_list *names,
                                        const struct sp_serve_model_options *options,
                                        struct sp_err *err)
 {
-    struct sp_serve_model m = {.path = path};
+    struct sp_serve_model m = {.given = path->given, .path = path->path};
     enum sp_status st;
 
-    if (!(st = name_of(&m.file_name, path, err)) &&
+    if (!(st = sp_copy_text(&m.file_name, path->name, strlen(path->name), err)) &&
         !(st = read_names(&m, names, &options->adapters, err)))
-        st = sp_serve_file_read(&m.file, path, m.names[0], options, err);
+        st = sp_serve_file_read(&m.file, m.path, m.names[0], options, err);
     if (st) sp_serve_model_release(&m);
     *out = m;
     return st;
@@ -158,14 +147,15 @@ enum sp_status sp_serve_model_describe(struct sp_serve_model *out, const char *p
 enum sp_status sp_serve_model_attach(struct sp_serve_model *out, struct sp_generation *g,
                                      struct sp_session_pool *sessions, struct sp_err *err)
 {
-    struct sp_serve_model m = {.path = g->path,
+    struct sp_serve_model m = {.given = g->name,
+                               .path = g->path,
                                .generation = g,
                                .sessions = sessions,
                                .n_context = sp_session_n_context(g->session)};
     enum sp_status st;
 
     snprintf(m.file.digest, sizeof m.file.digest, "%016" PRIx64, g->info.identity);
-    if (!(st = name_of(&m.file_name, m.path, err)))
+    if (!(st = sp_serve_name_of(&m.file_name, m.given, err)))
         st = read_names(&m, &(struct sp_opt_list){0}, &(struct sp_serve_adapters){0}, err);
     if (st) sp_serve_model_release(&m);
     *out = m;
@@ -190,6 +180,7 @@ enum sp_status sp_serve_model_open(struct sp_serve_model *m, const struct sp_ser
     m->generation = g;
     if ((st = sp_new(&g->settings, 1, sizeof *g->settings, err))) goto done;
     *g->settings = *o->settings;
+    g->name = m->given;
     g->path = m->path;
     g->adapters = o->adapters.paths;
     g->n_adapters = o->adapters.n;

@@ -6,6 +6,7 @@
 #include "cli/chat/generation.h"
 #include "cli/chat/session_pool.h"
 #include "cli/serve/jobs/serve_adapters.h"
+#include "cli/serve/jobs/serve_folder.h"
 
 #include <time.h>
 
@@ -32,13 +33,14 @@ struct sp_serve_file {
 };
 
 struct sp_serve_model {
-    const char *path; /* of the packed file; borrowed */
-    size_t number;    /* among the models of the server, from 0 */
+    const char *given; /* what the user calls the packed file; borrowed */
+    const char *path;  /* of the packed file; borrowed */
+    size_t number;     /* among the models of the server, from 0 */
     /* [n_names] names, the first one is shown, the last n_adapters ones are those of adapters; the
      * strings are borrowed, the array is owned */
     const char **names;
     size_t n_names, n_adapters;
-    char *file_name;           /* the packed file's name without folder and suffix; owned */
+    char *file_name;           /* its name unless the user gives others; owned */
     struct sp_serve_file file; /* as it was when the model was opened last */
     struct sp_serve_use use;
     /* The following fields are set while the model is open. */
@@ -69,8 +71,9 @@ SP_MUST_CHECK enum sp_status sp_serve_file_read(struct sp_serve_file *out, const
 void sp_serve_file_release(struct sp_serve_file *file);
 
 /* Describes the model of a packed file without opening it. `names`: the names given by the user;
- * without any the name of the file is used. */
-SP_MUST_CHECK enum sp_status sp_serve_model_describe(struct sp_serve_model *out, const char *path,
+ * without any, path->name is used. The model borrows from *path. */
+SP_MUST_CHECK enum sp_status sp_serve_model_describe(struct sp_serve_model *out,
+                                                     const struct sp_serve_path *path,
                                                      const struct sp_opt_list *names,
                                                      const struct sp_serve_model_options *options,
                                                      struct sp_err *err);

@@ -1,6 +1,6 @@
 /* The part that the commands tokenize and detokenize share. */
-#ifndef SP_CLI_BASE_TOKEN_COMMAND_H
-#define SP_CLI_BASE_TOKEN_COMMAND_H
+#ifndef SP_CLI_TOKEN_COMMAND_H
+#define SP_CLI_TOKEN_COMMAND_H
 
 #include "cli/base/opt.h"
 #include "format/base/json.h"

@@ -1,6 +1,7 @@
-#include "cli/base/token_command.h"
+#include "cli/token_command.h"
 #include "cli/base/input_text.h"
 #include "cli/base/lines.h"
+#include "cli/packed_checkpoint.h"
 #include "format/base/mem.h"
 
 #include <stdlib.h>
@@ -53,13 +54,18 @@ enum sp_status sp_token_command(const struct sp_args *args, bool batch, struct s
 {
     const char *text = sp_args_text(args);
     struct sp_tokenizer *tokenizer = NULL;
+    char *path = NULL;
     enum sp_status st;
 
     if (text != NULL && batch) {
         return sp_fail(err, SP_E_USAGE, "--batch reads standard input, unexpected argument %s",
                        text);
     }
-    if ((st = sp_tokenizer_open_file(&tokenizer, args->operands[0], err))) return st;
+    st = sp_packed_checkpoint_or_folder(&path, args->operands[0], args->command->name, err);
+    if (st) return st;
+    st = sp_tokenizer_open_file(&tokenizer, path, err);
+    free(path);
+    if (st) return st;
     job.tokenizer = tokenizer;
     job.options = args->options;
     st = batch          ? sp_each_line(token_line, NULL, &job, err)
