@@ -84,6 +84,7 @@ void sp_tensor_match_report(struct sp_tensor_match *m, const char *format, ...)
     va_start(args, format);
     sp_number_vprint(text, sizeof text, format, args);
     va_end(args);
+    if (f->n_shown && strstr(f->text, text)) return; /* of another part of the same tensor */
     len = strlen(text);
     f->n++;
     if (f->n_shown + 1 != f->n || f->len + len + 2 >= sizeof f->text) {

@@ -804,6 +804,76 @@ static void classification_heads(void **state)
                    "expected 4 (rank) or 2 (cls)");
 }
 
+/* A tensor with another shape than its model needs is named once, with both shapes. */
+static void wrong_shapes(void **state)
+{
+    static const struct {
+        const char *file, *tensor;
+        uint8_t have[2], made[2]; /* columns, rows; 0: a vector */
+        enum sp_status status;
+        const char *message;
+    } rows[] = {
+        {"bert_fused",
+         "blk.0.attn_qkv.weight",
+         {32, 96},
+         {96, 32},
+         SP_E_INPUT,
+         "self.qkv.weight\" has shape [32, 96], expected [96, 32]"},
+        {"bert_fused",
+         "blk.1.attn_qkv.bias",
+         {96, 0},
+         {95, 0},
+         SP_E_INPUT,
+         "self.qkv.bias\" has shape [95], expected [96]"},
+        {"deepseek_v2_joined",
+         "blk.0.attn_kv_b.weight",
+         {24, 96},
+         {96, 24},
+         SP_E_INPUT,
+         "kv_b_proj.weight\" has shape [24, 96], expected [96, 24]"},
+        {"xlm_roberta_reranker",
+         "cls.weight",
+         {32, 32},
+         {16, 64},
+         SP_E_INPUT,
+         "classifier.dense.weight\" has shape [64, 16], expected [32, 32]"},
+        {"xlm_roberta_reranker",
+         "cls.output.bias",
+         {1, 0},
+         {2, 0},
+         SP_E_INPUT,
+         "classifier.out_proj.bias\" has shape [2], expected [1]"},
+        {"xlm_roberta_reranker",
+         "cls.output.weight",
+         {32, 1},
+         {16, 2},
+         SP_E_UNSUPPORTED,
+         "has 2 labels"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t n = strlen(rows[i].tensor), rank = 1u + (rows[i].have[1] > 0);
+        char from[64] = "", to[64];
+        struct sp_source source;
+        struct sp_err err = {0};
+
+        memcpy(from, rows[i].tensor, n);
+        from[n] = (char)rank;
+        memcpy(to, from, sizeof to);
+        for (size_t k = 0; k < rank; k++) {
+            from[n + 4 + 8 * k] = (char)rows[i].have[k];
+            to[n + 4 + 8 * k] = (char)rows[i].made[k];
+        }
+        assert_int_equal(sp_source_open(&source,
+                                        edit_gguf(rows[i].file, from, to, n + 4 + 8 * rank),
+                                        SP_PART_TARGET, NULL, &err),
+                         rows[i].status);
+        if (strstr(err.text, rows[i].message) == NULL || strstr(err.text, "; "))
+            fail_msg("\"%s\", expected \"%s\"", err.text, rows[i].message);
+    }
+}
+
 /* BERT with queries, keys and values in one matrix. */
 static void fused_attention(void **state)
 {
@@ -879,6 +949,7 @@ int main(void)
         cmocka_unit_test(refused_hybrids),
         cmocka_unit_test(pooling),
         cmocka_unit_test(classification_heads),
+        cmocka_unit_test(wrong_shapes),
         cmocka_unit_test(fused_attention),
         cmocka_unit_test(every_length),
         cmocka_unit_test(refused_parts),

@@ -527,8 +527,7 @@ static void grouped_by_key_head(void **state)
     match_assert_refused(
         config, GROUPED("28"), SP_E_INPUT,
         "tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape [28, 4], "
-        "expected [32, 4]; tensor \"model.layers.0.linear_attn.in_proj_qkvz.weight\" has shape "
-        "[28, 4], expected [32, 4]");
+        "expected [32, 4]");
 }
 
 /* Tensors of prediction heads outside of mtp. are accepted, other extra tensors are not. */
@@ -721,9 +720,7 @@ static void latents(void **state)
     match_assert_refused(
         LATENT(""), LATENT_TENSORS ", model.layers.0.self_attn.kv_b_proj.weight 10 3", SP_E_INPUT,
         "tensor \"model.layers.0.self_attn.kv_b_proj.weight\" has shape "
-        "[10, 3], expected [14, 3]; tensor "
-        "\"model.layers.0.self_attn.kv_b_proj.weight\" has shape [10, 3], "
-        "expected [14, 3]");
+        "[10, 3], expected [14, 3]");
 }
 
 /* Counts the rows that spans take. Every row of every used tensor must be taken exactly once. */
