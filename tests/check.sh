@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs everything that a reviewer would run: format, lint, warnings of two compilers, tests plain, under
-# sanitizers, with scalar kernels, and under valgrind. Ends with "N passed, N failed".
+# sanitizers, with scalar kernels, and under valgrind. Ends with "N passed, N failed". On Debian it
+# first installs what the tests need and what is missing.
 #
 # usage: tests/check.sh [STEP...]    steps: format lint gcc clang asan tsan valgrind (default: these)
 #        tests/check.sh long         faults soak fuzz reproducible: hours; SOAK_SECONDS and FUZZ_SECONDS
@@ -47,6 +48,9 @@ tests() {
     [ $status -eq 0 ] || [ "$bad" -gt 0 ] || failed=$((failed + 1))
 }
 
+if command -v apt-get >/dev/null && ! ./setup tests; then
+    echo 'check.sh: not all packages for the tests could be installed'
+fi
 mkdir -p build
 for step in $steps; do
     echo "== $step"
