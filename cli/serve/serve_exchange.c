@@ -101,20 +101,33 @@ void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence)
 /* ---- models -----------------------------------------------------------------------------------
  */
 
-/* Writes the names of the models after `sentence`: "..., this server has 'a', 'b'". */
+/* Appends " 'name'" to a list; false if it is full, which "..." shows. */
+static bool append_name(char *sentence, size_t size, const char *name, bool is_first)
+{
+    size_t len = strlen(sentence);
+    bool fits = len + strlen(name) + sizeof ", '', ..." <= size;
+
+    if (fits)
+        snprintf(sentence + len, size - len, "%s '%s'", is_first ? "" : ",", name);
+    else
+        snprintf(sentence + len, size - len, ", ...");
+    return fits;
+}
+
+/* Writes the names of the models and adapters after `sentence`: "..., this server has 'a', 'b'". */
 static void refuse_model(struct sp_exchange *x, int status, const char *code, char *sentence,
                          size_t size)
 {
     size_t len = strlen(sentence);
+    bool fits = true;
 
-    len += (size_t)snprintf(sentence + len, size - len, ", this server has");
-    for (size_t i = 0; i < x->serve->n_models; i++) {
-        const char *name = x->serve->all[i].names[0];
-        if (len + strlen(name) + sizeof ", '', ..." > size) {
-            snprintf(sentence + len, size - len, ", ...");
-            break;
-        }
-        len += (size_t)snprintf(sentence + len, size - len, "%s '%s'", i ? "," : "", name);
+    snprintf(sentence + len, size - len, ", this server has");
+    for (size_t i = 0; i < x->serve->n_models && fits; i++) {
+        const struct sp_serve_model *model = &x->serve->all[i];
+        size_t first_adapter = model->n_names - model->n_adapters;
+        fits = append_name(sentence, size, model->names[0], i == 0);
+        for (size_t k = first_adapter; k < model->n_names && fits; k++)
+            fits = append_name(sentence, size, model->names[k], false);
     }
     sp_exchange_refuse_as(x, status, code, sentence);
 }

@@ -58,6 +58,8 @@ done
 echo '# refusals'
 post /v1/embeddings '{"model": "mlp", "input": "a"}'
 echo
+post /v1/completions '{"model": "other", "prompt": "a"}'
+echo
 kill "$server"
 wait "$server"
 try() {
