@@ -30,10 +30,10 @@ static const struct sp_alias starcoder2_aliases[] = {
 
 /* One norm of each head, or those of all heads as one vector, as GGUF files have them. */
 static const struct sp_alias stablelm_aliases[] = {
-    {"self_attn.q_norm.weight", "self_attn.q_layernorm.weight", NULL, 0},
-    {"self_attn.k_norm.weight", "self_attn.k_layernorm.weight", NULL, 0},
     {"self_attn.q_norm.weight", "self_attn.q_layernorm.norms.%u.weight", sp_layout_each_head, 0},
     {"self_attn.k_norm.weight", "self_attn.k_layernorm.norms.%u.weight", sp_layout_each_head, 0},
+    {"self_attn.q_norm.weight", "self_attn.q_layernorm.weight", NULL, 0},
+    {"self_attn.k_norm.weight", "self_attn.k_layernorm.weight", NULL, 0},
     {0},
 };
 
