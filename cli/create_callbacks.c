@@ -120,10 +120,11 @@ void sp_create_print_report(const struct sp_create_report *report, const char *p
     for (int part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         uint64_t n = report->n_weights[part];
         if (n == 0) continue;
-        fprintf(stderr, "%-6s  %" PRIu64 " tensors, %s weights, %s -> %s, %.2f bits per weight\n",
-                sp_part_name((enum sp_part)part), report->n_tensors[part], sp_out_count(weights, n),
-                sp_out_size(before, report->source_size[part]),
-                sp_out_size(after, report->size[part]), 8 * (double)report->size[part] / (double)n);
+        sp_word_wrap_print(
+            stderr, 8, "%-6s  %" PRIu64 " tensors, %s weights, %s -> %s, %.2f bits per weight",
+            sp_part_name((enum sp_part)part), report->n_tensors[part], sp_out_count(weights, n),
+            sp_out_size(before, report->source_size[part]), sp_out_size(after, report->size[part]),
+            8 * (double)report->size[part] / (double)n);
         if (part == SP_PART_TARGET) print_kept(report);
     }
     if (report->predicted_kl > 0) {
