@@ -54,6 +54,10 @@ static void close_job(void *stream, struct sp_strbuf *log_line)
     if (c->job.log_line.len > 0) {
         (void)!sp_strbuf_append(log_line, c->job.log_line.at, c->job.log_line.len, NULL);
     }
+    if (*c->job.failure) {
+        if (log_line->len > 0) (void)!sp_strbuf_append(log_line, ", ", 2, NULL);
+        sp_exchange_add_to_log(log_line, c->serve, "error", c->job.failure);
+    }
     release_client(c);
 }
 

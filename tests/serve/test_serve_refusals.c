@@ -257,6 +257,7 @@ static void test_codes(void **state)
         400);
     assert_string_equal(json_text(json, "error.code"), "context_length_exceeded");
     sp_json_free(json);
+    server_await_log(&s, "POST /v1/completions 400: the prompt has ", 1);
     assert_int_equal(server_stop(&s), 0);
     json = http_reply_json(
         server_request(&tiny_server, "POST", "/v1/completions", "{\"model\": \"gpt-4\"}"), 404);

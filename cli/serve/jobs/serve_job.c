@@ -115,7 +115,8 @@ static void fail(struct answer_run *a, int status, const char *code, const char 
     const struct sp_serve_failure failure = {.status = status, .code = code, .sentence = sentence};
     bool started;
 
-    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, &started) || !open_out(a)) return;
+    if (!sp_serve_queue_claim_failure(a->serve->queue, a->job, sentence, &started) || !open_out(a))
+        return;
     if (started) {
         d->fail_stream(&a->response, &failure);
     } else {

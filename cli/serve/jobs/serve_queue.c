@@ -3,6 +3,7 @@
 #include "format/base/clock.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -300,13 +301,15 @@ void sp_serve_queue_abort(struct sp_serve_queue *q, struct sp_serve_job *job)
     unlock_and_signal(q);
 }
 
-bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job *job, bool *started)
+bool sp_serve_queue_claim_failure(struct sp_serve_queue *q, struct sp_serve_job *job,
+                                  const char *sentence, bool *started)
 {
     bool first;
 
     lock(q);
     first = !job->failed;
     job->failed = true;
+    if (first) snprintf(job->failure, sizeof job->failure, "%s", sentence);
     *started = job->status == 200;
     dequeue(q, job);
     unlock_and_signal(q);

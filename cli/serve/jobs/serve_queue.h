@@ -40,6 +40,7 @@ struct sp_serve_job {
     struct sp_strbuf out;              /* output; owned */
     size_t n_sent;                     /* bytes of `out` that were read */
     struct sp_strbuf log_line;         /* text for the log; owned */
+    char failure[SP_ERR_TEXT];         /* why it failed, for the log; empty: it did not */
     bool aborted; /* the client has gone or memory ran out: output is dropped */
     struct sp_serve_job *next;
 };
@@ -99,11 +100,11 @@ void sp_serve_queue_write(struct sp_serve_queue *queue, struct sp_serve_job *job
                           size_t size);
 /* Drops the output of the job, for which memory has run out. */
 void sp_serve_queue_abort(struct sp_serve_queue *queue, struct sp_serve_job *job);
-/* Records that an answer has failed, which aborts the others. Returns false if another answer
- * failed before: then nothing is to be sent. *started: a stream has started, so that the failure is
- * its end. The caller passes the text of the failure to sp_serve_queue_fail. */
+/* Records that an answer has failed, and why, which aborts the others. Returns false if another
+ * answer failed before: then nothing is to be sent. *started: a stream has started, so that the
+ * failure is its end. The caller passes the text of the failure to sp_serve_queue_fail. */
 bool sp_serve_queue_claim_failure(struct sp_serve_queue *queue, struct sp_serve_job *job,
-                                  bool *started);
+                                  const char *sentence, bool *started);
 void sp_serve_queue_fail(struct sp_serve_queue *queue, struct sp_serve_job *job, int status,
                          const char *text, size_t size);
 /* Counts a finished answer; `first` and `period` as in sp_serve_usage_add. Returns true if it was
