@@ -52,7 +52,7 @@ static int allow_all(scmp_filter_ctx filter)
     }
     for (size_t i = 0; i < sizeof requests / sizeof *requests && !code; i++) {
         code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-                                SCMP_A1_64(SCMP_CMP_EQ, requests[i]));
+                                SCMP_A1_64(SCMP_CMP_EQ, requests[i], 0));
     }
     return code;
 }
