@@ -263,6 +263,20 @@ ssize_t write(int fd, const void *bytes, size_t size)
     return result;
 }
 
+/* A failing close releases the descriptor all the same, as that of Linux does (close(2)). */
+int close(int fd)
+{
+    REAL(close);
+    bool kill_after, failed = fails("close", "files", &kill_after);
+    int result, code = errno;
+
+    result = next(fd);
+    if (kill_after) end_by_kill();
+    if (!failed) return result;
+    errno = code;
+    return -1;
+}
+
 FILE_CALL(ssize_t, pwrite, (int fd, const void *bytes, size_t size, off_t at),
           (fd, bytes, size, at), -1)
 FILE_CALL(ssize_t, read, (int fd, void *bytes, size_t size), (fd, bytes, size), -1)
@@ -271,7 +285,6 @@ FILE_CALL(int, fsync, (int fd), (fd), -1)
 FILE_CALL(int, ftruncate, (int fd, off_t size), (fd, size), -1)
 FILE_CALL(int, fallocate, (int fd, int mode, off_t at, off_t size), (fd, mode, at, size), -1)
 FILE_CALL(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
-FILE_CALL(int, close, (int fd), (fd), -1)
 FILE_CALL(int, fstat, (int fd, struct stat *out), (fd, out), -1)
 FILE_CALL(int, stat, (const char *path, struct stat *out), (path, out), -1)
 FILE_CALL(int, fstatat, (int fd, const char *path, struct stat *out, int flags),
