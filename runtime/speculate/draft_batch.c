@@ -18,6 +18,9 @@ static const double first_pass = 4;           /* times its prior that the first 
 static const double greatest_loss = 3; /* plain steps that drafting may lose until it pauses */
 static const double first_cost = 2;   /* slow start: plain steps that a round's drafting may take */
 static const double tolerance = 0.95; /* drafting pauses below this ratio to the plain rate */
+static const double resumed_tolerance = 0.9; /* the same for an earlier text: the acceptance of
+                                              * another one differs, and drafting that does not pay
+                                              * pauses soon, but a paused draft shows nothing */
 static const double least_saving = 0.05; /* part of the plain time that drafting may always save */
 static const double longest_wait = 1e9;  /* passes of a pause */
 
@@ -244,7 +247,7 @@ void sp_draft_batch_resume(struct sp_draft_batch *b, bool retry)
     b->resumed = true;
     find_costs(b);
     find_acceptances(b);
-    if (retry || drafted_rate(b, predicted_rate(b)) > plain_rate(b)) return;
+    if (retry || drafted_rate(b, predicted_rate(b)) > resumed_tolerance * plain_rate(b)) return;
     b->gap = LONGEST_GAP;
     pause(b);
 }

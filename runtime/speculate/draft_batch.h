@@ -105,8 +105,8 @@ struct sp_draft_batch {
 
 void sp_draft_batch_init(struct sp_draft_batch *batch, size_t max, bool stepwise);
 
-/* Begins with statistics of an earlier process, which are set already: paused if drafting did not
- * pay by them, unless `retry`. */
+/* Begins with statistics of an earlier process, which are set already: paused if drafting was
+ * clearly slower than plain steps by them, unless `retry`. */
 void sp_draft_batch_resume(struct sp_draft_batch *batch, bool retry);
 
 /* Plans the round that follows pass number `pass`, unless that is planned. Sets the members above.

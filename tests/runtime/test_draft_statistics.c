@@ -100,6 +100,20 @@ static void costly_draft_begins_paused(void **state)
     sp_strbuf_release(&text);
 }
 
+/* One text at which drafting lost a little does not keep the next from being drafted. */
+static void slight_loss_is_tried_again(void **state)
+{
+    struct sp_draft_batch first, next;
+    struct sp_strbuf text;
+
+    (void)state;
+    play(&first, .92); /* 2.8 tokens in 2.94 s */
+    text = written(&first);
+    assert_true(first_length(&next, &text, false) > 0);
+    assert_true(next.drafted < 1); /* tokens a second; plain steps make one */
+    sp_strbuf_release(&text);
+}
+
 static void few_rounds_are_not_kept(void **state)
 {
     struct sp_draft_batch batch;
@@ -182,7 +196,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(next_process_knows),      cmocka_unit_test(costly_draft_begins_paused),
         cmocka_unit_test(few_rounds_are_not_kept), cmocka_unit_test(damaged_statistics_are_refused),
-        cmocka_unit_test(long_prompt_must_pay),
+        cmocka_unit_test(long_prompt_must_pay),    cmocka_unit_test(slight_loss_is_tried_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
