@@ -8,11 +8,14 @@
  * nearest cache. The next rows are independent and hide the latency of the dot products, so no tile
  * needs code of its own.
  *
- * Entries are looked up in two tables of 16 bytes. In q2, q3 and q4 codebook t + 1 is t reversed
- * and negated if t is even, so the tables hold the even codebooks alone. If the codebook is odd,
- * codes are inverted, and the sum s over the half block is the negative of the true one. Its
- * quarter, (-s + 2) >> 2, is -((s + 1) >> 2): such a lane starts at 1, not at 2, and its scale is
- * negated.
+ * Entries are looked up in tables of 16 bytes. A codebook of q2 has four entries, so that a table
+ * holds those of four lanes: the codebook of each lane is brought to the lane before any code is
+ * looked up. A codebook of q3 is two such tables.
+ *
+ * In q4 codebook t + 1 is t reversed and negated if t is even, so the tables hold the even
+ * codebooks alone. If the codebook is odd, codes are inverted, and the sum s over the half block is
+ * the negative of the true one. Its quarter, (-s + 2) >> 2, is -((s + 1) >> 2): such a lane starts
+ * at 1, not at 2, and its scale is negated.
  *
  *   lane        0              1        ...       7
  *   register    row 0, k..k+3  row 1, k..k+3      row 7, k..k+3        four bytes each */
@@ -30,8 +33,11 @@
 
 /* Entries + 64 of q2, q3, q4; entries of q5. */
 struct tables {
-    __m256i first, second; /* in both 128-bit halves */
-    __m256i offsets;       /* q5, q6: offsets + 64 by the low bits of a scale byte */
+    /* q2: codebooks 0 to 7 and 8 to 15, q3: entries 0 to 3 and 4 to 7 of all codebooks, one
+     * codebook per lane. q4: the two even codebooks, q5: the two halves of the entries; both are in
+     * both 128-bit halves. */
+    __m256i first, second;
+    __m256i offsets; /* q5, q6: offsets + 64 by the low bits of a scale byte */
 };
 
 INLINE __m256i twice(const int8_t *bytes)
@@ -39,16 +45,14 @@ INLINE __m256i twice(const int8_t *bytes)
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)bytes));
 }
 
-/* 16 entries of the even codebooks from `first` on. */
-INLINE __m256i even_codebooks(const int8_t *codebooks, unsigned code_bits, size_t first)
+/* Four entries + 64 of each of eight codebooks, the first at `entries`, the next `step` later. */
+INLINE __m256i eight_codebooks(const int8_t *entries, size_t step)
 {
-    int8_t entries[16];
+    int8_t bytes[32];
 
-    for (size_t i = 0; i < 16; i++)
-        entries[i] = (int8_t)(codebooks[((first + i) >> code_bits << (code_bits + 1)) +
-                                        (i & ((1u << code_bits) - 1))] +
-                              64);
-    return twice(entries);
+    for (size_t i = 0; i < 32; i++)
+        bytes[i] = (int8_t)(entries[i / 4 * step + i % 4] + 64);
+    return _mm256_loadu_si256((const void *)bytes);
 }
 
 INLINE struct tables microscale_tables(enum sp_dtype dtype)
@@ -57,10 +61,21 @@ INLINE struct tables microscale_tables(enum sp_dtype dtype)
     struct tables tables = {0};
     int8_t offsets[16];
 
-    if (type->offsets == NULL) {
-        tables.first = even_codebooks(type->entries, type->code_bits, 0);
-        tables.second = even_codebooks(type->entries, type->code_bits, 16);
+    switch (dtype) {
+    case SP_Q2:
+        tables.first = eight_codebooks(type->entries, 4);
+        tables.second = eight_codebooks(type->entries + 32, 4);
         return tables;
+    case SP_Q3:
+        tables.first = eight_codebooks(type->entries, 8);
+        tables.second = eight_codebooks(type->entries + 4, 8);
+        return tables;
+    case SP_Q4:
+        tables.first = _mm256_add_epi8(twice(type->entries), _mm256_set1_epi8(64));
+        tables.second = _mm256_add_epi8(twice(type->entries + 32), _mm256_set1_epi8(64));
+        return tables;
+    default:
+        break;
     }
     for (size_t i = 0; i < 16; i++)
         offsets[i] = (int8_t)(type->offsets[i % 8] + 64 + (dtype == SP_Q6 ? type->entries[0] : 0));
@@ -88,67 +103,102 @@ INLINE __m256i plane_bits(const uint8_t *plane, int n_bits, int h, int g, int to
     return move_right(_mm256_xor_si256(bytes, inverted), bit - to);
 }
 
+/* 0, 4, 8, 12: four times the place of each lane in its 128-bit half. */
+INLINE __m256i four_times(void)
+{
+    return _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12, 0, 0, 0, 0, 4, 4, 4,
+                            4, 8, 8, 8, 8, 12, 12, 12, 12);
+}
+
+INLINE void decode_q2_q3(__m256i w[4], enum sp_dtype dtype, const uint8_t *block, __m256i byte,
+                         int h, const struct tables *tables)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i first = _mm256_permutevar8x32_epi32(tables->first, byte);
+    __m256i second = _mm256_permutevar8x32_epi32(tables->second, byte);
+
+    if (dtype == SP_Q2) {
+        __m256 above_7 = _mm256_castsi256_ps(_mm256_slli_epi32(byte, 28)); /* in the sign bits */
+        first = _mm256_castps_si256(
+            _mm256_blendv_ps(_mm256_castsi256_ps(first), _mm256_castsi256_ps(second), above_7));
+    }
+    UNROLL
+    for (int g = 0; g < 4; g++) {
+        __m256i code = _mm256_and_si256(plane_bits(block, 2, h, g, 0, zero), _mm256_set1_epi8(3));
+
+        code = _mm256_or_si256(code, four_times());
+        w[g] = _mm256_shuffle_epi8(first, code);
+        if (dtype == SP_Q3) {
+            w[g] = _mm256_blendv_epi8(w[g], _mm256_shuffle_epi8(second, code),
+                                      plane_bits(block + 128, 1, h, g, 7, zero));
+        }
+    }
+}
+
+/* second: the sign bit of each byte is set where the codebook is in the second table; odd: all ones
+ * where it is odd. */
+INLINE void decode_q4(__m256i w[4], const uint8_t *block, int h, __m256i second, __m256i odd,
+                      const struct tables *tables)
+{
+    UNROLL
+    for (int g = 0; g < 4; g++) {
+        __m256i code = _mm256_and_si256(plane_bits(block, 4, h, g, 0, odd), _mm256_set1_epi8(15));
+
+        w[g] = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables->first, code),
+                                  _mm256_shuffle_epi8(tables->second, code), second);
+    }
+}
+
+INLINE void decode_q5_q6(__m256i w[4], enum sp_dtype dtype, const uint8_t *block, __m256i byte,
+                         int h, const struct tables *tables)
+{
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i spread = _mm256_shuffle_epi8(byte, four_times());
+    __m256i offsets =
+        _mm256_shuffle_epi8(tables->offsets, _mm256_and_si256(spread, _mm256_set1_epi8(7)));
+
+    UNROLL
+    for (int g = 0; g < 4; g++) {
+        __m256i code = _mm256_and_si256(plane_bits(block, 4, h, g, 0, zero), _mm256_set1_epi8(15));
+        __m256i entries;
+
+        if (dtype == SP_Q6) {
+            __m256i high = plane_bits(block + 256, 2, h, g, 4, zero);
+            entries = _mm256_or_si256(code, _mm256_and_si256(high, _mm256_set1_epi8(0x30)));
+        } else {
+            __m256i high = plane_bits(block + 256, 1, h, g, 7, zero);
+            entries = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables->first, code),
+                                         _mm256_shuffle_epi8(tables->second, code), high);
+        }
+        w[g] = _mm256_add_epi8(entries, offsets);
+    }
+}
+
 /* Half a block for 8 rows of a panel. */
 struct half_weights {
     __m256i factor; /* the scale bytes, negated if the codebook is odd */
-    __m256i odd;    /* all ones if the codebook is odd */
+    __m256i odd;    /* all ones if the codebook is odd, of q4 only */
 };
 
-/* Decodes half h of a block to entries + 64, of the even codebook if there is an odd one.
+/* Decodes half h of a block to entries + 64, in q4 of the even codebook if there is an odd one.
  * block, scale_bytes: of these 8 rows. */
 INLINE struct half_weights microscale_decode(__m256i w[4], enum sp_dtype dtype,
                                              const uint8_t *block, const uint8_t *scale_bytes,
                                              int h, const struct tables *tables)
 {
-    const __m256i low = _mm256_set1_epi8(dtype == SP_Q2 || dtype == SP_Q3 ? 3 : 15);
-    const __m256i four_times = _mm256_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12,
-                                                0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12);
-    const __m256i zero = _mm256_setzero_si256();
-    __m256i byte = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)scale_bytes));
-    __m256i spread = _mm256_shuffle_epi8(byte, four_times), odd, offsets, second, codebook;
+    __m256i byte = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)scale_bytes)), odd, second;
 
-    if (dtype == SP_Q5 || dtype == SP_Q6) {
-        offsets =
-            _mm256_shuffle_epi8(tables->offsets, _mm256_and_si256(spread, _mm256_set1_epi8(7)));
-        UNROLL
-        for (int g = 0; g < 4; g++) {
-            __m256i code = _mm256_and_si256(plane_bits(block, 4, h, g, 0, zero), low), entries;
-
-            if (dtype == SP_Q6) {
-                __m256i high = plane_bits(block + 256, 2, h, g, 4, zero);
-                entries = _mm256_or_si256(code, _mm256_and_si256(high, _mm256_set1_epi8(0x30)));
-            } else {
-                __m256i high = plane_bits(block + 256, 1, h, g, 7, zero);
-                entries = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables->first, code),
-                                             _mm256_shuffle_epi8(tables->second, code), high);
-            }
-            w[g] = _mm256_add_epi8(entries, offsets);
-        }
-        return (struct half_weights){byte, zero};
+    if (dtype == SP_Q4) {
+        odd = _mm256_srai_epi32(_mm256_slli_epi32(byte, 31), 31);
+        second = move_right(_mm256_shuffle_epi8(byte, four_times()), -6);
+        decode_q4(w, block, h, second, odd, tables);
+        return (struct half_weights){_mm256_sub_epi32(_mm256_xor_si256(byte, odd), odd), odd};
     }
-    odd = _mm256_srai_epi32(_mm256_slli_epi32(byte, 31), 31);
-    /* The sign bit of each byte of `second` is set for the codebooks of the second table. */
-    second = move_right(spread, dtype == SP_Q2 ? -4 : dtype == SP_Q3 ? -5 : -6);
-    codebook = _mm256_and_si256(move_right(spread, dtype == SP_Q2 ? -1 : -2),
-                                _mm256_set1_epi8(dtype == SP_Q2 ? 0x0c : 0x08));
-    UNROLL
-    for (int g = 0; g < 4; g++) {
-        __m256i code;
-
-        if (dtype == SP_Q4) {
-            code = _mm256_and_si256(plane_bits(block, 4, h, g, 0, odd), low);
-        } else {
-            code = _mm256_and_si256(plane_bits(block, 2, h, g, 0, odd), low);
-            code = _mm256_or_si256(code, codebook);
-        }
-        if (dtype == SP_Q3) {
-            __m256i high = plane_bits(block + 128, 1, h, g, 2, odd);
-            code = _mm256_or_si256(code, _mm256_and_si256(high, _mm256_set1_epi8(4)));
-        }
-        w[g] = _mm256_blendv_epi8(_mm256_shuffle_epi8(tables->first, code),
-                                  _mm256_shuffle_epi8(tables->second, code), second);
-    }
-    return (struct half_weights){_mm256_sub_epi32(_mm256_xor_si256(byte, odd), odd), odd};
+    if (dtype == SP_Q2 || dtype == SP_Q3)
+        decode_q2_q3(w, dtype, block, byte, h, tables);
+    else
+        decode_q5_q6(w, dtype, block, byte, h, tables);
+    return (struct half_weights){byte, _mm256_setzero_si256()};
 }
 
 /* Multiplies one block, for half of the lanes, by all rows. */
