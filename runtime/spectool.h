@@ -18,6 +18,9 @@
  * Threads: the comment of a function names its rule in brackets.
  *   [any thread]   Any number of threads may call it at the same time, also for the same object.
  *   [one thread]   One thread at a time uses the object that the function takes or closes.
+ *   [group]        One thread at a time uses the group.
+ *   [opening]      One thread at a time opens or closes sessions of the package; other threads may
+ *                  use the sessions that are open.
  *   [session]      One thread at a time uses the session; other threads may use other sessions of
  *                  the package. Sessions that share passes generate together. All others wait for
  *                  each other, and all wait while one of them is in a callback.
@@ -73,10 +76,10 @@ struct sp_cache_budget_options {
     size_t limit; /* bytes that the caches of all sessions of the packages may hold together; 0:
                    * what the machine and the limits of the process leave beside the weights of
                    * these packages when a cache grows */
-    /* Is called by a thread whose caches need more memory than is left. It returns true if it has
-     * freed memory of sessions that are not in use, with sp_session_clear or by closing packages;
-     * then the thread tries again. It may not wait for a session that is in use. NULL: nothing can
-     * be freed. */
+    /* Is called by a thread whose caches need more memory than is left. It may free memory of
+     * sessions that are not in use, with sp_session_clear or by closing packages, and returns true
+     * if it has; then the thread tries again. It may not wait for a session that is in use. NULL:
+     * nothing can be freed. */
     bool (*reclaim)(void *context);
     void *context;
 };
@@ -86,7 +89,7 @@ struct sp_cache_budget_options {
 SP_API SP_MUST_CHECK enum sp_status
 sp_cache_budget_new(struct sp_cache_budget **out, const struct sp_cache_budget_options *options,
                     struct sp_err *err);
-/* Frees a budget whose packages are closed; NULL is fine. */
+/* Frees a budget whose packages are closed; NULL is fine. [one thread] */
 SP_API void sp_cache_budget_free(struct sp_cache_budget *budget);
 /* The bytes that the caches hold. [any thread] */
 SP_API size_t sp_cache_budget_used(const struct sp_cache_budget *budget);
@@ -134,13 +137,15 @@ SP_API void sp_package_close(struct sp_package *package);
  * the MPI library, is missing. Once per process. [any thread] */
 SP_API SP_MUST_CHECK enum sp_status sp_rank_group_join(struct sp_rank_group **out,
                                                        const char *module, struct sp_err *err);
-SP_API unsigned sp_rank_group_rank(const struct sp_rank_group *group); /* 0.. */
+/* The number of this process, from 0, and the number of processes. [any thread] */
+SP_API unsigned sp_rank_group_rank(const struct sp_rank_group *group);
 SP_API unsigned sp_rank_group_size(const struct sp_rank_group *group);
 /* Ranks above 0: maps the files that rank 0 opens, and computes. After a failure the process must
  * end without leaving, which ends the job. [group] */
 SP_API SP_MUST_CHECK enum sp_status sp_rank_group_serve(struct sp_rank_group *group,
                                                         struct sp_err *err);
-SP_API void sp_rank_group_leave(struct sp_rank_group *group); /* NULL is fine */
+/* Leaves the group and frees it; on rank 0 its packages are closed. NULL is fine. [group] */
+SP_API void sp_rank_group_leave(struct sp_rank_group *group);
 
 enum { SP_EOS_MAX = 16 };
 
@@ -150,9 +155,9 @@ enum sp_pooling {
     SP_POOLING_LAST,    /* that of the last token */
     SP_POOLING_MEAN,    /* the mean over all tokens */
     SP_POOLING_CLS,     /* that of the first token */
-    SP_POOLING_RANK,    /* none: the embedding is one number, the score of a reranker, from 0 to 1
-                         * unless the file states otherwise: how much more probable "yes" is than
-                         * "no" after the text */
+    SP_POOLING_RANK,    /* none: the embedding is one number, the score of a reranker: how much more
+                         * probable "yes" is than "no" after the text, from 0 to 1 unless the file
+                         * states otherwise */
 };
 
 /* Facts about a package. All pointers are borrowed from the package. */
@@ -194,7 +199,8 @@ SP_API void sp_package_describe(const struct sp_package *package, struct sp_pack
 SP_API SP_MUST_CHECK enum sp_status sp_package_drafting_statistics(const struct sp_package *package,
                                                                    char **json, struct sp_err *err);
 /* json: text of sp_package_drafting_statistics. If drafting did not pay by it, it begins paused,
- * unless `retry`. SP_E_INPUT, with no effect: not such a text, or not of this kind of draft. */
+ * unless `retry`. SP_E_INPUT, with no effect: not such a text, or not of this kind of draft.
+ * [package] */
 SP_API SP_MUST_CHECK enum sp_status sp_package_set_drafting_statistics(struct sp_package *package,
                                                                        const char *json,
                                                                        size_t size, bool retry,
@@ -239,8 +245,8 @@ enum sp_cache_type { SP_CACHE_F16, SP_CACHE_F32, SP_CACHE_Q8 };
 /* What proposes the draft tokens. An n-gram draft proposes the tokens that followed the last few
  * tokens where these stood in the text before. */
 enum sp_draft_by {
-    /* Both if the file has a draft model, otherwise n-grams. With a given draft length the draft
-     * model alone; its name is that of the draft, and its maximum length holds. */
+    /* N-grams, and the file's draft model if there is one: sp_package_draft_name then describes
+     * the draft model, which proposes alone if a request gives a draft length. */
     SP_DRAFT_BY_DEFAULT,
     SP_DRAFT_BY_MODEL,
     SP_DRAFT_BY_NGRAM,
@@ -270,19 +276,17 @@ struct sp_session_options {
 };
 #define SP_SESSION_OPTIONS_INIT SP_SIZED(struct sp_session_options)
 
-/* Opens a session, which borrows the package. Not while another thread opens or closes a session of
- * the package. */
+/* Opens a session, which borrows the package. [opening] */
 SP_API SP_MUST_CHECK enum sp_status sp_session_open(struct sp_session **out,
                                                     struct sp_package *package,
                                                     const struct sp_session_options *options,
                                                     struct sp_err *err);
 /* Opens another session of the same package with the same options. It shares passes with
- * `shared_with`: the weights are read once for the tokens of both. Not while another thread opens
- * or closes a session of the package. */
+ * `shared_with`: the weights are read once for the tokens of both. [opening] */
 SP_API SP_MUST_CHECK enum sp_status sp_session_open_shared(struct sp_session **out,
                                                            const struct sp_session *shared_with,
                                                            struct sp_err *err);
-/* NULL is fine. Not while another thread opens or closes a session of the package. [one thread] */
+/* Closes a session that no thread uses; NULL is fine. [opening] */
 SP_API void sp_session_close(struct sp_session *session);
 
 /* The number of tokens in the caches. [session] */
@@ -291,7 +295,7 @@ SP_API size_t sp_session_n_cached(const struct sp_session *session);
 SP_API size_t sp_session_cache_memory(const struct sp_session *session);
 /* The bytes of memory that the caches need for n tokens. [any thread] */
 SP_API size_t sp_session_cache_memory_for(const struct sp_session *session, size_t n);
-/* Empties the caches and returns this memory; the next prompt is processed as a whole. Not in a
+/* Empties the caches and frees their memory; the next prompt is processed as a whole. Not in a
  * callback of the session. [session] */
 SP_API void sp_session_clear(struct sp_session *session);
 /* The number of tokens at the beginning of a prompt that the target's caches hold. [session] */
@@ -324,8 +328,7 @@ struct sp_lora;
 /* A low-rank product that is added to a weight matrix W: W x + left (right x). */
 struct sp_lora_product {
     size_t size;
-    const char
-        *tensor; /* W's name in the packed file, such as "layers.0.self_attn.q_proj.weight" */
+    const char *tensor; /* W's name in the packed file: "layers.0.self_attn.q_proj.weight", ... */
     size_t n_rows, n_cols, rank;
     const float *left;  /* [n_rows][rank], the adapter's scale included */
     const float *right; /* [rank][n_cols] */
@@ -476,8 +479,8 @@ struct sp_request {
     /* The answer is constrained by it; NULL: the answer is any text. The answer may end where the
      * text is complete, and ends where no text can follow. Not with ignore_eos or `simulation`. */
     const struct sp_grammar *grammar;
-    const char *const
-        *stops; /* [n_stops] texts that end the answer and are not shown; UTF-8, not empty */
+    const char *const *stops; /* [n_stops] texts that end the answer and are not shown; UTF-8, not
+                               * empty */
     size_t n_stops;
     bool logprobs;
     unsigned n_top;              /* most likely tokens in sp_token.top */
@@ -556,20 +559,21 @@ struct sp_result {
     size_t n_shared;                      /* passes that were shared with other sessions */
     size_t n_prompt, n_reused;            /* tokens of the prompt; those already cached */
     size_t n_proposed;                    /* draft tokens proposed */
-    size_t drafted, accepted;             /* of these, verified; of the verified, accepted */
-    size_t ngram_drafted, ngram_accepted; /* of these, proposed by n-grams */
-    size_t grammar_drafted,
-        grammar_accepted; /* of these, the only token that the grammar allowed */
-    size_t all_accepted;  /* rounds whose draft tokens were all accepted */
-    size_t mismatches;    /* rounds with a draft token that was not accepted */
+    size_t drafted, accepted;             /* draft tokens verified; accepted */
+    size_t ngram_drafted, ngram_accepted; /* those of `drafted` and `accepted` from n-grams */
+    /* Those of `drafted` and `accepted` that were the only token that the grammar allowed. */
+    size_t grammar_drafted, grammar_accepted;
+    size_t all_accepted;                       /* rounds whose draft tokens were all accepted */
+    size_t mismatches;                         /* rounds with a draft token that was not accepted */
     struct sp_position_count *draft_positions; /* [n_draft_positions] of the first, second, ...
                                                   draft token of a round; owned */
     size_t n_draft_positions;
-    double prompt_seconds;
-    double draft_seconds;  /* of proposals; shared passes count in full, here and below */
-    double verify_seconds; /* target passes of rounds with draft tokens */
-    double plain_seconds;  /* target passes of rounds without */
-    size_t plain_rounds;
+    /* Seconds; a pass that is shared with other sessions counts in full. */
+    double prompt_seconds;     /* until the first token was chosen */
+    double draft_seconds;      /* of proposals */
+    double verify_seconds;     /* of the target's passes in rounds with draft tokens */
+    double plain_seconds;      /* of the target's passes in rounds without draft tokens */
+    size_t plain_rounds;       /* rounds without draft tokens */
     double plain_step_seconds; /* of one step without drafting, measured; 0: not known */
     double speed_up;           /* estimated time without drafting / time taken; 0: not known */
 };
@@ -623,8 +627,7 @@ SP_API SP_MUST_CHECK enum sp_status sp_tokenizer_decode(const struct sp_tokenize
 
 /* One token of a vocabulary. */
 struct sp_token_info {
-    const char
-        *bytes; /* [len] of the token itself, borrowed; of a byte-level token maybe no UTF-8 */
+    const char *bytes; /* [len], borrowed; those of a byte-level token need not be UTF-8 */
     size_t len;
     bool special; /* skip_special leaves it out */
     bool added;   /* an added token, which is recognized before the text is split */
@@ -765,7 +768,7 @@ struct sp_chat_request {
     size_t n_turns;
     const char *tools;           /* JSON: [{"type": "function", "function": {...}}, ...] */
     const char *kwargs;          /* JSON: an object of further variables of a Jinja template */
-    const char *vars;            /* JSON: an object, all variables there are */
+    const char *vars;            /* JSON: an object of all variables; nothing is added to them */
     const char *prompt, *suffix; /* JSON strings: text around a gap, in place of messages (Go) */
     const uint32_t *ids;         /* [n_ids] a prompt that is ready, in place of a conversation */
     size_t n_ids;
@@ -776,13 +779,13 @@ struct sp_chat_request {
     /* The answer: */
     const char *prefix; /* [prefix_size] how it begins, which it does not repeat */
     size_t prefix_size;
-    const struct sp_grammar *response_format; /* of its content; borrowed until the prompt is
-                                                 closed; NULL: any text */
-    bool strict_calls;                        /* calls match the schemas of their tools; */
-    bool must_call;                           /* the answer is calls, which do so too, */
-    const char *function;                     /* of this function; NULL: of any */
-    bool one_call;                            /* at most one call */
-    const uint32_t *end_ids;                  /* [n_end_ids] more tokens that end it */
+    const struct sp_grammar *response_format; /* of the content; borrowed until the prompt is
+                                               * closed; NULL: any text */
+    bool strict_calls;                        /* calls match the schemas of their tools */
+    bool must_call;          /* the answer is calls that match the schemas of their tools */
+    const char *function;    /* the only function that calls may name; NULL: any */
+    bool one_call;           /* the answer has at most one call */
+    const uint32_t *end_ids; /* [n_end_ids] more tokens that end the answer */
     size_t n_end_ids;
     bool ignore_eos;   /* the template's own end of an answer does not end it */
     size_t max_tokens; /* of the prompt: a text that is known to have more is not encoded, and is
@@ -858,7 +861,7 @@ struct sp_chat_part {
 struct sp_chat_reader_options {
     size_t size;
     bool stream_calls;     /* emit constrained calls as they are written */
-    uint64_t call_id_seed; /* of the ids of calls: other answers shall have others */
+    uint64_t call_id_seed; /* the ids of calls follow from it: each answer has a seed of its own */
     /* Receives each part; NULL: none does. Nonzero: no more parts, and SP_E_CHECK "interrupted". */
     int (*part)(void *context, const struct sp_chat_part *part);
     void *context;
@@ -908,7 +911,7 @@ struct sp_chat_call {
 struct sp_chat_segment {
     enum sp_chat_part_kind kind; /* CONTENT, REASONING or TOOL_CALL */
     size_t at, size;             /* bytes of content or reasoning; of a call: its index, and 1 */
-    size_t n_tokens;             /* that were counted */
+    size_t n_tokens;             /* tokens counted by sp_chat_reader_count_token */
 };
 
 /* The answer so far. All pointers are borrowed from the reader until it reads on or closes. */
@@ -920,7 +923,7 @@ struct sp_chat_answer {
     const struct sp_chat_segment
         *segments; /* [n_segments] neighbors differ in kind, or are calls */
     size_t n_segments;
-    size_t n_reasoning_tokens; /* that were counted */
+    size_t n_reasoning_tokens; /* tokens counted by sp_chat_reader_count_token */
 };
 #define SP_CHAT_ANSWER_INIT SP_SIZED(struct sp_chat_answer)
 /* [one thread] */
@@ -1006,8 +1009,8 @@ struct sp_embedding_request {
     size_t n_texts;
     enum sp_pooling pooling; /* after a pooling that is not the file's, its dense layers are left
                               * out, and embeddings are normalized */
-    size_t n_dimensions;     /* the first so many numbers of an embedding, normalized again if the
-                              * whole one is; 0: all */
+    size_t n_dimensions;     /* an embedding is cut to so many numbers, and normalized again if the
+                              * whole one is; 0: it is not cut */
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
     /* [n_texts] of a text that is a pair: its tokens before the second text; NULL: there are no
@@ -1188,7 +1191,7 @@ struct sp_draft_eval_request {
 };
 #define SP_DRAFT_EVAL_REQUEST_INIT SP_SIZED(struct sp_draft_eval_request)
 
-/* The caller calls sp_draft_eval_release. */
+/* The acceptance of a draft on a text. The caller calls sp_draft_eval_release. */
 struct sp_draft_eval {
     size_t size;
     size_t n_places, draft_len;
