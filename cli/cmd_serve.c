@@ -345,8 +345,8 @@ static enum sp_status find_models(struct sp_serve_paths *paths, const struct sp_
     return !st && paths->n > 1 ? check_several(args, err) : st;
 }
 
-/* What the failure of a part of the sandbox means: the end if the user demands the sandbox, else a
- * note. */
+/* Returns the failure of a part of the sandbox if the user demands the sandbox; otherwise prints a
+ * note of it. */
 static enum sp_status settle(enum sp_status st, bool must, struct sp_err *err)
 {
     if (st && must) {

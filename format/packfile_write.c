@@ -31,14 +31,14 @@ enum { WINDOW = 4 << 20 }; /* bytes, a power of two; a multiple of what can be o
 struct sp_pack_writer {
     struct sp_atomic_file *file;
     uint8_t *window;       /* [WINDOW], owned */
-    uint64_t collected_at; /* where in the file the bytes gathered in the window belong ... */
-    size_t gathered;       /* number of those bytes, all within one window */
+    uint64_t collected_at; /* offset in the file of the bytes that the window holds */
+    size_t gathered;       /* number of bytes that the window holds */
     struct slot *slots;    /* in file order */
     size_t n_slots;
     size_t *slot_of; /* [n_slots]: given index -> index into slots */
     char *names;     /* all names in file order, a NUL after each: the directory's last part */
     size_t names_size;
-    uint64_t end; /* of the last thing laid out */
+    uint64_t end; /* end of the last tensor or section that has a place */
     struct sp_pack_section sections[SP_N_SECTIONS * 3];
     uint64_t section_offsets[SP_N_SECTIONS * 3];
     uint8_t *contents[SP_N_SECTIONS * 3]; /* stored bytes, owned */

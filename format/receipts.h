@@ -27,7 +27,7 @@ SP_MUST_CHECK enum sp_status sp_part_digests_of(struct sp_part_digests *out,
  * caller (sp_json_free); NULL: none. SP_E_INPUT: damaged, or about other weights. */
 SP_MUST_CHECK enum sp_status sp_receipts_read(struct sp_json **out, const struct sp_pack *pack,
                                               struct sp_err *err);
-/* The same for the text of a section. */
+/* *out = the receipts in the text of a section, as sp_receipts_read returns those of a file. */
 SP_MUST_CHECK enum sp_status sp_receipts_parse(struct sp_json **out, const char *text, size_t size,
                                                const struct sp_part_digests *digests,
                                                struct sp_err *err);

@@ -288,7 +288,7 @@ static void shape_text(char text[256], const struct sp_safetensor *t)
     text[len] = '\0';
 }
 
-/* What its shape and dtype say against its range. */
+/* Checks that a tensor's range has the size that its shape and dtype need. */
 static enum sp_status check_size(struct reader *r, const struct sp_safetensor *t)
 {
     const char *dtype = sp_dtype_info(t->dtype)->safetensors;

@@ -26,10 +26,10 @@ struct place {
 struct shard {
     size_t first, n;               /* of the tensors */
     uint64_t size;                 /* bytes of data */
-    uint64_t n_put;                /* of them; under the writer's lock, as are the next two */
-    struct sp_atomic_file *output; /* while it is written */
-    bool complete;                 /* the file is there */
-    struct sp_strbuf header;       /* and the size in front of it */
+    uint64_t n_put;                /* bytes of data written so far; under the writer's lock */
+    struct sp_atomic_file *output; /* while it is written; under the writer's lock */
+    bool complete;                 /* the file exists; under the writer's lock */
+    struct sp_strbuf header;       /* the header, after its size */
 };
 
 struct sp_safetensors_writer {

@@ -12,8 +12,8 @@ enum { SP_MAX_BREAKERS = 64 };
 /* Valid when zeroed, which means the default texts. The owner calls sp_dry_texts_release. */
 struct sp_dry_texts {
     const char *from;                /* origin, static; NULL: the texts are not set */
-    const char *at[SP_MAX_BREAKERS]; /* [n] = owned */
-    char *owned[SP_MAX_BREAKERS];
+    const char *at[SP_MAX_BREAKERS]; /* [n] the texts, as struct sp_sampling takes them */
+    char *owned[SP_MAX_BREAKERS];    /* [n] the same pointers; owned */
     size_t n;
 };
 

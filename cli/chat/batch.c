@@ -50,7 +50,7 @@ struct batch {
     bool ended;   /* no more lines are read */
     struct sp_err err;
     size_t n_failed;             /* lines with an error as their answer */
-    size_t n_out_of_memory;      /* those of them that failed for lack of memory */
+    size_t n_out_of_memory;      /* lines that failed for lack of memory */
     size_t first_failed;         /* number of the first line that failed, or ran out of memory */
     struct sp_err first_failure; /* the error of that line */
 };

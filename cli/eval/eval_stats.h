@@ -21,7 +21,7 @@ struct sp_eval_estimate {
 /* A figure over texts first..first+n-1 of a file. */
 struct sp_eval_estimate sp_eval_mean(const struct sp_eval_file *file, enum sp_eval_figure figure,
                                      size_t first, size_t n);
-/* The same figure of file `a` minus that of file `b`. */
+/* A figure of file `a` minus the same figure of file `b`. */
 struct sp_eval_estimate sp_eval_difference(const struct sp_eval_file *a,
                                            const struct sp_eval_file *b, enum sp_eval_figure figure,
                                            size_t first, size_t n);

@@ -46,10 +46,10 @@ void sp_exchange_note(struct sp_exchange *x, const char *sentence);
  * NULL: none. Status 503 means that the request could succeed later. */
 void sp_exchange_refuse_as(struct sp_exchange *x, int status, const char *code,
                            const char *sentence);
-/* The same for an error of a member of the request. */
+/* Writes an error of a member of the request, which `fault` names. */
 void sp_exchange_refuse_for(struct sp_exchange *x, int status, const struct sp_serve_fault *fault,
                             const char *sentence);
-
+/* Writes an error without a code. */
 void sp_exchange_refuse(struct sp_exchange *x, int status, const char *sentence);
 
 /* Sets x->model to the model of a name. A request without a name means the only model. Returns

@@ -25,7 +25,8 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* What there is in place of the tensors that are looked for, for a message. */
+/* Fails because a folder has no tensors; the message names a file of another format if there is
+ * one. */
 static enum sp_status fail_without_tensors(const char *folder, struct sp_err *err)
 {
     static const char *const others[] = {"adapter_model.bin", "adapters.npz"};
@@ -145,7 +146,7 @@ done:
 
 enum part { PART_A, PART_B, PART_MAGNITUDES, PART_BIAS };
 
-/* How a tensor's name ends, and what it then is. */
+/* The endings of tensor names, and the parts of a product that they stand for. */
 static const struct ending {
     enum sp_adapter_format format;
     const char *end;
@@ -188,7 +189,7 @@ static const char *inner_name(const struct sp_adapter *a, const struct sp_adapte
 /* A tensor of the adapter and the module that its name belongs to. */
 struct entry {
     const struct sp_adapter_tensor *tensor;
-    const char *module; /* not terminated */
+    const char *module; /* [len], not NUL-terminated */
     size_t len;
     const struct ending *ending;
 };
@@ -330,7 +331,7 @@ static void set_scales(struct sp_adapter *a)
     }
 }
 
-/* What its config says of every product. */
+/* Sets the scale of every product from the config. */
 static enum sp_status find_scales(struct sp_adapter *a, struct sp_err *err)
 {
     struct sp_regex_matcher *matcher = NULL;

@@ -42,7 +42,7 @@ static const char *const harmless[] = {
     "task_type",
 };
 
-/* Those that are read below. */
+/* The keys that read_peft and its callees read. */
 static const char *const read_here[] = {
     "peft_type",     "r",        "lora_alpha",        "use_rslora",          "rank_pattern",
     "alpha_pattern", "use_dora", "init_lora_weights", "ensure_weight_tying",

@@ -275,7 +275,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
             .budget = job->inputs.budget,
             .draft_choice = job->draft_choice,
             .predicted_kl = done.predicted_kl,
-            .plan = job->made.plan, /* lent */
+            .plan = job->made.plan, /* still owned by the job */
         };
 
         st = sp_pack_contents_write(&contents, job->output, job->force, job->n_threads,
@@ -317,7 +317,7 @@ static enum sp_status resolve(char **out, const char *modelfile, const char *val
     return st;
 }
 
-/* "Modelfile:3:6: FROM: " in front of what is wrong with a record's value. */
+/* Puts the place of a record's value in front of the message: "Modelfile:3:6: FROM: ". */
 static void add_place(const struct sp_modelfile *file, const struct sp_modelfile_record *record,
                       struct sp_err *err)
 {
@@ -479,7 +479,7 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     return st;
 }
 
-/* What becomes of the target's built-in prediction head. */
+/* Tells the user what becomes of the target's built-in prediction head. */
 static enum sp_status note_head(struct job *job, bool has_record, struct sp_err *err)
 {
     const struct sp_source *target = &job->target;

@@ -42,15 +42,14 @@ struct sp_budget {
 
 struct sp_create_options {
     const char *modelfile; /* NULL: "Modelfile" */
-    const char
-        *from; /* FROM's value, of which the target is packed without any Modelfile; or NULL */
-    const char *output;             /* NULL: SP_CREATE_OUTPUT */
-    const char *home;               /* what ~ stands for in FROM and DRAFT; NULL: itself */
+    const char *from;      /* value of FROM in place of a Modelfile; NULL: there is a Modelfile */
+    const char *output;    /* NULL: SP_CREATE_OUTPUT */
+    const char *home;      /* what ~ stands for in FROM and DRAFT; NULL: itself */
     struct sp_source_stores stores; /* where FROM and DRAFT look for names that are not files */
     /* Returns an error for a TEMPLATE that cannot be run; NULL: the text is stored unchecked. */
     enum sp_status (*check_template)(const char *text, size_t size, struct sp_err *err);
     enum sp_dtype target_type;  /* SP_DTYPE_NONE: every tensor keeps its stored type */
-    enum sp_dtype draft_type;   /* the same for the draft */
+    enum sp_dtype draft_type;   /* SP_DTYPE_NONE: every tensor of the draft keeps its type */
     enum sp_dtype output_type;  /* the target's embedding and head; NONE: as the policy chooses */
     struct sp_type_rules rules; /* types of single tensors of both parts */
     struct sp_budget budget;    /* chooses the types that nothing else does; target_type is NONE */
@@ -98,9 +97,11 @@ struct sp_create_report {
     struct sp_create_kept kept_tables, kept_key_values; /* embedding and head; keys and values */
 };
 
-/* *report may be NULL; it is filled on success. */
+/* Packs the models of a Modelfile. *report may be NULL; it is filled on success. */
 SP_MUST_CHECK enum sp_status sp_create(struct sp_create_report *report,
                                        const struct sp_create_options *options, struct sp_err *err);
+/* Packs the models of a packed file again, in other types. *report may be NULL; it is filled on
+ * success. */
 SP_MUST_CHECK enum sp_status sp_requantize(struct sp_create_report *report,
                                            const struct sp_requantize_options *options,
                                            struct sp_err *err);

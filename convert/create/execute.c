@@ -1,13 +1,14 @@
-/* The executor: a ring of chunks between those who convert and the one who writes.
+/* The executor: threads share a ring of chunks, which are converted in parallel and written in
+ * order.
  *
- * Every thread does the same: if the oldest chunk is converted and nobody writes, it writes; else
- * it takes the next chunk off the plan and converts it; where neither can be done, it waits. So
- * chunks are written one at a time and in order, as a tensor's digest wants, and nobody waits for a
- * round to end. A chunk that failed is met in order, too: the first fault of the plan is reported,
- * whatever the threads.
+ * Every thread does the same: if the oldest chunk is converted and no other thread writes, it
+ * writes that chunk; else it takes the next chunk off the plan and converts it; if neither can be
+ * done, it waits. So chunks are written one at a time and in order, as the digest of a tensor
+ * requires, and no thread waits for a round to end. Failures are reported in order, too: the first
+ * one of the plan, whatever the number of threads.
  *
- * What a packed source maps counts as memory until it is given back: pages of a written chunk are.
- * A packed source's digests are checked by the thread that writes. */
+ * Mapped pages of a packed source count as memory, so those of a written chunk are released. The
+ * thread that writes checks the digests of a packed source. */
 #include "convert/create/execute.h"
 
 #include "convert/source/source_read.h"
@@ -22,26 +23,26 @@
 #include <string.h>
 
 enum {
-    CHUNKS_PER_THREAD = 3,    /* of the ring: one being converted, one waiting, one to take next */
-    CHUNK_ELEMENTS = 1 << 19, /* wanted; a chunk is at least one panel */
-    RUN_ELEMENTS = 1 << 16,   /* of a chunk converted at a time: stays in a core's own cache */
-    COPY_SIZE = 8 << 20,      /* bytes of a chunk that is copied as it is */
+    CHUNKS_PER_THREAD = 3,    /* slots of the ring: one converts, one waits, one is free */
+    CHUNK_ELEMENTS = 1 << 19, /* of a chunk, unless a single panel has more */
+    RUN_ELEMENTS = 1 << 16,   /* converted at a time, so that they stay in a core's own cache */
+    COPY_SIZE = 8 << 20,      /* bytes of a chunk that is copied unchanged */
 };
 
-/* Floats and scratch of the threads, and the ring's outputs, should stay below this. */
+/* The bytes that the buffers of all threads and of the ring should take at most. */
 static const size_t MEMORY = (size_t)160 << 20;
 
 /* A part of one item: whole panels of a matrix, or all of anything else, or bytes to copy. */
 struct chunk {
     const struct sp_plan_item *item;
-    size_t index;                   /* of the item: the writer's tensor */
-    uint64_t first_panel, n_panels; /* matrices */
-    const uint8_t *bytes;           /* what is written: `out`, or mapped bytes */
+    size_t index;                   /* number of the item, and of the writer's tensor */
+    uint64_t first_panel, n_panels; /* of a matrix; of other items: bytes */
+    const uint8_t *bytes;           /* [size] the output: `out`, or mapped bytes */
     size_t size;
-    const uint8_t *mapped; /* what it was read from, where that is a packed file, else NULL */
+    const uint8_t *mapped; /* [mapped_size] the input in a packed source; NULL: a checkpoint */
     size_t mapped_size;
     bool ends_item;
-    uint64_t source_size; /* share of the item's, for progress */
+    uint64_t source_size; /* the chunk's part of the item's source_size, for progress */
     uint8_t *out;         /* [out_cap], owned by the slot */
     size_t out_cap;
     bool converted;
@@ -54,12 +55,12 @@ struct worker {
     struct sp_scratch scratch;
     float *floats;
     size_t cap;                        /* floats */
-    float *workspace;                  /* for what is calibrated */
+    float *workspace;                  /* for the encoder of calibrated items */
     size_t workspace_cap;              /* floats */
     const struct sp_encoder *encoders; /* borrowed from the executor */
 };
 
-/* Where the next chunk begins. */
+/* The place in the plan where the next chunk begins. */
 struct cursor {
     size_t item;
     uint64_t done; /* panels of a matrix, bytes of a copy */
@@ -70,21 +71,21 @@ struct executor {
     struct sp_pack_writer *writer;
     struct worker *workers;
     unsigned n_workers;
-    struct sp_encoder encoders[2]; /* by whether a source has small codes */
+    struct sp_encoder encoders[2]; /* [1]: for items with small_codes */
     size_t chunk_elements;
     int (*progress)(void *context, uint64_t done, uint64_t total);
     void *context;
     uint64_t total;            /* bytes of sources */
-    struct sp_hash *read_hash; /* of the packed tensor that is being written */
+    struct sp_hash *read_hash; /* of the input in a packed source, for the thread that writes */
 
-    pthread_mutex_t lock; /* for all that follows */
+    pthread_mutex_t lock; /* protects the members that follow */
     pthread_cond_t changed;
     struct chunk *ring; /* [n_slots]; chunk i is in slot i % n_slots */
     size_t n_slots;
     uint64_t n_taken, n_written; /* chunks */
     struct cursor cursor;
-    bool writing; /* somebody is */
-    bool stopped; /* by a failure: status and err */
+    bool writing; /* a thread writes a chunk */
+    bool stopped; /* by the failure in status and err */
     uint64_t done;
     enum sp_status status;
     struct sp_err err;
@@ -108,7 +109,7 @@ static uint64_t first_row_of(const struct sp_tensor_spec *spec, uint64_t panel)
     return panel / per_matrix * spec->shape[spec->rank - 2] + panel % per_matrix * SP_PANEL_ROWS;
 }
 
-/* Most panels of a chunk. */
+/* Returns the largest number of panels of a chunk. */
 static uint64_t chunk_panels(const struct executor *x, const struct sp_plan_item *item)
 {
     uint64_t panel = sp_spec_cols(item->spec) * SP_PANEL_ROWS;
@@ -155,7 +156,7 @@ static void find_mapped(struct chunk *c)
     }
 }
 
-/* Takes the next chunk off the plan; false at its end. */
+/* Takes the next chunk off the plan. Returns false at the end of the plan. */
 static bool next_chunk(struct executor *x, struct chunk *c)
 {
     const struct sp_plan_item *item;
@@ -180,7 +181,7 @@ static bool next_chunk(struct executor *x, struct chunk *c)
     find_mapped(c);
     x->cursor.done += n;
     c->ends_item = x->cursor.done == all;
-    /* Shares add up: the part before the end of this chunk less the part before its start. */
+    /* The bytes before the end of the chunk less those before its start: so they add up. */
     c->source_size =
         (uint64_t)((double)item->source_size * ((double)x->cursor.done / (double)all)) -
         (uint64_t)((double)item->source_size * ((double)c->first_panel / (double)all));
@@ -226,7 +227,7 @@ static enum sp_status grow_scratch(struct worker *w, const struct sp_plan_item *
     return sp_scratch_open(&w->scratch, need, err);
 }
 
-/* Panels of `panel_size` bytes from rows row..end-1. */
+/* Converts rows row..end-1 to panels of `panel_size` bytes. */
 static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct worker *w,
                                   uint64_t row, uint64_t end, size_t panel_size, struct sp_err *err)
 {
@@ -300,7 +301,7 @@ static enum sp_status convert_plain(struct chunk *c, struct worker *w, struct sp
     return sp_encode_floats(c->out, c->item->to, w->floats, n, 0, err);
 }
 
-/* Bytes that are not those once written make strange numbers: then that is the fault. */
+/* Numbers that cannot be converted are often damage: then the damage is reported instead. */
 static void blame_damage(struct chunk *c)
 {
     struct sp_err err = {0};
@@ -328,7 +329,7 @@ static void convert(struct chunk *c, struct worker *w)
     c->bytes = c->out;
 }
 
-/* Damage in a packed source must not get a new, valid digest. */
+/* Checks the digest of a tensor of a packed source, so that damage gets no new, valid digest. */
 static enum sp_status check_read(struct executor *x, const struct chunk *c, struct sp_err *err)
 {
     if (c->mapped == NULL) return SP_OK;
@@ -350,7 +351,7 @@ static enum sp_status write_chunk(struct executor *x, const struct chunk *c, str
     return SP_OK;
 }
 
-/* Called with the lock, and so are the two below; all three let go of it meanwhile. */
+/* Records the first failure; the caller holds the lock. */
 static void stop(struct executor *x, enum sp_status st, const struct sp_err *err)
 {
     if (!x->stopped) {
@@ -360,7 +361,8 @@ static void stop(struct executor *x, enum sp_status st, const struct sp_err *err
     x->stopped = true;
 }
 
-/* Writes the oldest chunk; false: it is not ready, or somebody writes. */
+/* Writes the oldest chunk. Returns false if it is not converted, or another thread writes. The
+ * caller holds the lock, which is released while the chunk is written. */
 static bool try_write(struct executor *x)
 {
     struct chunk *c = &x->ring[x->n_written % x->n_slots];
@@ -380,7 +382,8 @@ static bool try_write(struct executor *x)
     return true;
 }
 
-/* Converts the next chunk; false: there is none, or no free buffer. */
+/* Converts the next chunk. Returns false if there is none, or no free slot. The caller holds the
+ * lock, which is released while the chunk is converted. */
 static bool try_convert(struct executor *x, struct worker *w)
 {
     struct chunk *c = &x->ring[x->n_taken % x->n_slots];
@@ -396,6 +399,7 @@ static bool try_convert(struct executor *x, struct worker *w)
     return true;
 }
 
+/* Reports progress. The caller holds the lock, which is released during the call. */
 static void report(struct executor *x)
 {
     struct sp_err err = {0};

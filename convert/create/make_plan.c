@@ -126,7 +126,7 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
         .draft = m->in->draft,
         .records = m->in->records,
         .records_size = m->in->records_size,
-        .plan = m->made->plan, /* lent */
+        .plan = m->made->plan, /* still owned by `made` */
     };
 
     if ((st = sp_pack_contents_measure(&size, &contents, err))) return st;

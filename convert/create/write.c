@@ -1,6 +1,5 @@
-/* Writing a package: the order of things. Texts are compressed before the first weight is read, so
- * that what can be refused is refused early; pairing record and receipts come last, for they need
- * the digests of the tensors as they were written. */
+/* Texts are compressed before the first weight is read, so that what can be refused is refused
+ * early; pairing record and receipts come last, for they need the digests of the tensors. */
 #include "convert/create/write.h"
 
 #include "convert/create/execute.h"

@@ -1,7 +1,7 @@
 /* The way back: a packed file becomes checkpoints as they are published on Hugging Face, with the
  * Modelfile that packs them again.
  *
- * Numbers that are stored as they were (f32, f16, bf16) leave bit for bit; what was quantized is
+ * Numbers that are stored as floats (f32, f16, bf16) are written bit for bit; quantized ones are
  * dequantized. Everything that can be refused is refused before anything is written; the folder
  * appears whole or not at all. */
 #ifndef SP_CONVERT_EXPORT_EXPORT_H

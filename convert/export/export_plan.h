@@ -1,5 +1,5 @@
-/* What a checkpoint that is made of a packed file will hold, decided before any weight is read: its
- * tensors under their published names, and which rows of which stored tensors each is made of. */
+/* The plan of a checkpoint that is made of a packed file, decided before any weight is read: its
+ * tensors under their published names, and the rows of stored tensors that each is made of. */
 #ifndef SP_CONVERT_EXPORT_EXPORT_PLAN_H
 #define SP_CONVERT_EXPORT_EXPORT_PLAN_H
 
@@ -21,7 +21,7 @@ struct sp_export_item {
     size_t first_cut, n_cuts;    /* together they fill it */
     enum sp_part part;
     enum sp_dtype from; /* as it is stored; NONE: its cuts are of several types */
-    bool rounded;       /* what was quantized takes a type that may not hold it */
+    bool rounded;       /* quantized numbers are written in a type that may round them */
     bool marks_tokens;  /* t2d: true where d2t, its only cut, maps to */
 };
 

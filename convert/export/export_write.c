@@ -15,10 +15,10 @@
 #include <string.h>
 
 enum {
-    CHUNK_ELEMENTS = 1 << 19,      /* wanted; a chunk is at least one row */
-    TRANSPOSED_ELEMENTS = 1 << 21, /* the same where each column of a chunk is a write of its own */
-    RUN_ELEMENTS = 1 << 16, /* of stored rows decoded at a time: stays in a core's own cache */
-    ROW_STEP = 2 * SP_PANEL_ROWS, /* chunks of two tensors in turn hold whole panels of both */
+    CHUNK_ELEMENTS = 1 << 19,      /* of a chunk, unless a single row has more */
+    TRANSPOSED_ELEMENTS = 1 << 21, /* of a chunk whose columns are written one by one */
+    RUN_ELEMENTS = 1 << 16,        /* decoded at a time, so that they stay in a core's own cache */
+    ROW_STEP = 2 * SP_PANEL_ROWS,  /* chunks of two tensors in turn hold whole panels of both */
     HASH_SIZE = 8 << 20,
 };
 
@@ -50,9 +50,9 @@ struct exporter {
     unsigned n_workers;
     const struct sp_export_progress *progress;
 
-    pthread_mutex_t lock; /* for all that follows */
+    pthread_mutex_t lock; /* protects the members that follow */
     uint64_t done;
-    size_t failed; /* the first chunk that has; n_chunks: none */
+    size_t failed; /* the first chunk that failed; n_chunks: none */
     struct sp_err err;
 };
 
@@ -73,7 +73,7 @@ static enum sp_status add_chunk(struct exporter *x, struct chunk chunk, struct s
     return st;
 }
 
-/* Each stored tensor once, before what is made of it. */
+/* Adds a check of each stored tensor, once, before the first item that is made of it. */
 static enum sp_status add_checks(struct exporter *x, const struct sp_export_item *item,
                                  bool *checked, struct sp_err *err)
 {
@@ -242,7 +242,7 @@ static enum sp_status read_plain(struct worker *w, const struct sp_export_cut *c
     return SP_OK;
 }
 
-/* What rows first..last were read from stops counting as this process's memory. */
+/* Releases the memory of the mapped panels that rows first..last were read from. */
 static void unload_panels(const struct sp_export_cut *c, const struct sp_stored *stored,
                           uint64_t first, uint64_t last)
 {

@@ -11,7 +11,7 @@ enum sp_gguf_form {
     SP_GGUF_AS_IS,
     SP_GGUF_BARE,        /* the published name has no ending */
     SP_GGUF_VECTOR,      /* a vector, which may be stored as a matrix */
-    SP_GGUF_BARE_VECTOR, /* both */
+    SP_GGUF_BARE_VECTOR, /* BARE and VECTOR */
     SP_GGUF_SCALAR,      /* bare, of rank 0 */
     SP_GGUF_LOG,         /* as BARE_VECTOR; -e^x is stored for x */
     SP_GGUF_UNENDED,     /* as AS_IS, but stored without .weight by some converters */
@@ -37,7 +37,7 @@ enum sp_gguf_turn {
 struct sp_gguf_arch {
     const char *name;                  /* general.architecture */
     const char *model_type;            /* of config.json */
-    const char *architecture;          /* likewise */
+    const char *architecture;          /* architectures[0] of config.json */
     const struct sp_gguf_name *names;  /* differences from the usual names; NULL: none */
     const struct sp_gguf_name *values; /* tensors [1] of a layer that are numbers of the metadata:
                                           ggml is the whole key; NULL: none */

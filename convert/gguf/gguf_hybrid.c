@@ -71,7 +71,7 @@ enum sp_status sp_gguf_put_delta(struct sp_gguf_writer *w)
 struct mamba_names {
     const char *heads, *head_dim, *groups, *state, *kernel, *conv_bias, *proj_bias;
     const char *inner;  /* width of all heads; NULL: not stated */
-    const char *expand; /* the same, divided by hidden_size; NULL: not stated */
+    const char *expand; /* width of all heads / hidden_size; NULL: not stated */
     const char *mixer;  /* beginning of its tensors in a layer */
 };
 

@@ -10,7 +10,7 @@ enum {
     SP_GGUF_PRE_NFC = 4,           /* the normalizer */
     SP_GGUF_PRE_IGNORE_MERGES = 8, /* a word that is a token is not merged */
     SP_GGUF_PRE_BOS = 16,          /* a beginning token unless add_bos_token is false */
-    SP_GGUF_PRE_EOS = 32,          /* likewise an end token */
+    SP_GGUF_PRE_EOS = 32,          /* an end token unless add_eos_token is false */
 };
 
 struct sp_gguf_pre {

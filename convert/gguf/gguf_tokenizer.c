@@ -124,7 +124,7 @@ static enum sp_status put_template_token(struct sp_gguf_token_writer *w,
     return st ? st : sp_gguf_token_put(w, "]}");
 }
 
-/* What a file adds that does not say it. */
+/* True if a file without add_bos_token adds a beginning token. */
 static bool adds_bos(const struct sp_gguf_token_writer *w)
 {
     return w->kind != SP_GGUF_BYTE_LEVEL || w->pre->flags & SP_GGUF_PRE_BOS;
@@ -185,7 +185,7 @@ static enum sp_status find_end(const struct sp_gguf_token **found, uint64_t *id,
     return SP_OK;
 }
 
-/* What is added in front of a text and behind it. */
+/* Writes the tokens that are added in front of a text and behind it. */
 enum sp_status sp_gguf_token_put_ends(struct sp_gguf_token_writer *w)
 {
     const struct sp_gguf_token *bos, *eos;

@@ -17,7 +17,7 @@ enum sp_packing {
 struct sp_code_matrix {
     const struct sp_safetensor *tensor; /* borrowed from the checkpoint */
     enum sp_packing packing;
-    bool transposed; /* what is stored are the columns */
+    bool transposed; /* the stored rows are columns of the matrix */
     bool high_first; /* 4 bits: the first code of a byte is in its high half */
     unsigned bits;
     uint32_t word_offset; /* added to each stored 32-bit word, which wraps */

@@ -319,7 +319,7 @@ enum sp_status sp_match_mlx(struct sp_weight_match *m, const struct sp_safetenso
 
 /* ---- bitsandbytes ---- */
 
-/* What a quant_state says. */
+/* The fields of a quant_state. */
 struct bnb_state {
     int64_t block, nested_block, shape[2];
     double offset;

@@ -33,12 +33,12 @@ struct sp_weight {
     const struct sp_safetensor *index; /* the group of each column, or NULL */
 
     const struct sp_safetensor *scales;
-    enum sp_dtype scale_type;           /* not always what the header says */
+    enum sp_dtype scale_type;           /* may differ from the type in the file's header */
     bool scales_transposed;             /* [groups, rows] */
     uint64_t scale_pitch;               /* elements of a stored row of scales */
     const struct sp_safetensor *global; /* a factor of all scales, or NULL */
     bool global_divides;
-    float factor; /* what global holds */
+    float factor; /* the number in `global` */
     struct sp_nested_scales {
         const struct sp_safetensor *scales, *table; /* NULL: scales are numbers themselves */
         uint64_t block;                             /* scales that share a nested scale */
@@ -46,7 +46,7 @@ struct sp_weight {
     } nested; /* scale = table[code] * scales[i / block] + offset */
 
     const struct sp_safetensor *zeros; /* numbers laid out as the scales are, or NULL */
-    struct sp_code_matrix zero_codes;  /* or codes; tensor NULL: none */
+    struct sp_code_matrix zero_codes;  /* zeros as codes; its tensor is NULL: there are none */
     bool zeros_wrap;                   /* zero point: code + 1, without carry */
     bool biases;                       /* zeros are biases */
 

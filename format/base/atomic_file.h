@@ -43,7 +43,7 @@ SP_MUST_CHECK enum sp_status sp_atomic_file_commit(struct sp_atomic_file *output
 /* Frees; what was not committed is removed. NULL is fine. */
 void sp_atomic_file_close(struct sp_atomic_file *output);
 
-/* All of that for bytes that are there already. */
+/* Writes a file of these bytes: opens, writes, commits and closes it. */
 SP_MUST_CHECK enum sp_status sp_atomic_file_write_file(const char *path, bool force,
                                                        const void *bytes, size_t size,
                                                        struct sp_err *err);

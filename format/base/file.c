@@ -128,7 +128,7 @@ struct sp_file {
     int fd; /* -1: it rests */
     uint64_t size;
     char *path;
-    dev_t device; /* of a file that rests: which one it was */
+    dev_t device; /* device and number identify a file that rests */
     ino_t number;
 };
 

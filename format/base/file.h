@@ -31,8 +31,8 @@ struct sp_mapping {
 SP_MUST_CHECK enum sp_status sp_file_map(struct sp_mapping *out, const char *path,
                                          struct sp_err *err);
 void sp_file_unmap(struct sp_mapping *mapping); /* zeroes it */
-/* These bytes of a mapping are not wanted for now: they stop counting as this process's memory.
- * They may be read again; whole pages, those that `bytes` ends within excepted. */
+/* Releases the memory of the pages of a mapping from the one where these bytes begin up to the one
+ * where they end, which stays. The bytes may be read again. */
 void sp_file_unload(const uint8_t *bytes, size_t size);
 
 /* An open file, read at any offset, from any number of threads. */
@@ -41,8 +41,8 @@ struct sp_file; /* opaque */
 SP_MUST_CHECK enum sp_status sp_file_open(struct sp_file **out, const char *path,
                                           struct sp_err *err);
 void sp_file_close(struct sp_file *file); /* NULL is fine */
-/* It takes no descriptor from now on: every read opens it anew, and fails where it is not the same
- * file any more. */
+/* Gives the file's descriptor back: from now on every read opens the file anew, and fails if it is
+ * not the same file any more. */
 void sp_file_rest(struct sp_file *file);
 const char *sp_file_path(const struct sp_file *file); /* as given to open */
 uint64_t sp_file_size(const struct sp_file *file);    /* bytes at open */

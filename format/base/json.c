@@ -49,7 +49,7 @@ static enum sp_status no_memory(size_t size, struct sp_err *err)
     return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes of JSON", size);
 }
 
-/* What the scan finds out about a text. */
+/* Counts of a text by a scan. */
 struct survey {
     size_t members, nulls, wide;
     size_t tree_bytes;
@@ -504,7 +504,7 @@ const char *sp_json_get_text(const struct sp_json *object, const char *key)
 
 enum { SHOWN = 80 };
 
-/* What was found, for a message: scalars as they are (cut when long), containers by kind. */
+/* Describes a value in a message: scalars as they are (cut if long), containers by kind. */
 static const char *found(char text[SHOWN], const struct sp_json *v)
 {
     char *printed = NULL;

@@ -89,7 +89,7 @@ static enum sp_status splice(struct sp_strbuf *text, size_t first, size_t end, c
     return SP_OK;
 }
 
-/* Where the root's first member is, or would be, and what stands between its bracket and that. */
+/* Finds the place after the root's bracket, that of its first member, and whether it has one. */
 static enum sp_status find_front(size_t *open, size_t *begin, bool *empty,
                                  const struct sp_strbuf *text, struct sp_err *err)
 {

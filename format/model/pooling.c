@@ -59,7 +59,7 @@ static enum sp_status put_pair(struct sp_strbuf *out, const struct sp_pair_confi
               : sp_json_put(out, err, "],\"second_type\":%s", pair->second_type ? "true" : "false");
 }
 
-/* What a classifier has and an embedding model has not. */
+/* Writes the members that only a classifier has. */
 static enum sp_status put_classifier(struct sp_strbuf *out, const struct sp_pooling_config *p,
                                      struct sp_err *err)
 {

@@ -4,9 +4,9 @@
 
 #include "format/modelfile/modelfile.h"
 
-/* What `create` demands: exactly one FROM, at most one DRAFT and one ADAPTER, known parameters with
- * values of their type and range, ... `note` (may be NULL) gets one sentence for each
- * thing that is kept without effect or is probably not meant. */
+/* Checks the rules of `create`: exactly one FROM, at most one DRAFT and one ADAPTER, known
+ * parameters with values of their type and range, and those of the other records. `note` (may be
+ * NULL) gets one sentence for each record that has no effect or is probably not meant. */
 SP_MUST_CHECK enum sp_status sp_modelfile_check(const struct sp_modelfile *file,
                                                 void (*note)(void *context, const char *sentence),
                                                 void *context, struct sp_err *err);
@@ -19,8 +19,9 @@ struct sp_parameter {
     const char *instead; /* NULL: it is honoured; else why it has no effect here; static */
 };
 
-/* All of them, *n rows; one by name (any case), NULL if unknown. */
+/* The parameters, *n rows; static. */
 const struct sp_parameter *sp_parameters(size_t *n);
+/* The parameter of this name, in any case; NULL: there is none. */
 const struct sp_parameter *sp_parameter_find(const char *name);
 
 /* A value as its parameter's type. SP_E_INPUT names parameter, value and what was expected. */

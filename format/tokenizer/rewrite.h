@@ -15,7 +15,7 @@ struct sp_rewrite {
     struct sp_charsmap *charsmap; /* owned; of SP_STEP_CHARSMAP, else NULL */
 };
 
-/* Also makes ready what splits (SP_STEP_SPLIT), which others carry out. */
+/* Compiles a step. One that splits text (SP_STEP_SPLIT) is compiled, too, for its caller. */
 SP_MUST_CHECK enum sp_status sp_rewrite_init(struct sp_rewrite *rewrite, const struct sp_step *step,
                                              struct sp_err *err);
 void sp_rewrite_release(struct sp_rewrite *rewrite);

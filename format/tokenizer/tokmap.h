@@ -46,7 +46,8 @@ enum {
 enum sp_tokmap_number {
     SP_TOKMAP_N_IDS,
     SP_TOKMAP_FLAGS, /* enum sp_tokmap_flags */
-    SP_TOKMAP_UNK,   /* SP_ID_NONE: none; the same below */
+    /* Ids; SP_ID_NONE: there is no such token. */
+    SP_TOKMAP_UNK,
     SP_TOKMAP_BOS,
     SP_TOKMAP_EOS,
     SP_TOKMAP_WORD_PROBES,                      /* longest chain in words */

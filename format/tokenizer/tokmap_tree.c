@@ -82,7 +82,7 @@ static enum sp_status write_tree(uint8_t **out, size_t *size, const struct list 
     for (size_t node = 0; node < n_queued; node++) {
         write_node(queue, &n_queued, node, max_nodes, tree, edges, list->at);
     }
-    /* What was sized for tokens without a common beginning is drawn together. */
+    /* `tree` was sized for tokens without a common beginning; the block has the nodes there are. */
     if ((st = sp_new(&made, 9 * n_queued + 3, 1, err))) goto done;
     memcpy(made, tree, 4 * n_queued);
     sp_put32(made + 4 * n_queued, (uint32_t)(n_queued - 1));

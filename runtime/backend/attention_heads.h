@@ -1,6 +1,6 @@
-/* What happens to the heads of queries, keys and values between their products and attention:
- * biases, clamps, norms and rotations. It needs one head alone, so a rank prepares the heads that
- * it stores, and a thread some of them. */
+/* Biases, clamps, norms and rotations of the heads of queries, keys and values, between their
+ * products and attention. Each head is prepared by itself, so a rank prepares the heads that it
+ * stores, and a thread some of them. */
 #ifndef SP_RUNTIME_BACKEND_ATTENTION_HEADS_H
 #define SP_RUNTIME_BACKEND_ATTENTION_HEADS_H
 
@@ -9,7 +9,7 @@
 
 struct sp_attention_heads {
     const struct sp_vector *vector; /* static */
-    /* Of all heads, head 0 first; NULL: none, or the products added them. Borrowed. */
+    /* Biases of all heads, head 0 first; NULL: none, or the products added them. Borrowed. */
     const float *q_bias, *k_bias, *v_bias;
     enum sp_qk_norm norm;         /* SP_QK_WHOLE: done by the caller */
     const float *q_norm, *k_norm; /* [head_dim], or SP_QK_OWN: of all heads; borrowed */
@@ -28,8 +28,9 @@ struct sp_attention_heads {
     size_t ld_q, ld_kv;
 };
 
-/* Prepare head h in all rows. Threads may prepare different heads. */
+/* Prepares query head h in all rows. Threads may prepare different heads. */
 void sp_attention_heads_query(const struct sp_attention_heads *a, size_t h);
-void sp_attention_heads_key(const struct sp_attention_heads *a, size_t h); /* and its value */
+/* Prepares key head h and value head h in all rows. Threads may prepare different heads. */
+void sp_attention_heads_key(const struct sp_attention_heads *a, size_t h);
 
 #endif

@@ -74,7 +74,7 @@ struct sp_finish {
 /* The index of a row's largest element, the lowest index of equal ones; SIZE_MAX if any element is
  * not finite. */
 size_t sp_best_index(uint64_t best);
-/* That element, unless it is not finite. */
+/* A row's largest element, if all its elements are finite. */
 float sp_best_value(uint64_t best);
 
 /* y = W x (+ bias). If `gated`, y = act(W x) * factors, where the factors are `factors` or, if that

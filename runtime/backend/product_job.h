@@ -26,11 +26,12 @@ struct sp_product_job {
     bool y_is_slice;
     bool is_answer;                        /* the slices were multiplied by another rank */
     bool gated_by_sender[SP_MAX_PRODUCTS]; /* the answer of this product went through its gate */
-    bool coded_by_sender[SP_MAX_PRODUCTS]; /* and then it was quantized */
+    bool coded_by_sender[SP_MAX_PRODUCTS]; /* the answer of this product was quantized */
     /* The number under which ranks keep the rows of the only product, and answer with the order of
      * the largest element of each; 0: they answer with the rows. */
     uint64_t kept;
-    bool has_sums; /* and with the blocks of each; the slices are whole blocks */
+    /* They answer with the sums of each row's blocks, too; the slices are then whole blocks. */
+    bool has_sums;
     /* [n_out_rows][16 * slice.n] floats, or codes and scales; borrowed */
     const void *answers[SP_MAX_PRODUCTS];
     const float *scales[SP_MAX_PRODUCTS]; /* [n_out_rows][slice.n / 2] of codes */

@@ -174,7 +174,7 @@ enum sp_status sp_cache_service_act(struct sp_cache_service *s, const uint8_t *m
         if (*at) (*at)->kv.n_all_heads = m.shape.n_heads;
         break;
     case SP_REMOTE_CACHE_CLOSE:
-        if (*at) remove_cache(at); /* else it did not open */
+        if (*at) remove_cache(at); /* NULL: the cache did not open */
         break;
     case SP_REMOTE_CACHE_GROW:
         if ((*at)->kv.n_heads) {
@@ -226,8 +226,8 @@ struct attention {
     struct sp_remote_attention_layout l;
     struct sp_remote_attended answer;
     const uint8_t *message;
-    struct sp_head_slice own;  /* kv heads */
-    struct sp_head_slice sent; /* the same, among those of the message */
+    struct sp_head_slice own;  /* kv heads of this rank */
+    struct sp_head_slice sent; /* their place among the heads of the message */
     size_t group;              /* query heads of a kv head */
     const float *q, *k, *v;    /* the own heads: [n_rows][ld_q], [n_rows][ld_kv] */
     size_t ld_q, ld_kv;
@@ -247,7 +247,7 @@ static const float *bias_at(const struct attention *a, bool has_bias, size_t par
     return has_bias ? floats_at(a, part, head * a->h.head_dim) : NULL;
 }
 
-/* How the own heads are prepared. */
+/* Returns the preparation of this rank's heads. */
 static struct sp_attention_heads heads_of(const struct sp_cache_service *s,
                                           const struct attention *a)
 {

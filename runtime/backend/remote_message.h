@@ -89,7 +89,7 @@ enum sp_remote_cache_action {
     SP_REMOTE_CACHE_GROW,   /* to n positions */
     SP_REMOTE_CACHE_SHRINK, /* to n positions */
     SP_REMOTE_CACHE_READ,   /* the keys or values of span n */
-    SP_REMOTE_CACHE_WRITE   /* the same; the bytes of all heads follow the message */
+    SP_REMOTE_CACHE_WRITE   /* span n, whose bytes of all heads follow the message */
 };
 
 /* The answer is a struct sp_remote_status or, to a read, the bytes of the rank's heads. */
@@ -124,11 +124,11 @@ struct sp_remote_attention_head {
     uint64_t n_rows;
     float scale, cap;
     uint32_t is_coded; /* the answer has codes and scales in place of floats */
-    /* Of products; zero if there are queries, keys and values. */
+    /* The members that follow describe products; zero if queries, keys and values are sent. */
     uint32_t norm; /* enum sp_qk_norm */
     uint32_t has_q_bias, has_k_bias, has_v_bias, has_norms, has_v_norm, n_rot;
     float eps, limit;
-    uint64_t products_size; /* of their message */
+    uint64_t products_size; /* bytes of the message of the products */
 };
 
 struct sp_remote_seq {

@@ -106,7 +106,7 @@ static void put_floats(uint8_t *to, const float *from, size_t n)
     if (n && from) memcpy(to, from, n * sizeof *from);
 }
 
-/* What makes the heads. */
+/* Writes the rotations, norms and biases that a rank prepares its heads with. */
 static void put_products(uint8_t *message, const struct sp_remote_attention *a,
                          const struct sp_remote_attention_head *h,
                          const struct sp_remote_attention_layout *l)

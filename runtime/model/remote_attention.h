@@ -19,7 +19,8 @@ struct sp_remote_attention {
     unsigned layer;
     size_t n;             /* rows */
     bool stores, attends; /* writes keys and values; reads them, ws->ranges is set for all rows */
-    /* What makes q, k and v on each rank; NULL: ws->q, ws->k and ws->v are sent. Borrowed. */
+    /* The products that make q, k and v on each rank; NULL: ws->q, ws->k and ws->v are sent.
+     * Borrowed. */
     const struct sp_product_job *products;
     const struct sp_attention_heads *heads;
     double start; /* set while answers are awaited */

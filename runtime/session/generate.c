@@ -295,7 +295,7 @@ static enum sp_status limit_reasoning(struct run *run, struct sp_chooser *choose
     return SP_OK;
 }
 
-/* True if rows of logits are read besides by the chooser. */
+/* True if more than the chooser reads rows of logits. */
 static bool reads_rows(const struct run *run)
 {
     const struct sp_request *q = run->request;
@@ -517,7 +517,7 @@ enum sp_status sp_session_generate(struct sp_session *session, const struct sp_r
 {
     struct sp_request q = {0};
     struct sp_sampling sampling = {0};
-    struct sp_result whole; /* where the caller's has less members */
+    struct sp_result whole; /* used if the caller's struct has fewer members */
     struct run run = {.session = session, .request = &q, .filter = {.request = &q}, .err = err};
     enum sp_status st;
 

@@ -113,7 +113,7 @@ static unsigned threads_of(const struct sp_package_options *o, unsigned rank)
     return o->n_ranks < 2 ? 0 : sp_rank_threads(rank, o->n_ranks);
 }
 
-/* What the other ranks are started with. */
+/* The arguments of run_rank, by which the other ranks are started. */
 struct rank_start {
     const struct sp_package *package;
     const struct sp_package_options *options;

@@ -45,7 +45,7 @@ static const unsigned *lm_taps(const struct sp_model *draft, unsigned *n_taps)
     return NULL;
 }
 
-/* It reads nothing of the target but tokens. */
+/* The draft reads only tokens of the target, so any target fits. */
 static enum sp_status lm_check(const struct sp_model *target, const struct sp_model *draft,
                                struct sp_err *err)
 {

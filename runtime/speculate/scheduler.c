@@ -31,10 +31,10 @@ struct sp_scheduler {
     pthread_mutex_t lock;
     bool taken;                         /* a thread holds the scheduler or runs a pass */
     size_t n_in;                        /* active threads, including those that wait in acquire */
-    size_t n_behind;                    /* of these, the ones that came while a pass was due */
+    size_t n_behind;                    /* active threads that came while a pass was due */
     struct waiter *ready, **last_ready; /* waiting to hold the scheduler, the oldest first */
     size_t n_requests;                  /* entries that have not run */
-    size_t n_passes;                    /* that have run */
+    size_t n_passes;                    /* passes that have run */
     struct request *first, **last;      /* the entries that have not run, the oldest first */
 };
 

@@ -5,8 +5,8 @@
  *   1. The drafter proposes d1..dn for the positions after cur.
  *   2. The target runs the rows [cur, d1..dn] in one pass; row i predicts the token after it.
  *   3. Row by row the chooser picks the target's own token. The walk continues while that equals
- * the draft token, and stops at the first that differs (the correction), after the last (the bonus)
- *      or at an end-of-sequence token.
+ *      the draft token, and stops at the first that differs (the correction), after the last (the
+ *      bonus) or at an end-of-sequence token.
  *   4. What was emitted is committed, except the last token, which is the new cur.
  *
  * Three invariants: every emitted token was chosen from a row that plain decoding would have

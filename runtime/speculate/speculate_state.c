@@ -1,4 +1,4 @@
-/* What a speculator has cached, to a file and back. */
+/* The caches of a speculator, to a file and back. */
 #include "runtime/speculate/speculate_state.h"
 #include "runtime/speculate/speculate.h"
 
@@ -22,7 +22,7 @@ static enum sp_status walk(struct sp_speculator *s, struct sp_session_file *file
         return st;
     }
     s->n_cached = s->n_ids = n;
-    if (s->drafter == NULL) return SP_OK; /* what a file has of one is not wanted */
+    if (s->drafter == NULL) return SP_OK; /* a draft's caches in the file are not read */
     if (!has_draft) {
         return sp_fail(err, SP_E_CHECK, "%s: a prompt cache that was written without the draft",
                        sp_session_file_path(file));

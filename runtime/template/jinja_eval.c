@@ -443,7 +443,7 @@ static enum sp_status bind_params(struct sp_jinja_machine *m, const struct sp_ji
         if (n < args->n) value = args->at[n];
         for (size_t i = 0; i < args->n_named; i++) {
             if (!same_name(args->names[i], p->value)) continue;
-            if (n < args->n) continue; /* they go to kwargs, if the macro uses it */
+            if (n < args->n) continue; /* the argument goes to kwargs, if the macro uses it */
             value = args->named[i];
             taken[i] = true;
         }

@@ -274,7 +274,7 @@ FILTER(filter_truncate)
     }
     if ((st = sp_jinja_length(m, &n, in))) return st;
     *out = in;
-    if ((int64_t)n <= length + leeway) return SP_OK; /* also for values that are not texts */
+    if ((int64_t)n <= length + leeway) return SP_OK; /* before the kind is checked, as Jinja2 */
     if (in.kind != SP_V_TEXT) return sp_jinja_fail(m, "truncate: not a str");
     {
         const struct sp_value bound[3] = {

@@ -28,8 +28,8 @@ struct answer_run {
     char *text;              /* buffer of response.out */
     size_t size;
     struct sp_repetition repetition; /* of a greedy answer */
-    double token_at;                 /* when the last token came; 0: none has */
-    double sent_at; /* when the stream's head or last keep-alive was sent; 0: not yet */
+    double token_at;                 /* time of the last token, by sp_seconds; 0: none came */
+    double sent_at; /* time of the stream's head or last keep-alive; 0: none was sent */
     bool sent;      /* the whole answer was sent */
     bool too_long;  /* the prompt does not fit into the context */
 };
@@ -255,7 +255,7 @@ static int on_part(void *context, const struct sp_chat_part *part)
     return 0;
 }
 
-/* What a callback returns after the reader returned `st`. */
+/* Returns the result of a callback whose reader returned `st`. */
 static int after_reading(struct answer_run *a, enum sp_status st)
 {
     if (st) a->status = st;
