@@ -190,7 +190,7 @@ done:
     return st;
 }
 
-static void note_depth(const struct sp_generation *g)
+static void note_draft_len(const struct sp_generation *g)
 {
     int64_t draft_len = g->settings->draft_len;
 
@@ -393,7 +393,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     g.grammar = grammar;
     if ((st = open_file(&g, &path, args, session, err))) goto done;
     if (o->verbose && !g.style.json) sp_settings_print(stderr, &settings);
-    note_depth(&g);
+    note_draft_len(&g);
     if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;
     sp_signals_catch();
     st = session    ? sp_repl_run(&g, err)

@@ -193,7 +193,7 @@ static enum sp_status one_round(struct run *run, const struct sp_chooser *choose
     struct sp_session *s = run->session;
     struct sp_result *r = run->result;
     const struct sp_request *q = run->request;
-    size_t draft_len = sp_session_max_depth(s), left;
+    size_t draft_len = sp_session_max_draft_len(s), left;
     struct sp_round round;
     enum sp_proposed_by by;
     enum sp_status st;
@@ -460,7 +460,7 @@ static enum sp_status open_run(struct run *run)
 {
     const struct sp_request *q = run->request;
     const struct sp_package *package = run->session->package;
-    size_t max_draft_len = sp_session_max_depth(run->session);
+    size_t max_draft_len = sp_session_max_draft_len(run->session);
     enum sp_status st;
 
     if (q->grammar && max_draft_len < SP_DRAFT_GRAMMAR_MAX) max_draft_len = SP_DRAFT_GRAMMAR_MAX;

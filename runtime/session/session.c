@@ -258,7 +258,7 @@ size_t sp_session_n_context(const struct sp_session *session)
     return session->speculator->n_positions;
 }
 
-size_t sp_session_max_depth(const struct sp_session *session)
+size_t sp_session_max_draft_len(const struct sp_session *session)
 {
     const struct sp_speculator *s = session->speculator;
 

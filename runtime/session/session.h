@@ -49,7 +49,7 @@ enum { SP_PROMPT_ROWS = 128 };
 double sp_package_draft_size(const struct sp_package *package);
 
 /* The most draft tokens of a round. */
-size_t sp_session_max_depth(const struct sp_session *session);
+size_t sp_session_max_draft_len(const struct sp_session *session);
 
 struct sp_session {
     struct sp_package *package; /* borrowed */

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 16, N_SUMS = 16 };
+enum { MAX_DRAFT_LEN = 16, N_SUMS = 16 };
 
 static const unsigned taps[] = {SP_TAP_FINAL};
 
@@ -31,7 +31,7 @@ struct draft_assistant {
     float *hidden;         /* [n_target] */
     float *next;           /* [sp_matrix_ld(n_target)] next hidden state, W_post n */
     struct sp_acts normed; /* one row: n */
-    float *logits;         /* [MAX_DEPTH][n_vocab] of the last proposal */
+    float *logits;         /* [MAX_DRAFT_LEN][n_vocab] of the last proposal */
     /* The members below are used by clustered heads only. */
     uint32_t *order;  /* [n_vocab] ids, cluster after cluster */
     float *nearness;  /* [sp_matrix_ld(clusters)] */
@@ -39,10 +39,10 @@ struct draft_assistant {
     float *rows;      /* [threads][n_hidden] */
 };
 
-static size_t assistant_max_depth(const struct sp_model *draft)
+static size_t assistant_max_draft_len(const struct sp_model *draft)
 {
     (void)draft;
-    return MAX_DEPTH;
+    return MAX_DRAFT_LEN;
 }
 
 static const unsigned *assistant_taps(const struct sp_model *draft, unsigned *n_taps)
@@ -109,7 +109,7 @@ static enum sp_status open_rows(struct draft_assistant *d, struct sp_err *err)
     size_t n;
     enum sp_status st;
 
-    if (!sp_mul(&n, MAX_DEPTH, d->n_vocab)) {
+    if (!sp_mul(&n, MAX_DRAFT_LEN, d->n_vocab)) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: logits overflow");
     }
     if ((st = sp_new_aligned(&d->hidden, d->n_target, sizeof *d->hidden, err)) ||
@@ -163,7 +163,7 @@ static size_t assistant_limit(struct sp_drafter *base, const uint32_t *ids, size
 {
     (void)ids;
     (void)n_cached;
-    return ((const struct draft_assistant *)base)->known ? MAX_DEPTH : 0;
+    return ((const struct draft_assistant *)base)->known ? MAX_DRAFT_LEN : 0;
 }
 
 /* ---- the clustered head -----------------------------------------------------------------------
@@ -314,7 +314,7 @@ static bool assistant_truncate(struct sp_drafter *base, size_t len, size_t n_sam
 const struct sp_drafter_ops sp_draft_assistant_ops = {
     .kind = SP_DRAFT_ASSISTANT,
     .stepwise = true,
-    .max_draft_len = assistant_max_depth,
+    .max_draft_len = assistant_max_draft_len,
     .taps = assistant_taps,
     .check = assistant_check,
     .open = assistant_open,

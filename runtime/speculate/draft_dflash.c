@@ -20,7 +20,7 @@ struct draft_dflash {
     struct sp_draft_vocab vocabulary;
 };
 
-size_t sp_dflash_max_depth(const struct sp_model *draft)
+size_t sp_dflash_max_draft_len(const struct sp_model *draft)
 {
     return draft->config.draft.block_size - draft->config.draft.first_row;
 }
@@ -127,7 +127,7 @@ size_t sp_dflash_limit(struct sp_drafter *base, const uint32_t *ids, size_t n_ca
 {
     (void)ids;
     (void)n_cached;
-    return sp_dflash_max_depth(((const struct sp_dflash *)base)->model);
+    return sp_dflash_max_draft_len(((const struct sp_dflash *)base)->model);
 }
 
 void sp_dflash_run_block(struct sp_dflash *d, const uint32_t *ids, size_t n_cached, size_t n,
@@ -211,7 +211,7 @@ enum sp_status sp_dflash_state(struct sp_drafter *base, struct sp_session_file *
 
 const struct sp_drafter_ops sp_draft_dflash_ops = {
     .kind = SP_DRAFT_DFLASH,
-    .max_draft_len = sp_dflash_max_depth,
+    .max_draft_len = sp_dflash_max_draft_len,
     .taps = sp_dflash_taps,
     .check = sp_dflash_check,
     .open = dflash_open,

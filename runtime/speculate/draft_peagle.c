@@ -21,7 +21,7 @@ struct draft_peagle {
     bool has_mask_state;
 };
 
-static size_t peagle_max_depth(const struct sp_model *draft)
+static size_t peagle_max_draft_len(const struct sp_model *draft)
 {
     return draft->config.draft.block_size;
 }
@@ -43,7 +43,7 @@ static enum sp_status peagle_open(struct sp_drafter **out, const struct sp_draft
     enum sp_status st;
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
-    d->eagle3.pairs.draft_len = peagle_max_depth(draft);
+    d->eagle3.pairs.draft_len = peagle_max_draft_len(draft);
     d->eagle3.pairs.parallel = true;
     d->mask_token = draft->config.draft.mask_token;
     if ((st = sp_eagle3_init(&d->eagle3, &sp_draft_peagle_ops, setup, NULL, err)) ||
@@ -96,7 +96,7 @@ static struct sp_logits peagle_logits(const struct sp_drafter *base, size_t i)
 
 const struct sp_drafter_ops sp_draft_peagle_ops = {
     .kind = SP_DRAFT_PEAGLE,
-    .max_draft_len = peagle_max_depth,
+    .max_draft_len = peagle_max_draft_len,
     .taps = sp_eagle3_taps,
     .check = sp_eagle3_check,
     .open = peagle_open,
