@@ -1,7 +1,10 @@
-/* The two inner loops of quantize/gptq.h, written once as vectors of 16 floats and compiled for
+/* The two inner loops of quantize/gptq.h, written once as vectors of one register and compiled for
  * each instruction set: accumulation, where a lane is one of a group's 16 columns, and encoding,
  * where a lane is one of a panel's 16 rows. Lanes are independent, operations have one order, and
  * nothing is fused, so all sets compute the same bits.
+ *
+ * Vectors of 16 floats for all sets would be simpler, but gcc keeps those that are longer than a
+ * register in memory: the encoder was up to 30 times slower, and took a minute to compile.
  *
  * The encoder is written once for all types of quantize/microscale.h, and inlined with a constant
  * type and with or without factors. */
@@ -17,15 +20,20 @@
 #include <immintrin.h>
 #endif
 
-/* Vectors longer than a register are passed between inlined functions only. */
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 #define INLINE static inline __attribute__((always_inline))
 
-enum { N = SP_GPTQ_GROUP };
+#if defined(__AVX512F__)
+#define REGISTER 64 /* bytes */
+#elif defined(__AVX2__)
+#define REGISTER 32
+#else
+#define REGISTER 16
+#endif
 
-typedef float lanes __attribute__((vector_size(64)));
-typedef int32_t masks __attribute__((vector_size(64))); /* of a comparison: 0 or -1 */
+enum { N = SP_GPTQ_GROUP, LANES = REGISTER / sizeof(float), N_PARTS = N / LANES };
+
+typedef float lanes __attribute__((vector_size(REGISTER)));
+typedef int32_t masks __attribute__((vector_size(REGISTER))); /* of a comparison: 0 or -1 */
 
 static inline lanes load(const float *from)
 {
@@ -109,24 +117,22 @@ static inline lanes smaller(lanes a, lanes b)
 
 /* ---- accumulation ---- */
 
-/* Adds to the sums of four columns from j on; the four additions are independent. */
+/* Adds to the sums of four columns from j on; the additions of a row are independent. */
 static inline void accumulate_four(float *sums, const float *x, size_t ld, size_t n_rows,
                                    size_t first, size_t j)
 {
-    lanes a = {0}, b = {0}, c = {0}, d = {0};
+    lanes sum[4][N_PARTS] = {{{0}}};
 
     for (size_t t = 0; t < n_rows; t++, x += ld) {
-        lanes left = load(x + first);
+        for (size_t part = 0; part < N_PARTS; part++) {
+            lanes left = load(x + first + part * LANES);
 
-        a += left * x[j];
-        b += left * x[j + 1];
-        c += left * x[j + 2];
-        d += left * x[j + 3];
+            for (size_t c = 0; c < 4; c++)
+                sum[c][part] += left * x[j + c];
+        }
     }
-    store(sums, load(sums) + a);
-    store(sums + N, load(sums + N) + b);
-    store(sums + 2 * N, load(sums + 2 * N) + c);
-    store(sums + 3 * N, load(sums + 3 * N) + d);
+    for (size_t i = 0; i < 4 * N_PARTS; i++, sums += LANES)
+        store(sums, load(sums) + sum[i / N_PARTS][i % N_PARTS]);
 }
 
 static inline void accumulate(float *sums, const float *x, size_t ld, size_t n_rows, size_t first,
@@ -147,7 +153,7 @@ struct variant {
     bool feedback; /* with factors */
 };
 
-/* One group of a panel by column, in units of the rows' scales: the weights w, and v, which
+/* One group of LANES rows by column, in units of the rows' scales: the weights w, and v, which
  * includes the errors of the groups before. */
 struct group {
     lanes w[N], v[N];
@@ -328,17 +334,17 @@ INLINE void fit_group(struct rounded *best, const struct group *g, struct varian
     }
 }
 
-/* Loads a group. from: its first column in the panel's rows; with feedback, carried: errors of the
- * columns before it, [N][16]. */
+/* Loads a group. from: its first column in the first of n_rows rows, of which LANES at most are
+ * loaded; with feedback, carried: errors of the columns before it, [N][16]. */
 INLINE void load_group(struct group *g, struct variant is, const float *from, size_t n_rows,
                        size_t cols, const float *inverse, const float *carried,
                        const float *factors)
 {
     g->factors = factors;
     for (size_t j = 0; j < N; j++) {
-        float w[SP_PANEL_ROWS] = {0}, d = is.feedback ? factors[j * N + j] : 1;
+        float w[LANES] = {0}, d = is.feedback ? factors[j * N + j] : 1;
 
-        for (size_t row = 0; row < n_rows; row++)
+        for (size_t row = 0; row < LANES && row < n_rows; row++)
             w[row] = from[row * cols + j] * inverse[row];
         g->w[j] = load(w);
         g->v[j] = is.feedback ? g->w[j] + load(carried + j * SP_PANEL_ROWS) : g->w[j];
@@ -346,18 +352,20 @@ INLINE void load_group(struct group *g, struct variant is, const float *from, si
     }
 }
 
-/* Stores a group, which is half h of the block. */
-INLINE void store_group(uint8_t *block, struct variant is, size_t h, const struct rounded *r)
+/* Stores a group of the panel's rows from first_row on, which is half h of the block; the block was
+ * zero. */
+INLINE void store_group(uint8_t *block, struct variant is, size_t h, size_t first_row,
+                        const struct rounded *r)
 {
     uint8_t *scale_bytes = block + sp_microscale_block_size(is.code_bits) - (2 - h) * SP_PANEL_ROWS;
 
-    if (h == 0) memset(block, 0, sp_microscale_block_size(is.code_bits));
     for (size_t k = 0; k < N; k++) {
-        for (size_t row = 0; row < SP_PANEL_ROWS; row++)
-            sp_microscale_put(block, is.code_bits, row, N * h + k, (unsigned)r->code[k][row]);
+        for (size_t i = 0; i < LANES; i++)
+            sp_microscale_put(block, is.code_bits, first_row + i, N * h + k,
+                              (unsigned)r->code[k][i]);
     }
-    for (size_t row = 0; row < SP_PANEL_ROWS; row++)
-        scale_bytes[row] = (uint8_t)r->bytes[row];
+    for (size_t i = 0; i < LANES; i++)
+        scale_bytes[first_row + i] = (uint8_t)r->bytes[i];
 }
 
 /* Adds a group's weighted errors to n columns after it; `carried` and `factors` begin at the first
@@ -383,19 +391,27 @@ INLINE void encode_as(struct variant is, uint8_t *blocks, const float *rows, siz
 
     for (size_t row = 0; row < n_rows; row++)
         inverse[row] = row_scale[row] > 0 ? 1.0f / row_scale[row] : 0;
+    memset(blocks, 0, cols / SP_BLOCK * block_size);
     if (is.feedback) memset(workspace, 0, cols * SP_PANEL_ROWS * sizeof *workspace);
     for (size_t first = 0; first < cols; first += N) {
+        uint8_t *block = blocks + first / SP_BLOCK * block_size;
         size_t end = sp_gptq_block_end(cols, first), after = first + N;
-        const float *carried = is.feedback ? workspace + first * SP_PANEL_ROWS : NULL;
-        struct group group;
-        struct rounded r;
 
-        load_group(&group, is, rows + first, n_rows, cols, inverse, carried, factors);
-        fit_group(&r, &group, is, books);
-        store_group(blocks + first / SP_BLOCK * block_size, is, first / N % 2, &r);
-        if (!is.feedback) continue;
-        propagate(workspace + after * SP_PANEL_ROWS, &r, factors + N * N, end - after);
-        factors += (end - first) * N;
+        for (size_t row = 0; row < SP_PANEL_ROWS; row += LANES) {
+            const float *carried = is.feedback ? workspace + first * SP_PANEL_ROWS + row : NULL;
+            size_t n = n_rows > row ? n_rows - row : 0;
+            struct group group;
+            struct rounded r;
+
+            load_group(&group, is, n ? rows + row * cols + first : rows, n, cols, inverse + row,
+                       carried, factors);
+            fit_group(&r, &group, is, books);
+            store_group(block, is, first / N % 2, row, &r);
+            if (is.feedback)
+                propagate(workspace + after * SP_PANEL_ROWS + row, &r, factors + N * N,
+                          end - after);
+        }
+        if (is.feedback) factors += (end - first) * N;
     }
 }
 
