@@ -5,7 +5,7 @@
  *
  * The eight vectors of weights of a block, for half of a panel's lanes, fill half of the registers;
  * they are decoded once and multiplied by all rows of the tile, whose accumulators are in the
- * nearest cache. The next rows are independent and hide the latency of the dot products, so no tile
+ * nearest cache. The next row is independent and hides the latency of the dot products, so no tile
  * needs code of its own.
  *
  * Entries are looked up in tables of 16 bytes. A codebook of q2 has four entries, so that a table
@@ -201,38 +201,69 @@ INLINE struct half_weights microscale_decode(__m256i w[4], enum sp_dtype dtype,
     return (struct half_weights){byte, _mm256_setzero_si256()};
 }
 
-/* Multiplies one block, for half of the lanes, by all rows. */
+/* A block's weights for 8 rows of a panel. */
+struct block_weights {
+    __m256i w[8], odd[2]; /* of the groups, of the halves */
+    __m256i factors;      /* of the first half in the low 16 bits, of the second in the high ones */
+};
+
+INLINE struct block_weights microscale_block(enum sp_dtype dtype, const uint8_t *block,
+                                             const uint8_t *scale_bytes,
+                                             const struct tables *tables)
+{
+    struct block_weights b;
+    struct half_weights first, second;
+
+    first = microscale_decode(b.w, dtype, block, scale_bytes, 0, tables);
+    second = microscale_decode(b.w + 4, dtype, block, scale_bytes + SP_PANEL_ROWS, 1, tables);
+    b.odd[0] = first.odd;
+    b.odd[1] = second.odd;
+    b.factors = _mm256_blend_epi16(first.factor, _mm256_slli_epi32(second.factor, 16), 0xaa);
+    return b;
+}
+
+/* The quarters of both halves' sums with row t, interleaved. */
+INLINE __m256i row_quarters(const struct block_weights *b, const struct sp_act_block *at, size_t t)
+{
+    const int32_t *start = at->start_q4 + t * at->ld_block * 2;
+    const int8_t *q = at->q + t * at->ld;
+    __m256i i0 = _mm256_add_epi32(_mm256_set1_epi32(start[0]), b->odd[0]);
+    __m256i i1 = _mm256_add_epi32(_mm256_set1_epi32(start[1]), b->odd[1]);
+
+    UNROLL
+    for (size_t g = 0; g < 4; g++) {
+        i0 = DOT4(i0, b->w[g], q + 4 * g);
+        i1 = DOT4(i1, b->w[g + 4], q + SP_MICROSCALE_HALF + 4 * g);
+    }
+    return _mm256_blend_epi16(_mm256_srai_epi32(i0, 2), _mm256_slli_epi32(i1, 14), 0xaa);
+}
+
+/* Returns acc + the quarters times their scale bytes times the scale of row t. */
+INLINE __m256 add_quarters(__m256 acc, const struct block_weights *b, __m256i quarters,
+                           const struct sp_act_block *at, size_t t)
+{
+    __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(quarters, b->factors));
+
+    return _mm256_fmadd_ps(u, _mm256_set1_ps(at->scale[t * at->ld_block]), acc);
+}
+
+/* Multiplies one block, for half of the lanes, by all rows. A row's quarters are added after the
+ * next row's sums, which are independent: the processor then waits less for each. */
 INLINE void microscale_half_block(__m256 acc[][2], enum sp_dtype dtype, size_t size, size_t half,
                                   const uint8_t *block, const struct sp_act_block *at,
                                   size_t n_rows, const struct tables *tables)
 {
     const uint8_t *scale_bytes = block + size - 2 * SP_PANEL_ROWS + 8 * half;
-    __m256i w[8], factors;
-    struct half_weights first, second;
+    struct block_weights b = microscale_block(dtype, block + 32 * half, scale_bytes, tables);
+    __m256i quarters = row_quarters(&b, at, 0);
 
-    block += 32 * half;
-    first = microscale_decode(w, dtype, block, scale_bytes, 0, tables);
-    second = microscale_decode(w + 4, dtype, block, scale_bytes + SP_PANEL_ROWS, 1, tables);
-    factors = _mm256_blend_epi16(first.factor, _mm256_slli_epi32(second.factor, 16), 0xaa);
-    for (size_t t = 0; t < n_rows; t++) {
-        const int32_t *start = at->start_q4 + t * at->ld_block * 2;
-        const int8_t *q = at->q + t * at->ld;
-        __m256i i0 = _mm256_add_epi32(_mm256_set1_epi32(start[0]), first.odd);
-        __m256i i1 = _mm256_add_epi32(_mm256_set1_epi32(start[1]), second.odd);
+    for (size_t t = 1; t < n_rows; t++) {
+        __m256i before = quarters;
 
-        UNROLL
-        for (size_t g = 0; g < 4; g++) {
-            i0 = DOT4(i0, w[g], q + 4 * g);
-            i1 = DOT4(i1, w[g + 4], q + SP_MICROSCALE_HALF + 4 * g);
-        }
-        /* Interleaves the quarters of both halves, multiplies them by their scales and adds
-         * pairs. */
-        __m256i quarters =
-            _mm256_blend_epi16(_mm256_srai_epi32(i0, 2), _mm256_slli_epi32(i1, 14), 0xaa);
-        __m256 u = _mm256_cvtepi32_ps(_mm256_madd_epi16(quarters, factors));
-        acc[t][half] =
-            _mm256_fmadd_ps(u, _mm256_set1_ps(at->scale[t * at->ld_block]), acc[t][half]);
+        quarters = row_quarters(&b, at, t);
+        acc[t - 1][half] = add_quarters(acc[t - 1][half], &b, before, at, t - 1);
     }
+    acc[n_rows - 1][half] = add_quarters(acc[n_rows - 1][half], &b, quarters, at, n_rows - 1);
 }
 
 INLINE void microscale_panels(enum sp_dtype dtype, unsigned code_bits,
