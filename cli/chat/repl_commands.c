@@ -1,0 +1,468 @@
+#include "cli/chat/repl_commands.h"
+#include "cli/base/out.h"
+#include "cli/base/word_wrap.h"
+#include "cli/chat/saved_session.h"
+#include "format/base/file.h"
+#include "format/base/mem.h"
+#include "format/base/spelling.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* A slash command; its function returns false to end the session. `words` is the text after the
+ * command's name. */
+struct command {
+    const char *name, *help; /* help NULL: an alias of a listed command */
+    bool (*run)(struct sp_repl *repl, char *words);
+};
+
+static bool bye(struct sp_repl *repl, char *words)
+{
+    (void)repl;
+    (void)words;
+    return false;
+}
+
+static bool clear(struct sp_repl *repl, char *words)
+{
+    (void)words;
+    sp_conversation_clear(&repl->generation->conversation);
+    repl->generation->n_used = 0;
+    sp_repl_reply("The conversation is cleared.");
+    return true;
+}
+
+/* Returns the first word of *text, which moves to the next word. */
+static char *next_word(char **text)
+{
+    char *word = *text + strspn(*text, " \t"), *end = word + strcspn(word, " \t");
+
+    *text = end + strspn(end, " \t");
+    *end = '\0';
+    return word;
+}
+
+/* Returns a value without trailing whitespace and without the quotes around it. */
+static char *value_of(char *text)
+{
+    size_t len = strlen(text);
+
+    while (len > 0 && strchr(" \t", text[len - 1]) != NULL)
+        len--;
+    text[len] = '\0';
+    if (len < 2 || text[0] != '"' || text[len - 1] != '"') return text;
+    text[len - 1] = '\0';
+    return text + 1;
+}
+
+static void set_system(struct sp_conversation *c, const char *text)
+{
+    struct sp_err err = {0};
+
+    if (c->template == NULL) {
+        sp_repl_reply("A system message requires a chat template.");
+    } else if (sp_conversation_set_system(c, text, &err)) {
+        sp_repl_reply("%s.", err.text);
+    } else {
+        sp_repl_reply("%s",
+                      *text ? "The system message is set." : "The system message is removed.");
+    }
+}
+
+static void set_thinking(struct sp_conversation *c, const char *word)
+{
+    struct sp_err err = {0};
+
+    if (sp_conversation_set_thinking(c, word, &err)) {
+        sp_repl_reply("%s.", err.text);
+    } else if (c->template == NULL) {
+        sp_repl_reply("This requires a chat template.");
+    } else if (c->thinking == SP_THINK_OFF) {
+        sp_repl_reply("Reasoning is off.");
+    } else {
+        sp_repl_reply("Reasoning is on%s%s.", *c->think_level ? ", level " : "", c->think_level);
+    }
+}
+
+/* Handles the words of /set that take no value. Returns false for other words. */
+static bool set_switch(struct sp_generation *g, const char *name)
+{
+    bool verbose = strcmp(name, "verbose") == 0;
+
+    if (verbose || strcmp(name, "quiet") == 0) {
+        g->style.verbose = verbose;
+        sp_repl_reply("%s",
+                      verbose ? "All statistics are shown." : "One line of statistics is shown.");
+    } else if (strcmp(name, "wordwrap") == 0 || strcmp(name, "nowordwrap") == 0) {
+        g->style.wrap = *name == 'w';
+        sp_repl_reply("%s",
+                      g->style.wrap ? "Lines are broken between words." : "Lines are not broken.");
+    } else if (strcmp(name, "think") == 0) {
+        set_thinking(&g->conversation, "true");
+    } else if (strcmp(name, "nothink") == 0) {
+        set_thinking(&g->conversation, "false");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void set_parameter(struct sp_generation *g, const char *name, const char *value)
+{
+    bool drafts = g->info.draft != NULL && !g->no_draft;
+    struct sp_settings before = *g->settings; /* of which a number at most is restored */
+    struct sp_err err = {0};
+
+    if (!drafts && strcasecmp(name, "draft_num_predict") == 0) {
+        sp_repl_reply("This session does not draft.");
+    } else if (sp_settings_set(g->settings, name, value, &err)) {
+        sp_repl_reply("%s%s", err.text, err.text[strlen(err.text) - 1] == '?' ? "" : ".");
+    } else if (g->settings->n_context != before.n_context &&
+               sp_generation_set_context(g, g->settings->n_context, &err)) {
+        *g->settings = before;
+        sp_repl_reply("%s.", err.text);
+    } else if (strcasecmp(name, "stop") == 0) {
+        sp_repl_reply("Answers end before \"%s\".", value);
+    } else if (strcasecmp(name, "dry_sequence_breakers") == 0) {
+        sp_repl_reply("DRY has %zu sequence breakers.", g->settings->breakers.n);
+    } else {
+        sp_settings_print_one(stdout, g->settings, name);
+    }
+}
+
+static void set_value(struct sp_generation *g, const char *name, const char *value)
+{
+    if (strcmp(name, "system") == 0) {
+        set_system(&g->conversation, value);
+    } else if (strcmp(name, "think") == 0 && *value != '\0') {
+        set_thinking(&g->conversation, value);
+    } else if (*value != '\0') {
+        set_parameter(g, name, value);
+    } else if (!set_switch(g, name)) {
+        sp_repl_reply(
+            "/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
+            "/set nothink, /set wordwrap, /set nowordwrap; /show parameters lists the names.");
+    }
+}
+
+/* Sets a value between triple quotes. If its input is interrupted nothing changes. */
+static void set_quoted(struct sp_repl *repl, const char *name, const char *words)
+{
+    struct sp_strbuf value = {0};
+
+    if (sp_repl_read_message(repl, words, &value)) {
+        repl->status = sp_strbuf_append(&value, "", 1, repl->err);
+        if (repl->status == SP_OK) set_value(repl->generation, name, value.at);
+    }
+    sp_strbuf_release(&value);
+}
+
+static bool set(struct sp_repl *repl, char *words)
+{
+    char *name = next_word(&words);
+
+    if (strcmp(name, "parameter") == 0) name = next_word(&words);
+    if (strncmp(words, "\"\"\"", 3) == 0)
+        set_quoted(repl, name, words);
+    else
+        set_value(repl->generation, name, value_of(words));
+    return true;
+}
+
+static void show_info(const struct sp_generation *g)
+{
+    sp_repl_reply("%s: %u threads, %s kernels, draft %s\ncontext of %zu tokens, %zu used; %s",
+                  g->name, g->info.n_threads, g->info.kernels,
+                  g->info.draft ? g->info.draft : "none", sp_session_n_context(g->session),
+                  g->n_used,
+                  g->conversation.template ? "with the chat template" : "raw, no chat template");
+}
+
+static void show_text(const char *text)
+{
+    sp_out_text(stdout, text, strlen(text));
+}
+
+static void show_template(const struct sp_conversation *c)
+{
+    size_t size = 0;
+    const char *text = c->template ? sp_template_text(c->template, &size) : "none";
+
+    sp_out_text(stdout, text, c->template ? size : strlen(text));
+    putchar('\n');
+}
+
+/* Shows the messages, broken between words if answers are. */
+static void show_messages(const struct sp_generation *g)
+{
+    const struct sp_conversation *c = &g->conversation;
+    bool wraps = g->style.wrap && sp_out_is_screen(stdout);
+    struct sp_word_wrap wrap;
+
+    for (size_t i = 0; i < c->n_turns; i++) {
+        const char *const texts[] = {c->turns[i].role, ": ", c->turns[i].content};
+        if (wraps) sp_word_wrap_begin(&wrap, stdout);
+        for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+            if (wraps)
+                sp_word_wrap_text(&wrap, texts[k], strlen(texts[k]));
+            else
+                show_text(texts[k]);
+        }
+        putchar('\n');
+    }
+}
+
+static bool show(struct sp_repl *repl, char *words)
+{
+    const struct sp_generation *g = repl->generation;
+    const struct sp_conversation *c = &g->conversation;
+    const char *what = next_word(&words);
+
+    if (strcmp(what, "system") == 0) {
+        show_text(c->system && *c->system ? c->system : "none");
+        putchar('\n');
+    } else if (strcmp(what, "template") == 0) {
+        show_template(c);
+    } else if (strcmp(what, "messages") == 0) {
+        show_messages(g);
+    } else if (strcmp(what, "parameters") == 0) {
+        sp_settings_print(stdout, g->settings);
+    } else if (*what == '\0') {
+        show_info(g);
+        sp_settings_print(stdout, g->settings);
+    } else {
+        sp_repl_reply("/show, /show parameters, /show system, /show template, /show messages.");
+    }
+    return true;
+}
+
+static bool undo(struct sp_repl *repl, char *words)
+{
+    char *text = NULL;
+
+    (void)words;
+    sp_conversation_undo(&repl->generation->conversation, &text);
+    sp_repl_reply("%s", text ? "The last message and its answer are removed."
+                             : "There is no message to remove.");
+    free(text);
+    return true;
+}
+
+/* Answers the last message again, with another seed if the seed was drawn. */
+static bool retry(struct sp_repl *repl, char *words)
+{
+    struct sp_generation *g = repl->generation;
+    char *text = NULL;
+    bool drawn;
+
+    (void)words;
+    sp_conversation_undo(&g->conversation, &text);
+    if (text == NULL) {
+        sp_repl_reply("There is no message to answer again.");
+        return true;
+    }
+    repl->status = sp_settings_redraw(g->settings, &drawn, repl->err);
+    if (g->settings->temperature <= 0)
+        sp_repl_reply(
+            "Decoding is greedy, so the answer is the same; /set temperature 0.8 varies it.");
+    else if (!drawn)
+        sp_repl_reply("The seed is set, so the answer is the same; /set seed -1 draws one.");
+    if (repl->status == SP_OK) repl->status = sp_repl_answer(repl, text, strlen(text));
+    free(text);
+    return repl->status == SP_OK;
+}
+
+/* Adds a name to a list. If memory runs out the list lacks it. */
+static void list_name(void *context, const char *name)
+{
+    struct sp_strbuf *list = context;
+
+    if (list->len > 0) (void)!sp_strbuf_append(list, ", ", 2, NULL);
+    (void)!sp_strbuf_append(list, name, strlen(name), NULL);
+}
+
+static void print_saved(void)
+{
+    struct sp_strbuf list = {0};
+
+    sp_saved_session_each(list_name, &list);
+    if (list.len > 0)
+        sp_repl_reply("Saved sessions: %.*s.", (int)list.len, list.at);
+    else
+        sp_repl_reply("There are no saved sessions.");
+    sp_strbuf_release(&list);
+}
+
+/* *path = the file of the session that the words name, owned by the caller; NULL: a sentence was
+ * printed. */
+static char *path_of(char *words, const char *command)
+{
+    const char *name = value_of(words);
+    struct sp_err err = {0};
+    char *path = NULL;
+
+    if (*name == '\0')
+        sp_repl_reply("%s NAME, or a path such as ./NAME.json.", command);
+    else if (sp_saved_session_path(&path, name, &err))
+        sp_repl_reply("%s.", err.text);
+    return path;
+}
+
+static void print_counts(const char *verb, const char *path, const struct sp_generation *g)
+{
+    size_t n = g->conversation.n_turns - g->conversation.n_given;
+
+    sp_repl_reply("%s %s: %zu message%s, the system message and the settings.", verb, path, n,
+                  n == 1 ? "" : "s");
+}
+
+static bool save(struct sp_repl *repl, char *words)
+{
+    char *path = path_of(words, "/save");
+    struct sp_err err = {0};
+
+    if (path == NULL) return true;
+    if (sp_saved_session_write(path, repl->generation, &err))
+        sp_repl_reply("%s.", err.text);
+    else
+        print_counts("Saved as", path, repl->generation);
+    free(path);
+    sp_repl_list_completions(repl);
+    return true;
+}
+
+static bool load(struct sp_repl *repl, char *words)
+{
+    char *path = path_of(words, "/load"), *model = NULL;
+    struct sp_err err = {0};
+
+    if (path == NULL || !sp_file_exists(path)) {
+        if (path) sp_repl_reply("There is no such session.");
+        print_saved();
+    } else if (sp_saved_session_read(path, repl->generation, &model, &err)) {
+        sp_repl_reply("%s.", err.text);
+    } else {
+        print_counts("Loaded", path, repl->generation);
+        if (model) sp_repl_reply("It was saved with another model: %s.", model);
+    }
+    free(model);
+    free(path);
+    return true;
+}
+
+static bool help(struct sp_repl *repl, char *words);
+
+static const struct command commands[] = {
+    {"/set", "change a setting, such as temperature, num_ctx, think, system: /set temperature 0.7",
+     set},
+    {"/show", "file and settings, or one of: parameters, system, template, messages", show},
+    {"/retry", "answer the last message again", retry},
+    {"/undo", "remove the last message and its answer", undo},
+    {"/clear", "forget the conversation", clear},
+    {"/save", "save conversation and settings: /save NAME, or a path", save},
+    {"/load", "go on with a saved session: /load NAME, or a path", load},
+    {"/bye", "end the session (also /exit, Ctrl-D)", bye},
+    {"/exit", NULL, bye},
+    {"/quit", NULL, bye},
+    {"/?", "show this help (also /help)", help},
+    {"/help", NULL, help},
+};
+
+enum {
+    N_COMMANDS = sizeof commands / sizeof *commands,
+    HELP_COLUMN = 10, /* at which the help of a command begins */
+};
+
+static bool help(struct sp_repl *repl, char *words)
+{
+    (void)repl;
+    (void)words;
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (commands[i].help)
+            sp_word_wrap_print(stdout, HELP_COLUMN, "  %-7s %s", commands[i].name,
+                               commands[i].help);
+    }
+    sp_repl_reply("  \"\"\"     begins and ends a message of several lines\n"
+                  "Tab completes a command, Ctrl-C stops an answer. Pasted text is one message.");
+    return true;
+}
+
+/* A blank at the end means that a value follows. */
+static const char *const set_words[] = {"stop ",     "dry_sequence_breakers ",
+                                        "system ",   "verbose",
+                                        "quiet",     "think",
+                                        "nothink",   "wordwrap",
+                                        "nowordwrap"};
+static const char *const show_words[] = {"parameters", "system", "template", "messages"};
+
+enum {
+    N_SET_WORDS = sizeof set_words / sizeof *set_words,
+    N_SHOW_WORDS = sizeof show_words / sizeof *show_words,
+};
+
+void sp_repl_release_completions(struct sp_repl_completions *c)
+{
+    while (c->n > 0)
+        free(c->list[--c->n]);
+    free(c->list);
+    *c = (struct sp_repl_completions){0};
+}
+
+/* Adds a text to complete; `end`: a blank if another word must follow, else "". If memory runs out
+ * Tab does not know it. */
+static void add_completion(struct sp_repl_completions *c, const char *command, const char *word,
+                           const char *end)
+{
+    struct sp_strbuf text = {0};
+
+    if (sp_grow(&c->list, &c->cap, c->n + 1, sizeof *c->list, NULL) ||
+        sp_strbuf_append(&text, command, strlen(command), NULL) ||
+        sp_strbuf_append(&text, " ", *word ? 1 : 0, NULL) ||
+        sp_strbuf_append(&text, word, strlen(word), NULL) ||
+        sp_strbuf_append(&text, end, strlen(end) + 1, NULL)) {
+        sp_strbuf_release(&text);
+        return;
+    }
+    c->list[c->n++] = text.at;
+}
+
+static void add_saved(void *completions, const char *name)
+{
+    add_completion(completions, "/save", name, "");
+    add_completion(completions, "/load", name, "");
+}
+
+void sp_repl_list_completions(struct sp_repl *repl)
+{
+    struct sp_repl_completions *c = &repl->completions;
+
+    sp_repl_release_completions(c);
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        add_completion(c, commands[i].name, "", "");
+    for (size_t i = 0; i < SP_N_SETTINGS; i++)
+        add_completion(c, "/set", sp_settings_name(i), " ");
+    for (size_t i = 0; i < N_SET_WORDS; i++)
+        add_completion(c, "/set", set_words[i], "");
+    for (size_t i = 0; i < N_SHOW_WORDS; i++)
+        add_completion(c, "/show", show_words[i], "");
+    sp_saved_session_each(add_saved, c);
+    sp_line_edit_complete(repl->edit, (const char *const *)c->list, c->n);
+}
+
+bool sp_repl_run_command(struct sp_repl *repl, char *line)
+{
+    char *rest = line, *name = next_word(&rest);
+    const char *near = NULL;
+
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(commands[i].name, name) == 0) return commands[i].run(repl, rest);
+    }
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        near = sp_nearer(near, commands[i].name, name);
+    if (near && strlen(name) > 2)
+        sp_repl_reply("Unknown command %s, did you mean %s?", name, near);
+    else
+        sp_repl_reply("Unknown command %s, /? lists them.", name);
+    return true;
+}
