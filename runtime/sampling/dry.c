@@ -1,5 +1,5 @@
 #include "runtime/sampling/dry.h"
-#include "runtime/sampling/distribution.h"
+#include "runtime/sampling/logit_transforms.h"
 
 #include "format/base/mem.h"
 #include "format/base/unicode.h"

@@ -3,7 +3,7 @@
  * The transforms are expensive, the draw is cheap. Slots with the same row (such as a prompt's
  * last row, from which many answers begin), equal options and, if penalties are set, equal recent
  * tokens share one pass of the transforms; each slot draws with its own seed. */
-#include "runtime/sampling/distribution.h"
+#include "runtime/sampling/logit_transforms.h"
 
 #include "format/base/mem.h"
 #include "quantize/kernels.h"

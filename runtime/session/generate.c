@@ -16,7 +16,7 @@
 #include "runtime/grammar/constraint.h"
 #include "runtime/tokenizer/detokenize.h"
 #include "runtime/session/stop_filter.h"
-#include "runtime/sampling/distribution.h"
+#include "runtime/sampling/logit_transforms.h"
 #include "runtime/sampling/simulated_chooser.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Tests the sampler: each transform against cases computed by hand, slots, and distributions by
  * chi-square, plain and with each kind of drafting. The same test must reject a deliberately broken
  * sampler. */
-#include "runtime/sampling/distribution.h"
+#include "runtime/sampling/logit_transforms.h"
 
 #include "quantize/kernels.h"
 #include "runtime/sampling/greedy_chooser.h"
