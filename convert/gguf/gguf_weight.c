@@ -27,13 +27,6 @@ enum sp_dtype sp_gguf_weight_float_type(const struct sp_gguf_weight *w)
     }
 }
 
-const char *sp_gguf_weight_coding(const struct sp_gguf_weight *w)
-{
-    const struct sp_ggml_type_info *info = sp_ggml_type_info(w->tensor->type);
-
-    return info->code_bits ? info->name : NULL;
-}
-
 bool sp_gguf_weight_scratch(size_t *out, const struct sp_gguf_weight *w, uint64_t n_cols)
 {
     const struct sp_ggml_type_info *info = sp_ggml_type_info(w->tensor->type);

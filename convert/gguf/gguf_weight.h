@@ -23,8 +23,6 @@ struct sp_gguf_weight {
 
 /* The float type that holds the numbers exactly. */
 enum sp_dtype sp_gguf_weight_float_type(const struct sp_gguf_weight *weight);
-/* The name of the block type, for example "q4_k"; NULL: plain floats. */
-const char *sp_gguf_weight_coding(const struct sp_gguf_weight *weight);
 
 /* Least scratch for rows of n_cols elements; false on overflow. */
 bool sp_gguf_weight_scratch(size_t *out, const struct sp_gguf_weight *weight, uint64_t n_cols);

@@ -33,7 +33,6 @@ struct sp_package {
     struct sp_draft_batch drafting; /* what its sessions learn of the draft */
     char both[32];                  /* name of "lookup and" the draft's kind */
     struct sp_tokenizer *tokenizer; /* NULL: none */
-    char *tokenizer_map;            /* the tokenizer's bytes if they are not mapped */
     struct sp_token_trie *trie;     /* of the tokenizer; NULL: not built yet */
     uint32_t eos[SP_EOS_MAX];
     size_t n_eos;
