@@ -63,6 +63,13 @@ static enum sp_status fail_number(float x, enum sp_dtype dtype, struct sp_err *e
                    sp_dtype_info(dtype)->name);
 }
 
+static void write_floats(uint8_t *out, enum sp_dtype dtype, const float *x, size_t n)
+{
+    if (dtype == SP_F32) sp_write_f32(out, x, n);
+    if (dtype == SP_F16) sp_write_f16(out, x, n);
+    if (dtype == SP_BF16) sp_write_bf16(out, x, n);
+}
+
 enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *x, size_t n,
                                 uint64_t first, struct sp_err *err)
 {
@@ -77,9 +84,7 @@ enum sp_status sp_encode_floats(uint8_t *out, enum sp_dtype dtype, const float *
         sp_context(err, "element %" PRIu64, first + bad);
         return st;
     }
-    if (dtype == SP_F32) sp_write_f32(out, x, n);
-    if (dtype == SP_F16) sp_write_f16(out, x, n);
-    if (dtype == SP_BF16) sp_write_bf16(out, x, n);
+    write_floats(out, dtype, x, n);
     return SP_OK;
 }
 
@@ -107,9 +112,7 @@ static void encode_float_columns(uint8_t *out, enum sp_dtype dtype,
 
     for (size_t k = 0; k < SP_BLOCK; k += 16)
         kernels->transpose(columns + k * SP_PANEL_ROWS, SP_PANEL_ROWS, tile + k, SP_BLOCK);
-    if (dtype == SP_F32) sp_write_f32(out, columns, n * SP_PANEL_ROWS);
-    if (dtype == SP_F16) sp_write_f16(out, columns, n * SP_PANEL_ROWS);
-    if (dtype == SP_BF16) sp_write_bf16(out, columns, n * SP_PANEL_ROWS);
+    write_floats(out, dtype, columns, n * SP_PANEL_ROWS);
 }
 
 static void decode_float_row(float *out, enum sp_dtype dtype, const uint8_t *panel, size_t cols,
