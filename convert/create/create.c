@@ -267,7 +267,7 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
     if (job->dry_run) {
         st = show_plan(job, err);
     } else {
-        struct sp_pack_contents contents = {
+        struct sp_pack_input input = {
             .target = &job->target,
             .draft = job->has_draft ? &job->draft : NULL,
             .records = job->records,
@@ -278,8 +278,8 @@ static enum sp_status run_job(struct job *job, struct sp_create_report *report, 
             .plan = job->made.plan, /* still owned by the job */
         };
 
-        st = sp_pack_contents_write(&contents, job->output, job->force, job->n_threads,
-                                    job->callbacks, &done.file_size, err);
+        st = sp_pack_input_write(&input, job->output, job->force, job->n_threads, job->callbacks,
+                                 &done.file_size, err);
     }
     if (!st && report) *report = done;
     return st;

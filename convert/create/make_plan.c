@@ -121,7 +121,7 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
     enum { MOST_PADDING = 2 * 4096 }; /* between target, draft and sections, by types */
     enum sp_status st;
     uint64_t size;
-    struct sp_pack_contents contents = {
+    struct sp_pack_input input = {
         .target = m->in->target,
         .draft = m->in->draft,
         .records = m->in->records,
@@ -129,7 +129,7 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
         .plan = m->made->plan, /* still owned by `made` */
     };
 
-    if ((st = sp_pack_contents_measure(&size, &contents, err))) return st;
+    if ((st = sp_pack_input_measure(&size, &input, err))) return st;
     *overhead = size - target_size(m) + MOST_PADDING;
     return SP_OK;
 }

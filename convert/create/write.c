@@ -104,10 +104,10 @@ static enum sp_status write_pairing(struct sp_pack_writer *w, const struct sp_so
 enum { RECEIPT_SIZE = 256 }; /* more than one takes at its longest */
 
 /* The receipt of types that were chosen for a budget; empty if there is none. */
-static void print_types(char out[RECEIPT_SIZE], const struct sp_pack_contents *contents,
+static void print_types(char out[RECEIPT_SIZE], const struct sp_pack_input *input,
                         uint64_t target_digest)
 {
-    const struct sp_budget *b = &contents->budget;
+    const struct sp_budget *b = &input->budget;
     size_t n;
 
     out[0] = 0;
@@ -116,9 +116,9 @@ static void print_types(char out[RECEIPT_SIZE], const struct sp_pack_contents *c
                          sp_receipt_types, target_digest);
     n += b->size ? (size_t)snprintf(out + n, RECEIPT_SIZE - n, "\"size\":%" PRIu64, b->size)
                  : (size_t)sp_number_print(out + n, RECEIPT_SIZE - n, "\"bits\":%.17g", b->bits);
-    if (contents->predicted_kl > 0) {
+    if (input->predicted_kl > 0) {
         n += (size_t)sp_number_print(out + n, RECEIPT_SIZE - n, ",\"predicted_kl\":%.17g",
-                                     contents->predicted_kl);
+                                     input->predicted_kl);
     }
     snprintf(out + n, RECEIPT_SIZE - n, "}");
 }
@@ -157,8 +157,7 @@ static enum sp_status add_draft_choice(char **text, size_t *size, const char *me
 
 /* The receipts of a packed source that are about the weights as they were written, and those of the
  * choices of types. */
-static enum sp_status write_receipts(struct sp_pack_writer *w,
-                                     const struct sp_pack_contents *contents,
+static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_pack_input *input,
                                      const struct sp_create_callbacks *callbacks,
                                      struct sp_err *err)
 {
@@ -172,12 +171,12 @@ static enum sp_status write_receipts(struct sp_pack_writer *w,
         (st = sp_pack_writer_part_digest(&digests.draft, w, SP_PART_DRAFT, err))) {
         return st;
     }
-    if (contents->target->pack && (st = sp_receipts_read(&receipts, contents->target->pack, err)))
+    if (input->target->pack && (st = sp_receipts_read(&receipts, input->target->pack, err)))
         return st;
-    print_types(added, contents, digests.target);
+    print_types(added, input, digests.target);
     st = sp_receipts_join(&text, &size, &n_dropped, receipts, *added ? added : NULL, &digests, err);
-    if (!st && contents->draft_choice)
-        st = add_draft_choice(&text, &size, contents->draft_choice, &digests, err);
+    if (!st && input->draft_choice)
+        st = add_draft_choice(&text, &size, input->draft_choice, &digests, err);
     if (!st && text)
         st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_RECEIPTS, text, size, err);
     if (!st) st = note_dropped(n_dropped, callbacks, err);
@@ -187,32 +186,31 @@ static enum sp_status write_receipts(struct sp_pack_writer *w,
 }
 
 /* Records and texts of both parts. */
-static enum sp_status write_sections(struct sp_pack_writer *w,
-                                     const struct sp_pack_contents *contents,
+static enum sp_status write_sections(struct sp_pack_writer *w, const struct sp_pack_input *input,
                                      const struct sp_create_callbacks *callbacks,
                                      struct sp_err *err)
 {
     enum sp_status st;
 
-    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, contents->records,
-                                contents->records_size, err);
-    if (!st) st = write_texts(w, contents->target, SP_PART_TARGET, callbacks, err);
-    if (!st && contents->draft) st = write_texts(w, contents->draft, SP_PART_DRAFT, callbacks, err);
+    st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, input->records,
+                                input->records_size, err);
+    if (!st) st = write_texts(w, input->target, SP_PART_TARGET, callbacks, err);
+    if (!st && input->draft) st = write_texts(w, input->draft, SP_PART_DRAFT, callbacks, err);
     return st;
 }
 
 /* Bytes of the receipts that a packed source may leave to the file. */
-static uint64_t receipts_size(const struct sp_pack_contents *contents)
+static uint64_t receipts_size(const struct sp_pack_input *input)
 {
-    const struct sp_pack *pack = contents->target->pack;
+    const struct sp_pack *pack = input->target->pack;
     const struct sp_pack_section *s =
         pack ? sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_RECEIPTS) : NULL;
 
     return s ? s->size : 0;
 }
 
-enum sp_status sp_pack_contents_measure(uint64_t *most, const struct sp_pack_contents *contents,
-                                        struct sp_err *err)
+enum sp_status sp_pack_input_measure(uint64_t *most, const struct sp_pack_input *input,
+                                     struct sp_err *err)
 {
     static const struct sp_create_callbacks silent = {0};
     enum { DIGITS = 64 }; /* by how much two compressed records with other digests may differ */
@@ -222,31 +220,30 @@ enum sp_status sp_pack_contents_measure(uint64_t *most, const struct sp_pack_con
     struct sp_pack_writer *w = NULL;
     uint64_t size = 0;
 
-    if ((st = sp_plan_open_writer(&w, &contents->plan, NULL, false, err))) return st;
-    st = write_sections(w, contents, &silent, err);
-    if (!st && contents->draft) st = put_pairing(w, contents->draft, RANDOM, ~RANDOM, err);
+    if ((st = sp_plan_open_writer(&w, &input->plan, NULL, false, err))) return st;
+    st = write_sections(w, input, &silent, err);
+    if (!st && input->draft) st = put_pairing(w, input->draft, RANDOM, ~RANDOM, err);
     if (!st) st = sp_pack_writer_measure(&size, w, err);
-    if (!st) *most = size + DIGITS + RECEIPTS + receipts_size(contents);
+    if (!st) *most = size + DIGITS + RECEIPTS + receipts_size(input);
     sp_pack_writer_close(w);
     return st;
 }
 
-enum sp_status sp_pack_contents_write(const struct sp_pack_contents *contents, const char *path,
-                                      bool force, unsigned n_threads,
-                                      const struct sp_create_callbacks *callbacks,
-                                      uint64_t *file_size, struct sp_err *err)
+enum sp_status sp_pack_input_write(const struct sp_pack_input *input, const char *path, bool force,
+                                   unsigned n_threads, const struct sp_create_callbacks *callbacks,
+                                   uint64_t *file_size, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_pool *pool = NULL;
     struct sp_pack_writer *w = NULL;
 
-    if ((st = sp_plan_open_writer(&w, &contents->plan, path, force, err))) goto done;
-    if ((st = write_sections(w, contents, callbacks, err))) goto done;
+    if ((st = sp_plan_open_writer(&w, &input->plan, path, force, err))) goto done;
+    if ((st = write_sections(w, input, callbacks, err))) goto done;
     if ((st = sp_pool_open(&pool, n_threads, err))) goto done;
-    st = sp_plan_execute(&contents->plan, w, pool, callbacks->progress, callbacks->context, err);
+    st = sp_plan_execute(&input->plan, w, pool, callbacks->progress, callbacks->context, err);
     if (st) goto done;
-    if (contents->draft && (st = write_pairing(w, contents->draft, err))) goto done;
-    if ((st = write_receipts(w, contents, callbacks, err))) goto done;
+    if (input->draft && (st = write_pairing(w, input->draft, err))) goto done;
+    if ((st = write_receipts(w, input, callbacks, err))) goto done;
     st = sp_pack_writer_finish(w, file_size, err);
 done:
     sp_pool_close(pool);

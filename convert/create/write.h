@@ -7,7 +7,7 @@
 #include "convert/create/plan.h"
 
 /* The complete input of a packed file. */
-struct sp_pack_contents {
+struct sp_pack_input {
     const struct sp_source *target, *draft; /* borrowed; draft may be NULL */
     const char *records;                    /* the text of the Modelfile's records; borrowed */
     size_t records_size;
@@ -18,15 +18,13 @@ struct sp_pack_contents {
 };
 
 /* *most = bytes of the file that would be written, or a few more. No weight is read. */
-SP_MUST_CHECK enum sp_status sp_pack_contents_measure(uint64_t *most,
-                                                      const struct sp_pack_contents *contents,
-                                                      struct sp_err *err);
+SP_MUST_CHECK enum sp_status
+sp_pack_input_measure(uint64_t *most, const struct sp_pack_input *input, struct sp_err *err);
 
-/* Writes the contents to `path`. */
-SP_MUST_CHECK enum sp_status sp_pack_contents_write(const struct sp_pack_contents *contents,
-                                                    const char *path, bool force,
-                                                    unsigned n_threads,
-                                                    const struct sp_create_callbacks *callbacks,
-                                                    uint64_t *file_size, struct sp_err *err);
+/* Writes the packed file at `path`. */
+SP_MUST_CHECK enum sp_status sp_pack_input_write(const struct sp_pack_input *input,
+                                                 const char *path, bool force, unsigned n_threads,
+                                                 const struct sp_create_callbacks *callbacks,
+                                                 uint64_t *file_size, struct sp_err *err);
 
 #endif
