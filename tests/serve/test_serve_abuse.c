@@ -285,6 +285,7 @@ static void test_unreadable_requests(void **state)
         {"Transfer-Encoding: chunked\r\n\r\n5;a=", MANY, 413, "not valid HTTP"},
         {"Transfer-Encoding: chunked\r\n\r\nnone\r\n", 0, 400, "not valid HTTP"},
         {"X-Long: ", MANY, 431, "not valid HTTP"},
+        {"GET /", MANY, 414, "not valid HTTP"},
     };
     static const char line[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n";
     char *request = malloc(MANY + 256);
@@ -294,7 +295,8 @@ static void test_unreadable_requests(void **state)
     assert_non_null(request);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         int fd = client_connect(&tiny_server);
-        size_t len = (size_t)sprintf(request, "%s%s", line, all[i].head);
+        size_t len =
+            (size_t)sprintf(request, "%s%s", strchr(all[i].head, '/') ? "" : line, all[i].head);
         struct http_reply r;
         if (all[i].n_filler) {
             memset(request + len, 'x', all[i].n_filler);

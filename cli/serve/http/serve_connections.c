@@ -166,15 +166,20 @@ void sp_connections_enter(struct sp_connections *s, int socket)
 
 int sp_connections_current(struct sp_connections *s)
 {
-    const struct sp_connection *c;
-    int socket;
+    int socket = -1, fresh = -1;
+    size_t n_fresh = 0;
 
     pthread_mutex_lock(&s->lock);
-    for (c = s->first; c && !(c->has_thread && pthread_equal(c->thread, pthread_self()));)
-        c = c->next;
-    socket = c ? c->socket : -1;
+    for (const struct sp_connection *c = s->first; c; c = c->next) {
+        if (!c->has_thread) {
+            fresh = c->socket;
+            n_fresh++;
+        } else if (pthread_equal(c->thread, pthread_self())) {
+            socket = c->socket;
+        }
+    }
     pthread_mutex_unlock(&s->lock);
-    return socket;
+    return socket < 0 && n_fresh == 1 ? fresh : socket;
 }
 
 void sp_connections_expect(struct sp_connections *s, struct sp_connection *c)

@@ -46,7 +46,9 @@ void sp_connections_remove(struct sp_connections *connections, int socket);
 
 /* The calling thread receives the request of the connection of a socket. */
 void sp_connections_enter(struct sp_connections *connections, int socket);
-/* Returns the socket of the connection whose request the calling thread receives; -1: none. */
+/* Returns the socket of the connection whose request the calling thread, that of a connection,
+ * receives; -1: not known. A thread that has not entered yet has the only connection without a
+ * thread, if there is just one. */
 int sp_connections_current(struct sp_connections *connections);
 
 /* The connection begins to wait for a request, has received `size` bytes of its body, or begins to

@@ -324,30 +324,32 @@ static void drop_unread(int fd)
     }
 }
 
-/* Answers a request that libmicrohttpd cannot read and whose connection it closes: its own response
- * would be a page of HTML. */
-static void refuse_unreadable(int fd, unsigned status)
+/* Sends a response without libmicrohttpd and ends the output of the connection. */
+static void refuse_directly(int fd, unsigned status, const char *message)
 {
-    static const char body[] =
-        "{\"error\": {\"message\": \"the request is not valid HTTP, or its headers are too "
-        "large\", "
-        "\"type\": \"invalid_request_error\", \"param\": null, \"code\": null}}\n";
-    char response[512];
-    int size = snprintf(response, sizeof response,
-                        "HTTP/1.1 %u %s\r\n"
-                        "Content-Type: application/json\r\n"
-                        "Content-Length: %zu\r\n"
-                        "Connection: close\r\n\r\n%s",
-                        status, MHD_get_reason_phrase_for(status), sizeof body - 1, body);
+    const bool retry = status == MHD_HTTP_SERVICE_UNAVAILABLE;
+    char body[256], response[512];
+    int size = snprintf(body, sizeof body,
+                        "{\"error\": {\"message\": \"%s\", \"type\": \"%s\", \"param\": null, "
+                        "\"code\": null}}\n",
+                        message, retry ? "server_error" : "invalid_request_error");
 
+    size = snprintf(response, sizeof response,
+                    "HTTP/1.1 %u %s\r\n"
+                    "Content-Type: application/json\r\n"
+                    "Content-Length: %d\r\n"
+                    "%sConnection: close\r\n\r\n%s",
+                    status, MHD_get_reason_phrase_for(status), size,
+                    retry ? "Retry-After: 1\r\n" : "", body);
     (void)!send(fd, response, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
     shutdown(fd, SHUT_WR);
     drop_unread(fd);
 }
 
 /* Receives the messages of libmicrohttpd. It reports a request that it refuses, by the status and
- * the text of its response, before it sends that. A chunk's line that is longer than its buffer
- * counts as an error of the server there, whose text is about "blocking". */
+ * the text of its response, before it sends that, which would be a page of HTML. A chunk's line
+ * that is longer than its buffer counts as an error of the server there, whose text is about
+ * "blocking". */
 static void take_message(void *context, const char *format, va_list arguments)
 {
     struct sp_http *http = context;
@@ -360,7 +362,8 @@ static void take_message(void *context, const char *format, va_list arguments)
     text = va_arg(arguments, const char *);
     if (text && strstr(text, "blocking")) status = 413;
     fd = sp_connections_current(http->connections);
-    if (fd >= 0 && status >= 400) refuse_unreadable(fd, status);
+    if (fd < 0 || status < 400) return;
+    refuse_directly(fd, status, "the request is not valid HTTP, or its headers are too large");
 }
 
 /* Decodes %XX in a path or an argument. A text with an escaped NUL stays as it is, so that no path
@@ -412,22 +415,6 @@ static void forget_closed(void *context, struct MHD_Connection *mhd, void **own,
 /* ---- accepting --------------------------------------------------------------------------------
  */
 
-/* Answers a connection for which no thread is left. */
-static void turn_away(int fd)
-{
-    static const char response[] = "HTTP/1.1 503 Service Unavailable\r\n"
-                                   "Content-Type: text/plain\r\n"
-                                   "Content-Length: 41\r\n"
-                                   "Retry-After: 1\r\n"
-                                   "Connection: close\r\n\r\n"
-                                   "too many connections are open, try later\n";
-
-    (void)!send(fd, response, sizeof response - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    shutdown(fd, SHUT_WR);
-    drop_unread(fd);
-    close(fd);
-}
-
 static void accept_one(struct sp_http *http, const struct sp_listener *listener)
 {
     struct sockaddr_storage address;
@@ -441,7 +428,9 @@ static void accept_one(struct sp_http *http, const struct sp_listener *listener)
     }
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
     if (!sp_connections_add(http->connections, fd, listener)) {
-        turn_away(fd);
+        refuse_directly(fd, MHD_HTTP_SERVICE_UNAVAILABLE,
+                        "too many connections are open, try later");
+        close(fd);
         return;
     }
     if (MHD_add_connection(http->daemon, fd, (struct sockaddr *)&address, len) != MHD_YES)
