@@ -169,7 +169,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                                       err))) {
         goto done;
     }
-    if ((st = sp_session_set_lora(session, lora, err))) goto done;
+    if ((st = sp_session_set_lora(session, lora, 1, err))) goto done;
     st = write_array(o, session, &ids, info.n_vocab, err);
 done:
     sp_session_close(session);

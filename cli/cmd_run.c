@@ -342,7 +342,7 @@ static enum sp_status open_file(struct sp_generation *g, char **path, const stru
     if (o->batch) backend.max_batch = (size_t)o->sessions;
     if ((st = sp_generation_open(g, args, &backend, err))) return st;
     if (g->n_adapters) g->lora = g->loras[0];
-    if ((st = sp_session_set_lora(g->session, g->lora, err))) return st;
+    if ((st = sp_session_set_lora(g->session, g->lora, 1, err))) return st;
     if (caches_drafting(g, o)) sp_drafting_cache_load(g->package);
     if (o->think && (st = sp_conversation_set_thinking(&g->conversation, o->think, err))) return st;
     if ((st = sp_generation_check_reasoning_budget(g, args, err))) return st;

@@ -347,14 +347,17 @@ sp_lora_add(struct sp_lora *lora, const struct sp_lora_product *product, struct 
 /* NULL is fine. No session has the adapter, and the package is still open. [one thread] */
 SP_API void sp_lora_close(struct sp_lora *lora);
 
-/* Sets the adapter of the prompts and the logits that follow; NULL: none. The caches are emptied
- * unless the session had it. The adapter is borrowed until another one is set, or close.
- * SP_E_USAGE: it got its products after the session, or the one that it shares passes with, was
- * opened. Not in a callback of the session. [session] */
-SP_API SP_MUST_CHECK enum sp_status
-sp_session_set_lora(struct sp_session *session, const struct sp_lora *lora, struct sp_err *err);
-/* The session's adapter; NULL: none. [session] */
-SP_API const struct sp_lora *sp_session_lora(const struct sp_session *session);
+/* Sets the adapter of the prompts and the logits that follow, and the finite number by which its
+ * products are multiplied, 1 as they are; lora NULL: none. The caches are emptied unless the
+ * session had both. The adapter is borrowed until another one is set, or close. SP_E_USAGE: it got
+ * its products after the session, or the one that it shares passes with, was opened. Not in a
+ * callback of the session. [session] */
+SP_API SP_MUST_CHECK enum sp_status sp_session_set_lora(struct sp_session *session,
+                                                        const struct sp_lora *lora, float scale,
+                                                        struct sp_err *err);
+/* True if the session has this adapter with this scale; lora NULL: none. [session] */
+SP_API bool sp_session_has_lora(const struct sp_session *session, const struct sp_lora *lora,
+                                float scale);
 
 /* ---- grammars ---------------------------------------------------------------------------------
  */

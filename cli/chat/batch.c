@@ -71,7 +71,7 @@ static enum sp_status generate(FILE *out, struct batch *b, struct sp_batch_line 
     pthread_mutex_unlock(&b->prompt_lock);
     if (st) return st;
     g.style.last_object_file = out;
-    g.session = sp_session_pool_take(b->options->sessions, g.lora, line->ids.at, line->ids.n);
+    g.session = sp_session_pool_take(b->options->sessions, g.lora, 1, line->ids.at, line->ids.n);
     st = sp_generation_answer(&result, &reader, &g, &line->ids, line->rendered, err);
     sp_session_pool_give(b->options->sessions, g.session);
     if (st == SP_OK && result.stop == SP_STOP_CANCELLED) {

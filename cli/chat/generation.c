@@ -89,7 +89,7 @@ enum sp_status sp_generation_set_context(struct sp_generation *g, int64_t n_cont
 
     opts.n_context = n_context;
     if ((st = sp_backend_open_session(&session, g->package, &opts, g->no_draft, 0, err))) return st;
-    if ((st = sp_session_set_lora(session, g->lora, err))) {
+    if ((st = sp_session_set_lora(session, g->lora, 1, err))) {
         sp_session_close(session);
         return st;
     }

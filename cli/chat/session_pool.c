@@ -65,9 +65,10 @@ void sp_session_pool_free(struct sp_session_pool *s)
 /* Returns the cost of using a session: the tokens to process plus the cached tokens that are lost,
  * which count half as much after each request to other sessions. */
 static size_t cost_of(const struct sp_session_pool *s, const struct slot *slot,
-                      const struct sp_lora *lora, const uint32_t *prompt, size_t n_prompt)
+                      const struct sp_lora *lora, float scale, const uint32_t *prompt,
+                      size_t n_prompt)
 {
-    bool fits = sp_session_lora(slot->session) == lora;
+    bool fits = sp_session_has_lora(slot->session, lora, scale);
     size_t same = fits ? sp_session_match_prefix(slot->session, prompt, n_prompt) : 0;
     size_t lost = sp_session_n_cached(slot->session) - same;
     uint64_t age = s->now - slot->used_at;
@@ -76,7 +77,7 @@ static size_t cost_of(const struct sp_session_pool *s, const struct slot *slot,
 }
 
 /* Returns the best free slot; NULL: none is free. */
-static struct slot *find(struct sp_session_pool *s, const struct sp_lora *lora,
+static struct slot *find(struct sp_session_pool *s, const struct sp_lora *lora, float scale,
                          const uint32_t *prompt, size_t n_prompt)
 {
     struct slot *best = NULL;
@@ -85,7 +86,7 @@ static struct slot *find(struct sp_session_pool *s, const struct sp_lora *lora,
     for (size_t i = 0; i < s->n_used; i++) {
         size_t cost;
         if (s->slots[i].taken) continue;
-        cost = cost_of(s, &s->slots[i], lora, prompt, n_prompt);
+        cost = cost_of(s, &s->slots[i], lora, scale, prompt, n_prompt);
         if (best != NULL && cost >= least) continue;
         least = cost;
         best = &s->slots[i];
@@ -98,18 +99,18 @@ static struct slot *find(struct sp_session_pool *s, const struct sp_lora *lora,
 }
 
 struct sp_session *sp_session_pool_take(struct sp_session_pool *s, const struct sp_lora *lora,
-                                        const uint32_t *prompt, size_t n_prompt)
+                                        float scale, const uint32_t *prompt, size_t n_prompt)
 {
     struct slot *slot;
     enum sp_status st;
 
     pthread_mutex_lock(&s->lock);
-    while ((slot = find(s, lora, prompt, n_prompt)) == NULL)
+    while ((slot = find(s, lora, scale, prompt, n_prompt)) == NULL)
         pthread_cond_wait(&s->given, &s->lock);
     slot->used_at = s->now++;
     slot->taken = true;
-    st = sp_session_set_lora(slot->session, lora, NULL);
-    assert(st == SP_OK); /* adapters are opened before sessions */
+    st = sp_session_set_lora(slot->session, lora, scale, NULL);
+    assert(st == SP_OK); /* adapters are opened before sessions, and the scale is finite */
     pthread_mutex_unlock(&s->lock);
     return slot->session;
 }

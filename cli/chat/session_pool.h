@@ -15,13 +15,13 @@ SP_MUST_CHECK enum sp_status sp_session_pool_new(struct sp_session_pool **out,
 void sp_session_pool_free(
     struct sp_session_pool *sessions); /* accepts NULL; does not close the first session */
 
-/* Takes a session to answer a prompt with by an adapter, NULL: none, until sp_session_pool_give. It
- * is the one with the least to process and the least useful cache to overwrite. If memory does not
- * suffice for a new session, an existing one is used; if all are taken the call blocks. Any thread
- * may call. */
+/* Takes a session to answer a prompt with by an adapter with a finite scale, lora NULL: none, until
+ * sp_session_pool_give. It is the one with the least to process and the least useful cache to
+ * overwrite. If memory does not suffice for a new session, an existing one is used; if all are
+ * taken the call blocks. Any thread may call. */
 struct sp_session *sp_session_pool_take(struct sp_session_pool *sessions,
-                                        const struct sp_lora *lora, const uint32_t *prompt,
-                                        size_t n_prompt);
+                                        const struct sp_lora *lora, float scale,
+                                        const uint32_t *prompt, size_t n_prompt);
 /* True if the session of this number, below the n of sp_session_pool_new, is taken. [any thread] */
 bool sp_session_pool_is_taken(struct sp_session_pool *sessions, size_t number);
 /* Clears the least recently used session that is not taken and has memory in its caches. Returns

@@ -2,6 +2,7 @@
 #include "cli/serve/anthropic/serve_anthropic.h"
 #include "cli/serve/jobs/serve_job.h"
 #include "cli/serve/jobs/serve_prompt.h"
+#include "cli/serve/openai/serve_lora.h"
 #include "cli/serve/serve_embed.h"
 #include "cli/serve/serve_inspect.h"
 #include "cli/serve/serve_page.h"
@@ -111,6 +112,21 @@ void sp_serve_answer_slots(struct sp_exchange *x)
     if (!find_model_argument(x) || !sp_exchange_open_body(x)) return;
     n_free = sp_serve_slots(&x->out, x->serve, x->model);
     sp_exchange_close_body(x, n_free == 0 && fail && strcmp(fail, "0") != 0 ? 503 : 200);
+}
+
+void sp_serve_answer_lora_adapters(struct sp_exchange *x)
+{
+    if (!find_model_argument(x) || !sp_exchange_open_body(x)) return;
+    sp_serve_lora_list(&x->out, x->model);
+    sp_exchange_close_body(x, 200);
+}
+
+/* Scales that hold for all later requests would make their answers depend on other clients. */
+void sp_serve_answer_lora_scales(struct sp_exchange *x)
+{
+    sp_exchange_refuse(x, 501,
+                       "scales of adapters are set by each request: by its member lora, or by the "
+                       "name of the adapter as model");
 }
 
 /* Moves the body that was read into a request for the model. */

@@ -11,6 +11,8 @@ void sp_serve_answer_ready(struct sp_exchange *x);
 void sp_serve_answer_metrics(struct sp_exchange *x);
 void sp_serve_answer_props(struct sp_exchange *x);
 void sp_serve_answer_slots(struct sp_exchange *x);
+void sp_serve_answer_lora_adapters(struct sp_exchange *x);
+void sp_serve_answer_lora_scales(struct sp_exchange *x);
 void sp_serve_answer_openai_embeddings(struct sp_exchange *x);
 void sp_serve_answer_ollama_embed(struct sp_exchange *x);
 void sp_serve_answer_ollama_embeddings(struct sp_exchange *x);

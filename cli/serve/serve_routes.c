@@ -19,6 +19,8 @@ static const struct route {
     {"GET", "/metrics", sp_serve_answer_metrics},
     {"GET", "/props", sp_serve_answer_props},
     {"GET", "/slots", sp_serve_answer_slots},
+    {"GET", "/lora-adapters", sp_serve_answer_lora_adapters},
+    {"POST", "/lora-adapters", sp_serve_answer_lora_scales},
     {"POST", "/tokenize", sp_serve_answer_tokenize},
     {"POST", "/detokenize", sp_serve_answer_detokenize},
     {"POST", "/apply-template", sp_serve_answer_apply_template},

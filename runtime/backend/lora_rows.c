@@ -14,9 +14,10 @@ struct sp_lora_factors {
     float *memory;                /* the panels of both, owned */
 };
 
-/* Consecutive rows of a pass that have the same adapter. */
+/* Consecutive rows of a pass that have the same adapter with the same scale. */
 struct row_span {
     const struct sp_lora_products *adapter;
+    float scale;
     size_t first, n;
 };
 
@@ -175,14 +176,15 @@ void sp_lora_rows_clear(struct sp_lora_rows *rows)
 }
 
 void sp_lora_rows_append(struct sp_lora_rows *rows, const struct sp_lora_products *adapter,
-                         size_t n)
+                         float scale, size_t n)
 {
     struct row_span *last = rows->n_spans ? &rows->spans[rows->n_spans - 1] : NULL;
 
-    if (adapter && n && last && last->adapter == adapter && last->first + last->n == rows->n_rows) {
+    if (adapter && n && last && last->adapter == adapter && last->scale == scale &&
+        last->first + last->n == rows->n_rows) {
         last->n += n;
     } else if (adapter && n) {
-        rows->spans[rows->n_spans++] = (struct row_span){adapter, rows->n_rows, n};
+        rows->spans[rows->n_spans++] = (struct row_span){adapter, scale, rows->n_rows, n};
     }
     rows->n_rows += n;
 }
@@ -228,13 +230,14 @@ bool sp_lora_rows_begin(struct sp_lora_rows *rows, const struct sp_product_job *
     return any;
 }
 
-/* Adds B (A x) to rows first..first+n-1 of a product, panels of B from `panel` on. */
+/* Adds s (B (A x)) to rows first..first+n-1 of a product, panels of B from `panel` on. */
 static void add_span(const struct sp_lora_rows *rows, const struct sp_product_job *job, size_t i,
                      const struct sp_lora_factors *r, const struct row_span *span, float *y,
                      size_t ldy, size_t panel, size_t n_panels)
 {
     enum { MOST_PANELS = 8, WIDTH = MOST_PANELS * SP_PANEL_ROWS };
     _Alignas(64) float sums[SP_TILE_ROWS * WIDTH];
+    const struct sp_vector *vector = job->backend->vector;
     struct sp_acts inner = rows->inner[i];
 
     inner.cols = r->left.cols;
@@ -252,8 +255,9 @@ static void add_span(const struct sp_lora_rows *rows, const struct sp_product_jo
             m.n_rows = span->n - t < SP_TILE_ROWS ? span->n - t : SP_TILE_ROWS;
             sp_matmul_rows(job->backend->kernels, &m);
             for (size_t k = 0; k < m.n_rows; k++) {
-                job->backend->vector->add(y + (m.first + k) * ldy + p * SP_PANEL_ROWS,
-                                          sums + k * WIDTH, n * SP_PANEL_ROWS);
+                float *sum = sums + k * WIDTH;
+                if (span->scale != 1) vector->scale(sum, span->scale, n * SP_PANEL_ROWS);
+                vector->add(y + (m.first + k) * ldy + p * SP_PANEL_ROWS, sum, n * SP_PANEL_ROWS);
             }
         }
     }

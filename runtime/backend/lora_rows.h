@@ -1,7 +1,7 @@
 /* Low-rank products that are added to products of matrices, for some rows of a pass: the backend's
  * part of LoRA adapters (runtime/model/lora.h).
  *
- *   y = W x + B (A x)     A [rank][cols], B [rows][rank], both float32
+ *   y = W x + s (B (A x))     A [rank][cols], B [rows][rank], s: the scale, all float32
  *
  * The row x is that of floats, also where W multiplies its codes. A x and B (A x) are sums of the
  * kernels in their one order, so a result is a function of its row, the weights and the adapter
@@ -42,9 +42,10 @@ size_t sp_lora_rows_max_rank(const struct sp_lora_rows *rows);
 
 /* Begins a pass, which has no rows yet. */
 void sp_lora_rows_clear(struct sp_lora_rows *rows);
-/* Appends n rows of one adapter, which is borrowed for the pass; NULL: rows without one. */
+/* Appends n rows of one adapter, which is borrowed for the pass, with its scale; adapter NULL: rows
+ * without one. */
 void sp_lora_rows_append(struct sp_lora_rows *rows, const struct sp_lora_products *adapter,
-                         size_t n);
+                         float scale, size_t n);
 /* True if any row of the pass has an adapter. */
 bool sp_lora_rows_any(const struct sp_lora_rows *rows);
 
@@ -52,8 +53,8 @@ bool sp_lora_rows_any(const struct sp_lora_rows *rows);
  * Returns false if no adapter has a product for any of them. */
 bool sp_lora_rows_begin(struct sp_lora_rows *rows, const struct sp_product_job *job);
 
-/* Adds B (A x) to panels first..first+n_panels-1 of product number i of the job. y: row 0 of the
- * pass at the first of these panels; ldy: from one row to the next. From any thread. */
+/* Adds s (B (A x)) to panels first..first+n_panels-1 of product number i of the job. y: row 0 of
+ * the pass at the first of these panels; ldy: from one row to the next. From any thread. */
 void sp_lora_rows_add(const struct sp_lora_rows *rows, const struct sp_product_job *job, size_t i,
                       float *y, size_t ldy, size_t first, size_t n_panels);
 

@@ -229,14 +229,16 @@ enum sp_status sp_decoder_check(const struct sp_decoder *d, struct sp_err *err)
 
 /* ---- caches ---- */
 
-void sp_decoder_set_lora(struct sp_decoder *d, const struct sp_lora *lora)
+void sp_decoder_set_lora(struct sp_decoder *d, const struct sp_lora *lora, float scale)
 {
     assert(lora == NULL || sp_lora_products_of(lora)->rank <= sp_decoder_max_lora_rank(d));
     d->lora = lora;
+    d->lora_scale = scale;
 }
 
-const struct sp_lora *sp_decoder_lora(const struct sp_decoder *d)
+const struct sp_lora *sp_decoder_lora(const struct sp_decoder *d, float *scale)
 {
+    *scale = d->lora_scale;
     return d->lora;
 }
 

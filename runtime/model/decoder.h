@@ -82,8 +82,8 @@ enum sp_cache_type sp_decoder_cache_type(const struct sp_decoder *decoder);
 
 /* Sets the adapter of the passes that follow, whose first begins at position 0; NULL: none. Its
  * rank is at most sp_decoder_max_lora_rank. Borrowed until another one is set, or close. */
-void sp_decoder_set_lora(struct sp_decoder *decoder, const struct sp_lora *lora);
-const struct sp_lora *sp_decoder_lora(const struct sp_decoder *decoder);
+void sp_decoder_set_lora(struct sp_decoder *decoder, const struct sp_lora *lora, float scale);
+const struct sp_lora *sp_decoder_lora(const struct sp_decoder *decoder, float *scale);
 /* The model's max_lora_rank when the decoder's workspace was allocated. */
 size_t sp_decoder_max_lora_rank(const struct sp_decoder *decoder);
 

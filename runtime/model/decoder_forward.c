@@ -353,8 +353,9 @@ static struct sp_lora_rows *set_adapters(struct sp_workspace *ws)
     if (rows == NULL) return NULL;
     sp_lora_rows_clear(rows);
     for (size_t i = 0; i < ws->n_seqs; i++) {
-        const struct sp_lora *lora = ws->seqs[i].decoder->lora;
-        sp_lora_rows_append(rows, lora ? sp_lora_products_of(lora) : NULL, ws->seqs[i].n);
+        const struct sp_decoder *d = ws->seqs[i].decoder;
+        sp_lora_rows_append(rows, d->lora ? sp_lora_products_of(d->lora) : NULL, d->lora_scale,
+                            ws->seqs[i].n);
     }
     return sp_lora_rows_any(rows) ? rows : NULL;
 }

@@ -30,9 +30,13 @@ void sp_lora_close(struct sp_lora *lora)
     free(lora);
 }
 
-uint64_t sp_lora_digest(const struct sp_lora *lora)
+uint64_t sp_lora_digest(const struct sp_lora *lora, float scale)
 {
-    return lora->digest;
+    uint64_t parts[2] = {lora->digest, 0};
+
+    if (scale == 1) return lora->digest;
+    memcpy(&parts[1], &scale, sizeof scale);
+    return sp_hash64(parts, sizeof parts);
 }
 
 const struct sp_lora_products *sp_lora_products_of(const struct sp_lora *lora)

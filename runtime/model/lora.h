@@ -12,8 +12,9 @@
 SP_MUST_CHECK enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model,
                                          struct sp_err *err);
 
-/* Of all products, in any order: caches belong to an adapter of this digest. */
-uint64_t sp_lora_digest(const struct sp_lora *lora);
+/* Of all products, in any order, and the number by which they are multiplied: caches belong to an
+ * adapter of this digest. */
+uint64_t sp_lora_digest(const struct sp_lora *lora, float scale);
 const struct sp_lora_products *sp_lora_products_of(const struct sp_lora *lora);
 
 #endif

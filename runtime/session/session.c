@@ -8,6 +8,7 @@
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/speculate/speculate_state.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,23 +180,29 @@ enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package, st
 }
 
 enum sp_status sp_session_set_lora(struct sp_session *session, const struct sp_lora *lora,
-                                   struct sp_err *err)
+                                   float scale, struct sp_err *err)
 {
     struct sp_decoder *decoder = session->speculator->decoder;
 
-    if (lora == sp_session_lora(session)) return SP_OK;
+    if (!isfinite(scale)) {
+        return sp_fail(err, SP_E_USAGE, "the scale of the adapter is not a finite number");
+    }
+    if (sp_session_has_lora(session, lora, scale)) return SP_OK;
     if (lora && sp_lora_products_of(lora)->rank > sp_decoder_max_lora_rank(decoder)) {
         return sp_fail(err, SP_E_USAGE,
                        "the session was opened before the adapter had its products");
     }
     sp_session_clear(session);
-    sp_decoder_set_lora(decoder, lora);
+    sp_decoder_set_lora(decoder, lora, scale);
     return SP_OK;
 }
 
-const struct sp_lora *sp_session_lora(const struct sp_session *session)
+bool sp_session_has_lora(const struct sp_session *session, const struct sp_lora *lora, float scale)
 {
-    return sp_decoder_lora(session->speculator->decoder);
+    float set;
+
+    return lora == sp_decoder_lora(session->speculator->decoder, &set) &&
+           (lora == NULL || scale == set);
 }
 
 size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t *prompt, size_t n)
@@ -207,12 +214,13 @@ size_t sp_session_match_prefix(const struct sp_session *session, const uint32_t 
 static enum sp_status same_origin(const struct sp_session *s, struct sp_session_file *file,
                                   struct sp_err *err)
 {
-    const struct sp_lora *lora = sp_session_lora(s);
+    float scale;
+    const struct sp_lora *lora = sp_decoder_lora(s->speculator->decoder, &scale);
     uint64_t identity[2] = {sp_pack_identity(s->package->pack), 0};
     enum sp_status st;
 
     if (lora) {
-        identity[1] = sp_lora_digest(lora);
+        identity[1] = sp_lora_digest(lora, scale);
         identity[0] = sp_hash64(identity, sizeof identity);
     }
     st = sp_session_file_match(file, identity[0], lora ? "packed file or adapter" : "packed file",
@@ -344,6 +352,8 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
     };
     struct sp_batch_seq seq = {.embedder = model, .head = model};
     struct sp_pass pass;
+    const struct sp_lora *lora;
+    float scale;
     enum sp_status st;
 
     if ((st = sp_decoder_open(&decoder, model, &session->package->backend, &options, err)) ||
@@ -352,7 +362,8 @@ static enum sp_status all_logits(struct sp_session *session, const struct sp_mod
         return st;
     }
     seq.decoder = decoder;
-    if (model == s->target) sp_decoder_set_lora(decoder, sp_session_lora(session));
+    lora = sp_decoder_lora(s->decoder, &scale);
+    if (model == s->target) sp_decoder_set_lora(decoder, lora, scale);
     sp_scheduler_acquire(s->scheduler);
     for (; st == SP_OK && seq.pos < n; seq.pos += seq.n) {
         seq.ids = ids + seq.pos;

@@ -1,8 +1,10 @@
 # One server, one packed file with a draft, two adapters: each answer is the one that it is alone.
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 a=$TESTDATA/adapters
+cp -r "$a/tiny_mlp" double
+sed 's/"lora_alpha": 12/"lora_alpha": 24/' "$a/tiny_mlp/adapter_config.json" >double/adapter_config.json
 spectool serve packed.bin --port 0 --sessions 6 --no-cache --adapter "attention=$a/tiny_attention" \
-    --adapter "mlp=$a/tiny_mlp" --quiet 2>first &
+    --adapter "mlp=$a/tiny_mlp" --adapter double=double --quiet 2>first &
 server=$!
 for _ in $(seq 600); do
     grep -q http first 2>/dev/null && break
@@ -13,11 +15,11 @@ prompts='1 2 3'
 post() {
     curl -s "$url$1" -H 'Content-Type: application/json' -d "$2"
 }
-# ask MODEL PROMPT: the text of a completion that EOS does not end, and its log-probabilities.
+# ask MODEL PROMPT [LORA]: the text of a completion that EOS does not end, and its log-probabilities.
 ask() {
     post /v1/completions "{\"model\": \"$1\", \"prompt\": \"The number $2 is\", \"max_tokens\": 24,
-        \"temperature\": 0, \"logprobs\": 1, \"logit_bias\": {\"1598\": -100}}" |
-        sed 's/"id": *"[^"]*"//; s/"created": *[0-9]*//; s/"usage".*//'
+        \"lora\": [$3], \"temperature\": 0, \"logprobs\": 1, \"logit_bias\": {\"1598\": -100}}" |
+        sed 's/"id": *"[^"]*"//; s/"created": *[0-9]*//; s/"model": *"[^"]*"//; s/"usage".*//'
 }
 text() {
     sed 's/.*"text": *\("\([^"\\]\|\\.\)*"\).*/\1/' "$@"
@@ -55,7 +57,27 @@ for p in $prompts; do
     cmp -s "digests.packed.$p" "digests.attention.$p" && echo 'the adapter changed nothing'
     cmp -s "digests.packed.$p" "digests.mlp.$p" && echo 'the adapter changed nothing'
 done
+echo '# by number and scale'
+curl -s "$url/lora-adapters" | sed "s|$a/||g; s/}, *{/\n /g"
+echo
+for p in $prompts; do
+    ask packed "$p" '{"id": 1, "scale": 2}' >"scaled.$p" &
+    scaled=$!
+    ask packed "$p" '{"id": 0, "scale": 0}, {"id": 1, "scale": 1}' | cmp - "alone.mlp.$p"
+    ask packed "$p" '{"id": 1, "scale": 0}' | cmp - "alone.packed.$p"
+    wait "$scaled"
+    ask double "$p" | cmp - "scaled.$p"
+    cmp -s "scaled.$p" "alone.mlp.$p" && echo 'the scale changed nothing'
+done
 echo '# refusals'
+ask packed 1 '{"id": 1, "scale": 1}, {"id": 0, "scale": 0.5}'
+echo
+ask packed 1 '{"id": 3, "scale": 1}'
+echo
+ask packed 1 '{"id": 0, "scale": 1e9}'
+echo
+ask mlp 1 '{"id": 0, "scale": 1}'
+echo
 post /v1/embeddings '{"model": "mlp", "input": "a"}'
 echo
 post /v1/completions '{"model": "other", "prompt": "a"}'

@@ -115,7 +115,7 @@ static void test_logits_match_the_reference(void **state)
             fail_msg("%s: %s", names[i], err.text);
         }
         assert_true(distance(o.session, names[i]) > 0.1);
-        assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
+        assert_int_equal(sp_session_set_lora(o.session, o.lora, 1, &err), SP_OK);
         d = distance(o.session, names[i]);
         if (!(d < 1e-5)) fail_msg("%s: relative error %g", names[i], d);
         close_all(&o);
@@ -254,7 +254,7 @@ static void check_batches(uint64_t *digests, enum sp_dtype type, const char *ker
                    : sp_session_open_shared(&sessions[i], sessions[0], &err)) {
             fail_msg("%s", err.text);
         }
-        assert_int_equal(sp_session_set_lora(sessions[i], loras[i], &err), SP_OK);
+        assert_int_equal(sp_session_set_lora(sessions[i], loras[i], 1, &err), SP_OK);
         assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
     }
     run_batch(digests, sessions, 0, N_SEQS);
@@ -263,7 +263,7 @@ static void check_batches(uint64_t *digests, enum sp_dtype type, const char *ker
 
         run_batch(&alone, sessions, i, 1);
         assert_true(alone == digests[i]);
-        assert_int_equal(sp_session_set_lora(sessions[i], loras[(i + 1) % N_SEQS], &err), SP_OK);
+        assert_int_equal(sp_session_set_lora(sessions[i], loras[(i + 1) % N_SEQS], 1, &err), SP_OK);
         assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
         run_batch(&alone, sessions, i, 1);
         assert_true((alone == digests[i]) == (loras[i] == loras[(i + 1) % N_SEQS]));
@@ -271,6 +271,46 @@ static void check_batches(uint64_t *digests, enum sp_dtype type, const char *ker
     for (size_t i = N_SEQS; i-- > 0;)
         sp_session_close(sessions[i]);
     sp_lora_close(other);
+    close_all(&o);
+}
+
+/* A scale of 2 doubles sums without rounding, so it must have the bits of an adapter with doubled
+ * factors, and rows of one adapter with two scales must not share one. */
+static void test_scales(void **state)
+{
+    const struct sp_session_options options = {
+        .size = sizeof options, .n_context = 64, .max_batch = N_SEQS};
+    static const float scales[3] = {1, 2, 2};
+    struct sp_session *sessions[3];
+    struct sp_lora *loras[2];
+    uint64_t digests[3], alone;
+    struct sp_err err = {0};
+    struct opened o;
+    (void)state;
+
+    if (open_adapter(&o, "patterns", SP_Q4, NULL, 2, &err)) fail_msg("%s", err.text);
+    for (size_t i = 0; i < 2; i++)
+        loras[i] = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17, 1 + (float)i);
+    for (size_t i = 0; i < 3; i++) {
+        if (i == 0 ? sp_session_open(&sessions[0], o.package, &options, &err)
+                   : sp_session_open_shared(&sessions[i], sessions[0], &err)) {
+            fail_msg("%s", err.text);
+        }
+        assert_int_equal(sp_session_set_lora(sessions[i], loras[0], scales[i], &err), SP_OK);
+        assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
+    }
+    run_batch(digests, sessions, 0, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(sp_session_set_lora(sessions[i], loras[i > 0], 1, &err), SP_OK);
+        assert_int_equal(sp_speculator_grow(sessions[i]->speculator, 16, &err), SP_OK);
+        run_batch(&alone, sessions, i, 1);
+        assert_true(alone == digests[i]);
+    }
+    assert_int_equal(sp_session_set_lora(sessions[0], loras[0], NAN, &err), SP_E_USAGE);
+    for (size_t i = 3; i-- > 0;)
+        sp_session_close(sessions[i]);
+    for (size_t i = 0; i < 2; i++)
+        sp_lora_close(loras[i]);
     close_all(&o);
 }
 
@@ -307,7 +347,7 @@ static void test_caches_belong_to_an_adapter(void **state)
 
     assert_int_equal(open_adapter(&o, "patterns", SP_F32, NULL, 1, &err), SP_OK);
     assert_int_equal(sp_session_open(&o.session, o.package, &options, &err), SP_OK);
-    assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
+    assert_int_equal(sp_session_set_lora(o.session, o.lora, 1, &err), SP_OK);
     request.prompt = prompt;
     request.n_prompt = N_PROMPT;
     request.max_tokens = 2;
@@ -316,29 +356,33 @@ static void test_caches_belong_to_an_adapter(void **state)
     sp_result_release(&result);
     assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
     assert_int_equal(sp_session_save(o.session, saved, &err), SP_OK);
-    assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
-    assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
-    assert_int_equal(sp_session_set_lora(o.session, NULL, &err), SP_OK);
+    assert_int_equal(sp_session_set_lora(o.session, o.lora, 0.5f, &err), SP_OK);
     assert_int_equal(sp_session_match_prefix(o.session, prompt, N_PROMPT), 0);
     assert_int_equal(sp_session_load(o.session, saved, &err), SP_E_INPUT);
-    assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
+    assert_int_equal(sp_session_set_lora(o.session, o.lora, 1, &err), SP_OK);
+    assert_int_equal(sp_session_load(o.session, saved, &err), SP_OK);
+    assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
+    assert_int_equal(sp_session_set_lora(o.session, NULL, 1, &err), SP_OK);
+    assert_int_equal(sp_session_match_prefix(o.session, prompt, N_PROMPT), 0);
+    assert_int_equal(sp_session_load(o.session, saved, &err), SP_E_INPUT);
+    assert_int_equal(sp_session_set_lora(o.session, o.lora, 1, &err), SP_OK);
     assert_int_equal(sp_session_load(o.session, saved, &err), SP_OK);
     assert_true(sp_session_match_prefix(o.session, prompt, N_PROMPT) > 0);
     /* Adapters that differ in their numbers alone. */
     for (size_t i = 0; i < 2; i++)
         similar[i] = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 2, 1 + (float)i);
-    assert_int_equal(sp_session_set_lora(o.session, similar[0], &err), SP_OK);
+    assert_int_equal(sp_session_set_lora(o.session, similar[0], 1, &err), SP_OK);
     assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_OK);
     sp_result_release(&result);
     assert_int_equal(sp_session_save(o.session, saved, &err), SP_OK);
-    assert_int_equal(sp_session_set_lora(o.session, similar[1], &err), SP_OK);
+    assert_int_equal(sp_session_set_lora(o.session, similar[1], 1, &err), SP_OK);
     assert_int_equal(sp_session_load(o.session, saved, &err), SP_E_INPUT);
-    assert_int_equal(sp_session_set_lora(o.session, o.lora, &err), SP_OK);
+    assert_int_equal(sp_session_set_lora(o.session, o.lora, 1, &err), SP_OK);
     for (size_t i = 0; i < 2; i++)
         sp_lora_close(similar[i]);
     late = make_adapter(o.package, "layers.0.self_attn.o_proj.weight", 30, 1);
-    assert_int_equal(sp_session_set_lora(o.session, late, &err), SP_E_USAGE);
-    assert_ptr_equal(sp_session_lora(o.session), o.lora);
+    assert_int_equal(sp_session_set_lora(o.session, late, 1, &err), SP_E_USAGE);
+    assert_true(sp_session_has_lora(o.session, o.lora, 1));
     sp_lora_close(late);
     close_all(&o);
 }
@@ -350,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_other_changes_are_refused),
         cmocka_unit_test(test_products_are_checked),
         cmocka_unit_test(test_a_batch_has_the_bits_of_its_sequences),
+        cmocka_unit_test(test_scales),
         cmocka_unit_test(test_caches_belong_to_an_adapter),
     };
 

@@ -46,7 +46,7 @@ static struct sp_session *request(struct served *s, uint32_t conversation, size_
 
     for (size_t i = 0; i < n; i++)
         ids[i] = (uint32_t)(conversation * 100 + i * 7 % 97);
-    session = sp_session_pool_take(s->sessions, NULL, ids, n);
+    session = sp_session_pool_take(s->sessions, NULL, 1, ids, n);
     r = generate_run(session, ids, n, 4, PLAIN, true);
     sp_session_pool_give(s->sessions, session);
     *n_reused = r.n_reused;

@@ -484,6 +484,18 @@ static enum sp_status check_memory(const struct sp_serve *serve, const struct sp
                    n, (double)want / 1e6, (double)serve->cache_limit / 1e6);
 }
 
+/* Takes a session, which gets the adapter of the request. */
+static struct sp_session *take_session(const struct sp_serve_request *request,
+                                       const struct sp_serve_prompt *prompt)
+{
+    const struct sp_serve_model *model = request->model;
+    const struct sp_lora *lora = request->lora;
+    float scale = lora ? request->lora_scale : 1;
+
+    if (lora == NULL) lora = sp_serve_model_lora(model, sp_json_get_text(request->body, "model"));
+    return sp_session_pool_take(model->sessions, lora, scale, prompt->ids, prompt->n_ids);
+}
+
 /* Generates one answer of a job. */
 static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t answer)
 {
@@ -514,8 +526,7 @@ static void run(const struct sp_serve *serve, struct sp_serve_job *job, size_t a
         if (a.too_long && job->api->too_long) sp_context(&err, "%s", job->api->too_long);
         goto done;
     }
-    g.lora = sp_serve_model_lora(model, sp_json_get_text(job->request.body, "model"));
-    g.session = sp_session_pool_take(model->sessions, g.lora, prompt.ids, prompt.n_ids);
+    g.session = take_session(&job->request, &prompt);
     st = generate(&a, &g, &prompt, &err);
     sp_session_pool_give(model->sessions, g.session);
     if (st) goto done;

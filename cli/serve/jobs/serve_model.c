@@ -14,6 +14,7 @@ static enum sp_status read_names(struct sp_serve_model *m, const struct sp_opt_l
     enum sp_status st;
 
     m->n_adapters = adapters->n;
+    m->adapter_paths = adapters->paths;
     m->n_names = n_own + adapters->n;
     if ((st = sp_new(&m->names, m->n_names, sizeof *m->names, err))) return st;
     for (size_t i = 0; i < n_own; i++) {

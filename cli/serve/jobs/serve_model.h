@@ -40,8 +40,9 @@ struct sp_serve_model {
      * strings are borrowed, the array is owned */
     const char **names;
     size_t n_names, n_adapters;
-    char *file_name;           /* its name unless the user gives others; owned */
-    struct sp_serve_file file; /* as it was when the model was opened last */
+    const char *const *adapter_paths; /* [n_adapters]; borrowed */
+    char *file_name;                  /* its name unless the user gives others; owned */
+    struct sp_serve_file file;        /* as it was when the model was opened last */
     struct sp_serve_use use;
     /* The following fields are set while the model is open. */
     struct sp_generation *generation; /* owned, with its settings */

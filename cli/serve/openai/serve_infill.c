@@ -1,5 +1,6 @@
 #include "cli/serve/openai/serve_infill.h"
 #include "cli/serve/jobs/serve_job.h"
+#include "cli/serve/openai/serve_lora.h"
 #include "cli/serve/openai/serve_openai.h"
 #include "cli/serve/openai/serve_openai_out.h"
 
@@ -67,6 +68,7 @@ static enum sp_status read_infill(struct sp_serve_request *request, struct sp_er
         (st = sp_request_settings_read_stops(&request->settings, sp_json_get(request->body, "stop"),
                                              err)) ||
         (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
+        (st = sp_serve_openai_read_lora(request, err)) ||
         (st = read_string(&prefix, request->body, "input_prefix", err)) ||
         (st = read_string(&request->suffix, request->body, "input_suffix", err)) ||
         (st = read_string(&request->begun, request->body, "prompt", err)) ||

@@ -1,4 +1,5 @@
 #include "cli/serve/openai/serve_openai.h"
+#include "cli/serve/openai/serve_lora.h"
 #include "cli/serve/request/serve_messages.h"
 #include "cli/serve/request/serve_response_format.h"
 #include "cli/serve/request/serve_tool_choice.h"
@@ -14,11 +15,7 @@ static const struct sp_request_setting limits[] = {
 
 static const char text_only[] = "only text is supported";
 
-/* llama-server scales its adapters by number. */
-static const char by_name[] = "adapters are chosen by their names, as model";
-
 static const struct sp_serve_refusal chat_refusals[] = {
-    {"lora", "[]", by_name},
     {"functions", NULL, "deprecated, use tools"},
     {"function_call", "\"none\"", "deprecated, use tool_choice"},
     {"modalities", "[\"text\"]", text_only},
@@ -28,7 +25,6 @@ static const struct sp_serve_refusal chat_refusals[] = {
 };
 
 static const struct sp_serve_refusal text_refusals[] = {
-    {"lora", "[]", by_name},
     {"best_of", "1", "not supported, all n answers are returned"},
     {NULL, NULL, NULL},
 };
@@ -109,7 +105,8 @@ static enum sp_status read_common(struct sp_serve_request *request,
                                              err)) ||
         (st = sp_request_settings_read_biases(&request->settings,
                                               sp_json_get(request->body, "logit_bias"), err)) ||
-        (st = sp_serve_openai_read_response_format(request, err))) {
+        (st = sp_serve_openai_read_response_format(request, err)) ||
+        (st = sp_serve_openai_read_lora(request, err))) {
         return st;
     }
     return read_stream(request, err);

@@ -62,7 +62,7 @@ const struct sp_serve_members sp_serve_ollama_show_members = {
 
 const struct sp_serve_members sp_serve_infill_members = {
     .names = "input_prefix input_suffix input_extra prompt n_predict stop stream "
-             "dry_sequence_breakers",
+             "dry_sequence_breakers lora",
     .hints = "cache_prompt",
     .sampling = true,
 };

@@ -60,6 +60,8 @@ struct sp_serve_request {
     bool think, is_think_set;
     const char *think_level;     /* NULL: none */
     bool omit_reasoning;         /* reasoning is not sent */
+    const struct sp_lora *lora;  /* adapter; borrowed; NULL: the one that the model's name means */
+    float lora_scale;            /* by which the products of `lora` are multiplied */
     struct sp_settings settings; /* owned */
     size_t n_each;               /* answers to each prompt; 0: one */
     bool stream;
