@@ -1,5 +1,6 @@
 /* Tests OpenAI's API of `spectool serve`: texts that transformers wrote, the exact bytes of
  * streams, stop texts and log-probabilities. */
+#include "format/base/json_equal.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
@@ -274,6 +275,38 @@ static double log_softmax(const float *row, size_t n, size_t id)
     return (double)row[id] - max - log(sum);
 }
 
+/* ollama's answers have the tokens of OpenAI's chats, in a stream those of its lines. */
+static void test_ollama_logprobs(void **state)
+{
+    static const char body[] =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"What is 7 plus 8?\"}], "
+        "\"logprobs\": true, \"top_logprobs\": 2, \"max_tokens\": 5, "
+        "\"options\": {\"num_predict\": 5}, \"stream\": %s}";
+    char text[256];
+    struct sp_json *openai, *ollama;
+    struct http_reply r;
+    size_t n = 0;
+    bool same = false;
+
+    (void)state;
+    snprintf(text, sizeof text, body, "false");
+    openai = served_post("/v1/chat/completions", text);
+    ollama = served_post("/api/chat", text);
+    assert_int_equal(sp_json_len(json_at(ollama, "logprobs")), 5);
+    assert_int_equal(sp_json_equal(&same, json_at(ollama, "logprobs"),
+                                   json_at(openai, "choices.0.logprobs.content"), NULL),
+                     SP_OK);
+    assert_true(same);
+    sp_json_free(openai);
+    sp_json_free(ollama);
+    snprintf(text, sizeof text, body, "true");
+    r = server_request(&tiny_server, "POST", "/api/chat", text);
+    for (const char *at = r.body; (at = strstr(at, "\"top_logprobs\"")) != NULL; at++)
+        n++;
+    assert_int_equal(n, 5);
+    http_reply_release(&r);
+}
+
 /* With echo all tokens of the prompt but the first have the log-probabilities of the golden logits,
  * whether more tokens follow or not. */
 static void test_echo_logprobs(void **state)
@@ -398,7 +431,7 @@ int main(void)
         cmocka_unit_test(test_stop),          cmocka_unit_test(test_logprobs),
         cmocka_unit_test(test_chat_logprobs), cmocka_unit_test(test_drafted_tokens),
         cmocka_unit_test(test_samplers),      cmocka_unit_test(test_echo_logprobs),
-        cmocka_unit_test(test_echo_stream),
+        cmocka_unit_test(test_echo_stream),   cmocka_unit_test(test_ollama_logprobs),
     };
 
     signal(SIGPIPE, SIG_IGN);

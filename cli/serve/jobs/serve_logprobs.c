@@ -1,8 +1,8 @@
 /* Collects the tokens of an answer with their log-probabilities. */
 #include "cli/serve/jobs/serve_logprobs.h"
+#include "cli/serve/jobs/serve.h"
 #include "format/base/mem.h"
 #include "format/base/unicode.h"
-#include "runtime/spectool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,4 +84,54 @@ enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out, const struct 
     for (size_t i = 0; i < token->n_top; i++)
         out->top[i] = (struct sp_serve_alternative){token->top[i].id, token->top[i].logprob};
     return SP_OK;
+}
+
+/* ---- output -----------------------------------------------------------------------------------
+ */
+
+static void write_bytes(struct sp_json_out *out, const char *text, size_t size)
+{
+    sp_json_out_begin(out, "bytes", '[');
+    for (size_t i = 0; i < size; i++)
+        sp_json_out_u64(out, NULL, (unsigned char)text[i]);
+    sp_json_out_end(out, ']');
+}
+
+/* Writes the members of a token into an object that the caller has opened. */
+static void write_choice(struct sp_json_out *out, const char *bytes, size_t size, float logprob)
+{
+    sp_json_out_string(out, "token", bytes, size);
+    sp_json_out_double(out, "logprob", (double)logprob);
+    write_bytes(out, bytes, size);
+}
+
+static void write_alternative(struct sp_json_out *out, const struct sp_package *package,
+                              const struct sp_serve_alternative *choice)
+{
+    char *bytes = NULL;
+    size_t size;
+
+    if (sp_serve_logprob_bytes(&bytes, &size, package, choice->id)) return;
+    sp_json_out_begin(out, NULL, '{');
+    write_choice(out, bytes, size, choice->logprob);
+    sp_json_out_end(out, '}');
+    free(bytes);
+}
+
+void sp_serve_logprobs_write(struct sp_serve_response *r, const struct sp_serve_logprob *tokens,
+                             size_t n)
+{
+    const struct sp_package *package = r->request->model->generation->package;
+    struct sp_json_out *out = &r->out;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct sp_serve_logprob *t = &tokens[i];
+        sp_json_out_begin(out, NULL, '{');
+        write_choice(out, t->bytes, t->size, t->chosen.logprob);
+        sp_json_out_begin(out, "top_logprobs", '[');
+        for (size_t k = 0; k < t->n_top; k++)
+            write_alternative(out, package, &t->top[k]);
+        sp_json_out_end(out, ']');
+        sp_json_out_end(out, '}');
+    }
 }

@@ -4,6 +4,8 @@
 
 #include "runtime/spectool.h"
 
+struct sp_serve_response;
+
 /* A token and its log-probability; NAN: it has none, as the first token of a prompt. */
 struct sp_serve_alternative {
     uint32_t id;
@@ -27,5 +29,10 @@ SP_MUST_CHECK enum sp_status sp_serve_logprob_bytes(char **bytes, size_t *size,
 SP_MUST_CHECK enum sp_status sp_serve_logprob_read(struct sp_serve_logprob *out,
                                                    const struct sp_package *package,
                                                    const struct sp_token *token);
+
+/* Writes n tokens of an answer with their alternatives as the elements of an array, as OpenAI's
+ * chats and ollama have them. */
+void sp_serve_logprobs_write(struct sp_serve_response *response,
+                             const struct sp_serve_logprob *tokens, size_t n);
 
 #endif

@@ -13,8 +13,6 @@ static const char no_images[] = "images are not supported";
 static const struct sp_serve_refusal refusals[] = {
     {"images", "[]", no_images},
     {"context", "[]", "deprecated and not supported, use /api/chat for conversations"},
-    {"logprobs", "false", "supported by /v1/chat/completions only"},
-    {"top_logprobs", "0", "supported by /v1/chat/completions only"},
     {NULL, NULL, NULL},
 };
 
@@ -33,6 +31,19 @@ static enum sp_status read_think(struct sp_serve_request *request, struct sp_err
         return sp_fail(err, SP_E_INPUT, "think is %s, expected true, false or a level",
                        sp_json_kind_name(sp_json_kind(think)));
     }
+    return SP_OK;
+}
+
+static enum sp_status read_logprobs(struct sp_serve_request *request, struct sp_err *err)
+{
+    int64_t n = 0;
+    enum sp_status st;
+
+    if ((st = sp_json_get_bool(request->body, "logprobs", &request->logprobs, err)) ||
+        (st = sp_json_get_i64(request->body, "top_logprobs", 0, SP_SERVE_MAX_TOP, &n, err))) {
+        return st;
+    }
+    request->n_top = request->logprobs ? (unsigned)n : 0;
     return SP_OK;
 }
 
@@ -56,7 +67,7 @@ static enum sp_status read_common(struct sp_serve_request *request, struct sp_er
     }
     if ((st = sp_serve_refuse(request->body, refusals, err)) ||
         (st = sp_json_get_bool(request->body, "stream", &request->stream, err)) ||
-        (st = read_think(request, err)) ||
+        (st = read_think(request, err)) || (st = read_logprobs(request, err)) ||
         (st = sp_serve_ollama_read_response_format(request, err))) {
         return st;
     }
@@ -248,6 +259,14 @@ static void write_text(struct sp_json_out *out, enum endpoint endpoint, const st
     sp_json_out_end(out, '}');
 }
 
+static void write_logprobs(struct sp_serve_response *r)
+{
+    if (!r->request->logprobs || r->n_tokens == 0) return;
+    sp_json_out_begin(&r->out, "logprobs", '[');
+    sp_serve_logprobs_write(r, r->tokens, r->n_tokens);
+    sp_json_out_end(&r->out, ']');
+}
+
 static void end_line(struct sp_json_out *out)
 {
     sp_json_out_end(out, '}');
@@ -269,6 +288,7 @@ static void last_line(struct sp_serve_response *r, enum endpoint endpoint, const
 
     begin_line(out, sp_serve_model_name(r));
     write_text(out, endpoint, sent);
+    write_logprobs(r);
     sp_json_out_bool(out, "done", true);
     sp_json_out_text(out, "done_reason", cut ? "length" : "stop");
     sp_json_out_u64(out, "total_duration", ns(r->seconds));
@@ -307,6 +327,7 @@ static void write_part(struct sp_serve_response *r, enum endpoint endpoint,
     }
     begin_line(&r->out, sp_serve_model_name(r));
     write_text(&r->out, endpoint, &sent);
+    write_logprobs(r);
     sp_json_out_bool(&r->out, "done", false);
     end_line(&r->out);
 }

@@ -24,60 +24,13 @@ void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure
 /* ---- log-probabilities ------------------------------------------------------------------------
  */
 
-static void write_bytes(struct sp_json_out *out, const char *text, size_t size)
-{
-    sp_json_out_begin(out, "bytes", '[');
-    for (size_t i = 0; i < size; i++)
-        sp_json_out_u64(out, NULL, (unsigned char)text[i]);
-    sp_json_out_end(out, ']');
-}
-
-/* Writes the members of a token into an object that the caller has opened. */
-static void write_choice(struct sp_json_out *out, const char *bytes, size_t size, float logprob)
-{
-    sp_json_out_string(out, "token", bytes, size);
-    sp_json_out_double(out, "logprob", (double)logprob);
-    write_bytes(out, bytes, size);
-}
-
-static void write_alternative(struct sp_serve_response *r,
-                              const struct sp_serve_alternative *choice)
-{
-    char *bytes = NULL;
-    size_t size;
-
-    if (sp_serve_logprob_bytes(&bytes, &size, r->request->model->generation->package, choice->id))
-        return;
-    sp_json_out_begin(&r->out, NULL, '{');
-    write_choice(&r->out, bytes, size, choice->logprob);
-    sp_json_out_end(&r->out, '}');
-    free(bytes);
-}
-
-void sp_serve_openai_write_tokens(struct sp_serve_response *r,
-                                  const struct sp_serve_logprob *tokens, size_t n)
-{
-    struct sp_json_out *out = &r->out;
-
-    for (size_t i = 0; i < n; i++) {
-        const struct sp_serve_logprob *t = &tokens[i];
-        sp_json_out_begin(out, NULL, '{');
-        write_choice(out, t->bytes, t->size, t->chosen.logprob);
-        sp_json_out_begin(out, "top_logprobs", '[');
-        for (size_t k = 0; k < t->n_top; k++)
-            write_alternative(r, &t->top[k]);
-        sp_json_out_end(out, ']');
-        sp_json_out_end(out, '}');
-    }
-}
-
 static void write_chat_logprobs(struct sp_serve_response *r)
 {
     struct sp_json_out *out = &r->out;
 
     sp_json_out_begin(out, "logprobs", '{');
     sp_json_out_begin(out, "content", '[');
-    sp_serve_openai_write_tokens(r, r->tokens, r->n_tokens);
+    sp_serve_logprobs_write(r, r->tokens, r->n_tokens);
     sp_json_out_end(out, ']');
     sp_json_out_text(out, "refusal", NULL);
     sp_json_out_end(out, '}');

@@ -10,8 +10,4 @@ void sp_serve_openai_fail(struct sp_json_out *out, const struct sp_serve_failure
 /* Writes "timings" as llama-server does: prompt_n counts the tokens that were not cached. */
 void sp_serve_openai_write_timings(struct sp_json_out *out, const struct sp_result *result);
 
-/* Writes the elements of an array: tokens with their log-probabilities and alternatives. */
-void sp_serve_openai_write_tokens(struct sp_serve_response *response,
-                                  const struct sp_serve_logprob *tokens, size_t n);
-
 #endif

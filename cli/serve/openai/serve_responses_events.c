@@ -125,7 +125,7 @@ static void write_delta_event(struct sp_serve_response *r, const struct sp_chat_
                        p->size);
     if (p->kind == SP_CHAT_CONTENT) {
         sp_json_out_begin(&r->out, "logprobs", '[');
-        sp_serve_openai_write_tokens(r, r->tokens, r->n_tokens);
+        sp_serve_logprobs_write(r, r->tokens, r->n_tokens);
         sp_json_out_end(&r->out, ']');
     }
     end_event(r);

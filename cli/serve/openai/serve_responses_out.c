@@ -57,7 +57,7 @@ void sp_serve_responses_write_logprobs(struct sp_serve_response *r, size_t part)
         first = r->n_all_tokens; /* without log-probabilities there are no tokens */
     if (n > r->n_all_tokens - first) n = r->n_all_tokens - first;
     sp_json_out_begin(&r->out, "logprobs", '[');
-    if (n > 0) sp_serve_openai_write_tokens(r, r->all_tokens + first, n);
+    if (n > 0) sp_serve_logprobs_write(r, r->all_tokens + first, n);
     sp_json_out_end(&r->out, ']');
 }
 
