@@ -189,12 +189,17 @@ static void test_error(void **state)
     ask("cold");
     await_answer(8);
     browser_await(&page, LAST ".querySelectorAll('.error').length", "0");
+    browser_await(&page,
+                  "requestOf(open.messages, settings()).messages.map(m => m.role[0]).join('')",
+                  "uauaua");
 }
 
-/* Conversations and settings are still there after the page is loaded again. */
+/* Conversations and settings are still there after the page is loaded again. A message is stored
+ * once, not with each answer. */
 static void test_storage(void **state)
 {
     (void)state;
+    browser_await(&page, "localStorage.getItem('spectool.conversations').split('<b>').length", "2");
     run("document.getElementById('settings').showModal()");
     run("document.getElementById('settings').close()");
     browser_await(&page, "JSON.parse(localStorage.getItem('spectool.settings')).max", "8");
