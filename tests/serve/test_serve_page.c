@@ -163,7 +163,12 @@ static void test_stop(void **state)
 {
     (void)state;
     set("max", "1900");
+    run("(send => { fetch = async (...all) => { await new Promise(go => window.go = go); return "
+        "send(...all); }; window.release = () => { fetch = send; window.go(); }; })(fetch)");
     ask("<b>1 & 2</b>");
+    browser_await(&page, LAST ".textContent", "waiting for the first token ...");
+    browser_await(&page, "localStorage.getItem('spectool.conversations').split('<b>').length", "2");
+    run("release()");
     browser_await(&page, LAST ".querySelector('.text').textContent.length > 0", "true");
     browser_press(&page, "Escape");
     await_answer(4);
