@@ -8,6 +8,7 @@
 #include "cli/base/temp_file.h"
 #include "cli/create_callbacks.h"
 #include "cli/draft_types.h"
+#include "convert/create/requantize.h"
 #include "format/base/mem.h"
 #include "format/base/number_text.h"
 #include "format/packfile_layout.h"

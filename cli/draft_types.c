@@ -2,6 +2,7 @@
 
 #include "cli/base/temp_file.h"
 #include "cli/create_callbacks.h"
+#include "convert/create/requantize.h"
 #include "format/base/mem.h"
 #include "format/packfile.h"
 

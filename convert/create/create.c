@@ -1,291 +1,18 @@
-/* create and requantize: open the sources, check, plan, and hand over to the writer. */
 #include "convert/create/create.h"
 
-#include "convert/source/generation_config.h"
-#include "convert/source/source_adapter.h"
-#include "format/modelfile/modelfile.h"
-#include "format/modelfile/modelfile_check.h"
-#include "format/modelfile/modelfile_place.h"
-#include "convert/create/draft_compat.h"
-#include "convert/create/make_plan.h"
-#include "convert/create/plan_groups.h"
+#include "convert/create/create_job.h"
 #include "convert/source/shared_tables.h"
-#include "convert/source/vocab_order.h"
-#include "convert/create/write.h"
+#include "convert/source/source_adapter.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
-#include "format/pack_contents.h"
+#include "format/modelfile/modelfile.h"
+#include "format/modelfile/modelfile_check.h"
+#include "format/modelfile/modelfile_place.h"
 #include "format/packfile_write.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The job of create and of quantize. */
-struct job {
-    struct sp_source target, draft;
-    struct sp_named_source named; /* of the target */
-    bool has_draft;
-    struct sp_plan_inputs inputs; /* the user's options; sources and records: make_plan */
-    char *records;
-    size_t records_size;
-    struct sp_made_plan made;
-    char *warnings;
-    const char *output;
-    const char *draft_choice; /* borrowed; NULL: none */
-    bool force, dry_run;
-    unsigned n_threads;
-    const struct sp_create_callbacks *callbacks;
-};
-
-static void release_job(struct job *job)
-{
-    sp_made_plan_release(&job->made);
-    sp_source_release(&job->target);
-    sp_source_release(&job->draft);
-    sp_named_source_release(&job->named);
-    free(job->records);
-    free(job->warnings);
-}
-
-/* Passes on the warnings collected so far, line by line. */
-static void tell_notes(struct job *job)
-{
-    for (char *line = job->warnings; line && *line;) {
-        char *end = strchr(line, '\n');
-
-        if (end) *end = 0;
-        if (job->callbacks->note) job->callbacks->note(job->callbacks->context, line);
-        line = end ? end + 1 : NULL;
-    }
-    free(job->warnings);
-    job->warnings = NULL;
-}
-
-static enum sp_status note_gaps(struct job *job, const struct sp_source *source, bool is_target,
-                                struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    if (source->n_skipped) {
-        st = sp_warn(&job->warnings, err,
-                     "%s: %zu tensors that text generation does not use are left "
-                     "out",
-                     source->path, source->n_skipped);
-    }
-    if (!st && is_target && !sp_source_has_text(source, SP_SECTION_TOKENIZER)) {
-        st = sp_warn(&job->warnings, err,
-                     "%s: no %s: the packed file will accept and print token IDs only",
-                     source->path, source->gguf ? "tokenizer" : "tokenizer.json");
-    }
-    return st;
-}
-
-/* A source with the texts of its tokenizer. */
-struct side {
-    struct sp_draft_compat_side compat;
-    struct sp_source_text tokenizer, tokenizer_config;
-};
-
-static enum sp_status open_side(struct side *side, const struct sp_source *source,
-                                struct sp_err *err)
-{
-    enum sp_status st = sp_source_text_open(&side->tokenizer, source, SP_SECTION_TOKENIZER, err);
-
-    if (!st) {
-        st = sp_source_text_open(&side->tokenizer_config, source, SP_SECTION_TOKENIZER_CONFIG, err);
-    }
-    side->compat = (struct sp_draft_compat_side){
-        .config = &source->config,
-        .tokenizer = side->tokenizer.at,
-        .tokenizer_size = side->tokenizer.size,
-        .tokenizer_config = side->tokenizer_config.at,
-        .tokenizer_config_size = side->tokenizer_config.size,
-    };
-    return st;
-}
-
-static void release_side(struct side *side)
-{
-    free(side->tokenizer.owned);
-    free(side->tokenizer_config.owned);
-}
-
-/* The tokenizers of two parts of one packed file were compared when it was made. */
-static enum sp_status check_draft(struct job *job, struct sp_err *err)
-{
-    const struct sp_source *target = &job->target, *draft = &job->draft;
-    struct side sides[2] = {{.compat.config = &target->config}, {.compat.config = &draft->config}};
-    struct sp_vocab_order order = {0};
-    enum sp_status st = SP_OK;
-
-    if (!target->pack || !draft->pack ||
-        sp_pack_identity(target->pack) != sp_pack_identity(draft->pack)) {
-        st = open_side(&sides[0], target, err);
-        if (!st) st = open_side(&sides[1], draft, err);
-    }
-    if (!st) {
-        st = sp_draft_compat_check(&order, &sides[0].compat, &sides[1].compat,
-                                   sp_source_same(target, draft), &job->warnings, err);
-    }
-    if (!st && order.rows) st = sp_source_reorder_vocab(&job->draft, order.rows, target, err);
-    free(order.rows);
-    release_side(&sides[0]);
-    release_side(&sides[1]);
-    return st;
-}
-
-static enum sp_status check_target(const struct job *job, struct sp_err *err)
-{
-    if (job->target.config.draft.kind == SP_DRAFT_NONE) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "%s: %s is a draft and cannot be a target", job->target.path,
-                   job->target.config.architecture);
-}
-
-static enum sp_status check_pair(struct job *job, struct sp_err *err)
-{
-    enum sp_status st;
-
-    if ((st = check_target(job, err)) || !job->has_draft) return st;
-    st = sp_config_fit_target(&job->draft.config, &job->target.config, err);
-    if (!st) st = check_draft(job, err);
-    if (st) sp_context(err, "%s with %s", job->target.path, job->draft.path);
-    return st;
-}
-
-/* n is 0 if there is no calibration. */
-static const struct sp_sensitivities *sensitivities_of(const struct job *job)
-{
-    static const struct sp_sensitivities none = {0};
-
-    if (job->made.calibration == NULL) return &none;
-    return sp_calibration_sensitivities(job->made.calibration);
-}
-
-static enum sp_status show_groups(const struct job *job, struct sp_err *err)
-{
-    enum sp_status st;
-    char *text = NULL;
-
-    st = sp_plan_groups_print(&text, &job->made.plan, sensitivities_of(job), err);
-    if (st) return st;
-    job->callbacks->plan(job->callbacks->context, "");
-    job->callbacks->plan(job->callbacks->context, text);
-    free(text);
-    return SP_OK;
-}
-
-static enum sp_status show_plan(const struct job *job, struct sp_err *err)
-{
-    enum sp_status st = SP_OK;
-
-    if (job->callbacks->plan == NULL) return SP_OK;
-    job->callbacks->plan(job->callbacks->context, sp_plan_heading());
-    for (size_t i = 0; i < job->made.plan.n_items && !st; i++) {
-        char *line = NULL;
-
-        if ((st = sp_plan_line(&line, &job->made.plan.items[i], err))) break;
-        job->callbacks->plan(job->callbacks->context, line);
-        free(line);
-    }
-    return st ? st : show_groups(job, err);
-}
-
-static unsigned bits_of(enum sp_dtype type)
-{
-    const struct sp_dtype_info *info = sp_dtype_info(type);
-
-    return info->code_bits ? info->code_bits : info->bits ? info->bits : 8;
-}
-
-/* Adds a matrix of the target to those that keep more bits than the requested type has, although
- * the user chose no other type for it. A matrix that cannot be stored in blocks is not counted. */
-static void count_kept(struct sp_create_report *report, const struct sp_plan_item *item,
-                       const struct sp_policy_request *request)
-{
-    const enum sp_role role = item->spec->role;
-    const bool is_table = role == SP_ROLE_EMBEDDING || role == SP_ROLE_HEAD;
-    struct sp_create_kept *kept = is_table ? &report->kept_tables : &report->kept_key_values;
-
-    if (item->part != SP_PART_TARGET || request->type == SP_DTYPE_NONE) return;
-    if (is_table ? request->output_type != SP_DTYPE_NONE : role != SP_ROLE_KEY_VALUE) return;
-    if (item->layout != SP_PANEL || !sp_dtype_is_block(item->to)) return;
-    if (bits_of(item->to) <= bits_of(request->type)) return;
-    kept->type = item->to;
-    kept->size += item->size;
-}
-
-static enum sp_status make_report(struct sp_create_report *out, const struct job *job,
-                                  struct sp_err *err)
-{
-    struct sp_create_report report = {.target_type = job->inputs.target_request.type};
-    const struct sp_sensitivities *measured = sensitivities_of(job);
-    enum sp_status st = SP_OK;
-
-    for (size_t i = 0; i < job->made.plan.n_items; i++) {
-        const struct sp_plan_item *item = &job->made.plan.items[i];
-
-        report.n_tensors[item->part]++;
-        report.n_weights[item->part] += sp_spec_elements(item->spec);
-        report.source_size[item->part] += item->source_size;
-        report.size[item->part] += item->size;
-        count_kept(&report, item, &job->inputs.target_request);
-    }
-    if (measured->n)
-        st = sp_plan_groups_predict(&report.predicted_kl, &job->made.plan, measured, err);
-    if (isnan(report.predicted_kl)) report.predicted_kl = 0;
-    *out = report;
-    return st;
-}
-
-static enum sp_status make_plan(struct job *job, struct sp_err *err)
-{
-    struct sp_plan_inputs *inputs = &job->inputs;
-
-    inputs->target = &job->target;
-    inputs->draft = job->has_draft ? &job->draft : NULL;
-    inputs->records = job->records;
-    inputs->records_size = job->records_size;
-    return sp_plan_make(&job->made, inputs, &job->warnings, err);
-}
-
-/* Everything after the sources are open. */
-static enum sp_status run_job(struct job *job, struct sp_create_report *report, struct sp_err *err)
-{
-    enum sp_status st;
-    struct sp_create_report done;
-
-    if ((st = check_pair(job, err))) return st;
-    if ((st = sp_generation_check(&job->target, &job->warnings, err))) return st;
-    if ((st = note_gaps(job, &job->target, true, err))) return st;
-    if (job->has_draft && (st = note_gaps(job, &job->draft, false, err))) return st;
-    tell_notes(job);
-    if ((st = make_plan(job, err))) return st;
-    tell_notes(job);
-    if ((st = make_report(&done, job, err))) return st;
-    if (job->dry_run) {
-        st = show_plan(job, err);
-    } else {
-        struct sp_pack_input input = {
-            .target = &job->target,
-            .draft = job->has_draft ? &job->draft : NULL,
-            .records = job->records,
-            .records_size = job->records_size,
-            .budget = job->inputs.budget,
-            .draft_choice = job->draft_choice,
-            .predicted_kl = done.predicted_kl,
-            .plan = job->made.plan, /* still owned by the job */
-        };
-
-        st = sp_pack_input_write(&input, job->output, job->force, job->n_threads, job->callbacks,
-                                 &done.file_size, err);
-    }
-    if (!st && report) *report = done;
-    return st;
-}
-
-/* ---- create ---- */
 
 static bool begins_with_home(const char *path)
 {
@@ -328,17 +55,6 @@ static void add_place(const struct sp_modelfile *file, const struct sp_modelfile
                sp_modelfile_command_name(record->command));
 }
 
-/* On failure *out is zeroed. */
-static enum sp_status open_source(struct sp_source *out, const char *path, enum sp_part part,
-                                  char **warnings, struct sp_err *err)
-{
-    enum sp_status st = sp_source_open(out, path, part, warnings, err);
-
-    if (st || !(st = sp_source_share_head(out, warnings, err))) return st;
-    sp_source_release(out);
-    return st;
-}
-
 /* Opens the file or folder `path` or, if there is none, the model `name`; *named is what the name
  * stands for. */
 static enum sp_status open_named(struct sp_source *out, struct sp_named_source *named,
@@ -354,7 +70,7 @@ static enum sp_status open_named(struct sp_source *out, struct sp_named_source *
         return sp_fail(err, SP_E_UNSUPPORTED, "%s: a draft with an adapter is not supported",
                        named->manifest);
     }
-    if ((st = open_source(out, named->path ? named->path : path, part, warnings, err)) ||
+    if ((st = sp_create_open_source(out, named->path ? named->path : path, part, warnings, err)) ||
         named->adapter == NULL) {
         return st;
     }
@@ -381,7 +97,7 @@ static enum sp_status open_record(struct sp_source *out, struct sp_named_source 
     return st;
 }
 
-static enum sp_status open_draft(struct job *job, const struct sp_modelfile *file,
+static enum sp_status open_draft(struct sp_create_job *job, const struct sp_modelfile *file,
                                  const struct sp_modelfile_record *record,
                                  const struct sp_create_options *options, struct sp_err *err)
 {
@@ -480,7 +196,7 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
 }
 
 /* Tells the user what becomes of the target's built-in prediction head. */
-static enum sp_status note_head(struct job *job, bool has_record, struct sp_err *err)
+static enum sp_status note_head(struct sp_create_job *job, bool has_record, struct sp_err *err)
 {
     const struct sp_source *target = &job->target;
 
@@ -498,7 +214,7 @@ static enum sp_status note_head(struct job *job, bool has_record, struct sp_err 
                    target->path);
 }
 
-static enum sp_status open_sources(struct job *job, const struct sp_modelfile *file,
+static enum sp_status open_sources(struct sp_create_job *job, const struct sp_modelfile *file,
                                    const struct sp_create_options *options, struct sp_err *err)
 {
     enum sp_status st;
@@ -530,7 +246,7 @@ static enum sp_status open_sources(struct job *job, const struct sp_modelfile *f
 
 /* The records that the packed file stores: those of an ollama model that FROM names, as far as the
  * Modelfile does not have its own, and then the Modelfile's. */
-static enum sp_status make_records(struct job *job, const struct sp_modelfile *file,
+static enum sp_status make_records(struct sp_create_job *job, const struct sp_modelfile *file,
                                    const struct sp_create_options *options, struct sp_err *err)
 {
     enum sp_status st;
@@ -581,7 +297,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
 {
     enum sp_status st;
     struct sp_modelfile file = {0};
-    struct job job = {
+    struct sp_create_job job = {
         .output = options->output ? options->output : SP_CREATE_OUTPUT,
         .force = options->force,
         .dry_run = options->dry_run,
@@ -605,88 +321,9 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
         if ((st = open_sources(&job, &file, options, err))) goto done;
     }
     if ((st = make_records(&job, &file, options, err))) goto done;
-    st = run_job(&job, report, err);
+    st = sp_create_job_run(&job, report, err);
 done:
-    release_job(&job);
+    sp_create_job_release(&job);
     sp_modelfile_release(&file);
-    return st;
-}
-
-/* ---- requantize ---- */
-
-/* The requested types must change a part that the file has. */
-static enum sp_status check_request(const struct sp_requantize_options *options, bool has_draft,
-                                    struct sp_err *err)
-{
-    if (options->draft_type != SP_DTYPE_NONE && !has_draft) {
-        return sp_fail(err, SP_E_USAGE, "%s has no draft to quantize", options->input);
-    }
-    if (options->draft_type == SP_DTYPE_NONE && options->target_type == SP_DTYPE_NONE &&
-        options->output_type == SP_DTYPE_NONE && options->rules.n == 0 &&
-        options->budget.size == 0 && !(options->budget.bits > 0) && !options->draft_choice) {
-        return sp_fail(err, SP_E_USAGE, "%s: expected a type for its target or draft",
-                       options->input);
-    }
-    return SP_OK;
-}
-
-static enum sp_status read_records(struct job *job, struct sp_err *err)
-{
-    enum sp_status st;
-
-    st = sp_pack_read_section(job->target.pack, SP_PART_FILE, SP_SECTION_MODELFILE, &job->records,
-                              &job->records_size, err);
-    if (st || job->records) return st;
-    return sp_copy_text(&job->records, "", 0, err);
-}
-
-static enum sp_status open_parts(struct job *job, const struct sp_requantize_options *options,
-                                 struct sp_err *err)
-{
-    enum sp_status st;
-
-    if ((st = open_source(&job->target, options->input, SP_PART_TARGET, &job->warnings, err))) {
-        return st;
-    }
-    if (job->target.pack == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s: not a packed file; spectool create makes one from it",
-                       options->input);
-    }
-    job->has_draft =
-        sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;
-    if ((st = check_request(options, job->has_draft, err))) return st;
-    if (job->has_draft) {
-        st = open_source(&job->draft, options->input, SP_PART_DRAFT, &job->warnings, err);
-    }
-    return st ? st : read_records(job, err);
-}
-
-enum sp_status sp_requantize(struct sp_create_report *report,
-                             const struct sp_requantize_options *options, struct sp_err *err)
-{
-    enum sp_status st;
-    struct job job = {
-        .output = options->output ? options->output : options->input,
-        .force = options->force || options->output == NULL,
-        .dry_run = options->dry_run,
-        .n_threads = options->n_threads,
-        .callbacks = &options->callbacks,
-        .inputs = {.target_request = {.type = options->target_type,
-                                      .output_type = options->output_type},
-                   .draft_request = {.type = options->draft_type, .draft = true},
-                   .rules = options->rules,
-                   .budget = options->budget,
-                   .calibration_path = options->calibration},
-    };
-
-    job.inputs.allow_lossy = options->allow_lossy;
-    job.draft_choice = options->draft_choice;
-    if (options->output && !options->dry_run &&
-        (st = sp_pack_writer_check(options->output, options->force, err))) {
-        return st;
-    }
-    st = open_parts(&job, options, err);
-    if (!st) st = run_job(&job, report, err);
-    release_job(&job);
     return st;
 }

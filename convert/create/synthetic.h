@@ -8,7 +8,7 @@
 #ifndef SP_CONVERT_CREATE_SYNTHETIC_H
 #define SP_CONVERT_CREATE_SYNTHETIC_H
 
-#include "convert/create/create.h"
+#include "convert/create/create_report.h"
 
 struct sp_synthetic_options {
     const char *shape;         /* a name of synthetic_shapes.h */

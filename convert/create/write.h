@@ -3,7 +3,7 @@
 #ifndef SP_CONVERT_CREATE_WRITE_H
 #define SP_CONVERT_CREATE_WRITE_H
 
-#include "convert/create/create.h"
+#include "convert/create/create_report.h"
 #include "convert/create/plan.h"
 
 /* The complete input of a packed file. */

@@ -7,7 +7,7 @@
 #ifndef SP_CONVERT_EXPORT_EXPORT_H
 #define SP_CONVERT_EXPORT_EXPORT_H
 
-#include "convert/create/create.h"
+#include "convert/create/create_report.h"
 
 struct sp_export_options {
     const char *input;   /* a packed file */

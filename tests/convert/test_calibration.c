@@ -1,7 +1,7 @@
 /* Tests calibration end to end on the tiny target: the statistics against inputs computed here,
  * independence of threads, kernels and the division of the texts, the gain in quality, and
  * refusals. */
-#include "convert/create/create.h"
+#include "convert/create/requantize.h"
 #include "format/base/bytes.h"
 #include "format/pack_contents.h"
 #include "format/packfile_write.h"

@@ -1,5 +1,6 @@
 /* Tests create and quantize end to end on the tiny models: the packed tensors against the bytes of
  * the checkpoints, the reports, and the memory that is used. */
+#include "convert/create/requantize.h"
 #include "format/modelfile/modelfile.h"
 #include "format/base/bytes.h"
 #include "format/base/file.h"

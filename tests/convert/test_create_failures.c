@@ -1,6 +1,7 @@
 /* Tests the failures of create and quantize on the tiny models: refusal, cancellation, a full disk
  * and a killed process. The error names the cause, no file is left behind, and an existing file
  * stays. */
+#include "convert/create/requantize.h"
 #include "format/base/file.h"
 #include "format/pack_contents.h"
 #include "format/safetensors.h"

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <cmocka.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char shape[] = "smollm2-135m";

@@ -1,6 +1,7 @@
 #include "tests/support/create_files.h"
 
 #include "convert/create/pairing_record.h"
+#include "convert/create/requantize.h"
 #include "format/pack_contents.h"
 #include "tests/support/scratch.h"
 

@@ -1,0 +1,37 @@
+/* The job of `create` and of `quantize`: everything after their sources are open. */
+#ifndef SP_CONVERT_CREATE_CREATE_JOB_H
+#define SP_CONVERT_CREATE_CREATE_JOB_H
+
+#include "convert/create/create_report.h"
+#include "convert/create/make_plan.h"
+#include "convert/source/source_name.h"
+
+/* Valid when zeroed. sp_create_job_release frees what is owned. */
+struct sp_create_job {
+    struct sp_source target, draft; /* owned */
+    struct sp_named_source named;   /* what the value of FROM stands for; owned */
+    bool has_draft;
+    struct sp_plan_inputs inputs; /* the user's options; the job sets sources and records */
+    char *records;                /* [records_size] the text of the Modelfile's records; owned */
+    size_t records_size;
+    struct sp_made_plan made; /* owned */
+    char *warnings;           /* sentences for the user, a line each; owned; NULL: none */
+    const char *output;       /* borrowed */
+    const char *draft_choice; /* of struct sp_requantize_options; borrowed; NULL: none */
+    bool force, dry_run;
+    unsigned n_threads;                          /* 0: as many as there are */
+    const struct sp_create_callbacks *callbacks; /* borrowed */
+};
+
+/* Checks the sources, plans, and writes the output, or shows the plan. *report may be NULL; it is
+ * filled on success. */
+SP_MUST_CHECK enum sp_status sp_create_job_run(struct sp_create_job *job,
+                                               struct sp_create_report *report, struct sp_err *err);
+void sp_create_job_release(struct sp_create_job *job);
+
+/* Opens a source with the tables that its head shares. On failure *out is zeroed. */
+SP_MUST_CHECK enum sp_status sp_create_open_source(struct sp_source *out, const char *path,
+                                                   enum sp_part part, char **warnings,
+                                                   struct sp_err *err);
+
+#endif
