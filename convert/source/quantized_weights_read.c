@@ -40,14 +40,15 @@ enum sp_dtype sp_weight_float_type(const struct sp_weight *w)
     return w->to_bf16 || (w->code == SP_CODE_E2M1 && short_scales) ? SP_BF16 : SP_F32;
 }
 
-/* Codes of 8 bits may be -128, which q8 does not have. */
+/* Codes of 8 bits may be -128, which q8 does not have. Those of E2M1 are halves. */
 bool sp_weight_fits_q8(const struct sp_weight *w)
 {
-    bool whole = w->code == SP_CODE_CENTERED || w->code == SP_CODE_UNSIGNED;
+    bool whole =
+        (w->code == SP_CODE_CENTERED || w->code == SP_CODE_UNSIGNED) && w->scale_type == SP_BF16;
+    bool halves = w->code == SP_CODE_E2M1 && w->scale_type == SP_F8_E8M0 && !w->global;
 
-    return whole && w->codes.bits <= 4 && w->scale_type == SP_BF16 && w->index == NULL &&
-           w->zeros == NULL && columns(w) % SP_BLOCK == 0 &&
-           (w->grid_cols == 1 || w->tile.cols % SP_BLOCK == 0);
+    return (whole || halves) && w->codes.bits <= 4 && w->index == NULL && w->zeros == NULL &&
+           columns(w) % SP_BLOCK == 0 && (w->grid_cols == 1 || w->tile.cols % SP_BLOCK == 0);
 }
 
 void sp_weight_workspace_release(struct sp_weight_workspace *ws)

@@ -613,7 +613,8 @@ static enum sp_status add_gguf_span(struct sp_stored *out, bool *plain,
     if (info->code_bits > out->code_bits) out->code_bits = info->code_bits;
     if (w->tensor->type != SP_GGML_Q8_0) out->near_q8 = false;
     *plain = *plain || info->code_bits == 0;
-    out->small_codes = false;
+    if (w->tensor->type != SP_GGML_MXFP4 || w->scale || w->cols.run || p->transposed)
+        out->small_codes = false;
     for (unsigned i = 0; i + 1 < w->rank; i++)
         rows *= w->shape[i];
     out->size += w->rank > 1 ? w->tensor->size / rows * n_rows : w->tensor->size;
@@ -631,7 +632,7 @@ static enum sp_status add_span(struct sp_stored *out, bool *plain, const struct 
     if (w) out->coding = w->coding;
     if (w && w->codes.bits > out->code_bits) out->code_bits = w->codes.bits;
     *plain = *plain || w == NULL;
-    if (w == NULL || !sp_weight_fits_q8(w)) out->small_codes = false;
+    if (w == NULL || !sp_weight_fits_q8(w) || p->transposed) out->small_codes = false;
     out->near_q8 = false;
     add_dtype(out, w ? sp_weight_float_type(w) : t->dtype);
     out->size += stored_size(p, w, t);
