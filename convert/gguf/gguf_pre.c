@@ -206,6 +206,9 @@ static const struct sp_gguf_pre pres[] = {
     {"viking", one_digit, 0, sentences},
     {"chameleon", NULL, SP_GGUF_PRE_BOS, chameleon},
     {"superbpe", superbpe_pattern, 0, numbers},
+    {"gemma4", NULL, SP_GGUF_PRE_PIECES, NULL},
+    {"granite-embed-multi-311m", NULL, SP_GGUF_PRE_PIECES, NULL},
+    {"sarvam-moe", NULL, SP_GGUF_PRE_PIECES, NULL},
 };
 
 const struct sp_gguf_pre *sp_gguf_pre_find(const char *name, size_t len)

@@ -1,5 +1,5 @@
-/* The rules by which tokenizers of byte-level BPE split a text, by the names that llama.cpp's
- * converter gives them. */
+/* The rules by which tokenizers of BPE split a text, by the names that llama.cpp's converter gives
+ * them. */
 #ifndef SP_CONVERT_GGUF_GGUF_PRE_H
 #define SP_CONVERT_GGUF_GGUF_PRE_H
 
@@ -11,6 +11,7 @@ enum {
     SP_GGUF_PRE_IGNORE_MERGES = 8, /* a word that is a token is not merged */
     SP_GGUF_PRE_BOS = 16,          /* a beginning token unless add_bos_token is false */
     SP_GGUF_PRE_EOS = 32,          /* an end token unless add_eos_token is false */
+    SP_GGUF_PRE_PIECES = 64,       /* not byte-level but SentencePiece's, as Gemma 4 has them */
 };
 
 struct sp_gguf_pre {

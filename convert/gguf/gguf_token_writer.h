@@ -9,7 +9,8 @@
 enum sp_gguf_token_kind {
     SP_GGUF_BYTE_LEVEL, /* "gpt2" */
     SP_GGUF_PIECES,     /* "llama": SentencePiece BPE, of which only scores are stored */
-    SP_GGUF_MERGES,     /* "gemma4": the same with a list of merges */
+    SP_GGUF_MERGES,     /* "gemma4", or "gpt2" with SP_GGUF_PRE_PIECES: the same with a list of
+                           merges */
     SP_GGUF_UNIGRAM,    /* "t5" */
     SP_GGUF_WORDPIECE,  /* "bert" */
 };
@@ -18,7 +19,7 @@ struct sp_gguf_token_writer {
     const struct sp_gguf *file;
     struct sp_gguf_tokens tokens;
     enum sp_gguf_token_kind kind;
-    const struct sp_gguf_pre *pre; /* of SP_GGUF_BYTE_LEVEL */
+    const struct sp_gguf_pre *pre; /* of "gpt2"; else NULL */
     struct sp_strbuf out;
     struct sp_err *err;
 };

@@ -127,13 +127,13 @@ static enum sp_status put_template_token(struct sp_gguf_token_writer *w,
 /* True if a file without add_bos_token adds a beginning token. */
 static bool adds_bos(const struct sp_gguf_token_writer *w)
 {
-    return w->kind != SP_GGUF_BYTE_LEVEL || w->pre->flags & SP_GGUF_PRE_BOS;
+    return w->pre == NULL || w->pre->flags & SP_GGUF_PRE_BOS;
 }
 
 static bool adds_eos(const struct sp_gguf_token_writer *w)
 {
     return w->kind == SP_GGUF_UNIGRAM || w->kind == SP_GGUF_WORDPIECE ||
-           (w->kind == SP_GGUF_BYTE_LEVEL && w->pre->flags & SP_GGUF_PRE_EOS);
+           (w->pre && w->pre->flags & SP_GGUF_PRE_EOS);
 }
 
 /* Two texts: of encoders as BERT has them, or with two separators between them as RoBERTa has. */
@@ -326,7 +326,7 @@ static enum sp_status put_pieces(struct sp_gguf_token_writer *w)
     static const char without_space[] = "  \"normalizer\": " REPLACE(" ", SPACE_SIGN) ",\n";
     const struct sp_gguf_token *unknown;
     uint64_t id = 0;
-    bool prefix = true;
+    bool prefix = w->pre == NULL;
     enum sp_status st;
 
     if ((st = sp_gguf_get_bool(w->file, "tokenizer.ggml.add_space_prefix", &prefix, w->err)) ||
@@ -381,6 +381,7 @@ static enum sp_status find_pre(struct sp_gguf_token_writer *w)
                        "tokenizer.ggml.pre is missing, so the pre-tokenizer is unknown; newer GGUF "
                        "files of the model have it");
     w->pre = sp_gguf_pre_find(name, len);
+    if (w->pre && w->pre->flags & SP_GGUF_PRE_PIECES) w->kind = SP_GGUF_MERGES;
     if (w->pre) return SP_OK;
     return sp_fail(w->err, SP_E_UNSUPPORTED, "tokenizer.ggml.pre \"%.*s\" is unknown",
                    (int)(len < SHOWN ? len : SHOWN), name);
@@ -413,15 +414,16 @@ static enum sp_status read_vocabulary(struct sp_gguf_token_writer *w)
 {
     const char *model = NULL;
     size_t len = 0;
-    bool pieces;
+    bool scored, pieces;
     enum sp_status st;
 
     if ((st = sp_gguf_get_text(w->file, "tokenizer.ggml.model", &model, &len, w->err))) return st;
     if (model == NULL || equal(model, len, "none") || equal(model, len, "no_vocab")) return SP_OK;
     if ((st = find_kind(w, model, len))) return st;
     if (w->kind == SP_GGUF_BYTE_LEVEL && (st = find_pre(w))) return st;
-    pieces = w->kind != SP_GGUF_BYTE_LEVEL && w->kind != SP_GGUF_WORDPIECE;
-    st = sp_gguf_tokens_read(&w->tokens, w->file, pieces, w->err);
+    scored = w->kind == SP_GGUF_PIECES || w->kind == SP_GGUF_UNIGRAM;
+    pieces = scored || w->kind == SP_GGUF_MERGES;
+    st = sp_gguf_tokens_read(&w->tokens, w->file, pieces, scored, w->err);
     return st || w->kind != SP_GGUF_WORDPIECE ? st
                                               : sp_gguf_tokens_restore_words(&w->tokens, w->err);
 }

@@ -18,7 +18,7 @@ static const char underline[] = "\xe2\x96\x81"; /* U+2581, a space in SentencePi
 
 /* ---- reading ---- */
 
-static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf *file, bool pieces,
+static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf *file, bool scored,
                                  struct sp_err *err)
 {
     const struct sp_gguf_value *types, *scores;
@@ -34,7 +34,7 @@ static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf 
             "tokens",
             (unsigned)t->n);
     }
-    if (pieces && (scores == NULL || scores->n != t->n)) {
+    if (scored && (scores == NULL || scores->n != t->n)) {
         return sp_fail(
             err, SP_E_INPUT,
             "tokenizer.ggml.scores is missing or does not have one number for each of %u "
@@ -48,7 +48,7 @@ static enum sp_status read_types(struct sp_gguf_tokens *t, const struct sp_gguf 
                            (unsigned)i, (long long)type);
         }
         t->all[i].type = (enum sp_gguf_token_type)type;
-        if (!pieces) continue;
+        if (!scored) continue;
         t->all[i].score = (float)sp_gguf_number_at(scores, i);
         if (isnan(t->all[i].score))
             return sp_fail(err, SP_E_INPUT, "tokenizer.ggml.scores[%u] is not a number",
@@ -111,7 +111,7 @@ static enum sp_status read_texts(struct sp_gguf_tokens *t, const struct sp_gguf_
 }
 
 enum sp_status sp_gguf_tokens_read(struct sp_gguf_tokens *out, const struct sp_gguf *file,
-                                   bool pieces, struct sp_err *err)
+                                   bool pieces, bool scored, struct sp_err *err)
 {
     struct sp_gguf_tokens t = {0};
     const struct sp_gguf_value *list;
@@ -127,7 +127,7 @@ enum sp_status sp_gguf_tokens_read(struct sp_gguf_tokens *out, const struct sp_g
     }
     if ((st = sp_new(&t.all, (size_t)list->n, sizeof *t.all, err))) return st;
     t.n = (uint32_t)list->n;
-    if ((st = read_texts(&t, list, pieces, err)) || (st = read_types(&t, file, pieces, err))) {
+    if ((st = read_texts(&t, list, pieces, err)) || (st = read_types(&t, file, scored, err))) {
         sp_gguf_tokens_release(&t);
         return st;
     }

@@ -31,11 +31,11 @@ struct sp_gguf_tokens {
     size_t n_slots;
 };
 
-/* Reads the vocabulary; `pieces`: that of SentencePiece, which has scores and in which spaces are
- * written as U+2581. n is 0 if the file has none. Zeroed on failure. */
+/* Reads the vocabulary; `pieces`: that of SentencePiece, in which spaces are written as U+2581;
+ * `scored`: with scores. n is 0 if the file has none. Zeroed on failure. */
 SP_MUST_CHECK enum sp_status sp_gguf_tokens_read(struct sp_gguf_tokens *out,
                                                  const struct sp_gguf *file, bool pieces,
-                                                 struct sp_err *err);
+                                                 bool scored, struct sp_err *err);
 /* Gives the tokens of WordPiece their published texts: the converter puts U+2581 in front of what
  * begins a word and takes the ## of what continues one. */
 SP_MUST_CHECK enum sp_status sp_gguf_tokens_restore_words(struct sp_gguf_tokens *tokens,

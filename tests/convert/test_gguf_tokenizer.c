@@ -53,12 +53,35 @@ static void check_line(const struct tokenizer_case *t, const char *name, const c
 
 static void ids_equal(void **state)
 {
-    static const char *const names[] = {
-        "gpt-2",      "smollm",          "qwen2",          "qwen35",  "deepseek-v3", "gemma4",
-        "llama-bpe",  "gpt-4o",          "tekken",         "pieces",  "pieces-bare", "unigram",
-        "wordpiece",  "wordpiece-cased", "deepseek-coder", "kimi-k2", "afmoe",       "exaone-moe",
-        "bailingmoe", "tiny_aya",        "default",        "falcon",  "jais-2",      "ufakzeka",
-        "poro-chat",  "viking",          "chameleon",      "superbpe"};
+    static const char *const names[] = {"gpt-2",
+                                        "smollm",
+                                        "qwen2",
+                                        "qwen35",
+                                        "deepseek-v3",
+                                        "gemma4",
+                                        "llama-bpe",
+                                        "gpt-4o",
+                                        "tekken",
+                                        "pieces",
+                                        "pieces-bare",
+                                        "unigram",
+                                        "wordpiece",
+                                        "wordpiece-cased",
+                                        "deepseek-coder",
+                                        "kimi-k2",
+                                        "afmoe",
+                                        "exaone-moe",
+                                        "bailingmoe",
+                                        "tiny_aya",
+                                        "default",
+                                        "falcon",
+                                        "jais-2",
+                                        "ufakzeka",
+                                        "poro-chat",
+                                        "viking",
+                                        "chameleon",
+                                        "superbpe",
+                                        "granite-embed-multi-311m"};
     (void)state;
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

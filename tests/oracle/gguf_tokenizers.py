@@ -24,6 +24,8 @@ BYTE_LEVEL = {"bl_gpt2": "gpt-2", "bl_smollm2": "smollm", "bl_qwen2_nfc": "qwen2
               "bl_o200k": "gpt-4o", "bl_tekken": "tekken"}
 # Their texts are not among those that SentencePiece is trained on.
 NEWER = {"bl_qwen35_nfc": "qwen35", "bl_deepseek": "deepseek-v3", "gemma": "gemma4"}
+# Another rule for the vocabulary of a folder above.
+OTHERS = {"gemma": "granite-embed-multi-311m"}
 N_CASES = 40
 
 # What tokenizer.json has of models whose tokenizer is not in MINI, or, of Kimi, its tiktoken pattern.
@@ -107,7 +109,7 @@ def byte_level(out, folder, name, pre):
         w.add_add_space_prefix(False)
     else:
         w.add_tokenizer_pre(pre)
-    w.add_token_list(tokens)
+    w.add_token_list([t.replace("\u2581", " ") if t in added else t for t in tokens])
     w.add_token_types([(3 if added[t]["special"] else 4) if t in added else
                        6 if pre == "gemma4" and re.fullmatch("<0x..>", t) else 1 for t in tokens])
     w.add_token_merges(merges)
@@ -235,7 +237,7 @@ def main():
     out, mini = sys.argv[1:]
     os.makedirs(out, exist_ok=True)
     texts = []
-    for folder, pre in (BYTE_LEVEL | NEWER).items():
+    for folder, pre in [*BYTE_LEVEL.items(), *NEWER.items(), *OTHERS.items()]:
         cases = byte_level(out, os.path.join(mini, folder), pre, pre)
         write_cases(os.path.join(out, pre + ".jsonl"), cases)
         if pre in BYTE_LEVEL.values():
