@@ -55,18 +55,27 @@ done:
 
 /* ---- GPTQ and AWQ ---- */
 
-/* The bits of a GPTQ weight by the width of its zero points; the stated ones where the shape leaves
- * it open. 0: none fit. */
-static unsigned find_bits(const struct sp_weight_match *m, uint64_t rows, uint64_t words)
+/* Whether codes of so many bits fit the width of the zero points and the length of the index. */
+static bool bits_fit(unsigned bits, const struct sp_safetensor *t,
+                     const struct sp_safetensor *zeros, const struct sp_safetensor *index)
+{
+    if (sp_divide_up(t->shape[1] * bits, 32) != zeros->shape[1]) return false;
+    return index == NULL || index->rank != 1 || t->shape[0] * 32 / bits == index->shape[0];
+}
+
+/* The bits of a GPTQ weight by its shapes; the stated ones where the shapes leave it open. 0: none
+ * fit. */
+static unsigned find_bits(const struct sp_weight_match *m, const struct sp_safetensor *t,
+                          const struct sp_safetensor *zeros, const struct sp_safetensor *index)
 {
     static const unsigned all[] = {2, 3, 4, 8};
     unsigned found = 0;
 
-    if (sp_divide_up(rows * m->stated->bits, 32) == words) return m->stated->bits;
+    if (m->stated->bits && bits_fit(m->stated->bits, t, zeros, index)) return m->stated->bits;
     for (size_t i = 0; i < 4; i++) {
-        if (sp_divide_up(rows * all[i], 32) == words) found = all[i];
+        if (bits_fit(all[i], t, zeros, index)) found = all[i];
     }
-    return found;
+    return found || index == NULL ? found : find_bits(m, t, zeros, NULL); /* refused later */
 }
 
 static enum sp_status check_words(struct sp_weight_match *m, const struct sp_safetensor *t)
@@ -100,14 +109,14 @@ static void add_one(struct sp_weight *w)
 
 /* qweight [K * bits / 32, N] packed down, scales [groups, N], qzeros [groups, N * bits / 32]. */
 static enum sp_status shape_gptq(struct sp_weight_match *m, struct sp_weight *w,
-                                 const struct sp_safetensor *zeros, bool has_index)
+                                 const struct sp_safetensor *zeros)
 {
     static const char *const codings[9] = {[2] = "i2", [3] = "i3", [4] = "i4", [8] = "i8"};
     const struct sp_safetensor *t = w->codes.tensor;
     uint64_t rows = t->shape[1];
     enum sp_status st;
 
-    w->codes.bits = find_bits(m, rows, zeros->shape[1]);
+    w->codes.bits = find_bits(m, t, zeros, w->index);
     if (w->codes.bits == 0) {
         return sp_fail(m->err, SP_E_INPUT,
                        "tensor \"%s\": %llu words for %llu zero points, which is not 2, 3, 4 or 8 "
@@ -125,7 +134,7 @@ static enum sp_status shape_gptq(struct sp_weight_match *m, struct sp_weight *w,
     if (m->stated->zeros_less_one) add_one(w);
     if ((st = sp_match_shape(m, w->scales, w->grid_cols, rows))) return st;
     w->grid_rows = rows;
-    if (!has_index) return sp_match_fit_tile(m, w, 0);
+    if (w->index == NULL) return sp_match_fit_tile(m, w, 0);
     w->tile = (struct sp_tile){1, w->shape[1]};
     return SP_OK;
 }
@@ -193,7 +202,7 @@ enum sp_status sp_match_words(struct sp_weight_match *m, const struct sp_safeten
                           .coding = "i4",
                           .code = SP_CODE_UNSIGNED,
                           .scales_transposed = true};
-    const struct sp_safetensor *zeros, *index;
+    const struct sp_safetensor *zeros;
     enum sp_status st;
     size_t base;
 
@@ -208,7 +217,6 @@ enum sp_status sp_match_words(struct sp_weight_match *m, const struct sp_safeten
         return sp_fail(m->err, SP_E_UNSUPPORTED, "tensor \"%s\": scales of type %s", w.scales->name,
                        sp_dtype_info(w.scale_type)->name);
     }
-    index = sp_match_find(m, t->name, base, ".g_idx");
     switch (m->stated->layout) {
     case SP_QUANT_AWQ:
         st = shape_awq(m, &w, zeros);
@@ -217,8 +225,8 @@ enum sp_status sp_match_words(struct sp_weight_match *m, const struct sp_safeten
         st = shape_awq_gemv(m, &w, zeros);
         break;
     default:
-        st = shape_gptq(m, &w, zeros, index != NULL);
-        w.index = index;
+        w.index = sp_match_find(m, t->name, base, ".g_idx");
+        st = shape_gptq(m, &w, zeros);
     }
     if (st || (st = sp_match_index(m, &w))) return st;
     if (w.scales_transposed) w.scale_pitch = w.shape[0];

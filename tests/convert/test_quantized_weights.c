@@ -471,14 +471,47 @@ static int begin(void **state)
     return 0;
 }
 
+/* With 16 rows, zero points of 3 and of 4 bits fill two words; the index tells how many columns
+ * there are. */
+static void bits_by_index(void **state)
+{
+    static const struct sp_prequantized stated = {.layout = SP_QUANT_GPTQ, .bits = 4};
+    static const uint8_t zeros[4 * 3 * 16];
+    static const float scales[16] = {1};
+    (void)state;
+
+    for (unsigned with = 0; with < 2; with++) {
+        struct file_builder m = {.size = 0};
+        struct quantized_checkpoint o;
+        const struct sp_weight *w;
+
+        add(&m, "w.qweight", "I32", "3,16", zeros, sizeof zeros);
+        add(&m, "w.qzeros", "I32", "1,2", zeros, 8);
+        add_floats(&m, "w.scales", "1,16", scales, 16);
+        if (with) add(&m, "w.g_idx", "I32", "32", zeros, 128);
+        o = open_checkpoint(&m, &stated);
+        assert_int_equal(o.status, SP_OK);
+        w = sp_quantized_weights_find(&o.weights, "w.weight");
+        assert_int_equal(w->codes.bits, with ? 3 : 4);
+        assert_int_equal(w->shape[1], with ? 32 : 24);
+        close_checkpoint(&o);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fp8_blocks),   cmocka_unit_test(fp8_scales),
-        cmocka_unit_test(int8_groups),  cmocka_unit_test(packed_words),
-        cmocka_unit_test(packed_bytes), cmocka_unit_test(nvfp4),
-        cmocka_unit_test(mxfp4),        cmocka_unit_test(scales_that_are_not_numbers),
-        cmocka_unit_test(refusals),     cmocka_unit_test(unused_tensors_are_ignored),
+        cmocka_unit_test(fp8_blocks),
+        cmocka_unit_test(fp8_scales),
+        cmocka_unit_test(int8_groups),
+        cmocka_unit_test(packed_words),
+        cmocka_unit_test(packed_bytes),
+        cmocka_unit_test(nvfp4),
+        cmocka_unit_test(bits_by_index),
+        cmocka_unit_test(mxfp4),
+        cmocka_unit_test(scales_that_are_not_numbers),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(unused_tensors_are_ignored),
     };
 
     return cmocka_run_group_tests(tests, begin, scratch_teardown);
