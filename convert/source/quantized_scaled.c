@@ -158,7 +158,7 @@ static enum sp_status find_scales(struct sp_weight_match *m, struct sp_weight *w
     return sp_match_need(&w->scales, m, w->codes.tensor, base, "its scale", "_scale");
 }
 
-/* One byte, one weight. */
+/* One byte, one weight. mxfp8: e8m0 scales of 32, stored as bytes. */
 static enum sp_status match_bytes(struct sp_weight_match *m, const struct sp_safetensor *t)
 {
     struct sp_weight w = {.codes = {.tensor = t, .bits = 8}, .rank = t->rank, .coding = "f8"};
@@ -172,7 +172,10 @@ static enum sp_status match_bytes(struct sp_weight_match *m, const struct sp_saf
         w.coding = "i8";
     }
     if ((st = find_scales(m, &w, base))) return st;
-    return add_weight(m, w, base, 0);
+    if (w.scales->dtype != SP_U8 || t->dtype == SP_I8) return add_weight(m, w, base, 0);
+    w.coding = "mx8";
+    w.scale_type = SP_F8_E8M0;
+    return add_weight(m, w, base, 32);
 }
 
 /* e2m1 in pairs. nvfp4: e4m3 scales of 16, and a factor that divides them, or as modelopt has it

@@ -71,8 +71,9 @@ enum sp_status sp_quant_read_group(struct sp_prequantized *out, const struct sp_
 static enum sp_status check_format(const struct sp_json *object, struct sp_err *err)
 {
     static const char *const known[] = {
-        "float-quantized",      "naive-quantized", "int-quantized", "pack-quantized",
-        "nvfp4-pack-quantized", "mixed-precision", "dense",         "mxfp4-pack-quantized",
+        "float-quantized", "naive-quantized",      "int-quantized",
+        "pack-quantized",  "nvfp4-pack-quantized", "mixed-precision",
+        "dense",           "mxfp4-pack-quantized", "mxfp8-quantized",
     };
     const char *format = known[0];
     enum sp_status st;

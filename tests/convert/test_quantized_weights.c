@@ -311,6 +311,30 @@ static void mxfp4(void **state)
     close_checkpoint(&o);
 }
 
+/* FP8 with the exponents of powers of two as scales, one for 32 columns. */
+static void mxfp8(void **state)
+{
+    static const uint8_t scales[] = {127, 130};
+    uint8_t codes[64];
+    float want[64];
+    struct file_builder m = {0};
+    struct quantized_checkpoint o;
+
+    (void)state;
+    for (unsigned k = 0; k < 64; k++) {
+        unsigned exponent = k / 8;
+        float fraction = (float)(k % 8) / 8 + (exponent > 0);
+
+        codes[k] = (uint8_t)k;
+        want[k] = ldexpf(fraction, (exponent ? (int)exponent : 1) - 7) * (k < 32 ? 1 : 8);
+    }
+    add(&m, "a.weight", "F8_E4M3", "1, 64", codes, 64);
+    add(&m, "a.weight_scale", "U8", "1, 2", scales, 2);
+    o = open_checkpoint(&m, NULL);
+    assert_reads(&o, "a.weight", 1, want);
+    close_checkpoint(&o);
+}
+
 /* A scale that is not a number, and one whose product with the global scale is not a number. */
 static void scales_that_are_not_numbers(void **state)
 {
@@ -501,17 +525,12 @@ static void bits_by_index(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fp8_blocks),
-        cmocka_unit_test(fp8_scales),
-        cmocka_unit_test(int8_groups),
-        cmocka_unit_test(packed_words),
-        cmocka_unit_test(packed_bytes),
-        cmocka_unit_test(nvfp4),
-        cmocka_unit_test(bits_by_index),
-        cmocka_unit_test(mxfp4),
-        cmocka_unit_test(scales_that_are_not_numbers),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(unused_tensors_are_ignored),
+        cmocka_unit_test(fp8_blocks),    cmocka_unit_test(fp8_scales),
+        cmocka_unit_test(int8_groups),   cmocka_unit_test(packed_words),
+        cmocka_unit_test(packed_bytes),  cmocka_unit_test(nvfp4),
+        cmocka_unit_test(bits_by_index), cmocka_unit_test(mxfp4),
+        cmocka_unit_test(mxfp8),         cmocka_unit_test(scales_that_are_not_numbers),
+        cmocka_unit_test(refusals),      cmocka_unit_test(unused_tensors_are_ignored),
     };
 
     return cmocka_run_group_tests(tests, begin, scratch_teardown);
