@@ -125,9 +125,11 @@ static enum sp_status write_head_size(struct sp_gguf_writer *w)
 static enum sp_status write_ffn_and_heads(struct sp_gguf_writer *w)
 {
     uint64_t value = 0, heads = 0;
+/* The width of Cohere 2 MoE is that of its experts; its dense layers have another one. */
     enum sp_status st = sp_gguf_get_size(&value, w, "feed_forward_length");
 
-    if (!st && value == 0) st = sp_gguf_get_size(&value, w, "expert_feed_forward_length");
+    if (!st && (value == 0 || strcmp(w->model->arch->name, "cohere2moe") == 0))
+        st = sp_gguf_get_size(&value, w, "expert_feed_forward_length");
     if (!st) st = sp_gguf_put_integer(w, "intermediate_size", value);
     if (!st) st = sp_gguf_need_size(&heads, w, "attention.head_count");
     if (!st && !w->model->arch->latent) st = sp_gguf_get_size(&heads, w, "attention.head_count_kv");

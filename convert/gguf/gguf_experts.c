@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIGMOID = 2 };
+/* expert_gating_func; the last one is a softmax over the chosen experts. */
+enum { SIGMOID = 2, SOFTMAX_WEIGHT = 3 };
 
 /* ---- parts that several families have ---- */
 
@@ -198,4 +199,41 @@ enum sp_status sp_gguf_put_mellum(struct sp_gguf_writer *w)
         return st;
     }
     return sp_gguf_put_word(w, "norm_topk_prob", "true");
+}
+
+/* Layers at the start have no experts. A pattern that is a number counts from another layer than
+ * transformers does, and no converter writes it. */
+enum sp_status sp_gguf_put_cohere2_moe(struct sp_gguf_writer *w)
+{
+    static const struct sp_gguf_pair sizes[] = {
+        {"expert_count", "num_experts"},
+        {"expert_used_count", "num_experts_per_tok"},
+        {"expert_shared_count", "num_shared_experts"},
+        {"leading_dense_block_count", "first_k_dense_replace"},
+        {0},
+    };
+    uint64_t law = SIGMOID, width = rows_of(w, "model.layers.0.mlp.up_proj.weight");
+    char key[SP_GGUF_KEY_SIZE];
+    const struct sp_gguf_value *pattern;
+    enum sp_status st = sp_gguf_get_size(&law, w, "expert_gating_func");
+
+    sp_gguf_key(key, w, "attention.sliding_window_pattern");
+    pattern = sp_gguf_find(w->model->file, key);
+    if (!st && (pattern == NULL || !pattern->is_array))
+        st = sp_fail(w->err, SP_E_UNSUPPORTED, "%s is not a list of booleans", key);
+    if (!st && law != SIGMOID && law != SOFTMAX_WEIGHT) {
+        st = sp_fail(w->err, SP_E_UNSUPPORTED,
+                     "cohere2moe.expert_gating_func is %" PRIu64
+                     ", expected %d (sigmoid) or %d (softmax of the chosen experts)",
+                     law, SIGMOID, SOFTMAX_WEIGHT);
+    }
+    if (st || (st = sp_gguf_copy_sizes(w, sizes)) || (st = sp_gguf_put_norm_topk(w)) ||
+        (st = sp_gguf_put_window(w)) || (st = sp_gguf_put_window_pattern(w)) ||
+        (st = sp_gguf_copy_float(w, "logit_scale", "logit_scale")) ||
+        (st = sp_gguf_copy_float(w, "attention.layer_norm_rms_epsilon", "rms_norm_eps")) ||
+        (width && (st = sp_gguf_put_integer(w, "prefix_dense_intermediate_size", width)))) {
+        return st;
+    }
+    st = sp_gguf_put_word(w, "expert_selection_fn", law == SIGMOID ? "\"sigmoid\"" : "\"softmax\"");
+    return st ? st : put_mlp_types(w);
 }

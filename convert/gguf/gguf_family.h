@@ -48,6 +48,7 @@ SP_MUST_CHECK enum sp_status sp_gguf_put_qwen2_moe(struct sp_gguf_writer *w);
 SP_MUST_CHECK enum sp_status sp_gguf_put_qwen3_moe(struct sp_gguf_writer *w);
 SP_MUST_CHECK enum sp_status sp_gguf_put_hunyuan_moe(struct sp_gguf_writer *w);
 SP_MUST_CHECK enum sp_status sp_gguf_put_mellum(struct sp_gguf_writer *w);
+SP_MUST_CHECK enum sp_status sp_gguf_put_cohere2_moe(struct sp_gguf_writer *w);
 
 SP_MUST_CHECK enum sp_status sp_gguf_put_latent(struct sp_gguf_writer *w); /* gguf_latent.c */
 /* Qwen3-Next and Qwen3.5: layers of the gated delta rule (gguf_hybrid.c). */

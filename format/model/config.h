@@ -153,6 +153,7 @@ enum sp_routing_law {
     SP_ROUTE_SOFTMAX,        /* softmax over all experts, then the best k are chosen */
     SP_ROUTE_SOFTMAX_CHOSEN, /* the best k are chosen, then softmax over the chosen ones */
     SP_ROUTE_SIGMOID,        /* sigmoid of each logit, then the best k are chosen */
+    SP_ROUTE_SIGMOID_CHOSEN, /* the best k are chosen, then sigmoid of the chosen ones */
 };
 
 /* How the experts of a token and their weights are chosen. */
@@ -165,6 +166,7 @@ struct sp_routing {
                                score of a group is the sum of its two best scores */
     bool groups_by_best;    /* the score of a group is its best score (DeepSeek-V2) */
     bool norm;              /* weights are divided by (their sum + norm_eps) */
+    bool shared_half;       /* the MLP in parallel to the experts counts half (Cohere 2 MoE) */
     double norm_eps;
     double scale; /* the weights are multiplied by this, after `norm` */
 };

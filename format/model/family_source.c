@@ -225,12 +225,26 @@ static bool is_unused_key(const struct sp_tensor_match *m, const char *name)
     return false;
 }
 
+/* True for a tensor of a layer behind those of the model; *n = its number there. */
+static bool is_behind(unsigned long *n, const struct sp_tensor_match *m, const char *inner)
+{
+    unsigned long layer;
+
+    if (!begins_with(inner, "layers.")) return false;
+    layer = strtoul(inner + strlen("layers."), NULL, 10);
+    *n = layer - m->config->n_layers;
+    return layer >= m->config->n_layers;
+}
+
 /* True for a tensor of a prediction head that is not supported. */
 static bool is_unsupported_head(const struct sp_tensor_match *m, const char *name)
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
 
+    unsigned long n;
+
+    if (family->unread_layers && is_behind(&n, m, inner)) return true;
     return family->unread && begins_with(inner, family->unread);
 }
 
@@ -239,12 +253,10 @@ static bool is_prediction_head(const struct sp_tensor_match *m, const char *name
 {
     const struct sp_family *family = sp_family_by_type(m->config->family);
     const char *inner = begins_with(name, m->prefix) ? name + strlen(m->prefix) : name;
-    unsigned long layer;
+    unsigned long n;
 
     if (family->prediction_head && begins_with(name, SP_MTP_PREFIX)) return true;
-    if (!family->prediction_layer || !begins_with(inner, "layers.")) return false;
-    layer = strtoul(inner + 7, NULL, 10);
-    return layer >= m->config->n_layers && layer - m->config->n_layers < m->config->n_mtp_layers;
+    return family->prediction_layer && is_behind(&n, m, inner) && n < m->config->n_mtp_layers;
 }
 
 /* True for t2d, the inverse of d2t. */

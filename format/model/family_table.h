@@ -224,11 +224,12 @@ struct sp_family {
     /* ---- tensors ---- */
     /* Lists that may name the same tensor come in order of precedence; unused ones are NULL. */
     const struct sp_alias *aliases[SP_MAX_ALIASES];
-    const char *layers;    /* beginning of the names of layers; NULL: "layers." */
-    const char *prefix;    /* of the text model in an exported checkpoint; NULL: "model." */
-    const char *unread;    /* tensors whose names begin so are ignored; or NULL */
-    bool prediction_head;  /* a checkpoint may hold a built-in draft under mtp.* */
-    bool prediction_layer; /* it stores that draft as one more layer (GLM-4.5) */
+    const char *layers;     /* beginning of the names of layers; NULL: "layers." */
+    const char *prefix;     /* of the text model in an exported checkpoint; NULL: "model." */
+    const char *unread;     /* tensors whose names begin so are ignored; or NULL */
+    bool prediction_head;   /* a checkpoint may hold a built-in draft under mtp.* */
+    bool prediction_layer;  /* it stores that draft as one more layer (GLM-4.5) */
+    bool unread_layers;     /* layers behind the last one are a prediction head that is ignored */
 };
 
 /* The arrays of rows, one per lineage; each ends with a row without a name, and NULL is the last

@@ -137,6 +137,7 @@ static void score_experts(const struct route_job *job, float *scores)
             scores[i] /= sum;
         break;
     case SP_ROUTE_SOFTMAX_CHOSEN:
+    case SP_ROUTE_SIGMOID_CHOSEN:
         break;
     case SP_ROUTE_SIGMOID:
         for (unsigned i = 0; i < n; i++)
@@ -214,6 +215,8 @@ static void weigh_experts(const struct route_job *job, float *weights, const uns
         for (unsigned i = 0; i < k; i++)
             weights[i] = scores[i] / sum;
     }
+    for (unsigned i = 0; routing->law == SP_ROUTE_SIGMOID_CHOSEN && i < k; i++)
+        weights[i] = sp_sigmoidf(weights[i]);
     sum = 0;
     for (unsigned i = 0; i < k; i++)
         sum += weights[i];
@@ -304,7 +307,7 @@ static void run_shared(struct sp_workspace *ws, const struct sp_layer *l, size_t
     sp_backend_multiply(ws->backend, &out, 1, &ws->ffn, n);
 }
 
-/* y += sigmoid(w . x) * shared, or y = norm(y) + norm(shared). */
+/* y += sigmoid(w . x) * shared, or shared or half of it; or y = norm(y) + norm(shared). */
 static void add_shared_row(void *context, size_t t, unsigned worker)
 {
     const struct route_job *job = context;
@@ -321,7 +324,8 @@ static void add_shared_row(void *context, size_t t, unsigned worker)
         vector->add(y, shared, n);
     } else {
         const float *gate = ws->experts->shared_gate + t * ws->experts->ld_shared_gate;
-        vector->fma(y, shared, job->layer->shared_weight.rows ? sp_sigmoidf(*gate) : 1, n);
+        float plain = ws->model->config.routing.shared_half ? 0.5f : 1;
+        vector->fma(y, shared, job->layer->shared_weight.rows ? sp_sigmoidf(*gate) : plain, n);
     }
 }
 

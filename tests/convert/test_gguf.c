@@ -123,6 +123,7 @@ static void families(void **state)
                                         "ministral3_small",
                                         "hunyuan_unscaled",
                                         "cohere2",
+                                        "cohere2_moe",
                                         "cohere_qk_norm",
                                         "ernie4_5_moe",
                                         "exaone_moe",

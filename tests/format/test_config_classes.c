@@ -111,6 +111,57 @@ static void windows(void **state)
     sp_config_release(&c);
 }
 
+static void assert_refused(const char *json, const char *message)
+{
+    struct sp_config c;
+    struct sp_err err = {0};
+
+    assert_int_equal(sp_config_parse(&c, json, strlen(json), NULL, &err), SP_E_UNSUPPORTED);
+    if (strstr(err.text, message) == NULL) fail_msg("\"%s\", expected \"%s\"", err.text, message);
+}
+
+/* Two patterns of windows: that of the dense layers, and that of those behind them. */
+#define COHERE2_MOE                                                                                \
+    "{\"model_type\": \"cohere2_moe\", \"num_hidden_layers\": 6, \"first_k_dense_replace\": 2, "   \
+    "\"prefix_dense_intermediate_size\": 96, \"sliding_window_pattern\": 3, "                      \
+    "\"num_shared_experts\": 3, \"intermediate_size\": 64, "
+
+static void cohere2_moe(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, COHERE2_MOE "\"prefix_dense_sliding_window_pattern\": 2}");
+    config_assert_windows(&c, "4096,0,4096,4096,0,4096");
+    for (unsigned i = 0; i < 6; i++)
+        assert_int_equal(c.layers[i].rope, c.layers[i].window ? 0 : -1);
+    assert_int_equal(c.layers[1].n_ffn, 96);
+    assert_int_equal(c.layers[1].n_experts, 0);
+    assert_int_equal(c.layers[2].n_ffn, 64);
+    assert_int_equal(c.layers[2].n_experts, 8);
+    assert_int_equal(c.layers[2].n_shared_ffn, 3 * 64);
+    assert_int_equal(c.routing.law, SP_ROUTE_SOFTMAX_CHOSEN);
+    assert_true(!c.routing.norm && c.routing.shared_half && c.norm_centered);
+    config_assert_near(c.routing.scale, 0.5);
+    sp_config_release(&c);
+
+    /* By default the dense layers have no window and rotate all the same. */
+    parse(&c, COHERE2_MOE "\"rms_norm_eps\": 1e-3, \"expert_selection_fn\": \"sigmoid\", "
+                          "\"shared_expert_combination_strategy\": \"sum\"}");
+    config_assert_windows(&c, "0,0,4096,4096,0,4096");
+    assert_int_equal(c.layers[1].rope, 0);
+    assert_int_equal(c.layers[4].rope, -1);
+    assert_int_equal(c.routing.law, SP_ROUTE_SIGMOID_CHOSEN);
+    assert_true(c.routing.norm && !c.routing.shared_half && !c.norm_centered);
+    config_assert_near(c.norm_eps, 1e-3);
+    sp_config_release(&c);
+
+    assert_refused(COHERE2_MOE "\"expert_selection_fn\": \"relu\"}",
+                   "expert_selection_fn \"relu\"");
+    assert_refused(COHERE2_MOE "\"shared_expert_combination_strategy\": \"max\"}",
+                   "shared_expert_combination_strategy \"max\"");
+}
+
 static void alternative_spellings(void **state)
 {
     struct sp_config c;
@@ -343,6 +394,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(class_defaults),
         cmocka_unit_test(windows),
+        cmocka_unit_test(cohere2_moe),
         cmocka_unit_test(alternative_spellings),
         cmocka_unit_test(norms),
         cmocka_unit_test(thetas),

@@ -9,7 +9,8 @@ import transformers
 FAMILIES = ["apertus", "arcee", "cwm", "gemma", "granite_swa", "hyperclovax", "internlm3",
             "iquestcoder", "jais2", "lfm3", "nanochat", "nemotron", "olmo", "phi", "stablelm", "afmoe",
             "dots1", "exaone_moe", "granitemoe_swa", "granitemoeshared", "hunyuan_v1_moe",
-            "mellum", "qwen2_moe", "modernbert", "eurobert"]
+            "mellum", "qwen2_moe", "modernbert", "eurobert",
+            "cohere2_moe"]
 EPSILONS = ["rms_norm_eps", "layer_norm_eps", "norm_eps"]
 
 

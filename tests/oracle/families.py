@@ -276,6 +276,22 @@ FAMILIES.update({
         "hidden_size": 64, "rope_parameters": {"rope_type": "default", "rope_theta": 1e4,
                                                "partial_rotary_factor": 0.5}}),
 })
+FAMILIES.update({
+    # A dense layer that rotates without a window; sigmoids of the chosen experts; LayerNorm.
+    "cohere2_moe": ("Cohere2MoeForCausalLM", {
+        "num_hidden_layers": 5, "head_dim": 16, "sliding_window": 6, "sliding_window_pattern": 3,
+        "first_k_dense_replace": 1, "prefix_dense_intermediate_size": 64, "intermediate_size": 24,
+        "num_experts": 5, "num_experts_per_tok": 2, "num_shared_experts": 2, "logit_scale": 0.5,
+        "expert_selection_fn": "sigmoid", "attention_bias": False, "tie_word_embeddings": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 5e4}}),
+    # Dense layers with a window of their own pattern; softmax; RMSNorm; shared experts added.
+    "cohere2_moe_sum": ("Cohere2MoeForCausalLM", {
+        "num_hidden_layers": 3, "head_dim": 16, "sliding_window": 6, "attention_bias": True,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "mlp_layer_types": ["dense", "dense", "sparse"], "prefix_dense_sliding_window_pattern": 2,
+        "num_experts": 4, "num_experts_per_tok": 3, "num_shared_experts": 1, "rms_norm_eps": 1e-4,
+        "shared_expert_combination_strategy": "sum", "intermediate_size": 24}),
+})
 # Models with configuration classes of their own.
 CONFIGS = {"internlm3": "InternLM3Config", "iquestcoder": "IQuestCoderConfig"}
 

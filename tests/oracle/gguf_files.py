@@ -8,7 +8,7 @@
         hunyuan_unscaled,cohere2,cohere_qk_norm,ernie4_5_moe,exaone_moe,dots1,afmoe_plain,\\
         apertus,jais2,nemotron_bias,olmo,olmo_unclipped,stablelm,stablelm_parallel,starcoder2,hunyuan_moe_unscaled} \\
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
-    LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{mellum_sparse,granite_swa_nope,granitemoe_swa}
+    LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{cohere2_moe,mellum_sparse,granite_swa_nope,granitemoe_swa}
     LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf \\
         testdata/embeddings/{bert,roberta,xlm_roberta,modernbert,eurobert,gemma3,qwen3} \\
         testdata/classifiers/{bert,xlm_roberta}

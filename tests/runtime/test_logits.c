@@ -565,6 +565,7 @@ int main(void)
         GOLDEN_CASE(converted_gguf, "granite_swa_nope"),
         GOLDEN_CASE(converted_gguf, "granitemoe_swa"),
         GOLDEN_CASE(converted_gguf, "cohere2"),
+        GOLDEN_CASE(converted_gguf, "cohere2_moe"),
         GOLDEN_CASE(converted_gguf, "cohere_qk_norm"),
         GOLDEN_CASE(converted_gguf, "ernie4_5_moe"),
         GOLDEN_CASE(converted_gguf, "exaone_moe"),
