@@ -326,6 +326,16 @@ const struct sp_gguf_name sp_gguf_names_bert[] = {
     {0},
 };
 
+const struct sp_gguf_name sp_gguf_names_nomic_bert[] = {
+    {"token_embd", "embeddings.word_embeddings", SP_GGUF_AS_IS},
+    {"token_types", "embeddings.token_type_embeddings", SP_GGUF_ROWS},
+    {"token_embd_norm", "embeddings.LayerNorm", SP_GGUF_AS_IS},
+    {"attn_qkv", "attn.Wqkv", SP_GGUF_AS_IS},
+    {"attn_output_norm", "post_attention_layernorm", SP_GGUF_AS_IS},
+    {"layer_output_norm", "post_mlp_layernorm", SP_GGUF_AS_IS},
+    {0},
+};
+
 const struct sp_gguf_name sp_gguf_names_modernbert[] = {
     {"token_embd", "embeddings.tok_embeddings", SP_GGUF_AS_IS},
     {"token_embd_norm", "embeddings.norm", SP_GGUF_AS_IS},
@@ -336,5 +346,8 @@ const struct sp_gguf_name sp_gguf_names_modernbert[] = {
     {"ffn_norm", "mlp_norm", SP_GGUF_AS_IS},
     {"ffn_up", "mlp.Wi", SP_GGUF_AS_IS},
     {"ffn_down", "mlp.Wo", SP_GGUF_AS_IS},
+    {"cls", "head.dense", SP_GGUF_AS_IS}, /* a reranker's head */
+    {"cls.norm", "head.norm", SP_GGUF_AS_IS},
+    {"cls.output", "classifier.out_proj", SP_GGUF_ROWS},
     {0},
 };

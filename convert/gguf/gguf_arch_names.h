@@ -32,6 +32,7 @@ extern const struct sp_gguf_name sp_gguf_names_granite_hybrid[];
 extern const struct sp_gguf_name sp_gguf_names_falcon_h1[];
 extern const struct sp_gguf_name sp_gguf_names_mixer[];
 extern const struct sp_gguf_name sp_gguf_names_bert[];
+extern const struct sp_gguf_name sp_gguf_names_nomic_bert[];
 extern const struct sp_gguf_name sp_gguf_names_modernbert[];
 
 #endif

@@ -58,7 +58,10 @@ static void find_class(const char **type, const char **class, const struct sp_gg
 
     *type = w->model->arch->model_type;
     *class = w->model->arch->architecture;
-    if (sp_gguf_is_classifier(w->model)) *class = "BertForSequenceClassification";
+    if (sp_gguf_is_classifier(w->model)) {
+        *class = strcmp(w->model->arch->name, "bert") == 0 ? "BertForSequenceClassification"
+                                                           : "ModernBertForSequenceClassification";
+    }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(w->model->arch->name, rows[i].arch) != 0) continue;
         if (sp_gguf_has(w, rows[i].key) != rows[i].has) continue;
@@ -122,10 +125,10 @@ static enum sp_status write_head_size(struct sp_gguf_writer *w)
     return phi3 ? SP_OK : sp_gguf_put_integer(w, "head_dim", size);
 }
 
+/* The width of Cohere 2 MoE is that of its experts; its dense layers have another one. */
 static enum sp_status write_ffn_and_heads(struct sp_gguf_writer *w)
 {
     uint64_t value = 0, heads = 0;
-/* The width of Cohere 2 MoE is that of its experts; its dense layers have another one. */
     enum sp_status st = sp_gguf_get_size(&value, w, "feed_forward_length");
 
     if (!st && (value == 0 || strcmp(w->model->arch->name, "cohere2moe") == 0))

@@ -185,8 +185,10 @@ static enum sp_status put_labels(struct sp_gguf_writer *w)
     const struct sp_gguf_weight *output =
         sp_gguf_weight_find(w->model, "model.classifier.out_proj.weight");
 
-    if (output && sp_gguf_weight_find(w->model, "model.classifier.dense.weight"))
+    if (output && (sp_gguf_weight_find(w->model, "model.classifier.dense.weight") ||
+                   sp_gguf_weight_find(w->model, "model.head.dense.weight"))) {
         return sp_gguf_put_integer(w, "num_labels", output->shape[0]);
+    }
     return sp_fail(w->err, SP_E_UNSUPPORTED,
                    "tensor %s is missing: a reranker's head has two layers, of which converters "
                    "leave out BERT's pooler; its safetensors checkpoint has both",
@@ -201,6 +203,18 @@ static enum sp_status write_bert(struct sp_gguf_writer *w)
 
     if (types) st = sp_gguf_put_integer(w, "type_vocab_size", types->shape[0]);
     return st || !sp_gguf_is_classifier(w->model) ? st : put_labels(w);
+}
+
+/* llama.cpp's head of ModernBERT reads the mean of all tokens, whatever the checkpoint says. */
+static enum sp_status put_modernbert_head(struct sp_gguf_writer *w)
+{
+    enum sp_status st = put_labels(w);
+
+    if (!st) {
+        st = sp_gguf_put_bool(w, "classifier_bias",
+                              sp_gguf_weight_find(w->model, "model.head.dense.bias") != NULL);
+    }
+    return st ? st : sp_gguf_put_word(w, "classifier_pooling", "\"mean\"");
 }
 
 /* The window counts the tokens on both sides. */
@@ -220,8 +234,9 @@ static enum sp_status write_modernbert(struct sp_gguf_writer *w)
         (st = sp_gguf_copy_float(w, "rope.freq_base_swa", "local_rope_theta"))) {
         return st;
     }
-    if (v && v->is_array) return sp_gguf_put_window_pattern(w);
-    return sp_gguf_copy_size(w, pattern, "global_attn_every_n_layers");
+    st = v && v->is_array ? sp_gguf_put_window_pattern(w)
+                          : sp_gguf_copy_size(w, pattern, "global_attn_every_n_layers");
+    return st || !sp_gguf_is_classifier(w->model) ? st : put_modernbert_head(w);
 }
 
 /* ---- all ---- */
@@ -269,6 +284,10 @@ static const struct {
      {"expert_shared_count", "interleave_moe_layer_step", "leading_dense_block_count"}},
     {"command-r", write_cohere, {NULL}},
     {"cohere2", write_cohere, {NULL}},
+    {"cohere2moe",
+     sp_gguf_put_cohere2_moe,
+     {"expert_gating_func", "expert_shared_count", "expert_weights_norm",
+      "leading_dense_block_count", "nextn_predict_layers"}},
     {"lfm2", sp_gguf_put_lfm2, {"shortconv.l_cache"}},
     {"lfm2moe",
      sp_gguf_put_lfm2,
@@ -284,11 +303,8 @@ static const struct {
      sp_gguf_put_gemma_embedding,
      {"dense_2_feat_in", "dense_2_feat_out", "dense_3_feat_in", "dense_3_feat_out"}},
     {"bert", write_bert, {"classifier.output_labels"}},
-    {"cohere2moe",
-     sp_gguf_put_cohere2_moe,
-     {"expert_gating_func", "expert_shared_count", "expert_weights_norm",
-      "leading_dense_block_count", "nextn_predict_layers"}},
-    {"modern-bert", write_modernbert, {NULL}},
+    {"nomic-bert", write_bert, {NULL}},
+    {"modern-bert", write_modernbert, {"classifier.output_labels"}},
     {"gemma4",
      sp_gguf_put_gemma4,
      {"attention.shared_kv_layers", "embedding_length_per_layer_input"}},

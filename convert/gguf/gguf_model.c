@@ -235,6 +235,7 @@ const struct sp_gguf_weight *sp_gguf_weight_find(const struct sp_gguf_model *mod
 bool sp_gguf_is_classifier(const struct sp_gguf_model *model)
 {
     return sp_gguf_weight_find(model, "model.classifier.dense.weight") ||
+           sp_gguf_weight_find(model, "model.head.dense.weight") ||
            sp_gguf_weight_find(model, "model.classifier.out_proj.weight");
 }
 

@@ -84,15 +84,20 @@ static enum sp_status place_in_layer(struct sp_tensor_match *m, struct sp_tensor
     const char *canonical = strchr(spec->name + strlen("layers."), '.') + 1;
     char prefix[SP_SOURCE_NAME], name[SP_SOURCE_NAME];
     struct sp_alias_source source = {.name = name, .layer = &m->config->layers[layer]};
-    const struct sp_alias *alias;
-    const char *layers = sp_family_by_type(m->config->family)->layers;
+    const struct sp_alias *alias = NULL;
+    const struct sp_family *family = sp_family_by_type(m->config->family);
+    const char *const begins[] = {m->published ? NULL : family->old_layers,
+                                  family->layers ? family->layers : "layers."};
 
-    if (m->only_layer) {
-        snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer);
-    } else {
-        snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, layers ? layers : "layers.", layer);
+    for (unsigned i = begins[0] == NULL; i < 2; i++) {
+        if (m->only_layer) {
+            snprintf(prefix, sizeof prefix, "%s%s", m->prefix, m->only_layer);
+        } else {
+            snprintf(prefix, sizeof prefix, "%s%s%u.", m->prefix, begins[i], layer);
+        }
+        alias = find_alias(name, m, prefix, canonical);
+        if (exists(m, name)) break;
     }
-    alias = find_alias(name, m, prefix, canonical);
     if (alias == NULL || alias->layout == NULL) return sp_layout_whole(m, spec, &source);
     source.part = alias->part;
     return alias->layout(m, spec, &source);
@@ -138,6 +143,8 @@ static const struct sp_alias classifier_layers[] = {
     {"dense.1.*", "classifier.*", NULL, 0},
     {"dense.0.*", "model.classifier.dense.*", NULL, 0}, /* of GGUF files */
     {"dense.1.*", "model.classifier.out_proj.*", NULL, 0},
+    {"dense.0.norm.*", "model.head.norm.*", NULL, 0},
+    {"dense.0.*", "model.head.dense.*", NULL, 0},
     {"dense.0.norm.*", "head.norm.*", NULL, 0},
     {"dense.0.*", "head.dense.*", NULL, 0},
     {"dense.0.*", "score.*", NULL, 0},

@@ -225,6 +225,7 @@ struct sp_family {
     /* Lists that may name the same tensor come in order of precedence; unused ones are NULL. */
     const struct sp_alias *aliases[SP_MAX_ALIASES];
     const char *layers;     /* beginning of the names of layers; NULL: "layers." */
+    const char *old_layers; /* the same in old checkpoints; NULL: no other */
     const char *prefix;     /* of the text model in an exported checkpoint; NULL: "model." */
     const char *unread;     /* tensors whose names begin so are ignored; or NULL */
     bool prediction_head;   /* a checkpoint may hold a built-in draft under mtp.* */

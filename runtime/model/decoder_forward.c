@@ -46,7 +46,8 @@ static void embed_row(void *context, size_t t, unsigned worker)
     (void)worker;
     sp_embed_row(job->ws, job->source, job->ids[t], x);
     if (own->positions) {
-        size_t row = own->config.first_position + job->ws->positions[t];
+        bool learned = own->config.n_positions_table != 0;
+        size_t row = learned ? own->config.first_position + job->ws->positions[t] : 0;
         const float *table = job->ws->is_second[t] ? own->second_positions : own->positions;
         job->ws->backend->vector->add(x, table + row * own->config.n_hidden, own->config.n_hidden);
     }

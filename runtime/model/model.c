@@ -385,7 +385,8 @@ static void bind_dspark(struct binder *b, struct sp_dspark_weights *w)
     w->confidence_bias = bind_bias(b, "confidence_head.proj.bias", 0);
 }
 
-/* Binds the table of learned positions, and adds a type of tokens to each row. */
+/* Binds the table of learned positions, and adds a type of tokens to each row. A model without the
+ * table has the type alone, one row. */
 static const float *bind_positions(struct binder *b, size_t type)
 {
     const float *positions = bind_bias(b, "embed_positions.weight", 0);
@@ -394,6 +395,7 @@ static const float *bind_positions(struct binder *b, size_t type)
     size_t n = (size_t)b->model->config.n_positions_table * n_hidden;
     float *sum = NULL;
 
+    if (positions == NULL && types) return types + type * n_hidden;
     if (positions == NULL || types == NULL || (b->status = keep_vector(b, &sum, n)))
         return positions;
     for (size_t i = 0; i < n; i++)

@@ -136,7 +136,7 @@ struct sp_model {
     const float *norm, *norm_bias; /* [H] final */
     const float *embedding_norm, *embedding_norm_bias; /* [H] of the embedding (normed_input) */
     const float
-        *positions; /* [n_positions_table][H] learned positions, with the token type added */
+        *positions; /* [n_positions_table, or 1][H] learned positions, with the token type added */
     const float *second_positions; /* the same with the second token type; NULL: no text has it */
     struct sp_matrix per_layer_embedding;  /* [n_per_layer_vocab, n_layers * n_per_layer] */
     struct sp_matrix per_layer_projection; /* [n_layers * n_per_layer, H] */

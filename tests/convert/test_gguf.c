@@ -876,6 +876,27 @@ static void wrong_shapes(void **state)
     }
 }
 
+/* The head of ModernBERT: a layer with a norm, and the output. */
+static void modernbert_head(void **state)
+{
+    struct sp_source a = open_source(TESTDATA "/gguf/modernbert_reranker.gguf");
+    struct sp_source b = open_source(TESTDATA "/classifiers/modernbert");
+    (void)state;
+
+    assert_string_equal(a.config.architecture, b.config.architecture);
+    assert_non_null(sp_specs_find(&a.specs, "dense.0.norm.weight"));
+    assert_same_tensors(&a, &b);
+    assert_true(a.config.pooling.classifies && a.config.pooling.mode == b.config.pooling.mode);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_memory_equal(&a.config.pooling.dense[i], &b.config.pooling.dense[i],
+                            sizeof a.config.pooling.dense[i]);
+    }
+    sp_source_release(&a);
+    sp_source_release(&b);
+    assert_refused(edit_gguf("modernbert_reranker", "cls.output.weight", "cls.outpux.weight", 17),
+                   SP_E_UNSUPPORTED, "tensor cls.outpux.weight is not a tensor of modern-bert");
+}
+
 /* BERT with queries, keys and values in one matrix. */
 static void fused_attention(void **state)
 {
@@ -952,6 +973,7 @@ int main(void)
         cmocka_unit_test(pooling),
         cmocka_unit_test(classification_heads),
         cmocka_unit_test(wrong_shapes),
+        cmocka_unit_test(modernbert_head),
         cmocka_unit_test(fused_attention),
         cmocka_unit_test(every_length),
         cmocka_unit_test(refused_parts),

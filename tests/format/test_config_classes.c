@@ -162,6 +162,23 @@ static void cohere2_moe(void **state)
                    "shared_expert_combination_strategy \"max\"");
 }
 
+/* Nomic's own configurations state variants of the block that no class of transformers has. */
+static void nomic_bert(void **state)
+{
+    struct sp_config c;
+
+    (void)state;
+    parse(&c, "{\"model_type\": \"nomic_bert\", \"prenorm\": false, \"rotary_emb_base\": 5000}");
+    assert_true(c.bidirectional && c.normed_input && c.norm_bias && !c.plain_mlp && !c.qkv_bias);
+    assert_int_equal(c.n_token_types, 2);
+    assert_int_equal(c.n_positions_table, 0);
+    config_assert_near(c.ropes[0].theta, 5000);
+    sp_config_release(&c);
+    assert_refused("{\"model_type\": \"nomic_bert\", \"prenorm\": true}", "prenorm true");
+    assert_refused("{\"model_type\": \"nomic_bert\", \"moe_every_n_layers\": 2}",
+                   "moe_every_n_layers is not supported");
+}
+
 static void alternative_spellings(void **state)
 {
     struct sp_config c;
@@ -395,6 +412,7 @@ int main(void)
         cmocka_unit_test(class_defaults),
         cmocka_unit_test(windows),
         cmocka_unit_test(cohere2_moe),
+        cmocka_unit_test(nomic_bert),
         cmocka_unit_test(alternative_spellings),
         cmocka_unit_test(norms),
         cmocka_unit_test(thetas),

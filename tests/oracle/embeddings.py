@@ -138,6 +138,11 @@ MODELS = {
         vocab_size=80, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
         num_attention_heads=4, max_position_embeddings=64, initializer_range=0.2)),
         wordpiece(64), lambda: [modules.Pooling(32, "mean"), modules.Normalize()], {}),
+    # Rotary embedding and gates in BERT's layers.
+    "nomic_bert": (lambda: transformers.NomicBertModel(transformers.NomicBertConfig(
+        vocab_size=80, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
+        num_attention_heads=4, max_position_embeddings=64, initializer_range=0.2)),
+        wordpiece(64), lambda: [modules.Pooling(32, "mean"), modules.Normalize()], {}),
     "roberta": (lambda: transformers.RobertaModel(transformers.RobertaConfig(
         vocab_size=N_VOCAB, hidden_size=32, intermediate_size=48, num_hidden_layers=3,
         num_attention_heads=4, max_position_embeddings=68, initializer_range=0.2,

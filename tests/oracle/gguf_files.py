@@ -10,8 +10,8 @@
         ../shared/oracle/targets/{gemma2,gpt_oss,phi3_partial,smollm3}
     LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf testdata/families/{cohere2_moe,mellum_sparse,granite_swa_nope,granitemoe_swa}
     LLAMA_CPP=... python3 tests/oracle/gguf_files.py testdata/gguf \\
-        testdata/embeddings/{bert,roberta,xlm_roberta,modernbert,eurobert,gemma3,qwen3} \\
-        testdata/classifiers/{bert,xlm_roberta}
+        testdata/embeddings/{bert,nomic_bert,roberta,xlm_roberta,modernbert,eurobert,gemma3,qwen3} \\
+        testdata/classifiers/{bert,modernbert,xlm_roberta}
 
 The converter is the copy that auto-round 0.16.1 carries (pip install --no-deps auto-round; gguf, torch, transformers),
 or that of a checkout of llama.cpp, newer, if LLAMA_CPP names its folder.
@@ -69,6 +69,11 @@ def with_tokenizer(folder, parent):
         (copy / "config.json").write_text(json.dumps({**json.loads(config), "classifier_pooling": "mean"}))
     if "Cohere2" in config: # a key of published checkpoints
         (copy / "config.json").write_text(json.dumps({**json.loads(config), "rotary_pct": 1.0}))
+    if "NomicBert" in config: # likewise
+        keys = {"n_positions": 8192, "activation_function": "swiglu", "rotary_emb_fraction": 1.0, "rotary_emb_base": 1000,
+                "rotary_emb_scale_base": None, **{key: False for key in (
+                    "causal", "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "prenorm", "rotary_emb_interleaved")}}
+        (copy / "config.json").write_text(json.dumps({**json.loads(config), **keys}))
     if "HunYuanMoE" in config: # likewise
         own = json.loads(config)
         n = own["num_hidden_layers"]
@@ -82,7 +87,7 @@ def with_tokenizer(folder, parent):
 
 
 # tokenizer.ggml.pre of encoders, which the converter finds by digests of known tokenizers
-ENCODERS = {"bert": "jina-v2-en", "roberta": "roberta-bpe", "xlm_roberta": "default", "modernbert": "modern-bert",
+ENCODERS = {"bert": "jina-v2-en", "nomic_bert": "jina-v2-en", "roberta": "roberta-bpe", "xlm_roberta": "default", "modernbert": "modern-bert",
             "eurobert": "gpt-2", "gemma3": "gpt-2", "qwen3": "gpt-2"}
 
 

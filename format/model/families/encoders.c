@@ -1,6 +1,6 @@
-/* Encoders, whose tokens see all tokens of a text: BERT, RoBERTa, XLM-RoBERTa, ModernBERT and
- * EuroBERT. They have no output matrix that text generation could use; sentence-transformers makes
- * embeddings of them. */
+/* Encoders, whose tokens see all tokens of a text: BERT, RoBERTa, XLM-RoBERTa, Nomic BERT,
+ * ModernBERT and EuroBERT. They have no output matrix that text generation could use;
+ * sentence-transformers makes embeddings of them. */
 #include "format/model/config_parts.h"
 #include "format/model/families/families.h"
 
@@ -102,6 +102,31 @@ static enum sp_status read_roberta(struct sp_config *c, const struct sp_config_t
     return st ? st : read_table_sizes(c, t, padding + 1, err);
 }
 
+/* The keys of nomic's own code state a theta, and variants of the block that transformers' class
+ * does not have. */
+static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_text *t,
+                                 const struct sp_sizes *sizes, struct sp_err *err)
+{
+    static const char *const variants[] = {"prenorm",      "qkv_proj_bias",          "mlp_fc1_bias",
+                                           "mlp_fc2_bias", "rotary_emb_interleaved", "causal"};
+    unsigned every = 0;
+    enum sp_status st;
+
+    (void)sizes;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+        bool on = false;
+        if ((st = sp_text_bool(t, variants[i], &on, err))) return st;
+        if (on) return sp_fail(err, SP_E_UNSUPPORTED, "%s true is not supported", variants[i]);
+    }
+    if ((st = sp_text_unsigned(t, "moe_every_n_layers", 0, SP_CAP_LAYERS, &every, err))) return st;
+    if (every) return sp_fail(err, SP_E_UNSUPPORTED, "moe_every_n_layers is not supported");
+    c->n_token_types = 2;
+    c->normed_input = true;
+    see_all_tokens(c);
+    st = sp_text_unsigned(t, "type_vocab_size", 1, SP_CAP_VOCAB, &c->n_token_types, err);
+    return st ? st : sp_text_double(t, "rotary_emb_base", 2, 1e15, &c->ropes[0].theta, err);
+}
+
 static const struct sp_alias bert_aliases[] = {
     {"embed_tokens.weight", "embeddings.word_embeddings.weight", NULL, 0},
     {"embed_positions.weight", "embeddings.position_embeddings.weight", NULL, 0},
@@ -124,6 +149,33 @@ static const struct sp_alias bert_aliases[] = {
     {"post_feedforward_layernorm.*", "output.LayerNorm.*", NULL, 0},
     {"post_feedforward_layernorm.weight", "output.LayerNorm.gamma", NULL, 0},
     {"post_feedforward_layernorm.bias", "output.LayerNorm.beta", NULL, 0},
+    {0},
+};
+
+/* The names of transformers, or those of nomic's own code. */
+static const struct sp_alias nomic_aliases[] = {
+    {"embed_tokens.weight", "embeddings.word_embeddings.weight", NULL, 0},
+    {"embed_token_types.weight", "embeddings.token_type_embeddings.weight", NULL, 0},
+    {"embed_norm.*", "embeddings.LayerNorm.*", NULL, 0},
+    {"embed_norm.*", "emb_ln.*", NULL, 0},
+    {"self_attn.q_proj.*", NULL, NULL, 0},
+    {"self_attn.k_proj.*", NULL, NULL, 0},
+    {"self_attn.v_proj.*", NULL, NULL, 0},
+    {"self_attn.q_proj.*", "attn.Wqkv.*", sp_layout_qkv, 0},
+    {"self_attn.k_proj.*", "attn.Wqkv.*", sp_layout_qkv, 1},
+    {"self_attn.v_proj.*", "attn.Wqkv.*", sp_layout_qkv, 2},
+    {"self_attn.o_proj.*", NULL, NULL, 0},
+    {"self_attn.o_proj.*", "attn.out_proj.*", NULL, 0},
+    {"post_attention_layernorm.*", NULL, NULL, 0},
+    {"post_attention_layernorm.*", "norm1.*", NULL, 0},
+    {"mlp.gate_proj.*", NULL, NULL, 0},
+    {"mlp.gate_proj.*", "mlp.fc12.*", NULL, 0},
+    {"mlp.up_proj.*", NULL, NULL, 0},
+    {"mlp.up_proj.*", "mlp.fc11.*", NULL, 0},
+    {"mlp.down_proj.*", NULL, NULL, 0},
+    {"mlp.down_proj.*", "mlp.fc2.*", NULL, 0},
+    {"post_feedforward_layernorm.*", "post_mlp_layernorm.*", NULL, 0},
+    {"post_feedforward_layernorm.*", "norm2.*", NULL, 0},
     {0},
 };
 
@@ -165,6 +217,31 @@ const struct sp_family sp_families_encoders[] = {
     BERT("bert", "BertModel", 30522, read_bert),
     BERT("roberta", "RobertaModel", 50265, read_roberta),
     BERT("xlm-roberta", "XLMRobertaModel", 250002, read_roberta),
+    {
+        .name = "nomic_bert",
+        .architecture = "NomicBertModel",
+        .sizes = {.n_vocab = 30528,
+                  .n_hidden = 768,
+                  .n_ffn = 3072,
+                  .n_layers = 12,
+                  .n_heads = 12,
+                  .max_positions = 2048},
+        .norm_eps = 1e-12,
+        .norm_eps_key = "layer_norm_eps",
+        .norms = SP_NORM_RESIDUAL,
+        .norm_centered = true,
+        .norm_bias = true,
+        .theta = 1000,
+        .qkv_bias = SP_BIAS_NEVER,
+        .o_bias = SP_BIAS_NEVER,
+        .mlp_bias = SP_BIAS_NEVER,
+        .tied = true,
+        .read_own = read_nomic,
+        .aliases = {nomic_aliases},
+        .old_layers = "encoder.layers.",
+        .prefix = "",
+        .unread = "pooler.",
+    },
     {
         .name = "modernbert",
         .architecture = "ModernBertModel",
