@@ -13,6 +13,7 @@
 
 enum {
     MAX_INDEX = 100000000,
+    MAX_INDEX_TREE = 256 << 20, /* of SP_SAFETENSORS_MAX_TENSORS names of customary length */
     MAX_SHARDS = 4096,
     OPEN_SHARDS = 64, /* the others rest: a process may have so many files open, often 1024 */
     SHOWN_NAME = 200
@@ -31,6 +32,7 @@ struct sp_safetensors {
     size_t n;
     struct shard *shards; /* [n_shards] */
     size_t n_shards;
+    size_t n_listed; /* tensors in the headers of all shards */
 };
 
 /* A member of the index's weight_map. */
@@ -47,7 +49,11 @@ static enum sp_status open_shard(struct sp_safetensors *c, const char *path, str
     c->n_shards++;
     st = sp_safetensors_header_read(&s->header, s->file, (unsigned)(s - c->shards), err);
     if (c->n_shards > OPEN_SHARDS) sp_file_rest(s->file);
-    return st;
+    c->n_listed += s->header.n;
+    if (st || c->n_listed <= SP_SAFETENSORS_MAX_TENSORS) return st;
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s: tensor %zu of its checkpoint, at most %d are supported", path, c->n_listed,
+                   SP_SAFETENSORS_MAX_TENSORS);
 }
 
 static int compare_names(const void *left, const void *right)
@@ -234,7 +240,7 @@ static enum sp_status open_index(struct sp_safetensors *c, const char *folder, c
     struct mapped *mapped = NULL;
 
     if ((st = sp_file_read_text(&text, &size, path, MAX_INDEX, err))) return st;
-    if ((st = sp_json_parse(&index, text, size, SP_JSON_STRICT, err)) ||
+    if ((st = sp_json_parse_within(&index, text, size, SP_JSON_STRICT, MAX_INDEX_TREE, err)) ||
         (st = read_weight_map(&mapped, &n, index, err))) {
         sp_context(err, "%s", path);
         goto done;

@@ -2,7 +2,7 @@
  * the file, in the order of their offsets, without a gap.
  *
  * The checks and their order are those of the safetensors crate (tensor.rs, `Metadata::validate`).
- * Everything is linear or n log n in the number of entries: a header may have millions. */
+ * Everything is linear or n log n in the number of entries: a header may have half a million. */
 #include "format/safetensors_header.h"
 #include "format/base/bytes.h"
 #include "format/base/json_stream.h"
@@ -245,6 +245,10 @@ static enum sp_status read_entries(struct reader *r)
     if (!r->json.is_object) {
         return sp_fail(r->err, SP_E_INPUT, "header is of kind %s, expected an object",
                        sp_json_kind_name(sp_json_kind(r->json.value)));
+    }
+    if (r->json.n > SP_SAFETENSORS_MAX_TENSORS) {
+        return sp_fail(r->err, SP_E_UNSUPPORTED, "header has %zu entries, at most %d are supported",
+                       r->json.n, SP_SAFETENSORS_MAX_TENSORS);
     }
     if ((st = size_tables(r))) return st;
     for (char *name = r->header.names;; name += len + 1, n++) {

@@ -7,6 +7,9 @@
 
 #include <stdint.h>
 
+/* Tensors of one file, and of one checkpoint; the largest published checkpoints have 210 000. */
+enum { SP_SAFETENSORS_MAX_TENSORS = 1 << 19 };
+
 struct sp_safetensor {
     const char *name;    /* borrowed from the checkpoint */
     enum sp_dtype dtype; /* any of enum sp_dtype that has a safetensors name */

@@ -278,6 +278,36 @@ static void many_entries(void **state)
 #endif
 }
 
+/* A header with one entry more than a checkpoint may have tensors is refused before its tables are
+ * allocated, and so is an index whose tree would take 500 MB. */
+static void too_many_entries(void **state)
+{
+    enum { N = SP_SAFETENSORS_MAX_TENSORS + 1 };
+    char *text = malloc(N * 30);
+    struct sp_safetensors *c = NULL;
+    struct sp_err err = {0};
+    size_t len = 0;
+
+    (void)state;
+    assert_non_null(text);
+    for (int i = 0; i < N; i++)
+        len += (size_t)sprintf(text + len, "%s\"%d\":0", i ? "," : "{", i);
+    strcpy(text + len, "}");
+    write_shard("x.safetensors", text, 0);
+    assert_int_equal(sp_safetensors_open(&c, scratch_path("x.safetensors"), NULL, &err),
+                     SP_E_UNSUPPORTED);
+    assert_non_null(strstr(err.text, "header has 524289 entries, at most 524288 are supported"));
+    len = (size_t)sprintf(text, "{\"weight_map\":");
+    for (int i = 0; i < N; i++)
+        len += (size_t)sprintf(text + len, "%s\"%d\":{}", i ? "," : "{", i);
+    strcpy(text + len, "}}");
+    write_text("model.safetensors.index.json", text);
+    err = (struct sp_err){0};
+    assert_int_equal(sp_safetensors_open(&c, scratch_folder(), NULL, &err), SP_E_INPUT);
+    assert_non_null(strstr(err.text, " MB of memory, more than the 256 allowed"));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +318,7 @@ int main(void)
         cmocka_unit_test_teardown(non_checkpoints_are_refused, scratch_teardown),
         cmocka_unit_test_teardown(a_file_that_shrinks_is_an_error, scratch_teardown),
         cmocka_unit_test_teardown(many_entries, scratch_teardown),
+        cmocka_unit_test_teardown(too_many_entries, scratch_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
