@@ -11,12 +11,12 @@ static int refuse(struct sp_err *err)
     return 503;
 }
 
-/* A request takes the memory of its JSON twice: the messages are converted for the chat template.
- */
-static bool take(struct sp_serve_body *body, size_t size)
+bool sp_serve_body_take(void *body, size_t size)
 {
-    if (!sp_serve_budget_take(body->budget, 2 * size)) return false;
-    body->n_charged = 2 * size;
+    struct sp_serve_body *b = body;
+
+    if (!sp_serve_budget_take(b->budget, size)) return false;
+    b->n_charged += size;
     return true;
 }
 
@@ -30,7 +30,8 @@ int sp_serve_body_read(struct sp_serve_body *out, struct sp_serve_budget *budget
 
     if ((st = sp_json_measure(&before, text, size, SP_JSON_STRICT, max_tree_bytes, err)))
         return sp_serve_status_of(st);
-    if (!take(&body, before)) return refuse(err);
+    /* twice: the messages are converted for the chat template */
+    if (!sp_serve_body_take(&body, 2 * before)) return refuse(err);
     if ((st = sp_json_parse(&body.json, text, size, SP_JSON_STRICT, err))) {
         sp_serve_body_release(&body);
         return sp_serve_status_of(st);

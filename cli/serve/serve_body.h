@@ -18,6 +18,9 @@ struct sp_serve_body {
 int sp_serve_body_read(struct sp_serve_body *out, struct sp_serve_budget *budget,
                        const struct sp_serve_members *members, const char *text, size_t size,
                        struct sp_err *err);
+/* Takes more memory for the struct sp_serve_body `body` until it is released: take_memory of a
+ * request. */
+bool sp_serve_body_take(void *body, size_t size);
 void sp_serve_body_release(struct sp_serve_body *body);
 
 #endif

@@ -134,6 +134,8 @@ static void take_body(struct sp_serve_request *request, struct sp_exchange *x)
 {
     request->model = x->model;
     request->body = x->body.json;
+    request->take_memory = sp_serve_body_take;
+    request->memory = &x->body;
     x->body.json = NULL;
 }
 

@@ -111,6 +111,8 @@ static void generate(struct sp_exchange *x, const struct sp_serve_api *api)
     x->body = (struct sp_serve_body){0};
     c->job.request.body = c->body.json;
     c->body.json = NULL;
+    c->job.request.take_memory = sp_serve_body_take;
+    c->job.request.memory = &c->body;
     c->job.api = api;
     c->job.connection = x->request->connection;
     c->job.arrived_at = c->job.polled_at = x->arrived_at;

@@ -24,7 +24,7 @@
  * 16 slots from the start, a table that grows has three slots a member and the old table beside it,
  * a double keeps its text. A safetensors header's entry takes 1.6 KB really, 2.6 by this count. */
 enum { OBJECT_BYTES = 800, ARRAY_BYTES = 160, MEMBER_BYTES = 208, VALUE_BYTES = 112 };
-#define MAX_TREE_BYTES ((size_t)4 << 30)
+#define MAX_TREE_BYTES ((size_t)1 << 30)
 
 /* The format of a strict document's doubles, which marks them as not being integers. */
 static char strict_double[] = "%.17g";

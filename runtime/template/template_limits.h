@@ -12,6 +12,9 @@
 #define SP_TEMPLATE_MAX_TEXT ((size_t)1 << 20)  /* bytes of a template */
 #define SP_TEMPLATE_MAX_TREE ((size_t)64 << 20) /* bytes of its parse tree */
 #define SP_TEMPLATE_MAX_MEMORY ((size_t)128 << 20)
+/* Memory of the JSON of messages, tools or variables. A request for a server takes half of it; what
+ * was a text in it, the arguments of a call, may become an object here. */
+#define SP_TEMPLATE_MAX_JSON ((size_t)128 << 20)
 #define SP_TEMPLATE_MAX_WORK ((uint64_t)50 * 1000 * 1000) /* steps: a second or two */
 /* Limits of the probes from which a chat format is learned: conversations of a few words, some
  * twenty of which are rendered. */

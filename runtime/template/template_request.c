@@ -1,6 +1,7 @@
 #include "runtime/template/template_request.h"
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
+#include "runtime/template/template_limits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,10 @@ static enum sp_status read_messages(struct sp_json **out, const struct sp_chat_m
     for (size_t i = 0; i < n_turns && !st; i++)
         st = append_message(&array, &turns[i], err);
     if (!st) st = sp_strbuf_append(&array, "]", 1, err);
-    if (!st) st = sp_json_parse(out, array.at, array.len, SP_JSON_STRICT, err);
+    if (!st) {
+        st = sp_json_parse_within(out, array.at, array.len, SP_JSON_STRICT, SP_TEMPLATE_MAX_JSON,
+                                  err);
+    }
     sp_strbuf_release(&array);
     return st;
 }
@@ -60,7 +64,8 @@ static enum sp_status parse(struct sp_json **out, const char *text, const char *
     enum sp_status st;
 
     if (text == NULL) return SP_OK;
-    if ((st = sp_json_parse(out, text, strlen(text), strictness, err))) sp_context(err, "%s", name);
+    st = sp_json_parse_within(out, text, strlen(text), strictness, SP_TEMPLATE_MAX_JSON, err);
+    if (st) sp_context(err, "%s", name);
     return st;
 }
 

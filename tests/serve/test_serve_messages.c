@@ -93,6 +93,61 @@ static void calls(void **state)
                      "[{\"role\":\"tool\",\"content\":\"1\"}]");
 }
 
+static bool take_memory(void *memory, size_t size)
+{
+    size_t *left = memory;
+
+    if (size > *left) return false;
+    *left -= size;
+    return true;
+}
+
+/* Half a megabyte of arguments as text becomes a tree of 27 MB, which the conversion and the
+ * template each have. Text that would become more than 64 MB stays as it came. */
+static void memory_of_arguments(void **state)
+{
+    static const char before[] = "[{\"role\": \"assistant\", \"tool_calls\": [{\"function\": "
+                                 "{\"name\": \"f\", \"arguments\": \"{\\\"a\\\": [",
+                      after[] = "0]}\"}}]}]";
+    enum { N = 500000 };
+    static const struct {
+        size_t n, left;
+        enum sp_status status;
+        enum sp_json_kind kind;
+    } rows[] = {
+        {N / 3, (size_t)40 << 20, SP_E_NOMEM, SP_JSON_NULL},
+        {N / 3, (size_t)80 << 20, SP_OK, SP_JSON_OBJECT},
+        {N, (size_t)80 << 20, SP_OK, SP_JSON_STRING},
+    };
+    struct sp_conversation conversation = {.chat_info = {.has_tool_calls = true}};
+    char *sent = malloc(sizeof before + 3 * N + sizeof after);
+
+    (void)state;
+    assert_non_null(sent);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t left = rows[i].left, len = sizeof before - 1;
+        struct sp_serve_request request = {.take_memory = take_memory, .memory = &left};
+        struct sp_json *from = NULL;
+        const struct sp_json *call;
+        struct sp_err err = {0};
+
+        memcpy(sent, before, len);
+        for (size_t k = 0; k < rows[i].n; k++, len += 3)
+            memcpy(sent + len, "[],", 3);
+        memcpy(sent + len, after, sizeof after);
+        assert_int_equal(sp_json_parse(&from, sent, strlen(sent), SP_JSON_STRICT, &err), SP_OK);
+        assert_int_equal(sp_serve_read_messages(&request, &conversation, from, &err),
+                         rows[i].status);
+        call = sp_json_at(sp_json_get(sp_json_at(request.messages, 0), "tool_calls"), 0);
+        assert_int_equal(sp_json_kind(sp_json_get(sp_json_get(call, "function"), "arguments")),
+                         rows[i].kind);
+        assert_true(rows[i].kind != SP_JSON_OBJECT || rows[i].left - left > (size_t)50 << 20);
+        sp_serve_request_release(&request);
+        sp_json_free(from);
+    }
+    free(sent);
+}
+
 /* The names of reasoning in llama-server, vLLM and ollama. */
 static void reasoning(void **state)
 {
@@ -159,6 +214,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls),
+        cmocka_unit_test(memory_of_arguments),
         cmocka_unit_test(reasoning),
         cmocka_unit_test(keep_alive),
     };

@@ -217,7 +217,7 @@ static enum sp_status write_messages(struct sp_json_out *out, struct sp_serve_re
                                      const struct sp_conversation *c, const struct sp_json *from,
                                      size_t n, struct sp_err *err)
 {
-    struct sp_serve_call_ids known = {.chat = &c->chat_info};
+    struct sp_serve_call_ids known = {.chat = &c->chat_info, .request = request};
     enum sp_status st = SP_OK;
     const char *role = role_of(sp_json_at(from, 0));
     size_t n_first = role && strcmp(role, "system") == 0 ? 1 : 0;

@@ -36,6 +36,10 @@ struct sp_serve_model;
 struct sp_serve_request {
     const struct sp_serve_model *model; /* that answers; borrowed, open until the request ends */
     struct sp_json *body;               /* owned */
+    /* Takes the memory of JSON that a text of the body becomes from that of all requests; false:
+     * too little is left. NULL: it is not limited. */
+    bool (*take_memory)(void *memory, size_t size);
+    void *memory; /* borrowed */
     /* Exactly one of the prompts is set: messages, prompts, or prompt with suffix. */
     struct sp_json *messages;            /* messages for the chat template; owned */
     struct sp_serve_raw_prompt *prompts; /* [n_prompts], owned */

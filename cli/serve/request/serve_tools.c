@@ -16,12 +16,36 @@ const char *sp_serve_filled(const struct sp_json *object, const char *key)
     return text && *text ? text : NULL;
 }
 
+/* *out = the object that a text is, owned by the caller; NULL: it is none. Small texts become large
+ * trees, so their memory is taken: of this one, and of that which the template gets. */
+static enum sp_status parse_arguments(struct sp_json **out, const struct sp_serve_request *request,
+                                      const char *text, size_t size, struct sp_err *err)
+{
+    struct sp_json *value = NULL;
+    size_t bytes;
+
+    *out = NULL;
+    if (sp_json_measure(&bytes, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, NULL)) return SP_OK;
+    if (request->take_memory && !request->take_memory(request->memory, 2 * bytes)) {
+        return sp_fail(err, SP_E_NOMEM,
+                       "the requests of all clients take too much memory, try again later");
+    }
+    if (sp_json_parse(&value, text, size, SP_JSON_STRICT, NULL)) return SP_OK;
+    if (sp_json_kind(value) == SP_JSON_OBJECT) {
+        *out = value;
+        value = NULL;
+    }
+    sp_json_free(value);
+    return SP_OK;
+}
+
 /* Writes the arguments of a call as the chat template expects them, a JSON object or a string.
  * OpenAI's clients send them as a string, ollama's as an object. Arguments that are not an object
  * stay as they came. */
 static enum sp_status write_arguments(struct sp_json_out *out, const struct sp_json *value,
-                                      bool as_text, struct sp_err *err)
+                                      const struct sp_serve_call_ids *known, struct sp_err *err)
 {
+    const bool as_text = known->chat->text_arguments;
     enum sp_status st = SP_OK;
     struct sp_json *object = NULL;
     char *printed = NULL;
@@ -31,12 +55,9 @@ static enum sp_status write_arguments(struct sp_json_out *out, const struct sp_j
     if (as_text && sp_json_kind(value) == SP_JSON_OBJECT) {
         if ((st = sp_json_print(&printed, value, err))) return st;
         sp_json_out_text(out, "arguments", printed);
-    } else if (!as_text && text &&
-               sp_json_parse(&object, text, size, SP_JSON_STRICT, NULL) == SP_OK &&
-               sp_json_kind(object) == SP_JSON_OBJECT) {
-        st = sp_json_out_value(out, "arguments", object, err);
     } else {
-        st = sp_json_out_value(out, "arguments", value, err);
+        if (!as_text && text) st = parse_arguments(&object, known->request, text, size, err);
+        if (!st) st = sp_json_out_value(out, "arguments", object ? object : value, err);
     }
     sp_json_free(object);
     free(printed);
@@ -44,33 +65,34 @@ static enum sp_status write_arguments(struct sp_json_out *out, const struct sp_j
 }
 
 static enum sp_status write_function(struct sp_json_out *out, const struct sp_json *function,
-                                     bool as_text, struct sp_err *err)
+                                     const struct sp_serve_call_ids *known, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     struct sp_json_iter it = {0};
 
     sp_json_out_begin(out, "function", '{');
     while (!st && sp_json_next(function, &it)) {
-        st = strcmp(it.key, "arguments") == 0 ? write_arguments(out, it.value, as_text, err)
+        st = strcmp(it.key, "arguments") == 0 ? write_arguments(out, it.value, known, err)
                                               : sp_json_out_value(out, it.key, it.value, err);
     }
     sp_json_out_end(out, '}');
     return st;
 }
 
-static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_call_id *known,
-                                 const struct sp_json *call, bool as_text, struct sp_err *err)
+/* Writes the last call of those that are known. */
+static enum sp_status write_call(struct sp_json_out *out, const struct sp_serve_call_ids *known,
+                                 const struct sp_json *call, struct sp_err *err)
 {
     enum sp_status st = SP_OK;
     struct sp_json_iter it = {0};
 
     sp_json_out_begin(out, NULL, '{');
-    sp_json_out_text(out, "id", id_of(known));
+    sp_json_out_text(out, "id", id_of(&known->at[known->n - 1]));
     if (sp_serve_filled(call, "type") == NULL) sp_json_out_text(out, "type", "function");
     while (!st && sp_json_next(call, &it)) {
         if (strcmp(it.key, "id") == 0 || it.value == NULL) continue;
         st = strcmp(it.key, "function") == 0 && sp_json_kind(it.value) == SP_JSON_OBJECT
-                 ? write_function(out, it.value, as_text, err)
+                 ? write_function(out, it.value, known, err)
                  : sp_json_out_value(out, it.key, it.value, err);
     }
     sp_json_out_end(out, '}');
@@ -102,7 +124,7 @@ enum sp_status sp_serve_write_calls(struct sp_json_out *out, struct sp_serve_cal
                                            sp_serve_filled(sp_json_get(call, "function"), "name")};
         snprintf(k->own_id, sizeof k->own_id, "call%05u", (unsigned)(known->n % 100000));
         known->n++;
-        st = write_call(out, k, call, known->chat->text_arguments, err);
+        st = write_call(out, known, call, err);
     }
     sp_json_out_end(out, ']');
     return st;

@@ -4,7 +4,7 @@
 #define SP_CLI_SERVE_REQUEST_SERVE_TOOLS_H
 
 #include "cli/base/json_out.h"
-#include "runtime/spectool.h"
+#include "cli/serve/request/serve_request.h"
 
 /* Returns the text of a member; NULL if it is absent or empty. */
 const char *sp_serve_filled(const struct sp_json *object, const char *key);
@@ -15,10 +15,11 @@ struct sp_serve_call_id {
     const char *id, *name;             /* borrowed; id NULL: the id is own_id */
 };
 
-/* The calls of a conversation. The caller sets `chat` and zeroes the other fields. */
+/* The calls of a conversation. The caller sets `chat` and `request` and zeroes the other fields. */
 struct sp_serve_call_ids {
-    const struct sp_chat_info *chat; /* describes what the template expects; borrowed */
-    struct sp_serve_call_id *at;     /* [n], owned */
+    const struct sp_chat_info *chat;        /* describes what the template expects; borrowed */
+    const struct sp_serve_request *request; /* borrowed */
+    struct sp_serve_call_id *at;            /* [n], owned */
     size_t n, cap;
     size_t n_matched; /* calls matched so far by results that came without an id */
 };
