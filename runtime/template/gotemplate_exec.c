@@ -93,12 +93,16 @@ static enum sp_status push_var(struct sp_go_machine *m, struct sp_value name, st
     return SP_OK;
 }
 
-static struct sp_go_variable *find_var(struct sp_go_machine *m, struct sp_value name)
+static enum sp_status find_var(struct sp_go_variable **out, struct sp_go_machine *m,
+                               struct sp_value name)
 {
-    for (size_t i = m->n_vars; i > m->base; i--) {
-        if (sp_text_order(m->vars[i - 1].name, name) == 0) return &m->vars[i - 1];
-    }
-    return NULL;
+    size_t i = m->n_vars;
+
+    while (i > m->base && sp_text_order(m->vars[i - 1].name, name) != 0)
+        i--;
+    *out = i > m->base ? &m->vars[i - 1] : NULL;
+    if (*out == NULL) return sp_go_fail(m, "undefined variable");
+    return sp_heap_charge(m->heap, (m->n_vars - i) / 4 + name.len / 32 + 1);
 }
 
 static enum sp_status call(struct sp_go_machine *m, struct sp_value *out, const char *name,
@@ -142,7 +146,7 @@ static enum sp_status eval_field(struct sp_go_machine *m, struct sp_value *out,
         return sp_go_fail(m, "nil pointer evaluating interface {}.%.*s", (int)name.len, name.text);
     }
     if (receiver.kind == SP_V_DICT) {
-        item = sp_dict_find(receiver.dict, name);
+        if ((st = sp_dict_find(m->heap, &item, receiver.dict, name))) return st;
         if (item != NULL) {
             *out = *item;
             return SP_OK;
@@ -179,7 +183,7 @@ static enum sp_status eval_operand(struct sp_go_machine *m, struct sp_value *out
                                    struct sp_value dot, const struct sp_go_node *node)
 {
     enum sp_status st;
-    const struct sp_go_variable *var;
+    struct sp_go_variable *var;
     struct sp_value value;
 
     m->at = node;
@@ -196,8 +200,7 @@ static enum sp_status eval_operand(struct sp_go_machine *m, struct sp_value *out
     case SP_N_FIELD:
         return eval_names(m, out, dot, node);
     case SP_N_VARIABLE:
-        var = find_var(m, node->value);
-        if (var == NULL) return sp_go_fail(m, "undefined variable");
+        if ((st = find_var(&var, m, node->value))) return st;
         return eval_names(m, out, var->value, node);
     case SP_N_CHAIN:
         if ((st = eval_operand(m, &value, dot, node->a))) return st;
@@ -294,11 +297,14 @@ static enum sp_status eval_pipe(struct sp_go_machine *m, struct sp_value *out, s
         final = &value;
     }
     for (size_t i = 0; i < pipe->names->n; i++) {
-        struct sp_go_variable *var = pipe->assigns ? find_var(m, pipe->names->at[i]) : NULL;
+        struct sp_go_variable *var;
 
-        if (pipe->assigns && var == NULL) return sp_go_fail(m, "undefined variable");
-        if (var != NULL) var->value = value;
-        if (var == NULL && (st = push_var(m, pipe->names->at[i], value))) return st;
+        if (!pipe->assigns) {
+            st = push_var(m, pipe->names->at[i], value);
+        } else if (!(st = find_var(&var, m, pipe->names->at[i]))) {
+            var->value = value;
+        }
+        if (st) return st;
     }
     m->depth--;
     *out = value;
@@ -421,8 +427,9 @@ static enum sp_status walk_template(struct sp_go_machine *m, struct sp_value dot
     enum flow flow = FLOW_ON;
 
     m->at = node;
-    while (define != NULL && sp_text_order(define->name, node->value) != 0)
-        define = define->next;
+    for (; define != NULL && sp_text_order(define->name, node->value) != 0; define = define->next) {
+        if ((st = sp_heap_charge(m->heap, 1 + node->value.len / 32))) return st;
+    }
     if (define == NULL) {
         return sp_go_fail(m, "template \"%.*s\" not defined", (int)node->value.len,
                           node->value.text);

@@ -74,7 +74,7 @@ static enum sp_status less(struct sp_go_machine *m, bool *out, struct sp_value a
     } else {
         *out = a.kind == SP_V_INT ? a.integer < b.integer : a.real < b.real;
     }
-    return SP_OK;
+    return sp_heap_charge_reading(m->heap, &a, 1);
 }
 
 /* Computes lt, le, gt and ge from < and ==, as Go defines them. */
@@ -180,8 +180,9 @@ FUNCTION(call_index)
             *out = out->kind == SP_V_LIST ? out->list->at[at]
                                           : sp_value_int((unsigned char)out->text[at]);
         } else if (is_map(*out)) {
-            const struct sp_value *item = sp_dict_find(out->dict, arg[i]);
+            const struct sp_value *item;
 
+            if ((st = sp_dict_find(m->heap, &item, out->dict, arg[i]))) return st;
             if (arg[i].kind != SP_V_TEXT) {
                 return sp_go_fail(m, "error calling index: value has type %s; should be string",
                                   sp_go_type_name(arg[i]));

@@ -347,6 +347,9 @@ enum sp_status sp_go_sorted(struct sp_heap *heap, const struct sp_dict_entry **o
 
     if ((st = sp_heap_take(heap, &pairs, dict->n * sizeof *pairs))) return st;
     if ((st = sp_heap_charge(heap, 16 * dict->n))) return st;
+    for (size_t i = 0; i < dict->n; i++) {
+        if ((st = sp_heap_charge_reading(heap, &dict->at[i].key, 1))) return st;
+    }
     if (dict->n) memcpy(pairs, dict->at, dict->n * sizeof *pairs);
     /* heap sort: in place, and n log n for any keys */
     for (size_t i = dict->n / 2; i > 0; i--) {
@@ -597,7 +600,7 @@ static enum sp_status printf_one(struct sp_builder *b, struct printf_state *p)
 enum sp_status sp_go_printf(struct sp_builder *b, struct sp_value format,
                             const struct sp_value *arg, size_t n)
 {
-    enum sp_status st = SP_OK;
+    enum sp_status st = sp_heap_charge_reading(b->heap, &format, 1);
     struct printf_state p = {.format = format, .arg = arg, .n = n};
 
     while (p.pos < format.len && !st) {

@@ -62,7 +62,7 @@ static enum sp_status define(struct sp_jinja_machine *m, struct sp_value name,
     enum sp_status st;
     struct sp_jinja_scope *scope = m->scope;
 
-    if ((st = sp_heap_charge(m->heap, scope->n / 4 + 1))) return st;
+    if ((st = sp_heap_charge(m->heap, scope->n / 4 + name.len / 32 + 1))) return st;
     for (size_t i = 0; i < scope->n; i++) {
         if (same_name(scope->at[i].name, name)) {
             scope->at[i].value = value;
@@ -89,14 +89,14 @@ enum sp_status sp_jinja_lookup(struct sp_jinja_machine *m, struct sp_value *out,
     const struct sp_value *found;
 
     for (const struct sp_jinja_scope *scope = m->scope; scope != NULL; scope = scope->outer) {
-        if ((st = sp_heap_charge(m->heap, scope->n / 4 + 1))) return st;
+        if ((st = sp_heap_charge(m->heap, scope->n / 4 + name.len / 32 + 1))) return st;
         for (size_t i = 0; i < scope->n; i++) {
             if (!same_name(scope->at[i].name, name)) continue;
             *out = scope->at[i].value;
             return SP_OK;
         }
     }
-    found = sp_dict_find(m->vars, name);
+    if ((st = sp_dict_find(m->heap, &found, m->vars, name))) return st;
     if (found != NULL) {
         *out = *found;
         return SP_OK;

@@ -475,6 +475,28 @@ static double round_common(double v, int precision)
     return nearbyint(v / scale) * scale;
 }
 
+/* Rounds to a multiple of 10 to the power of `zeros` >= 1, ties to the even one. */
+static enum sp_status round_integer(struct sp_jinja_machine *m, struct sp_value *out, int64_t v,
+                                    int64_t zeros)
+{
+    static const int64_t half_of_19 = 5000000000000000000;
+    int64_t unit = 1, rest, multiple;
+    bool down;
+
+    *out = sp_value_int(0);
+    if (zeros == 19 && (v > half_of_19 || v < -half_of_19)) {
+        return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "the rounded integer does not fit 64 bits");
+    }
+    if (zeros > 18) return SP_OK;
+    for (int64_t i = 0; i < zeros; i++)
+        unit *= 10;
+    multiple = v / unit - (v % unit < 0);
+    rest = v % unit + (v % unit < 0 ? unit : 0);
+    down = rest < unit / 2 || (rest == unit / 2 && multiple % 2 == 0);
+    return sp_jinja_binary(m, out, SP_T_ADD, sp_value_int(v),
+                           sp_value_int(down ? -rest : unit - rest));
+}
+
 FILTER(filter_round)
 {
     enum sp_status st;
@@ -503,7 +525,7 @@ FILTER(filter_round)
     } else if (precision >= 0) {
         *out = in.kind == SP_V_BOOL ? sp_value_int(in.truth) : in;
     } else {
-        *out = sp_value_int((int64_t)round_common(v, (int)precision));
+        return round_integer(m, out, in.kind == SP_V_BOOL ? in.truth : in.integer, -precision);
     }
     return SP_OK;
 }

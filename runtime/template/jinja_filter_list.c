@@ -25,6 +25,7 @@ static enum sp_status get_attribute(struct sp_jinja_machine *m, struct sp_value 
     size_t begin = 0;
 
     *out = item;
+    if ((st = sp_heap_charge_reading(m->heap, &attribute, 1))) return st;
     if (attribute.kind != SP_V_TEXT) {
         if ((st = sp_jinja_item(m, out, item, attribute))) return st;
         if (out->kind == SP_V_UNDEFINED && sp_jinja_given(otherwise)) *out = otherwise;
@@ -76,6 +77,7 @@ static enum sp_status keys_of(struct sp_jinja_machine *m, struct sp_value *out,
     enum sp_status st;
     size_t begin = 0;
 
+    if ((st = sp_heap_charge_reading(m->heap, &attribute, 1))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 1))) return st;
     if (attribute.kind != SP_V_TEXT) {
         struct sp_value key;
@@ -315,6 +317,7 @@ FILTER(filter_unique)
 {
     enum sp_status st;
     const struct sp_list *items;
+    const struct sp_value *found;
     struct sp_value seen, key;
 
     if ((st = sp_jinja_items(m, &items, in))) return st;
@@ -327,7 +330,8 @@ FILTER(filter_unique)
         if (!sp_value_hashable(key)) {
             return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(key));
         }
-        if (sp_dict_find(seen.dict, key) != NULL) continue;
+        if ((st = sp_dict_find(m->heap, &found, seen.dict, key))) return st;
+        if (found != NULL) continue;
         if ((st = sp_dict_set(m->heap, seen.dict, key, sp_value_none()))) return st;
         st = sp_list_push(m->heap, out->list, items->at[i]);
     }
@@ -374,7 +378,7 @@ FILTER(filter_sum)
     enum sp_status st;
     const struct sp_list *items;
 
-    if ((st = sp_jinja_items(m, &items, in))) return st;
+    if ((st = sp_jinja_items(m, &items, in)) || (st = sp_heap_charge(m->heap, items->n))) return st;
     *out = arg[1].kind == SP_V_ABSENT ? sp_value_int(0) : arg[1];
     for (size_t i = 0; i < items->n; i++) {
         struct sp_value item = items->at[i];
@@ -554,7 +558,7 @@ static enum sp_status pick(struct sp_jinja_machine *m, struct sp_value *out, str
         if (test == NULL) return sp_jinja_fail(m, "select and reject: no such test");
     }
     rest = rest_of(args, test ? skip + 1 : skip);
-    if ((st = sp_jinja_items(m, &items, in))) return st;
+    if ((st = sp_jinja_items(m, &items, in)) || (st = sp_heap_charge(m->heap, items->n))) return st;
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_ITERATOR, 0))) return st;
     for (size_t i = 0; i < items->n && !st; i++) {
         struct sp_value v = items->at[i];

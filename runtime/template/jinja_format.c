@@ -228,11 +228,14 @@ static enum sp_status named_argument(struct sp_jinja_machine *m, struct percent 
 {
     const char *end = memchr(p->format.text + p->pos, ')', p->format.len - p->pos);
     const struct sp_value *found;
+    enum sp_status st;
 
     if (end == NULL) return sp_jinja_fail(m, "incomplete format key");
     if (p->arg.kind != SP_V_DICT) return sp_jinja_fail(m, "format requires a mapping");
-    found = sp_dict_find(p->arg.dict, sp_value_text(p->format.text + p->pos,
-                                                    (size_t)(end - p->format.text) - p->pos));
+    st = sp_dict_find(
+        m->heap, &found, p->arg.dict,
+        sp_value_text(p->format.text + p->pos, (size_t)(end - p->format.text) - p->pos));
+    if (st) return st;
     if (found == NULL) {
         return sp_jinja_fail(m, "format: no key %.*s", (int)(end - p->format.text - (long)p->pos),
                              p->format.text + p->pos);
@@ -357,7 +360,7 @@ static enum sp_status percent_one(struct sp_jinja_machine *m, struct sp_builder 
 enum sp_status sp_jinja_percent(struct sp_jinja_machine *m, struct sp_value *out,
                                 struct sp_value format, struct sp_value arg)
 {
-    enum sp_status st = SP_OK;
+    enum sp_status st = sp_heap_charge_reading(m->heap, &format, 1);
     struct sp_builder b = {.heap = m->heap};
     struct percent p = {.format = format, .arg = arg};
     bool tuple = arg.kind == SP_V_LIST && arg.shape == SP_SHAPE_TUPLE;

@@ -21,13 +21,14 @@ enum sp_status sp_jinja_want_text(struct sp_jinja_machine *m, struct sp_value v)
 SP_METHOD(dict_get)
 {
     const struct sp_value *found;
+    enum sp_status st;
 
     if (!sp_value_hashable(arg[0])) {
         return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(arg[0]));
     }
-    found = sp_dict_find(self.dict, arg[0]);
+    st = sp_dict_find(m->heap, &found, self.dict, arg[0]);
     *out = found ? *found : arg[1].kind == SP_V_ABSENT ? sp_value_none() : arg[1];
-    return sp_heap_charge(m->heap, 4);
+    return st;
 }
 
 /* Makes the list of a dictionary's keys, values or pairs. */
@@ -152,6 +153,10 @@ static enum sp_status call_method(struct sp_jinja_machine *m, struct sp_value *o
     if (object->method == NULL) {
         return sp_fail(m->heap->err, SP_E_UNSUPPORTED, "%s.%s() is not supported in templates",
                        sp_jinja_type_name(object->self), object->name);
+    }
+    if ((st = sp_heap_charge_reading(m->heap, &object->self, 1)) ||
+        (st = sp_jinja_charge_args(m, args))) {
+        return st;
     }
     if (object->method->run == NULL) return sp_jinja_format(m, out, object->self, args);
     if ((st = sp_jinja_bind(m, object->name, object->method->params, args, slot))) return st;

@@ -45,7 +45,8 @@ static enum sp_status affix(struct sp_jinja_machine *m, struct sp_value *out, st
         const struct sp_value part = list->at[i];
         const char *at;
 
-        if ((st = sp_jinja_want_text(m, part))) return st;
+        if ((st = sp_jinja_want_text(m, part)) || (st = sp_heap_charge(m->heap, 1 + part.len / 32)))
+            return st;
         if (part.len > text.len) continue;
         at = at_end ? text.text + (text.len - part.len) : text.text;
         if (part.len == 0 || memcmp(at, part.text, part.len) == 0) *out = sp_value_bool(true);
@@ -172,7 +173,8 @@ static enum sp_status split_space(struct sp_jinja_machine *m, struct sp_value *o
             return st;
         }
         if (text.len == 0) break;
-        if (limit-- == 0) return push_part(m, out, text.text, text.text + text.len);
+        if (limit == 0) return push_part(m, out, text.text, text.text + text.len);
+        limit -= limit > 0;
         begin = pos = 0;
         for (next = 0; next < text.len; pos = next) {
             if (sp_unicode_is_space(sp_utf8_next(text.text, text.len, &next))) break;
@@ -203,10 +205,11 @@ static enum sp_status rsplit_space(struct sp_jinja_machine *m, struct sp_value *
 
         if ((st = sp_jinja_strip(m, &text, text, (struct sp_value){0}, SP_JINJA_RIGHT))) return st;
         if (text.len == 0) break;
-        if (limit-- == 0) {
+        if (limit == 0) {
             st = push_part(m, out, text.text, text.text + text.len);
             break;
         }
+        limit -= limit > 0;
         for (pos = text.len; pos > 0; pos = prev) {
             size_t next = prev = sp_utf8_prev(text.text, pos);
 
@@ -231,7 +234,7 @@ SP_METHOD(str_split)
     if ((st = sp_jinja_want_text(m, arg[0]))) return st;
     if (arg[0].len == 0) return sp_jinja_fail(m, "empty separator");
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0))) return st;
-    while (limit-- != 0) {
+    for (; limit != 0; limit -= limit > 0) {
         if ((st = sp_jinja_find(m, &at, self, arg[0], from))) return st;
         if (at == SIZE_MAX) break;
         if ((st = push_part(m, out, self.text + from, self.text + at))) return st;
@@ -252,7 +255,7 @@ SP_METHOD(str_rsplit)
     if ((st = sp_jinja_want_text(m, arg[0]))) return st;
     if (arg[0].len == 0) return sp_jinja_fail(m, "empty separator");
     if ((st = sp_value_list(m->heap, out, SP_SHAPE_PLAIN, 0))) return st;
-    while (limit-- != 0) {
+    for (; limit != 0; limit -= limit > 0) {
         if ((st = find_last(m, &at, text, arg[0]))) return st;
         if (at == SIZE_MAX) break;
         if ((st = push_part(m, out, text.text + at + arg[0].len, text.text + text.len))) return st;

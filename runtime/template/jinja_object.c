@@ -165,6 +165,13 @@ enum sp_status sp_jinja_want_integer(struct sp_jinja_machine *m, struct sp_value
     return SP_OK;
 }
 
+enum sp_status sp_jinja_charge_args(struct sp_jinja_machine *m, const struct sp_jinja_args *args)
+{
+    enum sp_status st = sp_heap_charge_reading(m->heap, args->at, args->n);
+
+    return st ? st : sp_heap_charge_reading(m->heap, args->named, args->n_named);
+}
+
 enum sp_status sp_jinja_run_filter(struct sp_jinja_machine *m, struct sp_value *out,
                                    const struct sp_jinja_filter *filter, struct sp_value in,
                                    const struct sp_jinja_args *args)
@@ -172,6 +179,8 @@ enum sp_status sp_jinja_run_filter(struct sp_jinja_machine *m, struct sp_value *
     enum sp_status st;
     struct sp_value slot[SP_JINJA_MAX_ARGS];
 
+    if ((st = sp_heap_charge_reading(m->heap, &in, 1)) || (st = sp_jinja_charge_args(m, args)))
+        return st;
     if (filter->run_any != NULL) return filter->run_any(m, out, in, args);
     if ((st = sp_jinja_bind(m, filter->name, filter->params, args, slot))) return st;
     return filter->run(m, out, in, slot);
@@ -184,6 +193,8 @@ enum sp_status sp_jinja_run_test(struct sp_jinja_machine *m, bool *out,
     enum sp_status st;
     struct sp_value slot[SP_JINJA_MAX_ARGS];
 
+    if ((st = sp_heap_charge_reading(m->heap, &in, 1)) || (st = sp_jinja_charge_args(m, args)))
+        return st;
     if ((st = sp_jinja_bind(m, test->name, test->params, args, slot))) return st;
     return test->run(m, out, in, slot);
 }

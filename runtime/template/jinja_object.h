@@ -22,6 +22,9 @@ SP_MUST_CHECK enum sp_status sp_jinja_run_filter(struct sp_jinja_machine *m, str
                                                  const struct sp_jinja_filter *filter,
                                                  struct sp_value in,
                                                  const struct sp_jinja_args *args);
+/* Charges for the bytes of the arguments. */
+SP_MUST_CHECK enum sp_status sp_jinja_charge_args(struct sp_jinja_machine *m,
+                                                  const struct sp_jinja_args *args);
 SP_MUST_CHECK enum sp_status sp_jinja_run_test(struct sp_jinja_machine *m, bool *out,
                                                const struct sp_jinja_test *test, struct sp_value in,
                                                const struct sp_jinja_args *args);

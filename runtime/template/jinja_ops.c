@@ -135,10 +135,14 @@ static bool pow_checked(int64_t *out, int64_t base, int64_t exponent)
     return true;
 }
 
-/* Divides with the quotient rounded down; the remainder has the divisor's sign. b is not 0. */
+/* Divides with the quotient rounded down; the remainder has the divisor's sign. b is not 0. Returns
+ * false if the quotient does not fit; the remainder always does. */
 static bool floor_div(int64_t *quotient, int64_t *rest, int64_t a, int64_t b)
 {
-    if (a == INT64_MIN && b == -1) return false;
+    if (b == -1) {
+        *rest = 0;
+        return mul_checked(quotient, a, b);
+    }
     *quotient = a / b;
     *rest = a % b;
     if (*rest != 0 && (*rest < 0) != (b < 0)) {
@@ -207,7 +211,8 @@ static enum sp_status int_op(struct sp_jinja_machine *m, struct sp_value *out,
         fits = add_checked(&r, a, b);
         break;
     case SP_T_SUB:
-        fits = b != INT64_MIN && add_checked(&r, a, -b);
+        fits = b < 0 ? a <= INT64_MAX + b : a >= INT64_MIN + b;
+        if (fits) r = a - b;
         break;
     case SP_T_MUL:
         fits = mul_checked(&r, a, b);
@@ -216,7 +221,7 @@ static enum sp_status int_op(struct sp_jinja_machine *m, struct sp_value *out,
         fits = pow_checked(&r, a, b);
         break;
     default:
-        fits = floor_div(&r, &rest, a, b);
+        fits = floor_div(&r, &rest, a, b) || op == SP_T_MOD;
         if (op == SP_T_MOD) r = rest;
     }
     if (!fits) return too_big(m, op);
@@ -417,6 +422,7 @@ enum sp_status sp_jinja_contains(struct sp_jinja_machine *m, bool *out, struct s
 {
     enum sp_status st;
     const struct sp_list *items;
+    const struct sp_value *found;
     size_t at;
 
     *out = false;
@@ -424,8 +430,9 @@ enum sp_status sp_jinja_contains(struct sp_jinja_machine *m, bool *out, struct s
         if (!sp_value_hashable(item)) {
             return sp_jinja_fail(m, "unhashable type: '%s'", sp_jinja_type_name(item));
         }
-        *out = sp_dict_find(in.dict, item) != NULL;
-        return sp_heap_charge(m->heap, 8);
+        st = sp_dict_find(m->heap, &found, in.dict, item);
+        *out = found != NULL;
+        return st;
     }
     if (in.kind == SP_V_TEXT) {
         if (item.kind != SP_V_TEXT) {
@@ -485,9 +492,13 @@ static enum sp_status object_attribute(struct sp_jinja_machine *m, struct sp_val
                                        struct sp_value name)
 {
     const struct sp_value *value = NULL;
+    enum sp_status st;
 
     *found = false;
-    if (object->kind == SP_JINJA_NAMESPACE) value = sp_dict_find(object->dict, name);
+    if (object->kind == SP_JINJA_NAMESPACE &&
+        (st = sp_dict_find(m->heap, &value, object->dict, name))) {
+        return st;
+    }
     if (object->kind == SP_JINJA_MACRO && sp_text_is(name, "name")) value = &object->node->value;
     if (value != NULL) {
         *found = true;
@@ -529,12 +540,13 @@ enum sp_status sp_jinja_attribute(struct sp_jinja_machine *m, struct sp_value *o
                                   struct sp_value v, struct sp_value name)
 {
     enum sp_status st;
-    const struct sp_value *item;
+    const struct sp_value *item = NULL;
     bool found = false;
 
-    if ((st = sp_jinja_defined(m, v))) return st;
+    if ((st = sp_jinja_defined(m, v)) || (st = sp_heap_charge_reading(m->heap, &name, 1)))
+        return st;
     if ((st = own_attribute(m, out, &found, v, name)) || found) return st;
-    item = v.kind == SP_V_DICT ? sp_dict_find(v.dict, name) : NULL;
+    if (v.kind == SP_V_DICT && (st = sp_dict_find(m->heap, &item, v.dict, name))) return st;
     if (item != NULL) {
         *out = *item;
         return SP_OK;
@@ -551,22 +563,15 @@ static bool indexable(struct sp_value v)
 static enum sp_status char_at(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v,
                               int64_t index, bool *found)
 {
-    size_t pos = 0, end = 0;
+    size_t pos = index < 0 ? v.len : 0, end = 0;
+    enum sp_status st;
 
     *found = false;
-    if (index < 0) {
-        pos = v.len;
-        while (index < 0 && pos > 0) {
-            pos = sp_utf8_prev(v.text, pos);
-            index++;
-        }
-        if (index < 0) return SP_OK;
-    } else {
-        while (index > 0 && pos < v.len) {
-            sp_utf8_next(v.text, v.len, &pos);
-            index--;
-        }
-    }
+    for (; index < 0 && pos > 0; index++)
+        pos = sp_utf8_prev(v.text, pos);
+    if ((st = sp_heap_charge(m->heap, (v.len - pos) / 8)) || index < 0) return st;
+    for (; index > 0 && pos < v.len; index--)
+        sp_utf8_next(v.text, v.len, &pos);
     if (pos >= v.len) return sp_heap_charge(m->heap, v.len / 8);
     end = pos;
     sp_utf8_next(v.text, v.len, &end);
@@ -585,9 +590,9 @@ enum sp_status sp_jinja_item(struct sp_jinja_machine *m, struct sp_value *out, s
 
     if ((st = sp_jinja_defined(m, v))) return st;
     if (v.kind == SP_V_DICT) {
-        const struct sp_value *item = sp_dict_find(v.dict, index);
+        const struct sp_value *item;
 
-        if ((st = sp_heap_charge(m->heap, 4))) return st;
+        if ((st = sp_dict_find(m->heap, &item, v.dict, index))) return st;
         if (item != NULL) {
             *out = *item;
             return SP_OK;
@@ -640,8 +645,7 @@ static enum sp_status slice_range(struct sp_jinja_machine *m, const struct sp_va
     for (int i = 0; i < 2; i++) {
         if ((st = slice_bound(m, bound[i], &range[i], &given))) return st;
         if (!given) range[i] = (range[2] < 0) == (i == 0) ? high : low;
-        if (given && range[i] < 0) range[i] += range[i] < -n ? -range[i] - n - 1 : 0;
-        if (given && range[i] < 0) range[i] += n;
+        if (given && range[i] < 0) range[i] = range[i] < -n ? -1 : range[i] + n;
         if (range[i] < low) range[i] = low;
         if (range[i] > high) range[i] = high;
     }

@@ -116,7 +116,7 @@ enum sp_status sp_jinja_replace(struct sp_jinja_machine *m, struct sp_value *out
     size_t pos = 0, at;
 
     if (from.len == 0) return replace_empty(m, out, text, to, count);
-    while (count-- != 0) {
+    for (; count != 0; count -= count > 0) {
         if ((st = sp_jinja_find(m, &at, text, from, pos))) return st;
         if (at == SIZE_MAX) break;
         if ((st = sp_build(&b, text.text + pos, at - pos))) return st;

@@ -51,6 +51,15 @@ enum sp_status sp_heap_charge(struct sp_heap *heap, uint64_t n)
     return SP_OK;
 }
 
+enum sp_status sp_heap_charge_reading(struct sp_heap *heap, const struct sp_value *values, size_t n)
+{
+    uint64_t work = 0;
+
+    for (size_t i = 0; i < n; i++)
+        work += values[i].kind == SP_V_TEXT ? values[i].len / 32 : 0;
+    return sp_heap_charge(heap, work);
+}
+
 static enum sp_status add_chunk(struct sp_heap *heap, size_t size)
 {
     size_t cap = size > CHUNK_BYTES / 4 ? size : CHUNK_BYTES;
@@ -350,8 +359,9 @@ static enum sp_status equal_dicts(struct sp_heap *heap, bool *out, const struct 
     bool same = a->n == b->n;
 
     for (size_t i = 0; same && i < a->n && !st; i++) {
-        const struct sp_value *other = sp_dict_find(b, a->at[i].key);
+        const struct sp_value *other;
 
+        if ((st = sp_dict_find(heap, &other, b, a->at[i].key))) return st;
         same = other != NULL;
         if (same) st = equal_at(heap, &same, a->at[i].value, *other, depth + 1);
     }
@@ -467,7 +477,9 @@ static uint64_t hash_of(struct sp_value v)
     } else {
         h ^= v.kind;
     }
-    return h ^ h >> 29;
+    /* The bits of small integers as doubles are at the top, so they are spread twice. */
+    h = (h ^ h >> 32) * 0x9e3779b97f4a7c15u;
+    return h ^ h >> 32;
 }
 
 /* Compares two hashable values, which do not nest. */
@@ -487,10 +499,23 @@ static bool same_key(struct sp_value a, struct sp_value b)
     return a.kind != SP_V_OBJECT || a.object == b.object;
 }
 
+/* The work of hashing a key, or of comparing it with one that is equal. */
+static uint64_t key_work(struct sp_value key)
+{
+    uint64_t work = 1;
+
+    if (key.kind == SP_V_TEXT) return 1 + key.len / 16;
+    if (key.kind != SP_V_LIST) return 1;
+    for (size_t i = 0; i < key.list->n; i++)
+        work += key.list->at[i].kind == SP_V_TEXT ? 1 + key.list->at[i].len / 16 : 1;
+    return work;
+}
+
 /* The index of a key's entry, or dict->n. `*probes` counts comparisons. */
 static size_t find_entry(const struct sp_dict *dict, struct sp_value key, size_t *probes)
 {
     if (dict->slots == NULL) {
+        *probes += dict->n;
         for (size_t i = 0; i < dict->n; i++) {
             if (same_key(dict->at[i].key, key)) return i;
         }
@@ -554,7 +579,7 @@ enum sp_status sp_dict_set(struct sp_heap *heap, struct sp_dict *dict, struct sp
         return sp_fail(heap->err, SP_E_INPUT, "a list or dictionary cannot be a key");
     }
     entry = find_entry(dict, key, &probes);
-    if ((st = sp_heap_charge(heap, probes))) return st;
+    if ((st = sp_heap_charge(heap, probes * key_work(key)))) return st;
     if (entry < dict->n) {
         dict->at[entry].value = value;
         return SP_OK;
@@ -571,18 +596,21 @@ enum sp_status sp_dict_set_name(struct sp_heap *heap, struct sp_dict *dict, cons
     return sp_dict_set(heap, dict, sp_value_name(key), value);
 }
 
-const struct sp_value *sp_dict_find(const struct sp_dict *dict, struct sp_value key)
+enum sp_status sp_dict_find(struct sp_heap *heap, const struct sp_value **out,
+                            const struct sp_dict *dict, struct sp_value key)
 {
-    size_t probes = 0, entry;
+    size_t probes = 1, entry = dict->n;
 
-    if (!sp_value_hashable(key)) return NULL;
-    entry = find_entry(dict, key, &probes);
-    return entry < dict->n ? &dict->at[entry].value : NULL;
+    if (sp_value_hashable(key)) entry = find_entry(dict, key, &probes);
+    *out = entry < dict->n ? &dict->at[entry].value : NULL;
+    return sp_heap_charge(heap, probes * key_work(key));
 }
 
 const struct sp_value *sp_dict_find_name(const struct sp_dict *dict, const char *key)
 {
-    return sp_dict_find(dict, sp_value_name(key));
+    size_t probes = 0, entry = find_entry(dict, sp_value_name(key), &probes);
+
+    return entry < dict->n ? &dict->at[entry].value : NULL;
 }
 
 static enum sp_status integer_from_json(struct sp_heap *heap, struct sp_value *out,

@@ -20,7 +20,7 @@ enum sp_value_kind {
     SP_V_NONE,
     SP_V_BOOL,
     SP_V_INT,
-    SP_V_BIG, /* an integer beyond 64 bits: its decimal digits, sign first */
+    SP_V_BIG, /* an integer beyond 64 bits: its decimal digits, sign first, SP_BIG_DIGITS at most */
     SP_V_FLOAT,
     SP_V_TEXT,
     SP_V_LIST,
@@ -46,6 +46,7 @@ enum sp_value_shape {
 
 enum {
     SP_VALUE_DEPTH = 128, /* nested lists; deeper ones cannot be printed or compared */
+    SP_BIG_DIGITS = 400,  /* more than any double has */
 };
 
 struct sp_list {
@@ -130,9 +131,16 @@ SP_MUST_CHECK enum sp_status sp_dict_set(struct sp_heap *heap, struct sp_dict *d
                                          struct sp_value key, struct sp_value value);
 SP_MUST_CHECK enum sp_status sp_dict_set_name(struct sp_heap *heap, struct sp_dict *dict,
                                               const char *key, struct sp_value value);
-/* The value of a key, borrowed; NULL: there is none, or the value cannot be a key. */
-const struct sp_value *sp_dict_find(const struct sp_dict *dict, struct sp_value key);
+/* *out = the value of a key, borrowed; NULL: there is none, or the value cannot be a key. Charges
+ * for the bytes of the key and for the keys that it is compared with. */
+SP_MUST_CHECK enum sp_status sp_dict_find(struct sp_heap *heap, const struct sp_value **out,
+                                          const struct sp_dict *dict, struct sp_value key);
+/* The same of one of our own names, without charging. */
 const struct sp_value *sp_dict_find_name(const struct sp_dict *dict, const char *key);
+
+/* Charges for reading n values once: the bytes of their texts. */
+SP_MUST_CHECK enum sp_status sp_heap_charge_reading(struct sp_heap *heap,
+                                                    const struct sp_value *values, size_t n);
 
 /* True if a value can be the key of a dictionary; lists and dictionaries cannot. */
 bool sp_value_hashable(struct sp_value v);

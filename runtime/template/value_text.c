@@ -51,6 +51,11 @@ enum sp_status sp_number_parse(struct sp_heap *heap, struct sp_value *out, const
     if (base != 10) return sp_fail(heap->err, SP_E_UNSUPPORTED, "%s exceeds 64 bits", text);
     while (*text == '0')
         text++;
+    if (strlen(text) > SP_BIG_DIGITS) {
+        return sp_fail(heap->err, SP_E_UNSUPPORTED,
+                       "an integer of %zu digits, at most %d are supported", strlen(text),
+                       SP_BIG_DIGITS);
+    }
     if ((st = sp_value_copy_text(heap, out, text, strlen(text)))) return st;
     out->kind = SP_V_BIG;
     return SP_OK;

@@ -104,6 +104,14 @@ static void limits_hold(void **state)
                    1 << 24, 1 << 24),
         SP_E_INPUT);
     assert_non_null(strstr(err.text, "nested deeper than 600"));
+    assert_int_equal(message_of(&err,
+                                "{{ $s := printf \"%100000d\" 1 }}{{ define \"a\" }}{{ if lt . . }}"
+                                "{{ end }}{{ end }}{{ define \"b\" }}{{ template \"a\" . }}"
+                                "{{ template \"a\" . }}{{ template \"a\" . }}{{ end }}"
+                                "{{ template \"b\" $s }}{{ template \"b\" $s }}",
+                                1 << 24, 20000),
+                     SP_E_INPUT);
+    assert_non_null(strstr(err.text, "more than 20000 steps of work"));
 }
 
 static void mentions_fields(void **state)

@@ -93,6 +93,10 @@ static void errors_name_line_and_construct(void **state)
          SP_E_INPUT},
         {"a\xff", "template:1: not valid UTF-8", SP_E_INPUT},
         {"{{ 2 ** 64 }}", "template:1: the result of ** does not fit 64 bits", SP_E_UNSUPPORTED},
+        {"{{ 9223372036854775807|round(-1) }}", "template:1: the result of + does not fit 64 bits",
+         SP_E_UNSUPPORTED},
+        {"{{ -9223372036854775808 // -1 }}", "template:1: the result of // does not fit 64 bits",
+         SP_E_UNSUPPORTED},
     };
     struct sp_err err;
 
@@ -108,6 +112,7 @@ static void errors_name_line_and_construct(void **state)
 static void limits_hold(void **state)
 {
     struct sp_err err;
+    char digits[600];
 
     (void)state;
     assert_int_equal(message_of(&err, "{{ 'x' * 100000000 }}", 1 << 20, 1 << 30), SP_E_INPUT);
@@ -128,6 +133,42 @@ static void limits_hold(void **state)
                                 1 << 24, 1 << 24),
                      SP_E_INPUT);
     assert_string_equal(err.text, "template:2: values nested deeper than 128");
+    snprintf(digits, sizeof digits, "{{ 1%0500d }}", 0);
+    assert_int_equal(message_of(&err, digits, 1 << 20, 1 << 20), SP_E_UNSUPPORTED);
+    assert_string_equal(err.text,
+                        "template:1: an integer of 501 digits, at most 400 are supported");
+}
+
+/* Each step reads many bytes or items, for which it must be charged; 2000 of them are too many. */
+static void reading_is_charged(void **state)
+{
+    static const char *const steps[] = {
+        "s.startswith(s)",
+        "'a'.startswith(t)",
+        "s.removeprefix(s)",
+        "s.count('')",
+        "{}.get(t)",
+        "d[s]",
+        "s in d",
+        "s[-65536]",
+        "n|sum",
+        "n|reject|list",
+        "[d]|sort(attribute=s)",
+    };
+    struct sp_err err;
+    char text[512];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        snprintf(text, sizeof text,
+                 "{%% set s = 'a' * 65536 %%}{%% set t = ('b',) * 65536 %%}"
+                 "{%% set n = range(1, 65536) %%}"
+                 "{%% set d = {s: 1, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 8} %%}"
+                 "{%% for i in range(2000) %%}{%% set x = %s %%}{%% endfor %%}",
+                 steps[i]);
+        assert_int_equal(message_of(&err, text, 1 << 26, 1 << 20), SP_E_INPUT);
+        if (!strstr(err.text, "steps of work")) fail_msg("%s: \"%s\"", steps[i], err.text);
+    }
 }
 
 static void deep_nesting_is_refused(void **state)
@@ -154,9 +195,13 @@ static void deep_nesting_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(renders_like_jinja2), cmocka_unit_test(errors_name_line_and_construct),
-        cmocka_unit_test(limits_hold),         cmocka_unit_test(deep_nesting_is_refused),
-        cmocka_unit_test(shared_features),     cmocka_unit_test(shared_templates),
+        cmocka_unit_test(renders_like_jinja2),
+        cmocka_unit_test(errors_name_line_and_construct),
+        cmocka_unit_test(limits_hold),
+        cmocka_unit_test(reading_is_charged),
+        cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(shared_features),
+        cmocka_unit_test(shared_templates),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
