@@ -240,6 +240,10 @@ static void test_ambiguous_requests(void **state)
         {"Content-Length: 2\r\n", "no Host"},
         {"Host : evil.example\r\n", "name of a header"},
         {"Host: localhost\r\nX Y: z\r\n", "name of a header"},
+        {"Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.example\r\n",
+         "one Origin"},
+        {"Host: localhost\r\nTransfer-Encoding: gzip, chunked\r\n", "not chunked"},
+        {"Host: localhost\r\nTransfer-Encoding: identity\r\n", "not chunked"},
     };
     static const char *const foreign[] = {"Host: localhost:1@evil.example\r\n",
                                           "Host: localhost.evil.example\r\n"};
@@ -318,6 +322,32 @@ static void test_unreadable_requests(void **state)
     server_await_files(&tiny_server, n);
 }
 
+/* A body in chunks, which does not announce its size, is not received for ever. */
+static void test_endless_body(void **state)
+{
+    static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                               "Transfer-Encoding: chunked\r\n\r\n";
+    enum { CHUNK = 1 << 20, MANY = 100 };
+    size_t size = 8 + CHUNK + 2, sent = 0;
+    char *chunk = malloc(size + 1);
+    int fd = client_connect(&tiny_server);
+    ssize_t n = 1;
+
+    (void)state;
+    assert_non_null(chunk);
+    sprintf(chunk, "%06x\r\n", CHUNK);
+    memset(chunk + 8, 'x', CHUNK);
+    memcpy(chunk + 8 + CHUNK, "\r\n", 2);
+    client_send(fd, head, sizeof head - 1);
+    while (n > 0 && sent < MANY * size) {
+        n = send(fd, chunk + sent % size, size - sent % size, MSG_NOSIGNAL);
+        if (n > 0) sent += (size_t)n;
+    }
+    assert_in_range(sent, 64 * size, MANY * size - 1);
+    close(fd);
+    free(chunk);
+}
+
 /* A path does not end at an escaped NUL. */
 static void test_escaped_nul(void **state)
 {
@@ -342,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_long_prompt),
         cmocka_unit_test(test_ambiguous_requests),
         cmocka_unit_test(test_unreadable_requests),
+        cmocka_unit_test(test_endless_body),
         cmocka_unit_test(test_escaped_nul),
     };
 

@@ -46,7 +46,8 @@ struct sp_http_connection {
     int socket;
     char *method, *path; /* owned */
     struct sp_strbuf body;
-    size_t n_charged; /* bytes of the body that were taken from the budget */
+    size_t n_received; /* bytes of the body that arrived, also of one that is too large */
+    size_t n_charged;  /* bytes of the body that were taken from the budget */
     bool too_large, no_memory, failed, answered;
     const char *malformed;
     bool without_body; /* the response is sent before the body is received */
@@ -131,11 +132,14 @@ static bool announces_too_much(const struct sp_http_connection *c)
 }
 
 /* Adds received bytes to the body. A body that is too large is read to its end all the same, so
- * that the client reads the response. */
-static void take_body(struct sp_http_connection *c, const char *data, size_t size)
+ * that the client reads the response. False: it is larger than any that is received, which chunks
+ * do not announce. */
+static bool take_body(struct sp_http_connection *c, const char *data, size_t size)
 {
     sp_connections_receive(c->http->connections, c->peer, size);
-    if (c->too_large || c->no_memory || c->failed) return;
+    c->n_received += size;
+    if (c->n_received > SP_HTTP_MAX_DROPPED_BODY) return false;
+    if (c->too_large || c->no_memory || c->failed) return true;
     if (size > SP_HTTP_MAX_BODY - c->body.len) {
         c->too_large = true;
     } else if (!sp_serve_budget_take(c->http->options.budget, size)) {
@@ -145,6 +149,7 @@ static void take_body(struct sp_http_connection *c, const char *data, size_t siz
         c->failed = sp_strbuf_append(&c->body, data, size, NULL) != SP_OK;
     }
     if (c->too_large || c->no_memory || c->failed) sp_http_drop_body(c);
+    return true;
 }
 
 /* Copies output of the handler's stream to libmicrohttpd. Afterwards the idle timeout starts anew,
@@ -242,8 +247,8 @@ static enum MHD_Result answer(struct sp_http_connection *c)
 
 /* What the headers of a request contain. */
 struct header_check {
-    unsigned n_lengths, n_encodings, n_hosts;
-    bool bad_name;
+    unsigned n_lengths, n_encodings, n_hosts, n_origins;
+    bool bad_name, bad_encoding;
 };
 
 static enum MHD_Result check_header(void *context, enum MHD_ValueKind kind, const char *name,
@@ -252,10 +257,13 @@ static enum MHD_Result check_header(void *context, enum MHD_ValueKind kind, cons
     struct header_check *check = context;
 
     (void)kind;
-    (void)value;
     check->n_lengths += strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0;
-    check->n_encodings += strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0;
     check->n_hosts += strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0;
+    check->n_origins += strcasecmp(name, MHD_HTTP_HEADER_ORIGIN) == 0;
+    if (strcasecmp(name, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        check->n_encodings++;
+        if (value == NULL || strcasecmp(value, "chunked") != 0) check->bad_encoding = true;
+    }
     if (*name == '\0' || strpbrk(name, " \t\"(),/:;<=>?@[\\]{}")) check->bad_name = true;
     return MHD_YES;
 }
@@ -271,10 +279,13 @@ static const char *find_malformed(struct MHD_Connection *mhd, const char *versio
     if (check.n_hosts > 1) return "the request has more than one Host header";
     if (check.n_hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
         return "the request has no Host header, which HTTP/1.1 requires";
+    if (check.n_origins > 1) return "the request has more than one Origin header";
     if (check.n_lengths > 1) return "the request has more than one Content-Length header";
     if (check.n_encodings > 1) return "the request has more than one Transfer-Encoding header";
     if (check.n_lengths + check.n_encodings > 1)
         return "the request has both Content-Length and Transfer-Encoding";
+    if (check.bad_encoding)
+        return "Transfer-Encoding is not chunked, the only one that is supported";
     return NULL;
 }
 
@@ -295,7 +306,7 @@ static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const 
         return c->without_body ? answer(c) : MHD_YES;
     }
     if (*size > 0) {
-        take_body(c, data, *size);
+        if (!take_body(c, data, *size)) return MHD_NO;
         *size = 0;
         return MHD_YES;
     }
