@@ -150,13 +150,14 @@ enum sp_status sp_generation_check_context(const struct sp_generation *g, size_t
 
     if (n <= context) return SP_OK;
     if (n > max) {
-        return sp_fail(err, SP_E_USAGE, "the prompt has %zu tokens and the model's context %zu", n,
+        return sp_fail(err, SP_E_USAGE,
+                       "the prompt has %zu tokens and exceeds the available context size of %zu", n,
                        max);
     }
-    return sp_fail(
-        err, SP_E_USAGE,
-        "the prompt has %zu tokens and the context %zu; --num-ctx N enlarges it, up to %zu", n,
-        context, max);
+    return sp_fail(err, SP_E_USAGE,
+                   "the prompt has %zu tokens and exceeds the available context size of %zu; "
+                   "--num-ctx N enlarges it, up to %zu",
+                   n, context, max);
 }
 
 enum sp_status sp_generation_check_reasoning_budget(const struct sp_generation *g,

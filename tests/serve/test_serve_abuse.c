@@ -220,6 +220,8 @@ static void test_long_prompt(void **state)
     (void)state;
     json = http_reply_json(server_request(&tiny_server, "POST", "/v1/completions", prompt), 400);
     assert_non_null(strstr(json_text(json, "error.message"), "the prompt has "));
+    /* By these words of llama-server litellm knows that the context is too small. */
+    assert_non_null(strstr(json_text(json, "error.message"), "exceeds the available context size"));
     sp_json_free(json);
     refused = server_cpu_seconds(&tiny_server);
     sp_json_free(http_reply_json(server_request(&tiny_server, "POST", "/tokenize", content), 200));
