@@ -335,8 +335,7 @@ struct sp_lora_product {
 };
 #define SP_LORA_PRODUCT_INIT SP_SIZED(struct sp_lora_product)
 
-/* Opens an adapter without products, which borrows the package. SP_E_UNSUPPORTED: several ranks
- * compute the package. [package] */
+/* Opens an adapter without products, which borrows the package. [package] */
 SP_API SP_MUST_CHECK enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package,
                                                  struct sp_err *err);
 /* Adds a product, whose numbers are copied; at most one for a matrix, and only before a session

@@ -52,10 +52,14 @@ bool sp_ranks_have(const struct sp_ranks *ranks, const struct sp_matrix *weights
     return at >= first && at - first < ranks->file.size;
 }
 
-/* Biases and parameters of activations stay with rank 0, and so do the gates that need them. */
-static bool can_gate_remotely(const struct sp_product *p)
+/* Biases, adapters and parameters of activations stay with rank 0, and so do the gates that need
+ * them. */
+static bool can_gate_remotely(const struct sp_product_job *job, size_t i)
 {
-    return sp_product_uses_next(p) && p[0].bias == NULL && p[1].bias == NULL && !p->xielu;
+    const struct sp_product *p = &job->products[i];
+
+    return sp_product_uses_next(p) && p[0].bias == NULL && p[1].bias == NULL && !p->xielu &&
+           job->lora == NULL;
 }
 
 /* Rows that are only needed for their largest element need not be sent; biases stay with rank 0. */
@@ -266,7 +270,7 @@ static bool multiply(struct sp_ranks *ranks, const struct sp_product_job *job, s
     if (ranks->is_lost) return false;
     for (size_t i = 0; i < job->n_products; i++) {
         if (!sp_ranks_have(ranks, job->products[i].w)) return false;
-        shared.gated_by_sender[i] = can_gate_remotely(&job->products[i]);
+        shared.gated_by_sender[i] = can_gate_remotely(job, i);
         shared.coded_by_sender[i] =
             shared.gated_by_sender[i] && sp_product_makes_codes(&job->products[i]);
     }

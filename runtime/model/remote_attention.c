@@ -46,6 +46,12 @@ static struct sp_remote_attention_head head_of(const struct sp_remote_attention 
     return h;
 }
 
+/* Observers and adapters read the rows of floats. */
+static bool needs_floats(const struct sp_backend *backend)
+{
+    return backend->observer.observe || *backend->lora;
+}
+
 bool sp_remote_attention_makes_codes(const struct sp_remote_attention *a)
 {
     const struct sp_layer *l = &a->ws->model->layers[a->layer];
@@ -53,11 +59,11 @@ bool sp_remote_attention_makes_codes(const struct sp_remote_attention *a)
     size_t group = l->config->n_heads / kv->n_all_heads;
 
     return kv->ranks && group * kv->head_dim % SP_BLOCK == 0 && l->output_gate.rows == 0 &&
-           sp_kernels_want_codes(l->o.dtype) && !a->ws->backend->observer.observe;
+           sp_kernels_want_codes(l->o.dtype) && !needs_floats(a->ws->backend);
 }
 
-/* Norms over all heads, norms of each head's own, output gates, and scales by position need more
- * than a rank receives. */
+/* Norms over all heads, norms of each head's own, output gates, scales by position and adapters
+ * need more than a rank receives. */
 bool sp_remote_attention_can_multiply(const struct sp_remote_attention *a,
                                       const struct sp_product_job *products)
 {
@@ -72,7 +78,7 @@ bool sp_remote_attention_can_multiply(const struct sp_remote_attention *a,
     for (size_t i = 0; i < products->n_products; i++) {
         if (!sp_ranks_have(kv->ranks, products->products[i].w)) return false;
     }
-    return !a->ws->backend->observer.observe;
+    return !needs_floats(a->ws->backend);
 }
 
 bool sp_remote_attention_wants_codes(const struct sp_product_job *products)

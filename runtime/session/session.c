@@ -171,11 +171,6 @@ void sp_session_clear(struct sp_session *session)
 
 enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package, struct sp_err *err)
 {
-    if (package->backend.ranks) {
-        return sp_fail(err, SP_E_UNSUPPORTED,
-                       "adapters are not supported with several ranks: merge the adapter (ADAPTER "
-                       "in a Modelfile)");
-    }
     return sp_lora_new(out, package->target, err);
 }
 

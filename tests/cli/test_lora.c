@@ -38,12 +38,10 @@ static void close_all(struct opened *o)
 }
 
 /* Packs the model of an adapter and opens both, without a session. */
-static enum sp_status open_adapter(struct opened *o, const char *name, enum sp_dtype type,
-                                   const char *kernels, unsigned n_threads, struct sp_err *err)
+static enum sp_status open_with(struct opened *o, const char *name, enum sp_dtype type,
+                                const struct sp_package_options *options, struct sp_err *err)
 {
     static const char *packed;
-    const struct sp_package_options options = {
-        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
     char path[400], line[600], *base;
     size_t size;
 
@@ -55,10 +53,19 @@ static enum sp_status open_adapter(struct opened *o, const char *name, enum sp_d
     free(base);
     create_pack(create_modelfile(line), packed, type, SP_DTYPE_NONE, 1);
     *o = (struct opened){0};
-    if (sp_package_open(&o->package, packed, &options, err)) fail_msg("%s", err->text);
+    if (sp_package_open(&o->package, packed, options, err)) fail_msg("%s", err->text);
     snprintf(path, sizeof path, ADAPTERS "/%s%s", name,
              strncmp(name, "gguf", 4) ? "" : "/adapter.gguf");
     return sp_lora_file_open(&o->lora, o->package, packed, path, "test", err);
+}
+
+static enum sp_status open_adapter(struct opened *o, const char *name, enum sp_dtype type,
+                                   const char *kernels, unsigned n_threads, struct sp_err *err)
+{
+    const struct sp_package_options options = {
+        .size = sizeof options, .kernels = kernels, .n_threads = n_threads};
+
+    return open_with(o, name, type, &options, err);
 }
 
 /* ---- logits of other implementations ---- */
@@ -231,13 +238,14 @@ static void run_batch(uint64_t *digests, struct sp_session *const *sessions, siz
     }
     for (size_t i = 0; i < n; i++) {
         digests[i] = sp_hash64(sp_decoder_row(seqs[i].decoder, 0).row, N_VOCAB * sizeof(float));
+        if (sessions[first + i]->package->backend.ranks) continue; /* which have parts of caches */
         digests[i] ^= sp_decoder_digest(seqs[i].decoder, seqs[i].pos + 1);
     }
 }
 
 /* Checks that sequences of two adapters and none have the same bits in a batch and alone. */
-static void check_batches(uint64_t *digests, enum sp_dtype type, const char *kernels,
-                          unsigned n_threads)
+static void check_batches(uint64_t *digests, enum sp_dtype type,
+                          const struct sp_package_options *package_options)
 {
     const struct sp_session_options options = {
         .size = sizeof options, .n_context = 64, .max_batch = N_SEQS};
@@ -246,7 +254,7 @@ static void check_batches(uint64_t *digests, enum sp_dtype type, const char *ker
     struct sp_lora *other;
     struct opened o;
 
-    if (open_adapter(&o, "patterns", type, kernels, n_threads, &err)) fail_msg("%s", err.text);
+    if (open_with(&o, "patterns", type, package_options, &err)) fail_msg("%s", err.text);
     other = make_adapter(o.package, "layers.1.self_attn.o_proj.weight", 17, 1);
     const struct sp_lora *const loras[N_SEQS] = {o.lora, NULL, other, o.lora, NULL};
     for (size_t i = 0; i < N_SEQS; i++) {
@@ -321,13 +329,67 @@ static void test_a_batch_has_the_bits_of_its_sequences(void **state)
     (void)state;
 
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
         uint64_t first[N_SEQS], digests[N_SEQS];
 
-        check_batches(first, types[t], "scalar", 1);
+        options.kernels = "scalar";
+        options.n_threads = 1;
+        check_batches(first, types[t], &options);
+        options.n_ranks = 3;
+        check_batches(digests, types[t], &options);
+        options.n_ranks = 1;
         for (size_t k = 0; sets[k]; k++) {
             if (!sp_kernels_supported(sets[k])) continue;
-            check_batches(digests, types[t], sets[k]->name, (unsigned)(1 + k));
+            options.kernels = sets[k]->name;
+            options.n_threads = (unsigned)(1 + k);
+            check_batches(digests, types[t], &options);
             assert_memory_equal(digests, first, sizeof first);
+        }
+    }
+}
+
+/* A digest of all logits of an answer. */
+static uint64_t answer_digest(const char *name, enum sp_dtype type, unsigned n_ranks,
+                              bool has_adapter)
+{
+    const struct sp_package_options package_options = {
+        .size = sizeof package_options, .n_threads = 1, .n_ranks = n_ranks};
+    const struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct sp_request request = SP_REQUEST_INIT;
+    struct sp_result result = SP_RESULT_INIT;
+    struct sp_err err = {0};
+    struct opened o;
+    uint64_t digest;
+
+    if (open_with(&o, name, type, &package_options, &err) ||
+        sp_session_open(&o.session, o.package, &options, &err) ||
+        sp_session_set_lora(o.session, has_adapter ? o.lora : NULL, 1, &err)) {
+        fail_msg("%s: %s", name, err.text);
+    }
+    request.prompt = prompt;
+    request.n_prompt = N_PROMPT;
+    request.max_tokens = 6;
+    request.ignore_eos = request.digest = true;
+    assert_int_equal(sp_session_generate(o.session, &request, &result, &err), SP_OK);
+    digest = result.logits_digest;
+    sp_result_release(&result);
+    close_all(&o);
+    return digest;
+}
+
+static void test_ranks_give_the_bits_of_one_process(void **state)
+{
+    static const char *const names[] = {"patterns", "phi3", "rslora", "mlx_lora"};
+    static const enum sp_dtype types[] = {SP_F32, SP_Q4};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+            uint64_t want = answer_digest(names[i], types[t], 1, true);
+
+            assert_true(want != answer_digest(names[i], types[t], 1, false));
+            for (unsigned n_ranks = 2; n_ranks <= 4; n_ranks++)
+                assert_true(answer_digest(names[i], types[t], n_ranks, true) == want);
         }
     }
 }
@@ -395,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_products_are_checked),
         cmocka_unit_test(test_a_batch_has_the_bits_of_its_sequences),
         cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_ranks_give_the_bits_of_one_process),
         cmocka_unit_test(test_caches_belong_to_an_adapter),
     };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static char *kept[64];
+static char *kept[128];
 static size_t n_kept;
 
 const char *create_keep_path(const char *path)
