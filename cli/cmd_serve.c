@@ -126,6 +126,7 @@ struct guard {
     struct sp_serve_models *models; /* set before `serving` */
     double patience; /* seconds that answers have after a signal; negative: no limit */
     sigset_t signals;
+    bool has_ranks;         /* of this program, which are its only children */
     atomic_bool serving;    /* the server is running; before, a signal ends the program at once */
     _Atomic double ends_at; /* when the time of pending answers is over, seconds of sp_seconds */
     atomic_bool ended;      /* the server has ended: a signal only ends the waiting thread */
@@ -133,11 +134,13 @@ struct guard {
     bool watches;
 };
 
-/* Blocks SIGTERM, and SIGINT and SIGHUP unless the caller ignores them (nohup). */
+/* Blocks SIGTERM, and SIGINT and SIGHUP unless the caller ignores them (nohup); SIGCHLD too, which
+ * is not among *signals. */
 static void block_signals(sigset_t *signals)
 {
     static const int numbers[] = {SIGINT, SIGHUP};
     struct sigaction now;
+    sigset_t all;
 
     sigemptyset(signals);
     sigaddset(signals, SIGTERM); /* also sent to end the waiting thread */
@@ -145,7 +148,9 @@ static void block_signals(sigset_t *signals)
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
             sigaddset(signals, numbers[i]);
     }
-    pthread_sigmask(SIG_BLOCK, signals, NULL);
+    all = *signals;
+    sigaddset(&all, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
 }
 
 /* Waits for a signal, for at most some seconds. Returns its number, or 0. */
@@ -179,13 +184,28 @@ static int shut_down(struct guard *g)
     return number == 0 && sigwait(&g->signals, &number) ? 0 : number;
 }
 
+/* Ends the program if a rank has ended, by what sp_backend_open_package sets for that: a server
+ * without requests would not notice. */
+static void check_ranks(const struct guard *g)
+{
+    struct sp_err err = {0};
+
+    if (g->has_ranks && sp_package_check_ranks(g->serve->all->generation->package, &err))
+        fprintf(stderr, "spectool: %s\n", err.text);
+}
+
 /* Shuts the server down at the first signal and ends the program at the second. */
 static void *wait_for_signal(void *context)
 {
     struct guard *g = context;
+    sigset_t signals = g->signals;
     int number;
 
-    if (sigwait(&g->signals, &number) || atomic_load(&g->ended)) return NULL;
+    sigaddset(&signals, SIGCHLD);
+    do {
+        if (sigwait(&signals, &number) || atomic_load(&g->ended)) return NULL;
+        if (number == SIGCHLD && atomic_load(&g->serving)) check_ranks(g);
+    } while (number == SIGCHLD);
     if (atomic_load(&g->serving)) {
         atomic_store(&g->ends_at, sp_seconds() + g->patience);
         number = shut_down(g);
@@ -279,6 +299,7 @@ static enum sp_status serve_requests(struct sp_serve *s, const struct sp_args *a
     if ((st = sp_http_open(&http, &http_options, err))) goto done;
     listeners->n = 0;
     atomic_store(&guard->serving, true);
+    check_ranks(guard); /* that ended before */
     warn_without_key(s, &http_options.listeners);
     for (size_t i = 0; i < http_options.listeners.n; i++)
         sp_serve_announce(s, http_options.listeners.at[i].url);
@@ -461,7 +482,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                                      .verbose = o->verbose,
                                      .no_cache = o->no_cache};
     struct sp_listeners listeners = {.n = 0};
-    struct guard guard = {.patience = o->shutdown_timeout};
+    struct guard guard = {.patience = o->shutdown_timeout, .has_ranks = o->backend.n_ranks > 1};
     enum sp_status st;
 
     if ((st = sp_serve_queue_new(&s.queue, (size_t)o->max_queue, (size_t)o->sessions, err)))

@@ -111,9 +111,9 @@ struct sp_package_options {
                           * threads and, if there are several NUMA nodes, on nodes of its own; they are
                           * started by sp_package_open and end with the package; 0: 1. n_threads 0 then
                           * means the cores divided by n_ranks. Not with huge_pages. */
-    /* Is called once, by a thread that generates, if a rank ends or does not answer. It may end the
-     * process, and calls no function of the library. If it returns, or is NULL, everything that
-     * computes fails from then on: SP_E_IO with the same sentence. */
+    /* Is called once, by a thread that generates or looks after the ranks, if a rank ends or does
+     * not answer. It may end the process, and calls no function of the library. If it returns, or
+     * is NULL, everything that computes fails from then on: SP_E_IO with the same sentence. */
     void (*rank_lost)(void *context, const char *sentence);
     void *rank_context;
     struct sp_rank_group *group;    /* processes of mpirun that compute together instead of n_ranks;
@@ -127,6 +127,11 @@ struct sp_package_options {
 SP_API SP_MUST_CHECK enum sp_status sp_package_open(struct sp_package **out, const char *path,
                                                     const struct sp_package_options *options,
                                                     struct sp_err *err);
+/* Looks whether the package's ranks still run; a generation finds out by itself. SP_E_IO, after
+ * rank_lost was called, if one has ended. Ranks that mpirun started are watched by it. [any
+ * thread] */
+SP_API SP_MUST_CHECK enum sp_status sp_package_check_ranks(const struct sp_package *package,
+                                                           struct sp_err *err);
 /* Closes a package whose sessions are closed; NULL is fine. [package] */
 SP_API void sp_package_close(struct sp_package *package);
 

@@ -190,10 +190,27 @@ gone() {
     for pid; do ! grep -q '^State:[[:blank:]]*[^ZX[:blank:]]' "/proc/$pid/status" 2>/dev/null || return 1; done
 }
 
-# ends_with_rank: kills rank 0 or another, by $role, $delay after the start; all processes must end
-ends_with_rank() {
-    "$spectool" bench --ranks 3 --threads 1 --repeat 1000 --ids 1,2,3 "$dir/p.bin" >/dev/null 2>"$dir/err" &
+# start COMMAND: in the background with three ranks; it works until it is ended
+start() {
+    case $1 in
+    bench) "$spectool" bench --ranks 3 --threads 1 --repeat 1000 --ids 1,2,3 "$dir/p.bin" >/dev/null 2>"$dir/err" & ;;
+    run)
+        "$spectool" run --ranks 3 --threads 1 --ids 1,2,3 --num-predict 2000 --ignore-eos --no-cache "$dir/p.bin" \
+            >/dev/null 2>"$dir/err" &
+        ;;
+    batch)
+        yes '"What is 1 plus 2?"' | "$spectool" run --batch --ranks 3 --threads 1 --num-predict 50 --no-cache "$dir/p.bin" \
+            >/dev/null 2>"$dir/err" &
+        ;;
+    serve) "$spectool" serve --ranks 3 --threads 1 --port 0 "$dir/p.bin" >/dev/null 2>"$dir/err" & ;;
+    esac
     first=$!
+}
+
+# ends_with_rank COMMAND: kills rank 0 or another, by $role, $delay after the start; all processes must end
+ends_with_rank() {
+    start "$1"
+    command=$1
     for try in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
         # shellcheck disable=SC2046 # numbers
         set -- $(cat "/proc/$first/task/$first/children" 2>/dev/null)
@@ -201,26 +218,29 @@ ends_with_rank() {
         sleep 0.1
     done
     if [ $# -ne 2 ]; then
-        say "a running program has $# other ranks: $(cat "$dir/err")"
+        say "a running $command has $# other ranks: $(cat "$dir/err")"
         return
     fi
     sleep "0.$delay"
     victim=$2
     [ "$role" = other ] || victim=$first
-    kill -KILL "$victim"
+    kill -KILL "$victim" 2>/dev/null
     wait $first 2>/dev/null
     status=$?
     for try in 1 2 3 4 5 6 7 8 9 10; do
         gone "$1" "$2" && break
         sleep 0.1
     done
-    gone "$1" "$2" || say "processes are left after rank $role was killed"
-    [ "$role" = first ] || { [ $status -eq 5 ] && grep -q '^spectool: rank [12] of 3 was ended by signal 9$' "$dir/err"; } ||
-        say "rank $role was killed, status $status: $(cat "$dir/err")"
+    gone "$1" "$2" || say "processes are left after rank $role of $command was killed"
+    [ "$role" = first ] || [ $command$status = run0 ] || # it was at its end
+        { [ $status -eq 5 ] && grep -q '^spectool: rank [12] of 3 was ended by signal 9$' "$dir/err"; } ||
+        say "rank $role of $command was killed, status $status: $(cat "$dir/err")"
 }
 [ "$scope" = all ] && instants=$(seq 10 7 360) || instants='05 3'
-for delay in $instants; do
-    for role in other first; do ends_with_rank; done
+for command in run batch serve bench; do
+    for delay in $instants; do
+        for role in other first; do ends_with_rank $command; done
+    done
 done
 [ "$scope" = sample ] || echo "$n_models models, $n_runs runs"
 exit $bad

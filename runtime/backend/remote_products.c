@@ -45,6 +45,16 @@ enum sp_status sp_ranks_check(const struct sp_ranks *ranks, struct sp_err *err)
     return ranks->is_lost ? sp_fail(err, SP_E_IO, "%s", ranks->transport->lost) : SP_OK;
 }
 
+void sp_ranks_look(struct sp_ranks *ranks)
+{
+    struct sp_transport *transport = ranks->transport;
+
+    pthread_mutex_lock(&ranks->lock);
+    if (!ranks->is_lost && transport->ops->look && !transport->ops->look(transport))
+        sp_ranks_lose(ranks, "a rank is lost");
+    pthread_mutex_unlock(&ranks->lock);
+}
+
 bool sp_ranks_have(const struct sp_ranks *ranks, const struct sp_matrix *weights)
 {
     uintptr_t first = (uintptr_t)ranks->file.bytes, at = (uintptr_t)weights->panels;

@@ -192,6 +192,16 @@ static const void *receive(struct sp_transport *transport, unsigned rank, size_t
     return area_of(f, rank);
 }
 
+static bool look(struct sp_transport *transport)
+{
+    struct forked_ranks *f = of(transport);
+
+    for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
+        if (f->base.lost[0] || has_ended(f, rank)) return false;
+    }
+    return true;
+}
+
 /* Waits a second for a rank to end, then kills it. */
 static void end_rank(struct forked_ranks *f, unsigned rank)
 {
@@ -255,6 +265,7 @@ static const struct sp_transport_ops ops = {
     .message = message,
     .send = send_message,
     .receive = receive,
+    .look = look,
     .next = next,
     .answer = answer,
     .reply = reply,

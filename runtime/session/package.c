@@ -284,6 +284,15 @@ enum sp_status sp_package_set_drafting_statistics(struct sp_package *p, const ch
     return st;
 }
 
+enum sp_status sp_package_check_ranks(const struct sp_package *package, struct sp_err *err)
+{
+    struct sp_ranks *ranks = package->backend.ranks;
+
+    if (ranks == NULL) return SP_OK;
+    sp_ranks_look(ranks);
+    return sp_ranks_check(ranks, err);
+}
+
 void sp_package_close(struct sp_package *package)
 {
     if (package == NULL) return;
