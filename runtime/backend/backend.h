@@ -69,6 +69,10 @@ struct sp_finish {
     float cap;                   /* then y = cap tanh(y / cap), unless it is 0 */
     atomic_uint_least64_t *best; /* [n_rows] order of the largest element, for sp_best_index */
     struct sp_kept *kept; /* number and sums are set by the product; NULL: all of y is needed */
+    /* The rows of which the product's bias is row `bias_row`, complete only for the part of rank 0;
+     * NULL: the bias is complete. */
+    const struct sp_kept *bias;
+    size_t bias_row;
 };
 
 /* The index of a row's largest element, the lowest index of equal ones; SIZE_MAX if any element is

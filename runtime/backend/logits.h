@@ -48,6 +48,9 @@ struct sp_logits {
     float max;   /* the largest element; set with `sums` */
     /* [sp_logits_blocks(n)], borrowed; NULL: they are computed from the row. */
     const struct sp_logits_sum *sums;
+    /* The logits of a draft's head that scores a part of the vocabulary, from which the row and its
+     * probabilities are made; borrowed; NULL: the head scored this row. */
+    const struct sp_logits *scored;
     /* Receives the parts of a row that other ranks keep; NULL: `row` is set. */
     const float *(*complete)(void *source, size_t at);
     void *source; /* borrowed */

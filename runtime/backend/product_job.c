@@ -72,13 +72,24 @@ static size_t rows_of(const struct sp_matrix *w, size_t first, size_t n_panels)
     return w->rows - begin < len ? w->rows - begin : len;
 }
 
+size_t sp_product_job_columns(const struct sp_product_job *job)
+{
+    return rows_of(job->products->w, job->slices[0].first, job->slices[0].n);
+}
+
+/* The column of results and biases where panels from `first` on begin. */
+static size_t column_of(const struct sp_product_job *job, const struct sp_product *p, size_t first)
+{
+    size_t origin = job->y_is_slice ? job->slices[p - job->products].first : 0;
+
+    return (first - origin) * SP_PANEL_ROWS;
+}
+
 /* Where row t of the results of panels from `first` on is stored. */
 static float *result_row(const struct sp_product_job *job, const struct sp_product *p, size_t t,
                          size_t first)
 {
-    size_t origin = job->y_is_slice ? job->slices[p - job->products].first : 0;
-
-    return p->y + t * p->ldy + (first - origin) * SP_PANEL_ROWS;
+    return p->y + t * p->ldy + column_of(job, p, first);
 }
 
 static void finish_rows(const struct sp_product_job *job, const struct sp_row_group *g,
@@ -148,7 +159,7 @@ static void multiply_panels(const struct sp_product_job *job, const struct sp_ro
 static void make_panels(const struct sp_product_job *job, const struct sp_row_group *g,
                         const struct sp_product *p, size_t first, size_t n_panels)
 {
-    size_t begin = first * SP_PANEL_ROWS, len = rows_of(p->w, first, n_panels);
+    size_t len = rows_of(p->w, first, n_panels);
 
     if (job->is_answer && job->coded_by_sender[p - job->products]) {
         copy_codes(job, g, p, first, n_panels);
@@ -163,7 +174,7 @@ static void make_panels(const struct sp_product_job *job, const struct sp_row_gr
     }
     for (size_t t = g->to; p->bias && t < g->to + g->n; t++) {
         job->backend->vector->add(result_row(job, p, t, first),
-                                  p->bias + g->matrix * p->w->rows + begin, len);
+                                  p->bias + g->matrix * p->w->rows + column_of(job, p, first), len);
     }
     if (p->finish) finish_rows(job, g, p, first, len);
 }

@@ -22,7 +22,8 @@ struct sp_product_job {
     size_t n_groups;
     const struct sp_lora_rows *lora; /* what adapters add to all rows of a pass; NULL: nothing */
     struct sp_panel_slice slices[SP_MAX_PRODUCTS];
-    /* On the rank that made them, the rows of y begin with the slice; otherwise with column 0. */
+    /* On the rank that made them, the rows of y and a bias begin with the slice; otherwise with
+     * column 0. */
     bool y_is_slice;
     bool is_answer;                        /* the slices were multiplied by another rank */
     bool gated_by_sender[SP_MAX_PRODUCTS]; /* the answer of this product went through its gate */
@@ -52,6 +53,9 @@ bool sp_product_makes_codes(const struct sp_product *product);
 
 /* True if the next product makes the factors of this one's gate. */
 bool sp_product_uses_next(const struct sp_product *product);
+
+/* Rows of the first product's matrix in its slice. */
+size_t sp_product_job_columns(const struct sp_product_job *job);
 
 /* *best = the larger of two orders of elements. */
 void sp_best_update(atomic_uint_least64_t *best, uint64_t order);

@@ -84,10 +84,16 @@ enum sp_status sp_kept_rows_reserve(struct sp_kept_rows *kept, size_t n_rows, si
     return SP_OK;
 }
 
+static void release_kept(struct sp_kept_rows *kept)
+{
+    free(kept->y);
+    free(kept->best);
+}
+
 void sp_job_reader_release(struct sp_job_reader *reader)
 {
-    free(reader->kept.y);
-    free(reader->kept.best);
+    release_kept(&reader->kept);
+    release_kept(&reader->corrected);
     release_widths(&reader->received);
     release_widths(&reader->coded);
 }
@@ -144,7 +150,14 @@ enum sp_status sp_remote_job_read(struct sp_remote_job *job, struct sp_job_reade
         .kept = h.kept,
         .has_sums = h.has_sums,
     };
-    reader->kept.finish = (struct sp_finish){.scale = h.scale, .cap = h.cap};
+    job->kept = h.bias_kept ? &reader->corrected : &reader->kept;
+    job->kept->finish = (struct sp_finish){.scale = h.scale, .cap = h.cap};
     get_rows(acts, message, &l, &h);
-    return get_products(job, message + l.products, reader->file, err);
+    if ((st = get_products(job, message + l.products, reader->file, err))) return st;
+    if (h.bias_kept == 0) return SP_OK;
+    if (h.bias_kept != reader->kept.number || h.bias_row >= reader->kept.n_rows) {
+        return sp_fail(err, SP_E_BUG, "a bias that is not kept");
+    }
+    job->products[0].bias = reader->kept.y + h.bias_row * reader->kept.cols;
+    return SP_OK;
 }

@@ -13,12 +13,13 @@ struct sp_acts_by_width {
     size_t n_rows[SP_MAX_WIDTHS], n_widths;
 };
 
-/* The rows of the last job whose answer was the order of their largest elements. */
+/* The rows of a job whose answer was the order of their largest elements. */
 struct sp_kept_rows {
     uint64_t number;             /* 0: none yet */
     float *y;                    /* [n_rows][cols]; owned */
     atomic_uint_least64_t *best; /* [n_rows]; owned */
     size_t n_rows, cols;         /* cols: of this rank's slice */
+    size_t n;                    /* columns that are rows of the matrix */
     size_t cap_rows, cap;        /* elements of best, of y */
     struct sp_finish finish;
 };
@@ -30,7 +31,7 @@ struct sp_job_reader {
     const struct sp_backend *backend;        /* borrowed */
     const struct sp_rank_file *file;         /* borrowed */
     struct sp_acts_by_width received, coded; /* coded: results whose codes are the answer */
-    struct sp_kept_rows kept;
+    struct sp_kept_rows kept, corrected;     /* of the last jobs without and with a kept bias */
 };
 void sp_job_reader_release(struct sp_job_reader *reader);
 
@@ -49,10 +50,11 @@ struct sp_remote_job {
     struct sp_product products[SP_MAX_PRODUCTS];
     struct sp_matrix matrices[SP_MAX_PRODUCTS];
     const struct sp_acts *coded[SP_MAX_PRODUCTS]; /* results to quantize; NULL: floats */
+    struct sp_kept_rows *kept;                    /* for the results of a job that keeps them */
 };
 
 /* `job` refers to itself, to the reader and to the message, of `size` bytes. SP_E_BUG: weights
- * outside the file. */
+ * outside the file, or a bias that is not kept. */
 SP_MUST_CHECK enum sp_status sp_remote_job_read(struct sp_remote_job *job,
                                                 struct sp_job_reader *reader,
                                                 const uint8_t *message, size_t size,

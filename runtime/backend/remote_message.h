@@ -28,17 +28,19 @@ enum sp_message_kind {
 struct sp_remote_head {
     uint32_t kind; /* SP_MESSAGE_PRODUCTS */
     uint32_t n_products, n_groups;
+    uint8_t has_codes, has_floats, has_sums;
     uint64_t n_rows, cols;
-    uint32_t has_codes, has_floats;
-    uint64_t kept;    /* as in struct sp_product_job */
-    float scale, cap; /* of kept rows, as in struct sp_finish */
-    uint32_t has_sums;
+    uint64_t kept;                /* as in struct sp_product_job */
+    float scale, cap;             /* of kept rows, as in struct sp_finish */
+    uint64_t bias_kept, bias_row; /* the row of earlier results that is their bias; 0: none */
 };
 _Static_assert(sizeof(struct sp_remote_head) <= SP_REMOTE_ALIGNMENT, "layout");
 
-/* Asks for the columns of a kept row; the answer is [16 * n] floats of the rank's slice. */
+/* Asks for the columns of a kept row, of which the answer is [16 * n] floats of the rank's slice,
+ * or for its largest elements, of which the answer is the best first. */
 struct sp_remote_row_message {
-    uint32_t kind; /* SP_MESSAGE_ROW */
+    uint32_t kind;  /* SP_MESSAGE_ROW */
+    uint32_t n_top; /* as many, or all that the slice has, are asked for; 0: all columns are */
     uint64_t kept, row;
 };
 

@@ -3,6 +3,7 @@
 #include "format/base/clock.h"
 #include "format/base/mem.h"
 #include "runtime/backend/remote_message.h"
+#include "runtime/backend/top_logits.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,12 +73,14 @@ static bool can_gate_remotely(const struct sp_product_job *job, size_t i)
            job->lora == NULL;
 }
 
-/* Rows that are only needed for their largest element need not be sent; biases stay with rank 0. */
+/* Rows that are only needed for their largest element need not be sent. Biases stay with rank 0,
+ * unless they are rows that were kept before. */
 static bool can_keep(const struct sp_product_job *job)
 {
     const struct sp_product *p = job->products;
 
-    return job->n_products == 1 && p->finish && p->finish->kept && p->bias == NULL;
+    return job->n_products == 1 && p->finish && p->finish->kept &&
+           (p->bias == NULL || p->finish->bias);
 }
 
 static struct sp_remote_head head_of(const struct sp_product_job *job, size_t n_rows)
@@ -91,10 +94,12 @@ static struct sp_remote_head head_of(const struct sp_product_job *job, size_t n_
                                .has_sums = job->has_sums};
 
     if (job->kept) {
-        h.scale = job->products->finish->scale;
-        h.cap = job->products->finish->cap;
+        const struct sp_finish *finish = job->products->finish;
+        h.scale = finish->scale;
+        h.cap = finish->cap;
+        h.bias_kept = finish->bias ? finish->bias->number : 0;
+        h.bias_row = finish->bias_row;
     }
-
     for (size_t i = 0; i < job->n_products; i++) {
         if (sp_kernels_want_codes(job->products[i].w->dtype)) {
             h.has_codes = 1;
@@ -324,58 +329,99 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
     return done;
 }
 
-/* Copies the columns of a rank to a row of results. */
-static bool receive_row(struct sp_ranks *ranks, const struct sp_product_job *job, unsigned rank,
-                        float *y)
+/* Rank 0's view of a row that the other ranks keep. */
+struct kept_row {
+    const struct sp_matrix *w;
+    uint64_t number;
+    bool has_sums;
+    size_t t;
+    float *y;                 /* [w->rows] receives their columns, unless there is `top` */
+    struct sp_top_logit *top; /* [room] receives the largest elements; NULL: none */
+    size_t room, n_top;
+};
+
+/* Receives the columns of a rank, or the largest elements among them. */
+static bool receive_row(struct sp_ranks *ranks, struct kept_row *row, unsigned rank)
 {
-    struct sp_product_job part = *job;
+    const struct sp_product product = {.w = row->w};
+    struct sp_product_job part = {
+        .products = &product, .n_products = 1, .kept = row->number, .has_sums = row->has_sums};
     const void *answer;
-    size_t size;
+    size_t first, n, size;
 
     sp_remote_slice(&part, rank, ranks->transport->n_ranks);
-    size = part.slices[0].n * SP_PANEL_ROWS * sizeof *y;
-    answer = ranks->transport->ops->receive(ranks->transport, rank, size);
-    if (answer == NULL) return false;
-    memcpy(y + part.slices[0].first * SP_PANEL_ROWS, answer, size);
+    first = part.slices[0].first * SP_PANEL_ROWS;
+    n = sp_product_job_columns(&part);
+    if (n > row->room) n = row->room;
+    size = row->top ? n * sizeof *row->top : part.slices[0].n * SP_PANEL_ROWS * sizeof *row->y;
+    if ((answer = ranks->transport->ops->receive(ranks->transport, rank, size)) == NULL)
+        return false;
     ranks->traffic.received += size;
+    if (row->top) {
+        row->n_top = sp_top_logits_merge(row->top, row->n_top, row->room, answer, n, first);
+    } else {
+        memcpy(row->y + first, answer, size);
+    }
     return true;
 }
 
-static bool ask_for_row(struct sp_ranks *ranks, const struct sp_product_job *job, size_t t,
-                        float *y)
+static bool ask_for_row(struct sp_ranks *ranks, struct kept_row *row)
 {
-    const struct sp_remote_row_message m = {.kind = SP_MESSAGE_ROW, .kept = job->kept, .row = t};
+    const struct sp_remote_row_message m = {
+        .kind = SP_MESSAGE_ROW, .n_top = (uint32_t)row->room, .kept = row->number, .row = row->t};
     struct sp_transport *transport = ranks->transport;
     void *message = transport->ops->message(transport, sizeof m);
 
     if (message == NULL) return false;
     memcpy(message, &m, sizeof m);
     if (!transport->ops->send(transport, sizeof m,
-                              job->products->w->n_panels * SP_PANEL_ROWS * sizeof *y))
+                              row->w->n_panels * SP_PANEL_ROWS * sizeof(struct sp_top_logit)))
         return false;
     ranks->traffic.n_messages++;
     ranks->traffic.sent += sizeof m * (transport->n_ranks - 1);
     for (unsigned rank = 1; rank < transport->n_ranks; rank++) {
-        if (!receive_row(ranks, job, rank, y)) return false;
+        if (!receive_row(ranks, row, rank)) return false;
     }
     return true;
+}
+
+static void get_row(struct sp_ranks *ranks, struct kept_row *row)
+{
+    double start = sp_seconds();
+
+    pthread_mutex_lock(&ranks->lock);
+    if (!ranks->is_lost && !ask_for_row(ranks, row))
+        sp_ranks_lose(ranks, "out of memory: a row of logits from the ranks");
+    ranks->traffic.seconds += sp_seconds() - start;
+    pthread_mutex_unlock(&ranks->lock);
 }
 
 void sp_remote_row(struct sp_ranks *ranks, const struct sp_kept *kept, const struct sp_matrix *w,
                    size_t t, float *y)
 {
-    const struct sp_product product = {.w = w};
-    const struct sp_product_job job = {.products = &product,
-                                       .n_products = 1,
-                                       .kept = kept->number,
-                                       .has_sums = kept->sums != NULL};
-    double start = sp_seconds();
+    struct kept_row row = {
+        .w = w, .number = kept->number, .has_sums = kept->sums != NULL, .t = t, .y = y};
 
-    pthread_mutex_lock(&ranks->lock);
-    if (!ranks->is_lost && !ask_for_row(ranks, &job, t, y))
-        sp_ranks_lose(ranks, "out of memory: a row of logits from the ranks");
-    ranks->traffic.seconds += sp_seconds() - start;
-    pthread_mutex_unlock(&ranks->lock);
+    get_row(ranks, &row);
+}
+
+size_t sp_remote_top(struct sp_ranks *ranks, const struct sp_kept *kept, const struct sp_matrix *w,
+                     size_t t, const float *y, struct sp_top_logit *top, size_t room)
+{
+    const struct sp_product product = {.w = w};
+    struct sp_product_job own = {
+        .products = &product, .n_products = 1, .has_sums = kept->sums != NULL};
+    struct kept_row row = {.w = w,
+                           .number = kept->number,
+                           .has_sums = kept->sums != NULL,
+                           .t = t,
+                           .top = top,
+                           .room = room};
+
+    sp_remote_slice(&own, 0, ranks->transport->n_ranks);
+    row.n_top = sp_top_logits_add(top, 0, room, y, sp_product_job_columns(&own), 0);
+    get_row(ranks, &row);
+    return row.n_top;
 }
 
 static bool echo(struct sp_ranks *ranks, void *bytes, size_t size, double *seconds)

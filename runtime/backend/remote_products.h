@@ -12,6 +12,7 @@
 
 #include "runtime/backend/product_job.h"
 #include "runtime/backend/remote_service.h"
+#include "runtime/backend/top_logits.h"
 #include "runtime/ranks/transport.h"
 
 #include <pthread.h>
@@ -81,6 +82,11 @@ bool sp_remote_multiply(struct sp_ranks *ranks, const struct sp_product_job *job
  * rank is lost, the row is undefined. */
 void sp_remote_row(struct sp_ranks *ranks, const struct sp_kept *kept, const struct sp_matrix *w,
                    size_t t, float *y);
+
+/* Rank 0. As sp_remote_row, for the largest elements of the row, best first, of which there are at
+ * most `room`: other ranks send no more. Returns their number. */
+size_t sp_remote_top(struct sp_ranks *ranks, const struct sp_kept *kept, const struct sp_matrix *w,
+                     size_t t, const float *y, struct sp_top_logit *top, size_t room);
 
 /* Rank 0. Sends `size` bytes to all other ranks and receives as many from each, which are copied
  * over `bytes`. *seconds: the duration. False: a rank is lost, or there is no memory. */

@@ -4,17 +4,19 @@
 #include "runtime/backend/remote_cache_service.h"
 #include "runtime/backend/remote_job.h"
 #include "runtime/backend/remote_message.h"
+#include "runtime/backend/top_logits.h"
 
 #include <string.h>
 
 /* Has the results of a job computed in rows that are kept. */
-static enum sp_status keep_results(struct sp_remote_job *r, struct sp_kept_rows *kept,
-                                   struct sp_err *err)
+static enum sp_status keep_results(struct sp_remote_job *r, struct sp_err *err)
 {
     size_t n_rows = sp_product_job_rows(&r->job), cols = r->job.slices[0].n * SP_PANEL_ROWS;
+    struct sp_kept_rows *kept = r->kept;
     enum sp_status st = sp_kept_rows_reserve(kept, n_rows, cols, err);
 
     if (st) return st;
+    kept->n = sp_product_job_columns(&r->job);
     for (size_t t = 0; t < n_rows; t++)
         atomic_store_explicit(&kept->best[t], 0, memory_order_relaxed);
     kept->number = r->job.kept;
@@ -80,16 +82,15 @@ static enum sp_status answer_message(struct sp_transport *transport, struct sp_j
     if ((bytes = transport->ops->answer(transport, a.total)) == NULL) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", a.total);
     }
-    st = r.job.kept ? keep_results(&r, &reader->kept, err)
-                    : place_results(&r, &a, bytes, reader, err);
+    st = r.job.kept ? keep_results(&r, err) : place_results(&r, &a, bytes, reader, err);
     if (st) return st;
     memset(r.job.gated_by_sender, 0, sizeof r.job.gated_by_sender);
     sp_product_job_run(&r.job);
     if (r.job.kept) {
-        put_bests(&reader->kept, (void *)bytes);
+        put_bests(r.kept, (void *)bytes);
         if (r.job.has_sums) {
             sp_product_job_sum(&r.job, (void *)(bytes + a.scales[0]),
-                               sp_logits_blocks(reader->kept.cols));
+                               sp_logits_blocks(r.kept->cols));
         }
     } else {
         put_codes(&r, &a, bytes);
@@ -98,21 +99,31 @@ static enum sp_status answer_message(struct sp_transport *transport, struct sp_j
     return SP_OK;
 }
 
-static enum sp_status answer_row(struct sp_transport *transport, const struct sp_kept_rows *kept,
+static enum sp_status answer_row(struct sp_transport *transport, const struct sp_job_reader *reader,
                                  const void *message, struct sp_err *err)
 {
+    const struct sp_kept_rows *kept = &reader->kept;
     struct sp_remote_row_message m;
-    size_t size = kept->cols * sizeof *kept->y;
+    const float *row;
+    size_t n, size;
     void *bytes;
 
     memcpy(&m, message, sizeof m);
+    if (m.kept == reader->corrected.number) kept = &reader->corrected;
     if (m.kept != kept->number || m.row >= kept->n_rows) {
         return sp_fail(err, SP_E_BUG, "a row of logits that is not kept");
     }
+    row = kept->y + m.row * kept->cols;
+    n = m.n_top < kept->n ? m.n_top : kept->n;
+    size = m.n_top ? n * sizeof(struct sp_top_logit) : kept->cols * sizeof *row;
     if ((bytes = transport->ops->answer(transport, size)) == NULL) {
         return sp_fail(err, SP_E_NOMEM, "out of memory: %zu bytes for an answer", size);
     }
-    if (size) memcpy(bytes, kept->y + m.row * kept->cols, size);
+    if (m.n_top) {
+        sp_top_logits_add(bytes, 0, n, row, kept->n, 0);
+    } else if (size) {
+        memcpy(bytes, row, size);
+    }
     transport->ops->reply(transport, size);
     return SP_OK;
 }
@@ -147,7 +158,7 @@ enum sp_status sp_remote_serve(struct sp_transport *transport, const struct sp_b
         } else if (kind == SP_MESSAGE_PRODUCTS) {
             st = answer_message(transport, &reader, message, size, err);
         } else if (kind == SP_MESSAGE_ROW) {
-            st = answer_row(transport, &reader.kept, message, err);
+            st = answer_row(transport, &reader, message, err);
         } else if (kind == SP_MESSAGE_CACHE) {
             st = sp_cache_service_act(caches, message, err);
         } else if (kind == SP_MESSAGE_ATTENTION) {

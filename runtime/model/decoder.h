@@ -19,6 +19,7 @@
 #include "runtime/backend/cache_budget.h"
 #include "runtime/backend/logits.h"
 #include "runtime/backend/session_file.h"
+#include "runtime/backend/top_logits.h"
 #include "runtime/model/lora.h"
 #include "runtime/model/model.h"
 
@@ -139,6 +140,16 @@ void sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source
 /* Row t < n of the logits that sp_decoder_logits or sp_batch_run computed. `row` is NULL if other
  * ranks keep parts of it, which only happens if it is not needed; sp_logits_row receives them. */
 struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);
+/* The largest logits of row t, best first, of which there are at most `room`. Returns their number.
+ * `best` of the row tells whether all logits are finite. */
+size_t sp_decoder_top(const struct sp_decoder *decoder, size_t t, struct sp_top_logit *top,
+                      size_t room);
+/* Row t plus the product of w, which has as many rows as the head, with the only row of `in`. y:
+ * [sp_matrix_ld(w->rows)], borrowed, receives the sums. The logits are valid until the next call
+ * for this workspace, except that y is if it is the row. */
+struct sp_logits sp_decoder_correct_row(const struct sp_decoder *decoder, size_t t,
+                                        const struct sp_matrix *w, const struct sp_acts *in,
+                                        float *y);
 /* Copies the first n logits of row t to `kept`. Returns logits that refer to the copy. n: at most
  * the rows of the head. */
 struct sp_logits sp_decoder_keep_row(const struct sp_decoder *decoder, size_t t, float *kept,

@@ -430,12 +430,37 @@ static void final_norm_row(void *context, size_t t, unsigned worker)
     final_norm(ws, ws->hidden.x + (job->to + t) * ws->hidden.ld, job->first + t);
 }
 
+/* Brings a row of a shortlist into order. If other ranks keep their parts of it, they summed the
+ * blocks of frequent tokens only. */
 static void spread_row(void *context, size_t t, unsigned worker)
 {
     const struct sp_workspace *ws = context;
+    float *row = ws->logits + t * ws->ld_logits;
 
     (void)worker;
-    sp_vocab_shortlist_spread(ws->shortlist, ws->logits + t * ws->ld_logits);
+    sp_vocab_shortlist_spread(ws->shortlist, row);
+    if (ws->kept.number == 0 || ws->kept.sums == NULL) return;
+    for (size_t i = SP_SHORTLIST_FREQUENT; i < ws->n_logits; i += SP_LOGITS_BLOCK) {
+        size_t n = ws->n_logits - i < SP_LOGITS_BLOCK ? ws->n_logits - i : SP_LOGITS_BLOCK;
+        ws->kept.sums[t * ws->kept.ld_sums + i / SP_LOGITS_BLOCK] =
+            sp_logits_sum_of(ws->backend->vector, row + i, n);
+    }
+}
+
+/* Multiplies the rows of a shortlist. Ranks divide those of frequent tokens; the others are copies
+ * that this process has. */
+static void multiply_listed(const struct sp_workspace *ws, struct sp_product products[2],
+                            size_t n_products, size_t n)
+{
+    struct sp_finish finish = *products[0].finish;
+
+    if (n_products == 2 && ws->backend->ranks) {
+        finish.kept = NULL;
+        products[1].finish = &finish;
+        sp_backend_multiply(ws->backend, &products[1], 1, &ws->hidden, n);
+        n_products = 1;
+    }
+    sp_backend_multiply(ws->backend, products, n_products, &ws->hidden, n);
 }
 
 /* Computes the logits of the first n rows of ws->hidden. */
@@ -462,11 +487,15 @@ static void multiply_head(struct sp_workspace *ws, const struct sp_model *source
     assert(n <= ws->max_logit_rows);
     ws->kept = (struct sp_kept){.sums = needs == SP_LOGITS_PROBABILITY ? ws->sums : NULL,
                                 .ld_sums = sp_logits_blocks(source->head.rows)};
-    ws->head = &source->head;
-    sp_backend_multiply(ws->backend, head, n_listed ? n_listed : 1, &ws->hidden, n);
-    ws->is_shortlisted = n_listed > 0;
-    if (ws->is_shortlisted) sp_backend_rows(ws->backend, n, spread_row, ws);
+    ws->head = head[0].w;
     ws->n_logits = source->head.rows;
+    ws->is_shortlisted = n_listed > 0;
+    if (ws->is_shortlisted) {
+        multiply_listed(ws, head, n_listed, n);
+        sp_backend_rows(ws->backend, n, spread_row, ws);
+    } else {
+        sp_backend_multiply(ws->backend, head, 1, &ws->hidden, n);
+    }
 }
 
 void sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size_t first, size_t n)
@@ -489,6 +518,21 @@ static const float *complete_row(void *source, size_t at)
     return row;
 }
 
+/* The largest logit of the frequent tokens becomes that of the whole row. */
+static void add_recent_best(const struct sp_workspace *ws, const float *row,
+                            struct sp_logits *logits)
+{
+    const float *others = row + SP_SHORTLIST_FREQUENT;
+    size_t i = ws->backend->vector->argmax(others, ws->n_logits - SP_SHORTLIST_FREQUENT);
+
+    if (logits->best == SIZE_MAX || i == SIZE_MAX) {
+        logits->best = SIZE_MAX;
+    } else if (others[i] > logits->max) {
+        logits->best = SP_SHORTLIST_FREQUENT + i;
+        logits->max = others[i];
+    }
+}
+
 struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
 {
     struct sp_workspace *ws = d->workspace;
@@ -496,10 +540,13 @@ struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
     const float *row = ws->logits + at * ws->ld_logits;
     uint64_t best;
     bool is_kept = ws->kept.number != 0;
+    struct sp_logits logits;
 
-    if (ws->is_shortlisted) return sp_logits_of(ws->backend->vector, row, ws->n_logits);
+    if (ws->is_shortlisted && !is_kept) {
+        return sp_logits_of(ws->backend->vector, row, ws->n_logits);
+    }
     best = atomic_load_explicit(&ws->best_logits[at], memory_order_relaxed);
-    return (struct sp_logits){
+    logits = (struct sp_logits){
         .row = is_kept ? NULL : row,
         .n = ws->n_logits,
         .best = sp_best_index(best),
@@ -508,6 +555,63 @@ struct sp_logits sp_decoder_row(const struct sp_decoder *d, size_t t)
         .complete = complete_row,
         .source = ws,
         .at = at};
+    if (ws->is_shortlisted) add_recent_best(ws, row, &logits);
+    return logits;
+}
+
+size_t sp_decoder_top(const struct sp_decoder *d, size_t t, struct sp_top_logit *top, size_t room)
+{
+    const struct sp_workspace *ws = d->workspace;
+    size_t at = d->first_logits + t, n = ws->head->rows;
+    const float *row = ws->logits + at * ws->ld_logits;
+    size_t n_top = ws->kept.number
+                       ? sp_remote_top(ws->backend->ranks, &ws->kept, ws->head, at, row, top, room)
+                       : sp_top_logits_add(top, 0, room, row, n, 0);
+
+    return sp_top_logits_add(top, n_top, room, row + n, ws->n_logits - n, n);
+}
+
+static const float *complete_corrected_row(void *source, size_t at)
+{
+    struct sp_workspace *ws = source;
+
+    sp_remote_row(ws->backend->ranks, &ws->corrected, ws->corrector, at, ws->corrected_row);
+    return ws->corrected_row;
+}
+
+struct sp_logits sp_decoder_correct_row(const struct sp_decoder *d, size_t t,
+                                        const struct sp_matrix *w, const struct sp_acts *in,
+                                        float *y)
+{
+    struct sp_workspace *ws = d->workspace;
+    struct sp_logits logits = sp_decoder_row(d, t);
+    size_t ld_sums = ws->kept.ld_sums;
+    struct sp_logits_sum *sums = logits.sums ? ws->sums + ws->max_logit_rows * ld_sums : NULL;
+    atomic_uint_least64_t best;
+    struct sp_finish finish = {.scale = 1, .best = &best};
+    struct sp_product product = {
+        .w = w, .bias = logits.row, .y = y, .ldy = sp_matrix_ld(w->rows), .finish = &finish};
+
+    assert(w->rows == logits.n);
+    if (ws->is_shortlisted) product.bias = logits.row = sp_logits_row(&logits);
+    ws->corrected = (struct sp_kept){.sums = sums, .ld_sums = ld_sums};
+    ws->corrector = w;
+    ws->corrected_row = y;
+    if (logits.row == NULL) {
+        product.bias = ws->logits + logits.at * ws->ld_logits;
+        finish.kept = &ws->corrected;
+        finish.bias = &ws->kept;
+        finish.bias_row = logits.at;
+    }
+    sp_backend_multiply(ws->backend, &product, 1, in, 1);
+    logits.best = sp_best_index(atomic_load_explicit(&best, memory_order_relaxed));
+    logits.max = sp_best_value(atomic_load_explicit(&best, memory_order_relaxed));
+    logits.row = ws->corrected.number ? NULL : y;
+    logits.sums = ws->corrected.number ? sums : NULL;
+    logits.complete = complete_corrected_row;
+    logits.source = ws;
+    logits.at = 0;
+    return logits;
 }
 
 struct sp_logits sp_decoder_keep_row(const struct sp_decoder *d, size_t t, float *kept, size_t n)

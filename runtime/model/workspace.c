@@ -118,7 +118,7 @@ static enum sp_status open_rows(struct sp_workspace *ws, struct sp_err *err)
     }
     if ((st = open_logits(ws, err))) return st;
     if (ws->backend->ranks &&
-        (st = sp_new(&ws->sums, ws->max_logit_rows * sp_logits_blocks(ws->ld_logits),
+        (st = sp_new(&ws->sums, (ws->max_logit_rows + 1) * sp_logits_blocks(ws->ld_logits),
                      sizeof *ws->sums, err))) {
         return st;
     }

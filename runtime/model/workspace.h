@@ -36,8 +36,13 @@ struct sp_workspace {
     size_t ld_logits, n_logits;         /* n_logits: logits of a row of the last product */
     atomic_uint_least64_t *best_logits; /* [max_logit_rows] */
     const struct sp_matrix *head;       /* of the last product; borrowed */
-    struct sp_logits_sum *sums; /* [max_logit_rows][blocks of a row]; NULL: there are no ranks */
-    struct sp_kept kept;        /* the rows of the last product */
+    /* [max_logit_rows + 1][blocks of a row], the last one of a corrected row; NULL: there are no
+     * ranks */
+    struct sp_logits_sum *sums;
+    struct sp_kept kept;                  /* the rows of the last product */
+    struct sp_kept corrected;             /* a row that a product was added to */
+    const struct sp_matrix *corrector;    /* of that product; borrowed */
+    float *corrected_row;                 /* borrowed */
     struct sp_vocab_shortlist *shortlist; /* of the head's rows; NULL: none; owned */
     bool is_shortlisted; /* the last product left tokens out; best_logits is not set then */
     float *x;            /* [max_rows][ld_x] residual stream */

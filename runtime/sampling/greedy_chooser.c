@@ -4,20 +4,24 @@
 
 #include "runtime/vector/fmath.h"
 
-#include <assert.h>
 #include <string.h>
 
 double sp_greedy_confidence(const struct sp_vector *vector, const struct sp_logits *logits,
                             uint32_t id)
 {
-    const float *row = logits->sums ? NULL : sp_logits_row(logits);
-    double at = row ? (double)row[id] : (double)logits->max, total = 0;
+    const struct sp_logits *from = logits->scored ? logits->scored : logits;
+    const float *row = from->sums ? NULL : sp_logits_row(from);
+    double at, total = 0;
 
-    assert(row || id == logits->best);
-    for (size_t i = 0; i < logits->n; i += SP_LOGITS_BLOCK) {
-        size_t len = logits->n - i < SP_LOGITS_BLOCK ? logits->n - i : SP_LOGITS_BLOCK;
+    if (id == logits->best) {
+        at = row ? (double)row[from->best] : (double)from->max;
+    } else {
+        at = (double)sp_logits_row(logits)[id];
+    }
+    for (size_t i = 0; i < from->n; i += SP_LOGITS_BLOCK) {
+        size_t len = from->n - i < SP_LOGITS_BLOCK ? from->n - i : SP_LOGITS_BLOCK;
         struct sp_logits_sum s =
-            row ? sp_logits_sum_of(vector, row + i, len) : logits->sums[i / SP_LOGITS_BLOCK];
+            row ? sp_logits_sum_of(vector, row + i, len) : from->sums[i / SP_LOGITS_BLOCK];
         total += (double)s.sum * sp_exp((double)s.max - at);
     }
     return 1 / total;

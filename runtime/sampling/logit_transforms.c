@@ -511,7 +511,7 @@ sp_sampler_distribution(struct sp_distribution *out, struct sp_sampler_scratch *
 
     /* A draft's vocabulary may be smaller than the target's. */
     scratch->n_vocab = n_vocab;
-    memcpy(scratch->logits, logits->row, n_vocab * sizeof *logits->row);
+    memcpy(scratch->logits, sp_logits_row(logits), n_vocab * sizeof *scratch->logits);
     if (logits->best == SIZE_MAX) {
         return sp_fail(err, SP_E_INPUT, "a logit for position %llu is not finite",
                        (unsigned long long)position);

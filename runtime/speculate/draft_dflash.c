@@ -161,9 +161,7 @@ static enum sp_status dflash_propose(struct sp_drafter *base, uint32_t *ids, siz
     bool more = true;
     size_t i;
 
-    sp_dflash_run_block(&d->block, ids, n_cached, *n,
-                        d->vocabulary.tokens ? sp_proposal_needs_rows(proposal)
-                                             : sp_proposal_needs(proposal));
+    sp_dflash_run_block(&d->block, ids, n_cached, *n, sp_proposal_needs(proposal));
     for (i = 0; st == SP_OK && more && i < *n; i++) {
         struct sp_logits logits = sp_dflash_logits(base, i);
         logits = sp_draft_vocab_spread(&d->vocabulary, logits);

@@ -23,7 +23,7 @@ struct draft_dflash2 {
     struct sp_acts hidden; /* [block_size][H] */
     float *projected;      /* [block_size][ld]: W h_t */
     size_t ld;
-    uint32_t *candidates; /* [top_k], best first */
+    struct sp_top_logit *candidates; /* [top_k], best first */
     float *scores; /* [n_vocab] scores of the current row's candidates, SP_NEVER for the rest */
     float *wanted, *found; /* [rank] */
 };
@@ -97,42 +97,23 @@ static void project_rows(struct draft_dflash2 *d, size_t n)
     sp_backend_multiply(d->backend, &product, 1, &d->hidden, n);
 }
 
-/* Finds the best top_k tokens; ties go to the lower id. */
-static void find_candidates(struct draft_dflash2 *d, const float *logits)
-{
-    size_t n = 0;
-
-    for (uint32_t id = 0; id < d->block.n_vocab; id++) {
-        size_t at = n;
-        if (n == d->top_k && !(logits[id] > logits[d->candidates[n - 1]])) continue;
-        if (n < d->top_k) {
-            n++;
-        } else {
-            at--;
-        }
-        for (; at > 0 && logits[id] > logits[d->candidates[at - 1]]; at--)
-            d->candidates[at] = d->candidates[at - 1];
-        d->candidates[at] = id;
-    }
-}
-
 static void read_row(float *out, const struct sp_matrix *w, uint32_t id)
 {
     sp_panel_row(out, w->dtype, w->panels, w->cols, id);
 }
 
-static void score_candidates(struct draft_dflash2 *d, const float *logits, const float *projected,
+static void score_candidates(struct draft_dflash2 *d, size_t n, const float *projected,
                              uint32_t previous)
 {
     read_row(d->wanted, &d->weights->predecessors, previous);
     d->backend->vector->mul(d->wanted, projected, d->rank);
-    for (size_t i = 0; i < d->top_k; i++) {
-        uint32_t id = d->candidates[i];
+    for (size_t i = 0; i < n; i++) {
+        uint32_t id = d->candidates[i].index;
         float sum = 0;
         read_row(d->found, &d->weights->successors, id);
         for (size_t k = 0; k < d->rank; k++)
             sum += d->wanted[k] * d->found[k];
-        d->scores[id] = logits[id] + sum;
+        d->scores[id] = d->candidates[i].logit + sum;
     }
 }
 
@@ -141,22 +122,26 @@ static enum sp_status dflash2_propose(struct sp_drafter *base, uint32_t *ids, si
                                       struct sp_err *err)
 {
     struct draft_dflash2 *d = (struct draft_dflash2 *)base;
+    /* Choosers read scores of candidates; only a reader of the draft's own logits needs them all.
+     */
+    enum sp_logits_need needs =
+        proposal->chooser->needs == SP_LOGITS_WHOLE ? SP_LOGITS_WHOLE : SP_LOGITS_BEST;
     enum sp_status st = SP_OK;
     bool more = true;
     size_t i;
 
-    sp_dflash_run_block(&d->block, ids, n_cached, *n, sp_proposal_needs_rows(proposal));
+    sp_dflash_run_block(&d->block, ids, n_cached, *n, needs);
     project_rows(d, *n);
     for (i = 0; st == SP_OK && more && i < *n; i++) {
-        const float *logits = sp_dflash_logits(base, i).row;
-        size_t pos = n_cached + 1 + i;
+        size_t pos = n_cached + 1 + i, n_found;
         struct sp_logits scores;
-        find_candidates(d, logits);
-        score_candidates(d, logits, d->projected + i * d->ld, ids[pos - 1]);
+        n_found = sp_decoder_top(d->block.decoder, i, d->candidates, d->top_k);
+        score_candidates(d, n_found, d->projected + i * d->ld, ids[pos - 1]);
         scores = sp_logits_of(d->backend->vector, d->scores, d->block.n_vocab);
+        if (sp_dflash_logits(base, i).best == SIZE_MAX) scores.best = SIZE_MAX;
         st = sp_propose_token(proposal, &more, ids, pos, &scores, err);
-        for (size_t k = 0; k < d->top_k; k++)
-            d->scores[d->candidates[k]] = SP_NEVER;
+        for (size_t k = 0; k < n_found; k++)
+            d->scores[d->candidates[k].index] = SP_NEVER;
     }
     *n = i;
     return st;

@@ -152,17 +152,6 @@ static void step_state(struct draft_dspark *d, const float *hidden)
 /* Computes the corrected logits of row i; the embedding is that of the token before. */
 static struct sp_logits correct_row(struct draft_dspark *d, size_t i, const float *hidden)
 {
-    struct sp_logits logits = sp_decoder_row(d->block.decoder, i);
-    atomic_uint_least64_t best;
-    struct sp_finish finish = {.scale = 1, .best = &best};
-    struct sp_product product = {
-        .w = &d->weights->correction,
-        .bias = logits.row,
-        .y = d->rows + i * d->ld,
-        .ldy = d->ld,
-        .finish = &finish,
-    };
-
     switch (d->markov) {
     case SP_MARKOV_VANILLA:
         memcpy(d->correction_in.x, d->embedding, d->rank * sizeof(float));
@@ -174,11 +163,8 @@ static struct sp_logits correct_row(struct draft_dspark *d, size_t i, const floa
         step_state(d, hidden);
         break;
     }
-    sp_backend_multiply(d->backend, &product, 1, &d->correction_in, 1);
-    return (struct sp_logits){.row = product.y,
-                              .n = logits.n,
-                              .best =
-                                  sp_best_index(atomic_load_explicit(&best, memory_order_relaxed))};
+    return sp_decoder_correct_row(d->block.decoder, i, &d->weights->correction, &d->correction_in,
+                                  d->rows + i * d->ld);
 }
 
 static double rate_row(struct draft_dspark *d, const float *hidden)
@@ -222,16 +208,20 @@ static enum sp_status dspark_propose(struct sp_drafter *base, uint32_t *ids, siz
     bool more = true;
     size_t i;
 
-    sp_dflash_run_block(&d->block, ids, n_cached, *n, sp_proposal_needs_rows(proposal));
+    sp_dflash_run_block(&d->block, ids, n_cached, *n,
+                        d->confidence ? sp_proposal_needs_choice(proposal)
+                                      : sp_proposal_needs(proposal));
     hidden = sp_decoder_features(d->block.decoder);
     begin_chain(d, ids[n_cached], hidden);
     hidden += first * d->n_hidden;
     for (i = 0; st == SP_OK && more && i < *n; i++, hidden += d->n_hidden) {
         size_t pos = n_cached + 1 + i;
-        struct sp_logits logits = sp_decoder_row(d->block.decoder, i);
+        struct sp_logits logits;
         if (d->rank) {
             embed(d, ids[pos - 1]);
             logits = correct_row(d, i, hidden);
+        } else {
+            logits = sp_decoder_row(d->block.decoder, i);
         }
         logits = sp_draft_vocab_spread(&d->vocabulary, logits);
         if (d->confidence) {

@@ -132,7 +132,7 @@ size_t sp_feature_head_begin(struct sp_feature_head *p, const uint32_t *ids, siz
 {
     struct sp_batch_seq seq;
 
-    p->needs = p->translate ? sp_proposal_needs_rows(proposal) : sp_proposal_needs(proposal);
+    p->needs = sp_proposal_needs(proposal);
     assert(p->n_have == n_cached && n_cached > 0);
     (void)n_cached;
     if (p->n_true == p->n_have)

@@ -43,14 +43,26 @@ const struct sp_model *sp_draft_vocab_shortlist(const struct sp_model *draft,
     return draft->token_map ? NULL : head;
 }
 
+static const float *spread_row(void *source, size_t at)
+{
+    struct sp_draft_vocab *map = source;
+    const float *row = sp_logits_row(&map->scored);
+
+    (void)at;
+    for (size_t i = 0; i < map->scored.n; i++)
+        map->scores[map->tokens[i]] = row[i];
+    return map->scores;
+}
+
 struct sp_logits sp_draft_vocab_spread(struct sp_draft_vocab *map, struct sp_logits logits)
 {
     if (map->tokens == NULL) return logits;
-    for (size_t i = 0; i < logits.n; i++)
-        map->scores[map->tokens[i]] = logits.row[i];
+    map->scored = logits;
     return (struct sp_logits){
-        .row = map->scores,
         .n = map->n_vocab,
         .best = logits.best == SIZE_MAX ? SIZE_MAX : map->tokens[logits.best],
+        .scored = &map->scored,
+        .complete = spread_row,
+        .source = map,
     };
 }

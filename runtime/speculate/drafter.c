@@ -41,8 +41,15 @@ void sp_drafter_pass(struct sp_drafter *drafter, const struct sp_batch_seq *seq,
 
 enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal)
 {
-    if (proposal->chooser->needs != SP_LOGITS_BEST) return sp_proposal_needs_rows(proposal);
-    return proposal->draft_len ? SP_LOGITS_PROBABILITY : SP_LOGITS_BEST;
+    enum sp_logits_need needs = sp_proposal_needs_choice(proposal);
+
+    return needs == SP_LOGITS_BEST && proposal->draft_len ? SP_LOGITS_PROBABILITY : needs;
+}
+
+enum sp_logits_need sp_proposal_needs_choice(const struct sp_proposal *proposal)
+{
+    if (proposal->chooser->needs == SP_LOGITS_BEST) return SP_LOGITS_BEST;
+    return sp_proposal_needs_rows(proposal);
 }
 
 enum sp_logits_need sp_proposal_needs_rows(const struct sp_proposal *proposal)

@@ -120,6 +120,8 @@ SP_MUST_CHECK enum sp_status sp_drafter_check(const struct sp_model *target,
 
 /* What sp_propose_token needs of logits whose elements are the target's tokens. */
 enum sp_logits_need sp_proposal_needs(const struct sp_proposal *proposal);
+/* What sp_propose_rated_token needs of them. */
+enum sp_logits_need sp_proposal_needs_choice(const struct sp_proposal *proposal);
 /* What sp_propose_token needs of logits that the draft makes those of the target's tokens from. */
 enum sp_logits_need sp_proposal_needs_rows(const struct sp_proposal *proposal);
 

@@ -1,6 +1,6 @@
 /* Tests drafts with a vocabulary so large that their heads score a shortlist of it: a built-in
- * head, a language model and a block. The repeated token is not among the frequent ones; it is
- * drafted as soon as it has occurred in the text. */
+ * head, a language model and a block, on one process and on ranks. A repeated token that is not
+ * among the frequent ones is drafted as soon as it has occurred in the text. */
 #include "tests/support/generate_checks.h"
 #include "tests/support/handmade_models.h"
 #include "tests/support/packed_models.h"
@@ -12,7 +12,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { N_VOCAB = 70000, N = 40, DRAFT_LEN = 4, N_ROUNDS = 8, RARE_TOKEN = 50001 };
+enum { N_VOCAB = 70000, N = 40, DRAFT_LEN = 4, N_ROUNDS = 8 };
+
+/* In the part of the last of several ranks, and not among the frequent tokens. */
+enum { FREQUENT_TOKEN = 32001, RARE_TOKEN = 50001 };
 
 static const struct handmade_options target = {.mixing = 0.01f, .copies = true, .n_vocab = N_VOCAB};
 
@@ -33,28 +36,51 @@ static const char *make_file(const char *records)
     return path;
 }
 
-/* Every draft token is accepted but those of the first round, before the token was in the text. */
-static void check(const char *records)
+static struct generate_fixture open_ranks(const char *path, unsigned n_ranks)
 {
+    struct sp_package_options how = {
+        .size = sizeof how, .n_threads = n_ranks > 1 ? 1 : 2, .n_ranks = n_ranks};
     struct sp_session_options options = {.size = sizeof options, .n_context = 200};
-    struct generate_fixture g = generate_open(make_file(records), NULL, 2, &options);
-    size_t n = 2 + (N_ROUNDS - 1) * (DRAFT_LEN + 1);
+    struct generate_fixture g = {0};
+
+    assert_int_equal(sp_package_open(&g.package, path, &how, NULL), SP_OK);
+    assert_int_equal(sp_session_open(&g.session, g.package, &options, NULL), SP_OK);
+    return g;
+}
+
+/* Every draft token is accepted but those of the first round if a rare token is not yet in the
+ * text. */
+static void check_token(const char *path, uint32_t token, unsigned n_ranks)
+{
+    struct generate_fixture g = open_ranks(path, n_ranks);
+    size_t n_rejected = token == RARE_TOKEN ? DRAFT_LEN : 0;
+    size_t n = 1 + N_ROUNDS * (DRAFT_LEN + 1) - n_rejected;
     uint32_t ids[N + 1];
     struct sp_result plain, r;
 
     for (uint32_t i = 0; i < N; i++)
         ids[i] = 100 + i;
-    ids[N] = RARE_TOKEN;
+    ids[N] = token;
     plain = generate_run(g.session, ids, N + 1, n, PLAIN, true);
     r = generate_run(g.session, ids, N + 1, n, DRAFT_LEN, true);
     generate_assert_same(&r, &plain);
     for (size_t i = 0; i < n; i++)
-        assert_int_equal(r.ids[i], RARE_TOKEN);
+        assert_int_equal(r.ids[i], token);
     assert_int_equal(r.n_rounds, N_ROUNDS);
-    assert_int_equal(r.accepted, (N_ROUNDS - 1) * DRAFT_LEN);
+    assert_int_equal(r.accepted, N_ROUNDS * DRAFT_LEN - n_rejected);
     sp_result_release(&plain);
     sp_result_release(&r);
     generate_close(&g);
+}
+
+static void check(const char *records)
+{
+    const char *path = make_file(records);
+
+    check_token(path, RARE_TOKEN, 1);
+    check_token(path, FREQUENT_TOKEN, 1);
+    check_token(path, RARE_TOKEN, 3);
+    check_token(path, FREQUENT_TOKEN, 2);
 }
 
 static int count_missing(void *context, size_t row, const float *logits, size_t n_vocab)

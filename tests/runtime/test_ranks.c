@@ -1,11 +1,13 @@
 /* Tests ranks through the library: their link is measured, a prompt cache is the same file with any
  * number of ranks, and a generation that loses a rank fails with one sentence. */
 #include "format/base/file.h"
+#include "format/base/hash.h"
 #include "runtime/backend/remote_cache.h"
 #include "runtime/backend/remote_products.h"
 #include "runtime/ranks/forked_ranks.h"
 #include "runtime/sampling/greedy_chooser.h"
 #include "runtime/session/session.h"
+#include "runtime/speculate/draft_length.h"
 #include "tests/support/packed_models.h"
 
 #include <setjmp.h>
@@ -313,6 +315,114 @@ static void probability_has_the_bits_of_one_process(void **state)
     sp_package_close(one);
 }
 
+/* ---- drafts with vocabularies and scores of their own ---- */
+
+enum { N_DRAFT = 4 };
+
+/* What a draft proposed after story, and what its ranks sent for that. */
+struct proposed {
+    uint32_t ids[N_DRAFT];
+    double confidences[N_DRAFT];
+    uint64_t rows; /* a digest of the rows of logits, if the chooser reads them */
+    size_t n;
+    uint64_t n_messages, received;
+};
+
+/* A greedy chooser that reads every row. */
+static enum sp_status propose_by_rows(void *state, uint32_t *id, double *confidence,
+                                      const struct sp_logits *logits, const uint32_t *ids,
+                                      size_t pos, struct sp_err *err)
+{
+    struct proposed *p = state;
+    const float *row = sp_logits_row(logits);
+
+    (void)ids;
+    (void)pos;
+    (void)err;
+    assert_null(confidence);
+    *id = 0;
+    for (uint32_t i = 0; i < logits->n; i++) {
+        if (row[i] > row[*id]) *id = i;
+    }
+    assert_int_equal(*id, logits->best);
+    p->rows = p->rows * 31 + sp_hash64(row, logits->n * sizeof *row);
+    return SP_OK;
+}
+
+/* rates: with probabilities. reads_rows: with a chooser that reads rows which it does not state to
+ * need. */
+static struct proposed propose(const char *target, const char *draft, unsigned n_ranks,
+                               enum sp_logits_need needs, bool rates, bool reads_rows)
+{
+    char lost[256] = "";
+    struct sp_package *package = open_pair(target, draft, n_ranks, lost);
+    struct sp_session *session = open_session(package);
+    struct sp_speculator *s = session->speculator;
+    struct sp_chooser chooser = sp_greedy_chooser(package->backend.vector);
+    struct sp_draft_batch batch;
+    struct sp_draft_length length;
+    struct sp_proposal proposal = {.chooser = &chooser, .draft_len = rates ? &length : NULL};
+    struct proposed p = {.n = N_DRAFT};
+    struct sp_rank_traffic before = {0};
+    struct sp_logits ignored;
+
+    chooser.needs = needs;
+    if (reads_rows) {
+        chooser.propose = propose_by_rows;
+        chooser.state = &p;
+    }
+    sp_draft_batch_init(&batch, N_DRAFT, false);
+    sp_draft_length_init(&length, &batch);
+    length.n_asked = N_DRAFT;
+    sp_scheduler_acquire(s->scheduler);
+    assert_int_equal(sp_speculator_prompt(s, story, 3, &ignored, NULL, NULL, NULL), SP_OK);
+    sp_speculator_begin(s, story[3]);
+    if (n_ranks > 1) before = package->backend.ranks->traffic;
+    assert_int_equal(
+        s->drafter->ops->propose(s->drafter, s->ids, s->n_cached, &p.n, &proposal, NULL), SP_OK);
+    if (n_ranks > 1) {
+        p.n_messages = package->backend.ranks->traffic.n_messages - before.n_messages;
+        p.received = package->backend.ranks->traffic.received - before.received;
+    }
+    sp_scheduler_release(s->scheduler);
+    memcpy(p.ids, s->ids + s->n_cached + 1, sizeof p.ids);
+    memcpy(p.confidences, length.confidences + 1, sizeof p.confidences);
+    sp_session_close(session);
+    sp_package_close(package);
+    assert_int_equal(p.n, N_DRAFT);
+    return p;
+}
+
+/* Drafts that score a part of the vocabulary, correct their logits or choose among candidates: the
+ * same tokens, probabilities and rows, without sending rows that nobody reads. */
+static void no_draft_needs_rows(void **state)
+{
+    static const char *const names[] = {"pruned", "dflash2", "dspark", "dspark_anchored", "peagle"};
+    static const char target[] = TESTDATA "/speculators/target";
+    (void)state;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char draft[256];
+        snprintf(draft, sizeof draft, TESTDATA "/speculators/%s", names[i]);
+        struct proposed rated = propose(target, draft, 1, SP_LOGITS_BEST, true, false);
+        struct proposed read = propose(target, draft, 1, SP_LOGITS_BEST, false, true);
+        for (unsigned n_ranks = 2; n_ranks <= 3; n_ranks++) {
+            struct proposed p = propose(target, draft, n_ranks, SP_LOGITS_BEST, true, false);
+            struct proposed rows = propose(target, draft, n_ranks, SP_LOGITS_WHOLE, true, false);
+            assert_memory_equal(p.ids, rated.ids, sizeof p.ids);
+            assert_memory_equal(rows.ids, rated.ids, sizeof p.ids);
+            assert_memory_equal(p.confidences, rated.confidences, sizeof p.confidences);
+            assert_memory_equal(rows.confidences, rated.confidences, sizeof p.confidences);
+            if (p.received >= rows.received)
+                fail_msg("%s, %u ranks: %llu bytes, %llu with rows", names[i], n_ranks,
+                         (unsigned long long)p.received, (unsigned long long)rows.received);
+            p = propose(target, draft, n_ranks, SP_LOGITS_BEST, false, true);
+            assert_memory_equal(p.ids, read.ids, sizeof p.ids);
+            assert_true(p.rows == read.rows);
+        }
+    }
+}
+
 /* ---- caches of several ranks ---- */
 
 enum { N_POSITIONS = 4096 };
@@ -537,6 +647,7 @@ int main(void)
         cmocka_unit_test(row_follows_if_a_grammar_needs_it),
         cmocka_unit_test(drafts_are_those_of_one_process),
         cmocka_unit_test(probability_has_the_bits_of_one_process),
+        cmocka_unit_test(no_draft_needs_rows),
         cmocka_unit_test(rank_stores_its_heads),
         cmocka_unit_test(large_passes_are_refused),
         cmocka_unit_test(messages_may_have_gigabytes),
