@@ -134,14 +134,17 @@ struct guard {
     bool watches;
 };
 
-/* Blocks SIGTERM, and SIGINT and SIGHUP unless the caller ignores them (nohup); SIGCHLD too, which
- * is not among *signals. */
+/* Blocks SIGTERM, and SIGINT and SIGHUP unless the caller ignores them (nohup). SIGCHLD, which is
+ * not among *signals, is blocked, too, and sent when a child ends, even if the caller ignores it.
+ */
 static void block_signals(sigset_t *signals)
 {
     static const int numbers[] = {SIGINT, SIGHUP};
-    struct sigaction now;
+    struct sigaction now, child = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
     sigset_t all;
 
+    sigemptyset(&child.sa_mask);
+    sigaction(SIGCHLD, &child, NULL);
     sigemptyset(signals);
     sigaddset(signals, SIGTERM); /* also sent to end the waiting thread */
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {

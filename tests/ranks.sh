@@ -224,7 +224,8 @@ ends_with_rank() {
     sleep "0.$delay"
     victim=$2
     [ "$role" = other ] || victim=$first
-    kill -KILL "$victim" 2>/dev/null
+    killed=yes
+    kill -KILL "$victim" 2>/dev/null || killed=no
     wait $first 2>/dev/null
     status=$?
     for try in 1 2 3 4 5 6 7 8 9 10; do
@@ -232,7 +233,7 @@ ends_with_rank() {
         sleep 0.1
     done
     gone "$1" "$2" || say "processes are left after rank $role of $command was killed"
-    [ "$role" = first ] || [ $command$status = run0 ] || # it was at its end
+    [ "$role" = first ] || [ $command$killed$status = runno0 ] || # it was at its end
         { [ $status -eq 5 ] && grep -q '^spectool: rank [12] of 3 was ended by signal 9$' "$dir/err"; } ||
         say "rank $role of $command was killed, status $status: $(cat "$dir/err")"
 }

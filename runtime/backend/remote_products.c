@@ -50,7 +50,7 @@ void sp_ranks_look(struct sp_ranks *ranks)
 {
     struct sp_transport *transport = ranks->transport;
 
-    pthread_mutex_lock(&ranks->lock);
+    if (pthread_mutex_trylock(&ranks->lock)) return;
     if (!ranks->is_lost && transport->ops->look && !transport->ops->look(transport))
         sp_ranks_lose(ranks, "a rank is lost");
     pthread_mutex_unlock(&ranks->lock);

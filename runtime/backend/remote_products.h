@@ -61,7 +61,8 @@ void sp_ranks_lose(struct sp_ranks *ranks, const char *why);
 /* SP_E_IO with a sentence if a rank is lost. */
 SP_MUST_CHECK enum sp_status sp_ranks_check(const struct sp_ranks *ranks, struct sp_err *err);
 
-/* Looks whether all ranks still run, and notes it if one has ended. */
+/* Looks whether all ranks still run, and notes it if one has ended. Returns at once while a job is
+ * under way, which finds out by itself. */
 void sp_ranks_look(struct sp_ranks *ranks);
 
 /* True if the ranks can take the weights from their file. */

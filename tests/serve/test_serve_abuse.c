@@ -331,7 +331,7 @@ static void test_endless_body(void **state)
                                "Transfer-Encoding: chunked\r\n\r\n";
     enum { CHUNK = 1 << 20, MANY = 100 };
     size_t size = 8 + CHUNK + 2, sent = 0;
-    char *chunk = malloc(size + 1);
+    char *chunk = malloc(size + 1), status[13] = "";
     int fd = client_connect(&tiny_server);
     ssize_t n = 1;
 
@@ -346,6 +346,8 @@ static void test_endless_body(void **state)
         if (n > 0) sent += (size_t)n;
     }
     assert_in_range(sent, 64 * size, MANY * size - 1);
+    assert_int_equal(recv(fd, status, sizeof status - 1, 0), sizeof status - 1);
+    assert_string_equal(status, "HTTP/1.1 413");
     close(fd);
     free(chunk);
 }

@@ -122,6 +122,38 @@ void sp_http_drop_body(struct sp_http_connection *c)
     c->n_charged = 0;
 }
 
+/* Reads what has arrived on a socket, because closing it with unread bytes would take from the
+ * client the response that it has been sent. */
+static void drop_unread(int fd)
+{
+    char unread[4096];
+
+    while (recv(fd, unread, sizeof unread, MSG_DONTWAIT) > 0) {
+    }
+}
+
+/* Sends a response without libmicrohttpd and ends the output of the connection. */
+static void refuse_directly(int fd, unsigned status, const char *message)
+{
+    const bool retry = status == MHD_HTTP_SERVICE_UNAVAILABLE;
+    char body[256], response[512];
+    int size = snprintf(body, sizeof body,
+                        "{\"error\": {\"message\": \"%s\", \"type\": \"%s\", \"param\": null, "
+                        "\"code\": null}}\n",
+                        message, retry ? "server_error" : "invalid_request_error");
+
+    size = snprintf(response, sizeof response,
+                    "HTTP/1.1 %u %s\r\n"
+                    "Content-Type: application/json\r\n"
+                    "Content-Length: %d\r\n"
+                    "%sConnection: close\r\n\r\n%s",
+                    status, MHD_get_reason_phrase_for(status), size,
+                    retry ? "Retry-After: 1\r\n" : "", body);
+    (void)!send(fd, response, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    drop_unread(fd);
+}
+
 /* True if the request announces a body that is too large to be received at all. A Content-Length
  * that is no number of 64 bits is refused by libmicrohttpd. */
 static bool announces_too_much(const struct sp_http_connection *c)
@@ -306,7 +338,12 @@ static enum MHD_Result receive(void *context, struct MHD_Connection *mhd, const 
         return c->without_body ? answer(c) : MHD_YES;
     }
     if (*size > 0) {
-        if (!take_body(c, data, *size)) return MHD_NO;
+        if (!take_body(c, data, *size)) {
+            refuse_directly(c->socket, 413, "the request body is too large");
+            c->answer.status = 413;
+            c->answered = true;
+            return MHD_NO;
+        }
         *size = 0;
         return MHD_YES;
     }
@@ -323,38 +360,6 @@ static void *begin_request(void *context, const char *uri, struct MHD_Connection
     (void)uri;
     sp_connections_enter(http->connections, socket_of(mhd));
     return NULL;
-}
-
-/* Reads what has arrived on a socket, because closing it with unread bytes would take from the
- * client the response that it has been sent. */
-static void drop_unread(int fd)
-{
-    char unread[4096];
-
-    while (recv(fd, unread, sizeof unread, MSG_DONTWAIT) > 0) {
-    }
-}
-
-/* Sends a response without libmicrohttpd and ends the output of the connection. */
-static void refuse_directly(int fd, unsigned status, const char *message)
-{
-    const bool retry = status == MHD_HTTP_SERVICE_UNAVAILABLE;
-    char body[256], response[512];
-    int size = snprintf(body, sizeof body,
-                        "{\"error\": {\"message\": \"%s\", \"type\": \"%s\", \"param\": null, "
-                        "\"code\": null}}\n",
-                        message, retry ? "server_error" : "invalid_request_error");
-
-    size = snprintf(response, sizeof response,
-                    "HTTP/1.1 %u %s\r\n"
-                    "Content-Type: application/json\r\n"
-                    "Content-Length: %d\r\n"
-                    "%sConnection: close\r\n\r\n%s",
-                    status, MHD_get_reason_phrase_for(status), size,
-                    retry ? "Retry-After: 1\r\n" : "", body);
-    (void)!send(fd, response, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    shutdown(fd, SHUT_WR);
-    drop_unread(fd);
 }
 
 /* Receives the messages of libmicrohttpd. It reports a request that it refuses, by the status and

@@ -16,7 +16,9 @@ static enum sp_status read_entry(struct sp_serve_request *request, const struct 
         return sp_fail(err, SP_E_INPUT, "expected an object with id and scale");
     }
     if (model->n_adapters == 0) {
-        return sp_fail(err, SP_E_UNSUPPORTED, "the server has no adapters (--adapter)");
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s",
+                       model->generation->lora ? "all requests use the adapter of --adapter"
+                                               : "the server has no adapters (--adapter)");
     }
     if ((st = sp_json_get_i64(entry, "id", 0, (int64_t)model->n_adapters - 1, &id, err)) ||
         (st = sp_json_get_double(entry, "scale", -MOST_SCALE, MOST_SCALE, &scale, err))) {

@@ -22,6 +22,7 @@ static enum sp_status parse_arguments(struct sp_json **out, const struct sp_serv
                                       const char *text, size_t size, struct sp_err *err)
 {
     struct sp_json *value = NULL;
+    struct sp_err own = {0};
     size_t bytes;
 
     *out = NULL;
@@ -30,7 +31,11 @@ static enum sp_status parse_arguments(struct sp_json **out, const struct sp_serv
         return sp_fail(err, SP_E_NOMEM,
                        "the requests of all clients take too much memory, try again later");
     }
-    if (sp_json_parse(&value, text, size, SP_JSON_STRICT, NULL)) return SP_OK;
+    if (sp_json_parse(&value, text, size, SP_JSON_STRICT, &own)) {
+        if (own.status != SP_E_NOMEM) return SP_OK;
+        *err = own;
+        return own.status;
+    }
     if (sp_json_kind(value) == SP_JSON_OBJECT) {
         *out = value;
         value = NULL;
