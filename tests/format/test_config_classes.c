@@ -177,6 +177,10 @@ static void nomic_bert(void **state)
     assert_refused("{\"model_type\": \"nomic_bert\", \"prenorm\": true}", "prenorm true");
     assert_refused("{\"model_type\": \"nomic_bert\", \"moe_every_n_layers\": 2}",
                    "moe_every_n_layers is not supported");
+    assert_refused("{\"model_type\": \"nomic_bert\", \"n_head\": 16}",
+                   "n_head is 16, supported is 12");
+    assert_refused("{\"model_type\": \"nomic_bert\", \"activation_function\": \"geglu\"}",
+                   "activation_function geglu with rotary_emb_fraction 1 is not supported");
 }
 
 static void alternative_spellings(void **state)

@@ -107,12 +107,31 @@ static enum sp_status read_roberta(struct sp_config *c, const struct sp_config_t
 static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_text *t,
                                  const struct sp_sizes *sizes, struct sp_err *err)
 {
-    static const char *const variants[] = {"prenorm",      "qkv_proj_bias",          "mlp_fc1_bias",
-                                           "mlp_fc2_bias", "rotary_emb_interleaved", "causal"};
+    static const char *const variants[] = {
+        "prenorm",      "qkv_proj_bias",          "mlp_fc1_bias", "mlp_fc2_bias",
+        "use_rms_norm", "rotary_emb_interleaved", "causal",
+    };
+    const struct {
+        const char *key;
+        unsigned value;
+    } own_sizes[] = {
+        {"n_embd", sizes->n_hidden},
+        {"n_head", sizes->n_heads},
+        {"n_layer", sizes->n_layers},
+        {"n_inner", sizes->n_ffn},
+    };
+    const char *activation = "swiglu";
+    double rotated = 1;
     unsigned every = 0;
     enum sp_status st;
 
-    (void)sizes;
+    for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++) {
+        unsigned n = own_sizes[i].value;
+        if ((st = sp_text_unsigned(t, own_sizes[i].key, 0, UINT_MAX, &n, err))) return st;
+        if (n == own_sizes[i].value) continue;
+        return sp_fail(err, SP_E_UNSUPPORTED, "%s is %u, supported is %u", own_sizes[i].key, n,
+                       own_sizes[i].value);
+    }
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
         bool on = false;
         if ((st = sp_text_bool(t, variants[i], &on, err))) return st;
@@ -120,6 +139,16 @@ static enum sp_status read_nomic(struct sp_config *c, const struct sp_config_tex
     }
     if ((st = sp_text_unsigned(t, "moe_every_n_layers", 0, SP_CAP_LAYERS, &every, err))) return st;
     if (every) return sp_fail(err, SP_E_UNSUPPORTED, "moe_every_n_layers is not supported");
+    if ((st = sp_text_string(t, "activation_function", &activation, err)) ||
+        (st = sp_text_double(t, "rotary_emb_fraction", 0, 1, &rotated, err)) ||
+        (st = sp_text_double(t, "layer_norm_epsilon", 1e-30, 1, &c->norm_eps, err))) {
+        return st;
+    }
+    if (strcmp(activation, "swiglu") != 0 || rotated < 1) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "activation_function %s with rotary_emb_fraction %g is not supported",
+                       activation, rotated);
+    }
     c->n_token_types = 2;
     c->normed_input = true;
     see_all_tokens(c);
