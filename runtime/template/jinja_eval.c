@@ -440,6 +440,7 @@ static enum sp_status bind_params(struct sp_jinja_machine *m, const struct sp_ji
     for (const struct sp_jinja_node *p = macro->node->list; p != NULL; p = p->next, n++) {
         struct sp_value value = {.kind = SP_V_ABSENT};
 
+        if ((st = sp_heap_charge(m->heap, args->n_named / 4))) return st;
         if (n < args->n) value = args->at[n];
         for (size_t i = 0; i < args->n_named; i++) {
             if (!same_name(args->names[i], p->value)) continue;

@@ -563,21 +563,23 @@ static bool indexable(struct sp_value v)
 static enum sp_status char_at(struct sp_jinja_machine *m, struct sp_value *out, struct sp_value v,
                               int64_t index, bool *found)
 {
-    size_t pos = index < 0 ? v.len : 0, end = 0;
+    const bool backwards = index < 0;
+    size_t pos = backwards ? v.len : 0, end = 0;
     enum sp_status st;
 
     *found = false;
     for (; index < 0 && pos > 0; index++)
         pos = sp_utf8_prev(v.text, pos);
-    if ((st = sp_heap_charge(m->heap, (v.len - pos) / 8)) || index < 0) return st;
+    if (backwards && ((st = sp_heap_charge(m->heap, (v.len - pos) / 8)) || index < 0)) return st;
     for (; index > 0 && pos < v.len; index--)
         sp_utf8_next(v.text, v.len, &pos);
-    if (pos >= v.len) return sp_heap_charge(m->heap, v.len / 8);
+    if (!backwards && (st = sp_heap_charge(m->heap, pos / 8))) return st;
+    if (pos >= v.len) return SP_OK;
     end = pos;
     sp_utf8_next(v.text, v.len, &end);
     *out = sp_value_text(v.text + pos, end - pos);
     *found = true;
-    return sp_heap_charge(m->heap, pos / 8);
+    return SP_OK;
 }
 
 /* Evaluates v[index]: an item first, then an attribute of that name. */
