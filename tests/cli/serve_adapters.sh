@@ -92,7 +92,6 @@ try --adapter mlp
 try --adapter "mlp=$a/tiny_mlp" --adapter "mlp=$a/tiny_attention"
 try --adapter "packed=$a/tiny_mlp"
 try --adapter "other=$a/dora"
-try --adapter "mlp=$a/tiny_mlp" --ranks 2
 try packed.bin --adapter "mlp=$a/tiny_mlp"
 spectool run packed.bin --adapter "$a/missing" x
 echo "exit $?"

@@ -186,7 +186,7 @@ static void memory_is_bounded(void **state)
     for (size_t i = 0; i < N; i++)
         memcpy(text + 3 * i, i ? ",{}" : "[{}", 3);
     text[3 * N] = ']';
-    assert_refused(text, 3 * N + 1, SP_JSON_LENIENT, "MB of memory, more than the 4096 allowed");
+    assert_refused(text, 3 * N + 1, SP_JSON_LENIENT, "MB of memory, more than the 1024 allowed");
     free(text);
 }
 
