@@ -324,12 +324,13 @@ static void test_unreadable_requests(void **state)
     server_await_files(&tiny_server, n);
 }
 
-/* A body in chunks, which does not announce its size, is not received for ever. */
+/* A body in chunks, which does not announce its size, is not received for ever. What the kernel
+ * keeps for a socket (up to 36 MB as Linux is configured) counts as sent although nobody reads it. */
 static void test_endless_body(void **state)
 {
     static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n";
-    enum { CHUNK = 1 << 20, MANY = 100 };
+    enum { CHUNK = 1 << 20, MANY = 300 };
     size_t size = 8 + CHUNK + 2, sent = 0;
     char *chunk = malloc(size + 1), status[13] = "";
     int fd = client_connect(&tiny_server);
