@@ -33,9 +33,8 @@ enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const char *count)
     return shared ? sp_gguf_put_integer(w, "shared_expert_intermediate_size", shared) : SP_OK;
 }
 
-enum sp_status sp_gguf_put_norm_topk(struct sp_gguf_writer *w)
+enum sp_status sp_gguf_put_norm_topk(struct sp_gguf_writer *w, bool norm)
 {
-    bool norm = true;
     char key[SP_GGUF_KEY_SIZE];
     enum sp_status st;
 
@@ -99,7 +98,7 @@ enum sp_status sp_gguf_put_exaone_moe(struct sp_gguf_writer *w)
     };
     enum sp_status st;
 
-    if ((st = sp_gguf_put_norm_topk(w)) || (st = sp_gguf_put_exaone4(w)) ||
+    if ((st = sp_gguf_put_norm_topk(w, true)) || (st = sp_gguf_put_exaone4(w)) ||
         (st = sp_gguf_put_experts(w, "num_experts")) || (st = sp_gguf_copy_sizes(w, sizes)) ||
         (st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor"))) {
         return st;
@@ -169,7 +168,7 @@ enum sp_status sp_gguf_put_glm4_moe(struct sp_gguf_writer *w)
     if (!st) st = sp_gguf_copy_sizes(w, sizes);
     if (!st && !sp_gguf_has(w, "leading_dense_block_count"))
         st = sp_gguf_put_integer(w, "first_k_dense_replace", 0);
-    if (!st) st = sp_gguf_put_norm_topk(w);
+    if (!st) st = sp_gguf_put_norm_topk(w, true);
     if (!st) st = sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor");
     if (!st) {
         st =
@@ -227,7 +226,7 @@ enum sp_status sp_gguf_put_cohere2_moe(struct sp_gguf_writer *w)
                      ", expected %d (sigmoid) or %d (softmax of the chosen experts)",
                      law, SIGMOID, SOFTMAX_WEIGHT);
     }
-    if (st || (st = sp_gguf_copy_sizes(w, sizes)) || (st = sp_gguf_put_norm_topk(w)) ||
+    if (st || (st = sp_gguf_copy_sizes(w, sizes)) || (st = sp_gguf_put_norm_topk(w, false)) ||
         (st = sp_gguf_put_window(w)) || (st = sp_gguf_put_window_pattern(w)) ||
         (st = sp_gguf_copy_float(w, "logit_scale", "logit_scale")) ||
         (st = sp_gguf_copy_float(w, "attention.layer_norm_rms_epsilon", "rms_norm_eps")) ||

@@ -14,8 +14,8 @@ bool sp_gguf_family_reads(const struct sp_gguf_arch *arch, const char *key);
 
 /* Experts; `count` is the published name of their number. */
 SP_MUST_CHECK enum sp_status sp_gguf_put_experts(struct sp_gguf_writer *w, const char *count);
-/* Whether the weights of the chosen experts are normalized; they are if the file does not say. */
-SP_MUST_CHECK enum sp_status sp_gguf_put_norm_topk(struct sp_gguf_writer *w);
+/* Whether the weights of the chosen experts are normalized; `norm`: if the file does not say. */
+SP_MUST_CHECK enum sp_status sp_gguf_put_norm_topk(struct sp_gguf_writer *w, bool norm);
 /* Experts of DeepSeek's kind, and shared ones (gguf_latent.c). */
 SP_MUST_CHECK enum sp_status sp_gguf_put_routed_experts(struct sp_gguf_writer *w);
 /* Granite's multipliers and experts. */

@@ -229,7 +229,7 @@ enum sp_status sp_gguf_put_nemotron_h(struct sp_gguf_writer *w)
 
     if ((st = put_mamba(w, &names)) || (st = put_pattern(w))) return st;
     if (!sp_gguf_has(w, "expert_count")) return SP_OK;
-    if ((st = sp_gguf_put_norm_topk(w)) || (st = sp_gguf_copy_sizes(w, sizes))) return st;
+    if ((st = sp_gguf_put_norm_topk(w, true)) || (st = sp_gguf_copy_sizes(w, sizes))) return st;
     return sp_gguf_copy_float(w, "expert_weights_scale", "routed_scaling_factor");
 }
 

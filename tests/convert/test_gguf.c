@@ -158,6 +158,29 @@ static void joined_latent(void **state)
     same_as_checkpoint("deepseek_v2_lite_joined", TESTDATA "/families/deepseek_v2_lite");
 }
 
+/* cohere2moe's weights of the chosen experts are normalized only if the file says so, as in
+ * llama.cpp. */
+static void absent_norm(void **state)
+{
+    static const char path[] = TESTDATA "/gguf/cohere2_moe.gguf",
+                      key[] = "cohere2moe.expert_weights_norm",
+                      other[sizeof key] = "general.a_value_without_effect";
+    size_t size, at = 0;
+    char *bytes = scratch_read(path, &size);
+    struct sp_source source = open_source(path);
+    (void)state;
+
+    assert_true(source.config.routing.norm);
+    sp_source_release(&source);
+    while (at + sizeof key < size && memcmp(bytes + at, key, sizeof key - 1) != 0)
+        at++;
+    memcpy(bytes + at, other, sizeof key - 1);
+    source = open_source(scratch_write("made.gguf", bytes, size));
+    assert_false(source.config.routing.norm);
+    sp_source_release(&source);
+    free(bytes);
+}
+
 static void oracle_target(void **state)
 {
     char folder[512];
@@ -954,6 +977,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families),
         cmocka_unit_test(joined_latent),
+        cmocka_unit_test(absent_norm),
         GOLDEN_CASE(oracle_target, "gemma2"),
         GOLDEN_CASE(oracle_target, "gpt_oss"),
         GOLDEN_CASE(oracle_target, "phi3_partial"),
