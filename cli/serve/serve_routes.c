@@ -4,6 +4,7 @@
 #include "cli/serve/serve_origin.h"
 #include "cli/serve/serve_text.h"
 #include "format/base/clock.h"
+#include "format/base/spelling.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,20 +97,37 @@ static bool try_routes(struct sp_exchange *x)
     return true;
 }
 
+/* Returns the path of a handler that `path` is probably a misspelling of; NULL: none is near. */
+static const char *nearest(const char *path)
+{
+    const char *near = NULL;
+
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        const struct route *route = &routes[i];
+        bool is_prefix = route->path[strlen(route->path) - 1] == '/';
+        if (!is_prefix && route->answer != sp_serve_answer_missing)
+            near = sp_nearer(near, route->path, path);
+    }
+    return near;
+}
+
 /* Paths under /v1 are also found without it, as in llama-server. */
 static void dispatch(struct sp_exchange *x)
 {
-    char path[1024];
+    char path[1024], sentence[128] = "not found";
+    const char *near;
 
     if (try_routes(x)) return;
     if (snprintf(path, sizeof path, "/v1%s", x->request->path) >= (int)sizeof path) {
-        sp_exchange_refuse(x, 404, "not found");
+        sp_exchange_refuse(x, 404, sentence);
         return;
     }
     x->path = path;
     if (try_routes(x)) return;
     x->path = x->request->path;
-    sp_exchange_refuse(x, 404, "not found");
+    if ((near = nearest(x->path)) == NULL) near = nearest(path);
+    if (near) snprintf(sentence, sizeof sentence, "not found, did you mean %s?", near);
+    sp_exchange_refuse(x, 404, sentence);
 }
 
 bool sp_serve_admits(void *context, const char *path, const struct sp_http_connection *connection)

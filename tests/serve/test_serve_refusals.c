@@ -22,6 +22,9 @@ static const struct refusal {
 } refusals[] = {
     {"GET", "/nothing", NULL, 404, "not found"},
     {"GET", "/api/nothing", NULL, 404, "not found"},
+    {"POST", "/v1/chat/completion", "{}", 404, "not found, did you mean /v1/chat/completions?"},
+    {"POST", "/chat/completoins", "{}", 404, "not found, did you mean /v1/chat/completions?"},
+    {"POST", "/api/emded", "{}", 404, "not found, did you mean /api/embed?"},
     {"GET", "/v1/models/other", NULL, 404, "model 'other' not found, this server has 'tiny'"},
     {"GET", "/v1/chat/completions", NULL, 405, "method not allowed"},
     {"POST", "/api/tags", "{}", 405, "method not allowed"},
