@@ -165,6 +165,30 @@ static void ollama(void **state)
     sp_json_free(json);
 }
 
+/* Fewer dimensions are the first ones of the whole embedding, with length 1 again. */
+static void ollama_dimensions(void **state)
+{
+    enum { N = 3 };
+    struct sp_json *json =
+        post("/api/embed", "{\"input\": [\"the cat\", \"a\"], \"dimensions\": 3}", 200);
+    double square = 0;
+
+    (void)state;
+    assert_int_equal(sp_json_len(json_at(json, "embeddings.0")), N);
+    assert_int_equal(sp_json_len(json_at(json, "embeddings.1")), N);
+    for (size_t i = 0; i < N; i++)
+        square += golden_number(i) * golden_number(i);
+    for (size_t i = 0; i < N; i++) {
+        char path[32];
+        snprintf(path, sizeof path, "embeddings.0.%zu", i);
+        assert_true(fabs(number_at(json, path) - golden_number(i) / sqrt(square)) < 1e-5);
+    }
+    sp_json_free(json);
+    json = post("/api/embed", "{\"input\": \"a\", \"dimensions\": 65}", 400);
+    assert_string_equal(json_text(json, "error"), "65 dimensions: the model's embeddings have 64");
+    sp_json_free(json);
+}
+
 /* OpenAI's API refuses what ollama's shortens. */
 static void long_texts(void **state)
 {
@@ -333,9 +357,11 @@ static void rerank(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(openai),     cmocka_unit_test(base64),  cmocka_unit_test(ollama),
-        cmocka_unit_test(long_texts), cmocka_unit_test(prompts), cmocka_unit_test(refusals),
-        cmocka_unit_test(too_many),   cmocka_unit_test(rerank),  cmocka_unit_test(with_answers),
+        cmocka_unit_test(openai),       cmocka_unit_test(base64),
+        cmocka_unit_test(ollama),       cmocka_unit_test(long_texts),
+        cmocka_unit_test(prompts),      cmocka_unit_test(refusals),
+        cmocka_unit_test(too_many),     cmocka_unit_test(rerank),
+        cmocka_unit_test(with_answers), cmocka_unit_test(ollama_dimensions),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
