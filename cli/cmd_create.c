@@ -3,16 +3,19 @@
 #include "cli/base/word_wrap.h"
 #include "cli/create_auto_draft.h"
 #include "cli/create_callbacks.h"
+#include "cli/packed_checkpoint.h"
 #include "cli/user_stores.h"
+#include "format/base/file.h"
 #include "format/pack_contents.h"
 #include "format/packfile.h"
 #include "runtime/spectool.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct options {
-    const char *modelfile, *output, *target, *draft, *head, *calibration;
+    const char *modelfile, *draft_model, *output, *target, *draft, *head, *calibration;
     struct sp_opt_list rules, draft_texts;
     struct sp_budget budget;
     int64_t n_threads;
@@ -27,6 +30,8 @@ static const char *const draft_types[] = {"f32", "f16", "bf16", "q8",   "q6",   
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 'f', "file", NULL, "MODELFILE", AT(modelfile), .path = true,
      .shown = "./Modelfile", .help = "The Modelfile"},
+    {SP_OPT_STRING, 0, "draft-model", NULL, "MODEL", AT(draft_model), .path = true,
+     .help = "Draft model, where SOURCE is a model: a folder, a GGUF file, or a name"},
     {SP_OPT_STRING, 'o', "output", NULL, "FILE", AT(output), .path = true, .shown = "./packed.bin",
      .help = "Packed file to write"},
     {SP_OPT_CHOICE, 'q', "quantize", NULL, "TYPE", AT(target), .choices = sp_cmd_types,
@@ -94,18 +99,47 @@ static void print_cost(enum sp_dtype type, uint64_t n_weights, bool is_calibrate
     }
 }
 
+/* True if the operand is a model, false if it is the path of a Modelfile, which need not exist. */
+static bool is_model(const char *operand)
+{
+    const char *slash = strrchr(operand, '/');
+
+    if (strncasecmp(slash ? slash + 1 : operand, "Modelfile", strlen("Modelfile")) == 0)
+        return sp_file_is_folder(operand);
+    return sp_packed_checkpoint_is_model(operand);
+}
+
+/* Refuses what is neither a Modelfile nor a model. */
+static enum sp_status check_operand(const struct options *o, const char *operand, bool is_from,
+                                    struct sp_err *err)
+{
+    if (o->modelfile && operand)
+        return sp_fail(err, SP_E_USAGE, "--file and %s cannot be combined", operand);
+    if (o->draft_model && !is_from) {
+        return sp_fail(err, SP_E_USAGE,
+                       "--draft-model requires a model as SOURCE; in a Modelfile write DRAFT %s",
+                       o->draft_model);
+    }
+    return operand ? sp_packed_checkpoint_check(operand, err) : SP_OK;
+}
+
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
 {
     const struct options *o = args->options;
     struct sp_user_stores user;
-    const char *modelfile = args->n_operands ? args->operands[0] : o->modelfile;
+    const char *operand = args->n_operands ? args->operands[0] : NULL;
+    const bool is_from = operand && is_model(operand);
     struct sp_create_listener listener = {.command = args->command->name};
     const char *output = o->output ? o->output : SP_CREATE_OUTPUT;
     struct sp_create_report report;
     const bool is_auto = o->draft && strcmp(o->draft, "auto") == 0;
     enum sp_status st;
     struct sp_create_options create = {
-        .modelfile = modelfile,
+        .modelfile = is_from   ? NULL
+                     : operand ? operand
+                               : o->modelfile,
+        .from = is_from ? operand : NULL,
+        .draft = o->draft_model,
         .output = o->output,
         .home = getenv("HOME"),
         .check_template = sp_template_check,
@@ -119,9 +153,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .dry_run = o->dry_run,
     };
 
-    if (o->modelfile && args->n_operands) {
-        return sp_fail(err, SP_E_USAGE, "--file and MODELFILE cannot be combined");
-    }
+    if ((st = check_operand(o, operand, is_from, err))) return st;
     if (o->draft_texts.n && !is_auto)
         return sp_fail(err, SP_E_USAGE, "--draft-text requires --quantize-draft auto");
     if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
@@ -146,11 +178,14 @@ static const struct options defaults = {0};
 
 const struct sp_command sp_cmd_create = {
     .name = "create",
-    .summary = "Create a packed file from a Modelfile",
-    .operands = "[MODELFILE]",
+    .summary = "Create a packed file from a Modelfile or a model",
+    .operands = "[SOURCE]",
     .max_operands = 1,
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,
+    .details =
+        "SOURCE is a Modelfile, or a model that needs none: a checkpoint folder, a GGUF file, or "
+        "the name of a model in the Hugging Face cache or ollama's store.",
     .run = run,
 };

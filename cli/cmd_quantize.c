@@ -65,10 +65,10 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
     if (sp_packed_checkpoint_is_needed(in) && (sp_file_exists(in) || !sp_source_name_is_file(in))) {
-        return sp_fail(err, SP_E_INPUT,
-                       "%s: not a packed file; spectool create --quantize packs and quantizes a "
-                       "checkpoint, with FROM %s in its Modelfile",
-                       in, in);
+        return sp_fail(
+            err, SP_E_INPUT,
+            "%s: not a packed file; spectool create --quantize TYPE %s packs and quantizes it", in,
+            in);
     }
     if ((st = sp_create_rules(&requantize.rules, &o->rules, err))) return st;
     sp_create_attach(&requantize.callbacks, &listener);

@@ -1,6 +1,7 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 
 #include "cli/packed_checkpoint.h"
+#include "cli/base/note.h"
 #include "cli/base/user_folder.h"
 #include "cli/create_callbacks.h"
 #include "cli/user_stores.h"
@@ -8,6 +9,8 @@
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "format/base/strbuf.h"
+#include "format/modelfile/modelfile.h"
+#include "format/packfile_layout.h"
 #include "runtime/spectool.h"
 
 #include <dirent.h>
@@ -95,6 +98,22 @@ static void remove_older(const char *cache, const char *prefix, const char *name
     if (folder) closedir(folder);
 }
 
+/* Tells how a model of more than 12 bits per weight becomes smaller and faster. */
+static void note_size(const char *command, const char *checkpoint,
+                      const struct sp_create_report *report)
+{
+    static const double BITS = 12;
+    double n_weights = (double)report->n_weights[SP_PART_TARGET];
+    char sentence[PATH_MAX + 128];
+
+    if (8 * (double)report->size[SP_PART_TARGET] <= BITS * n_weights) return;
+    snprintf(sentence, sizeof sentence,
+             "nothing was quantized; spectool create -q q4 %s makes a file of about a third of "
+             "the size, which runs faster",
+             checkpoint);
+    sp_note(command, sentence);
+}
+
 static enum sp_status pack(const char *checkpoint, const char *path, const char *command,
                            struct sp_err *err)
 {
@@ -114,6 +133,7 @@ static enum sp_status pack(const char *checkpoint, const char *path, const char 
     sp_progress_end(&listener.progress);
     if (st == SP_OK) {
         fprintf(stderr, "spectool %s: packed, %s\n", command, sp_out_size(size, report.file_size));
+        note_size(command, checkpoint, &report);
     }
     return st;
 }
@@ -145,19 +165,85 @@ done:
     return st;
 }
 
+/* True if the file begins with the `size` bytes, 8 at most. */
+static bool begins_with(const char *path, const void *bytes, size_t size)
+{
+    char first[8] = "";
+    struct sp_file *file = NULL;
+    bool equal = sp_file_open(&file, path, NULL) == SP_OK &&
+                 sp_file_read_at(file, 0, first, size, NULL) == SP_OK &&
+                 memcmp(first, bytes, size) == 0;
+
+    sp_file_close(file);
+    return equal;
+}
+
 bool sp_packed_checkpoint_is_needed(const char *path)
 {
-    static const char magic[] = {'G', 'G', 'U', 'F'};
-    char first[sizeof magic] = "";
-    struct sp_file *file = NULL;
-    bool is_gguf;
+    return sp_file_is_folder(path) || !sp_file_exists(path) || begins_with(path, "GGUF", 4);
+}
 
-    if (sp_file_is_folder(path) || !sp_file_exists(path)) return true;
-    is_gguf = sp_file_open(&file, path, NULL) == SP_OK &&
-              sp_file_read_at(file, 0, first, sizeof first, NULL) == SP_OK &&
-              memcmp(first, magic, sizeof magic) == 0;
-    sp_file_close(file);
-    return is_gguf;
+static bool is_packed(const char *path)
+{
+    return begins_with(path, sp_pack_magic, sizeof sp_pack_magic);
+}
+
+/* True for a text with a FROM line that is a Modelfile. */
+static bool is_modelfile(const char *path)
+{
+    struct sp_modelfile file = {0};
+    char *text = NULL;
+    size_t size = 0;
+    bool is_one = sp_file_read_text(&text, &size, path, SP_MODELFILE_MAX_SIZE, NULL) == SP_OK &&
+                  sp_modelfile_parse(&file, path, text, size, NULL) == SP_OK &&
+                  sp_modelfile_find(&file, SP_MODELFILE_FROM, NULL) != NULL;
+
+    sp_modelfile_release(&file);
+    free(text);
+    return is_one;
+}
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t n = strlen(text), n_ending = strlen(ending);
+
+    return n >= n_ending && strcmp(text + n - n_ending, ending) == 0;
+}
+
+static enum sp_status fail_part(const char *path, struct sp_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+
+    return sp_fail(err, SP_E_INPUT,
+                   "%s: a file of a checkpoint, expected the checkpoint's folder, %.*s", path,
+                   n ? (int)n : 1,
+                   n       ? path
+                   : slash ? "/"
+                           : ".");
+}
+
+bool sp_packed_checkpoint_is_model(const char *path)
+{
+    return sp_packed_checkpoint_is_needed(path) || ends_with(path, ".safetensors") ||
+           is_packed(path);
+}
+
+enum sp_status sp_packed_checkpoint_check(const char *path, struct sp_err *err)
+{
+    if (sp_file_is_folder(path)) return check_folder(path, err);
+    return sp_file_exists(path) && ends_with(path, ".json") ? fail_part(path, err) : SP_OK;
+}
+
+/* Refuses a file that a packed file is made from. */
+static enum sp_status check_packed(const char *path, struct sp_err *err)
+{
+    if (is_packed(path)) return SP_OK;
+    if (ends_with(path, ".json") || ends_with(path, ".safetensors")) return fail_part(path, err);
+    if (!is_modelfile(path)) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "%s: a Modelfile, expected a packed file; spectool create -f %s makes one", path,
+                   path);
 }
 
 /* Finds the folder or file that a path or a name means. */
@@ -238,13 +324,17 @@ done:
 enum sp_status sp_packed_checkpoint_find(char **path, const char *given, const char *command,
                                          struct sp_err *err)
 {
+    enum sp_status st;
+
     if (sp_packed_checkpoint_is_needed(given)) return packed_file(path, given, command, err);
+    if ((st = check_packed(given, err))) return st;
     return sp_copy_text(path, given, strlen(given), err);
 }
 
 enum sp_status sp_packed_checkpoint_or_folder(char **path, const char *given, const char *command,
                                               struct sp_err *err)
 {
-    if (sp_file_is_folder(given)) return sp_copy_text(path, given, strlen(given), err);
-    return sp_packed_checkpoint_find(path, given, command, err);
+    if (sp_packed_checkpoint_is_needed(given) && !sp_file_is_folder(given))
+        return packed_file(path, given, command, err);
+    return sp_copy_text(path, given, strlen(given), err);
 }

@@ -111,6 +111,12 @@ static const char *probable_name(const struct sp_command *c, const char *name)
     return n == 1 ? best : NULL;
 }
 
+/* True for the names of create's option, which only create and quantize have. */
+static bool is_for_create(const char *name)
+{
+    return strcmp(name, "q") == 0 || strcmp(name, "quantize") == 0;
+}
+
 static enum sp_status unknown(struct parser *p, const char *dashes, const char *name)
 {
     const struct sp_command *c = p->args->command;
@@ -119,6 +125,12 @@ static enum sp_status unknown(struct parser *p, const char *dashes, const char *
     if (is_for_gpu(name)) {
         return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s: spectool runs on the CPU only",
                        dashes, name);
+    }
+    if (is_for_create(name) && p->args->command->takes_model) {
+        return sp_fail(
+            p->err, SP_E_USAGE,
+            "unknown option %s%s: spectool create %s%s TYPE MODEL makes a quantized file", dashes,
+            name, dashes, name);
     }
     if (ours == NULL) return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s", dashes, name);
     if (*ours == '\0') {
@@ -215,11 +227,13 @@ static enum sp_status set_seconds(struct parser *p, const struct sp_opt *o, cons
     return SP_OK;
 }
 
-/* Returns the first number in a word, as in q4, iq2_xxs and float16; 0: none, or above 99. */
+/* Returns the first number in the name of a type, as in q4, iq2_xxs and float16; 0: none, or above
+ * 99, or a name with a hyphen, which is no type. */
 static int number_in(const char *word)
 {
     long n;
 
+    if (strchr(word, '-')) return 0;
     word += strcspn(word, "0123456789");
     n = strtol(word, NULL, 10);
     return n < 100 ? (int)n : 0;

@@ -78,20 +78,19 @@ static enum sp_status open_named(struct sp_source *out, struct sp_named_source *
     return st;
 }
 
-/* Opens the model of a FROM or DRAFT record. */
-static enum sp_status open_record(struct sp_source *out, struct sp_named_source *named,
-                                  const struct sp_modelfile *file,
-                                  const struct sp_modelfile_record *record,
-                                  const struct sp_create_options *options, char **warnings,
-                                  struct sp_err *err)
+/* Opens the model of a FROM or DRAFT record or, where `record` is NULL, of the option `given`. */
+static enum sp_status open_model(struct sp_source *out, struct sp_named_source *named,
+                                 const struct sp_modelfile *file,
+                                 const struct sp_modelfile_record *record, const char *given,
+                                 enum sp_part part, const struct sp_create_options *options,
+                                 char **warnings, struct sp_err *err)
 {
     enum sp_status st;
-    bool is_from = record->command == SP_MODELFILE_FROM;
     char *path = NULL;
 
+    if (record == NULL) return open_named(out, named, given, given, part, options, warnings, err);
     if ((st = resolve(&path, file->path, record->value, options->home, err))) return st;
-    st = open_named(out, named, path, record->value, is_from ? SP_PART_TARGET : SP_PART_DRAFT,
-                    options, warnings, err);
+    st = open_named(out, named, path, record->value, part, options, warnings, err);
     if (st) add_place(file, record, err);
     free(path);
     return st;
@@ -104,7 +103,8 @@ static enum sp_status open_draft(struct sp_create_job *job, const struct sp_mode
     struct sp_named_source named = {0};
     enum sp_status st;
 
-    st = open_record(&job->draft, &named, file, record, options, &job->warnings, err);
+    st = open_model(&job->draft, &named, file, record, options->draft, SP_PART_DRAFT, options,
+                    &job->warnings, err);
     sp_named_source_release(&named);
     return st ? st : sp_source_share_embedding(&job->draft, &job->target, &job->warnings, err);
 }
@@ -177,8 +177,7 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
                        "and, for a draft, DRAFT FOLDER, or name another file");
     }
     if (sp_file_is_folder(path)) {
-        return sp_fail(err, SP_E_INPUT,
-                       "%s is a folder, expected a Modelfile that contains FROM %s", path, path);
+        return sp_fail(err, SP_E_INPUT, "%s is a folder, expected a Modelfile", path);
     }
     if ((st = sp_file_read_text(&text, &size, path, SP_MODELFILE_MAX_SIZE, err))) return st;
     st = sp_modelfile_parse(out, path, text, size, err);
@@ -196,11 +195,11 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
 }
 
 /* Tells the user what becomes of the target's built-in prediction head. */
-static enum sp_status note_head(struct sp_create_job *job, bool has_record, struct sp_err *err)
+static enum sp_status note_head(struct sp_create_job *job, bool has_own, struct sp_err *err)
 {
     const struct sp_source *target = &job->target;
 
-    if (!target->has_mtp && target->checkpoint && target->config.n_mtp_layers && !has_record) {
+    if (!target->has_mtp && target->checkpoint && target->config.n_mtp_layers && !has_own) {
         return sp_warn(&job->warnings, err,
                        "%s: the config has a built-in prediction head, but the checkpoint does not "
                        "have its tensors: no built-in draft",
@@ -208,9 +207,9 @@ static enum sp_status note_head(struct sp_create_job *job, bool has_record, stru
     }
     if (!target->has_mtp) return SP_OK;
     return sp_warn(&job->warnings, err,
-                   has_record ? "%s: the draft of the DRAFT line is used, and the built-in "
-                                "prediction head is left out"
-                              : "%s: the built-in prediction head becomes the draft",
+                   has_own ? "%s: the draft that is named is used, and the built-in prediction "
+                             "head is left out"
+                           : "%s: the built-in prediction head becomes the draft",
                    target->path);
 }
 
@@ -221,8 +220,10 @@ static enum sp_status open_sources(struct sp_create_job *job, const struct sp_mo
     const struct sp_modelfile_record *from = sp_modelfile_find(file, SP_MODELFILE_FROM, NULL);
     const struct sp_modelfile_record *draft = sp_modelfile_find(file, SP_MODELFILE_DRAFT, NULL);
     const struct sp_modelfile_record *adapter = sp_modelfile_find(file, SP_MODELFILE_ADAPTER, NULL);
+    bool has_own;
 
-    st = open_record(&job->target, &job->named, file, from, options, &job->warnings, err);
+    st = open_model(&job->target, &job->named, file, from, options->from, SP_PART_TARGET, options,
+                    &job->warnings, err);
     if (st) return st;
     if (adapter && job->named.adapter) {
         st = sp_fail(err, SP_E_UNSUPPORTED,
@@ -234,13 +235,15 @@ static enum sp_status open_sources(struct sp_create_job *job, const struct sp_mo
     if (adapter &&
         (st = merge_record(&job->target, file, adapter, options->home, &job->warnings, err)))
         return st;
-    job->has_draft = draft != NULL || job->target.has_mtp;
+    has_own = draft != NULL || options->draft != NULL;
+    job->has_draft = has_own || job->target.has_mtp;
     if (!job->has_draft && options->draft_type != SP_DTYPE_NONE) {
-        return sp_fail(err, SP_E_USAGE, "%s: --quantize-draft is given, but there is no DRAFT line",
-                       file->path);
+        return sp_fail(err, SP_E_USAGE, "%s: --quantize-draft is given, but there is no %s",
+                       options->from ? options->from : file->path,
+                       options->from ? "--draft-model" : "DRAFT line");
     }
-    if ((st = note_head(job, draft != NULL, err)) || !job->has_draft) return st;
-    if (draft == NULL) return sp_source_open_mtp(&job->draft, &job->target, err);
+    if ((st = note_head(job, has_own, err)) || !job->has_draft) return st;
+    if (!has_own) return sp_source_open_mtp(&job->draft, &job->target, err);
     return open_draft(job, file, draft, options, err);
 }
 
@@ -313,13 +316,10 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
 
     if (options->from) {
         if ((st = check_output(options, options->from, err))) goto done;
-        st = open_named(&job.target, &job.named, options->from, options->from, SP_PART_TARGET,
-                        options, &job.warnings, err);
-        if (st) goto done;
     } else {
         if ((st = read_modelfile(&file, options, err))) goto done;
-        if ((st = open_sources(&job, &file, options, err))) goto done;
     }
+    if ((st = open_sources(&job, &file, options, err))) goto done;
     if ((st = make_records(&job, &file, options, err))) goto done;
     st = sp_create_job_run(&job, report, err);
 done:

@@ -1,4 +1,4 @@
-/* The command `create`: packs the models of a Modelfile.
+/* The command `create`: packs the models of a Modelfile, or models that are named without one.
  *
  * All inputs are checked before the output is begun, and the output appears complete or not at
  * all. The bytes written depend on the inputs and the requested types only, not on threads, time
@@ -18,6 +18,7 @@
 struct sp_create_options {
     const char *modelfile; /* NULL: "Modelfile" */
     const char *from;      /* value of FROM in place of a Modelfile; NULL: there is a Modelfile */
+    const char *draft;     /* value of DRAFT, with `from` only; NULL: none */
     const char *output;    /* NULL: SP_CREATE_OUTPUT */
     const char *home;      /* what ~ stands for in FROM and DRAFT; NULL: itself */
     struct sp_source_stores stores; /* where FROM and DRAFT look for names that are not files */
@@ -35,7 +36,8 @@ struct sp_create_options {
     struct sp_create_callbacks callbacks;
 };
 
-/* Packs the models of a Modelfile. *report may be NULL; it is filled on success. */
+/* Packs the models of a Modelfile, or those of `from` and `draft`. *report may be NULL; it is
+ * filled on success. */
 SP_MUST_CHECK enum sp_status sp_create(struct sp_create_report *report,
                                        const struct sp_create_options *options, struct sp_err *err);
 

@@ -80,3 +80,23 @@ spectool quantize --draft q8 type.bin small.bin --requantize 2>/dev/null
 spectool create -f "$m" --draft-text tale; echo "exit $?"
 echo "FROM $TESTDATA/tiny/target" >Modelfile && spectool create --quantize-draft auto -o none.bin; echo "exit $?"
 printf "FROM $TESTDATA/tiny/target\nDRAFT type.bin\n" >Modelfile && spectool create --quantize-draft auto -o none.bin; echo "exit $?"
+echo '# a model instead of a Modelfile'
+t=$TESTDATA/tiny
+spectool create -q q4 -o model.bin "$t/target" 2>/dev/null && spectool show model.bin --modelfile
+printf 'FROM target\nDRAFT ar\n' >Modelfile.ar
+spectool create -f Modelfile.ar -o records.bin; echo "exit $?"
+ln -s "$t/target" target && ln -s "$t/ar" ar
+spectool create -q q4 -f Modelfile.ar -o records.bin 2>/dev/null
+spectool create -q q4 --draft-model ar target -o both.bin
+spectool show --tensors both.bin >a && spectool show --tensors records.bin | cmp - a && echo 'the same tensors'
+spectool create "$TESTDATA/gguf/olmo2.gguf" -o gguf.bin 2>&1 | tail -n 1
+rm target ar a model.bin records.bin both.bin gguf.bin Modelfile.ar
+spectool create -q q4 --draft-model "$t/ar" packed.bin -o copy.bin; echo "exit $?"
+spectool create --dry-run "$t/target/model.safetensors" | tail -n 1
+for wrong in "--draft-model $t/ar -f $m" "$t" "$t/target/config.json" "--quantize-draft q4 $t/target" someone/model; do
+    spectool create $wrong -o new.bin; echo "exit $?"
+done
+for wrong in "$t/Modelfile" "$t/target/config.json" "$t/target/model.safetensors" "$t/README.md"; do
+    spectool run "$wrong" hi; echo "exit $?"
+done
+spectool run -q q4 packed.bin hi; echo "exit $?"

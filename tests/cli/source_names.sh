@@ -87,7 +87,7 @@ done
 
 echo '# run'
 export XDG_CACHE_HOME=$PWD/cache
-run() { spectool run "$@" -n 4 --seed 1 --no-draft 2>&1 | sed 's/^[0-9]* tokens.*/STATISTICS/; s,into .*/spectool/.*,into CACHE,; s/^spectool run: note: .*/NOTE/'; }
+run() { spectool run "$@" -n 4 --seed 1 --no-draft 2>&1 | sed 's/^[0-9]* tokens.*/STATISTICS/; s,into .*/spectool/.*,into CACHE,; /note: nothing was quantized/d; s/^spectool run: note: .*/NOTE/'; }
 kept() { ls cache/spectool | sed 's/[0-9a-f]\{16\}/HASH/g'; }
 run someone/Tiny-Model 'What is 7 plus 8?'
 run someone/Tiny-Model 'What is 7 plus 8?'

@@ -576,9 +576,8 @@ static void draft_record_replaces_head(void **state)
     if (!golden_exists(SHARED "/oracle/targets/qwen3")) skip();
     assert_int_equal(
         create(handmade_modelfile(&varied, draft), &warning_log, SP_DTYPE_NONE, NULL, &err), SP_OK);
-    assert_non_null(
-        strstr(warning_log.warnings,
-               "the draft of the DRAFT line is used, and the built-in prediction head"));
+    assert_non_null(strstr(warning_log.warnings,
+                           "the draft that is named is used, and the built-in prediction head"));
     scratch_remove();
 }
 
