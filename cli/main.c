@@ -17,6 +17,8 @@
 #include "runtime/spectool.h"
 
 #include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,10 +156,19 @@ static int print_version(int argc, char **argv)
     return flush(SP_OK);
 }
 
+/* Uses the character encoding of the environment, or UTF-8 if that is another one, since models
+ * use UTF-8 only. Only LC_CTYPE is set, so that numbers keep the decimal point. */
+static void set_encoding(void)
+{
+    setlocale(LC_CTYPE, "");
+    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
+}
+
 int main(int argc, char **argv)
 {
     const struct sp_command *command;
 
+    set_encoding();
     sp_out_open_closed_streams();
     sp_signals_guard_files();
     if (argc < 2) {

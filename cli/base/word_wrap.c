@@ -18,6 +18,7 @@ static void begin_line(struct sp_word_wrap *w)
     w->column = w->columns = 0;
     w->size = w->n_fence = 0;
     w->begins = true;
+    w->opens = false;
     w->is_too_long = false;
 }
 
@@ -36,18 +37,26 @@ static int measure(size_t *size, const char *text, size_t most)
     return columns < 0 ? 1 : columns;
 }
 
-/* Follows the fences: three backticks or tildes at the beginning of a line begin and end code. */
+/* Follows the fences: three or more backticks or tildes at the beginning of a line begin code, and
+ * a line of at least as many and nothing else ends it. */
 static void watch_for_fence(struct sp_word_wrap *w, char c)
 {
-    if (!w->begins || c == ' ') return;
-    if ((c != '`' && c != '~') || ((w->is_code || w->n_fence > 0) && c != w->fence)) {
+    bool is_fence = c == '`' || c == '~';
+
+    if (!w->begins || c == ' ' || c == '\r') return;
+    if (c == '\n') {
+        if (w->is_code && !w->opens && w->n_fence >= w->n_opening) w->is_code = false;
+        return;
+    }
+    if (!is_fence || ((w->is_code || w->n_fence > 0) && c != w->fence)) {
         w->begins = false;
         return;
     }
     w->fence = c;
-    if (++w->n_fence == FENCE_LENGTH) {
-        w->is_code = !w->is_code;
-        w->begins = false;
+    w->n_fence++;
+    if (w->is_code ? w->opens : w->n_fence == FENCE_LENGTH) {
+        w->is_code = w->opens = true;
+        w->n_opening = w->n_fence;
     }
 }
 

@@ -28,7 +28,9 @@ struct sp_word_wrap {
     char word[SP_WRAP_WORD_SIZE];
     char fence;       /* character of the fence that the line may begin with */
     size_t n_fence;   /* number of such characters so far */
+    size_t n_opening; /* number of them in the line that began the code */
     bool begins;      /* the line has only blanks and a fence so far */
+    bool opens;       /* the line begins code */
     bool is_code;     /* the line is within a code fence */
     bool is_too_long; /* the word is longer than a line or than `word`, so it is not moved */
 };

@@ -383,9 +383,10 @@ static const char *name_drafting(char *name, size_t size, const struct sp_packag
 }
 
 /* Speeds are compared only in answers of at least this many tokens, which took this long: with
- * shorter times the estimate is noise. */
+ * shorter times the estimate is noise. So is a smaller speed-up, in which the first passes read the
+ * weights from the disk. */
 enum { ENOUGH_TO_COMPARE = 32 };
-static const double seconds_to_compare = 0.25;
+static const double seconds_to_compare = 0.25, least_speed_up = 0.1;
 
 static void write_short(FILE *out, const struct sp_result *r, const struct sp_package_info *info,
                         const struct sp_console_style *style)
@@ -404,7 +405,7 @@ static void write_short(FILE *out, const struct sp_result *r, const struct sp_pa
                 name_drafting(name, sizeof name, info), r->accepted, r->drafted,
                 100 * share(r->accepted, r->drafted), tokens_per_pass(r));
     }
-    if (r->speed_up > 0 && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE &&
+    if (r->speed_up >= least_speed_up && r->drafted > 0 && r->n_ids >= ENOUGH_TO_COMPARE &&
         seconds_of_rounds(r) >= seconds_to_compare) {
         fprintf(out, ", about %.1fx as fast as without drafting", r->speed_up);
     }

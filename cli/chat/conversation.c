@@ -56,27 +56,36 @@ enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char 
     return SP_OK;
 }
 
-enum sp_status sp_conversation_set_thinking(struct sp_conversation *c, const char *word,
-                                            struct sp_err *err)
+enum sp_status sp_thinking_read(enum sp_thinking *thinking, char level[SP_THINK_LEVEL_SIZE],
+                                const char *word, const struct sp_chat_info *chat,
+                                struct sp_err *err)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    bool off = strcmp(word, "false") == 0, level = !off && strcmp(word, "true") != 0;
-    size_t len = strlen(word);
+    bool off = strcmp(word, "false") == 0 || strcmp(word, "off") == 0;
+    bool on = strcmp(word, "true") == 0 || strcmp(word, "on") == 0;
+    size_t len = off || on ? 0 : strlen(word);
 
-    if (level && (len == 0 || len >= sizeof c->think_level || strspn(word, letters) < len)) {
+    if (!off && !on && (len == 0 || len >= SP_THINK_LEVEL_SIZE || strspn(word, letters) < len)) {
         return sp_fail(err, SP_E_USAGE, "think is \"%s\", expected true, false or a level", word);
     }
-    if (!off && c->template == NULL) {
+    if (!off && chat == NULL) {
         return sp_fail(err, SP_E_UNSUPPORTED, "think requires a chat template");
     }
-    if (!off && !c->chat_info.has_reasoning) {
+    if (!off && !chat->has_reasoning) {
         return sp_fail(err, SP_E_UNSUPPORTED,
                        "think %s: this model's chat template has no reasoning", word);
     }
-    c->thinking = off ? SP_THINK_OFF : SP_THINK_ON;
-    memcpy(c->think_level, word, level ? len + 1 : 0);
-    if (!level) c->think_level[0] = '\0';
+    *thinking = off ? SP_THINK_OFF : SP_THINK_ON;
+    memcpy(level, word, len);
+    level[len] = '\0';
     return SP_OK;
+}
+
+enum sp_status sp_conversation_set_thinking(struct sp_conversation *c, const char *word,
+                                            struct sp_err *err)
+{
+    return sp_thinking_read(&c->thinking, c->think_level, word, c->template ? &c->chat_info : NULL,
+                            err);
 }
 
 static enum sp_status take_records(struct sp_conversation *c, const struct sp_modelfile *file,

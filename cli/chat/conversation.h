@@ -64,8 +64,13 @@ bool sp_conversation_separates_reasoning(const struct sp_conversation *c,
 SP_MUST_CHECK enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char *text,
                                                         struct sp_err *err);
 
-/* Sets `thinking` from a word: "true", "false", or a level, which consists of letters. Call after
- * sp_conversation_attach. SP_E_UNSUPPORTED if reasoning is to be on, and the template has none. */
+/* Reads whether a model is to reason from a word: true or on, false or off, or a level, which
+ * consists of letters. `chat`: what its template can do; NULL: it has none. SP_E_UNSUPPORTED if
+ * reasoning is to be on, and the template has none. */
+SP_MUST_CHECK enum sp_status sp_thinking_read(enum sp_thinking *thinking,
+                                              char level[SP_THINK_LEVEL_SIZE], const char *word,
+                                              const struct sp_chat_info *chat, struct sp_err *err);
+/* Sets `thinking` and `think_level` the same way. Call after sp_conversation_attach. */
 SP_MUST_CHECK enum sp_status sp_conversation_set_thinking(struct sp_conversation *c,
                                                           const char *word, struct sp_err *err);
 

@@ -4,8 +4,6 @@
 
 #include <errno.h>
 #include <histedit.h>
-#include <langinfo.h>
-#include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,6 +27,7 @@ struct sp_line_edit {
     char prompt[16];
     const char *const *texts; /* [n_texts] completions; borrowed */
     size_t n_texts;
+    char completed[64]; /* the line after the last Tab */
 };
 
 static char *prompt_of(EditLine *editor)
@@ -171,28 +170,68 @@ static unsigned char insert_paste(EditLine *editor, int key)
 /* ---- completion ------------------------------------------------------------------------------
  */
 
-/* Writes the text before the cursor to `typed`; false if it is too long or not ASCII. */
+/* Writes the text before the cursor to `typed`, blanks in a row as one; false if it is too long or
+ * not ASCII. */
 static bool text_before_cursor(EditLine *editor, char *typed, size_t size)
 {
     const LineInfoW *line = el_wline(editor);
-    size_t n = (size_t)(line->cursor - line->buffer);
+    size_t n = 0;
 
-    if (n >= size) return false;
-    for (size_t i = 0; i < n; i++) {
-        if (line->buffer[i] >= 0x80) return false;
-        typed[i] = (char)line->buffer[i];
+    for (const wchar_t *c = line->buffer; c < line->cursor; c++) {
+        if (*c >= 0x80 || n + 1 >= size) return false;
+        if (*c != L' ' || n == 0 || typed[n - 1] != ' ') typed[n++] = (char)*c;
     }
     typed[n] = '\0';
     return true;
 }
 
-/* Completes the beginning of a command as far as it is unique. */
+/* True if the text completes the word that was typed last; it may end with a blank. */
+static bool completes_word(const char *text, const char *typed)
+{
+    size_t n = strlen(typed);
+    const char *blank;
+
+    if (strncmp(text, typed, n) != 0 || text[n] == '\0') return false;
+    blank = strchr(text + n, ' ');
+    return blank == NULL || blank[1] == '\0';
+}
+
+/* Shows the words that the one that was typed last may become, below the line. */
+static void list_completions(const struct sp_line_edit *edit, const char *typed)
+{
+    enum { GAP = 2 };
+    const char *blank = strrchr(typed, ' ');
+    size_t first = blank ? (size_t)(blank + 1 - typed) : 0;
+    int widest = 0, column = 0, columns = sp_out_width(stdout);
+
+    for (size_t i = 0; i < edit->n_texts; i++) {
+        if (!completes_word(edit->texts[i], typed)) continue;
+        int len = (int)strlen(edit->texts[i] + first);
+        if (len > widest) widest = len;
+    }
+    putchar('\n');
+    for (size_t i = 0; i < edit->n_texts; i++) {
+        if (!completes_word(edit->texts[i], typed)) continue;
+        if (column > 0 && column + widest >= columns) {
+            putchar('\n');
+            column = 0;
+        }
+        printf("%-*s", widest + GAP, edit->texts[i] + first);
+        column += widest + GAP;
+    }
+    putchar('\n');
+    fflush(stdout);
+}
+
+/* Completes the beginning of a command as far as it is unique. The second Tab in a row shows the
+ * completions. */
 static unsigned char complete(EditLine *editor, int key)
 {
     struct sp_line_edit *edit = NULL;
     char typed[64], more[64];
     const char *first = NULL;
-    size_t n, same = 0;
+    size_t n, same = 0, n_found = 0;
+    bool again;
 
     (void)key;
     el_get(editor, EL_CLIENTDATA, &edit);
@@ -206,8 +245,16 @@ static unsigned char complete(EditLine *editor, int key)
             k++;
         same = first == NULL ? strlen(text) : k < same ? k : same;
         first = first ? first : text;
+        n_found++;
     }
-    if (first == NULL || same <= n || same - n >= sizeof more) return CC_ERROR;
+    if (first == NULL || same - n >= sizeof more) return CC_ERROR;
+    again = strcmp(edit->completed, typed) == 0;
+    snprintf(edit->completed, sizeof edit->completed, "%.*s", (int)same, first);
+    if (same == n) {
+        if (!again || n_found < 2) return CC_ERROR;
+        list_completions(edit, typed);
+        return CC_REDISPLAY;
+    }
     memcpy(more, first + n, same - n);
     more[same - n] = '\0';
     return el_insertstr(editor, more) == 0 ? CC_REFRESH : CC_ERROR;
@@ -226,21 +273,12 @@ static void bracket_pastes(const struct sp_line_edit *edit, bool on)
     fflush(stdout);
 }
 
-/* Uses the character encoding of the environment, or UTF-8 if that is another one, since models
- * use UTF-8 only. Only LC_CTYPE is set, so that numbers keep the decimal point. */
-static void set_encoding(void)
-{
-    setlocale(LC_CTYPE, "");
-    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
-}
-
 enum sp_status sp_line_edit_open(struct sp_line_edit **out, const char *path, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_line_edit *edit = NULL;
     HistEvent event;
 
-    set_encoding();
     install_handlers();
     if ((st = sp_new(&edit, 1, sizeof *edit, err))) return st;
     if (path && (st = sp_copy_text(&edit->path, path, strlen(path), err))) goto done;
@@ -290,6 +328,7 @@ const char *sp_line_edit_read(struct sp_line_edit *edit, const char *prompt)
     int n = 0;
 
     snprintf(edit->prompt, sizeof edit->prompt, "%s", prompt);
+    edit->completed[0] = '\0';
     edit->interrupted = false;
     if (sp_signals_caught()) return NULL;
     bracket_pastes(edit, true);

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The repetitions span SP_REPETITION_SPAN tokens, with a period of a fourth of that at most. */
+/* A repetition spans four periods and at least half of SP_REPETITION_SPAN tokens, and its period is
+ * a fourth of SP_REPETITION_SPAN at most. */
 enum { SP_REPETITION_SPAN = 256 };
 
 /* Valid when zeroed. */

@@ -15,6 +15,7 @@
 struct command {
     const char *name, *help; /* help NULL: an alias of a listed command */
     bool (*run)(struct sp_repl *repl, char *words);
+    bool takes_words;
 };
 
 static bool bye(struct sp_repl *repl, char *words)
@@ -200,6 +201,7 @@ static void show_messages(const struct sp_generation *g)
     bool wraps = g->style.wrap && sp_out_is_screen(stdout);
     struct sp_word_wrap wrap;
 
+    if (c->n_turns == 0) puts("none");
     for (size_t i = 0; i < c->n_turns; i++) {
         const char *const texts[] = {c->turns[i].role, ": ", c->turns[i].content};
         if (wraps) sp_word_wrap_begin(&wrap, stdout);
@@ -355,18 +357,18 @@ static bool help(struct sp_repl *repl, char *words);
 
 static const struct command commands[] = {
     {"/set", "change a setting, such as temperature, num_ctx, think, system: /set temperature 0.7",
-     set},
-    {"/show", "file and settings, or one of: parameters, system, template, messages", show},
-    {"/retry", "answer the last message again", retry},
-    {"/undo", "remove the last message and its answer", undo},
-    {"/clear", "forget the conversation", clear},
-    {"/save", "save conversation and settings: /save NAME, or a path", save},
-    {"/load", "go on with a saved session: /load NAME, or a path", load},
-    {"/bye", "end the session (also /exit, Ctrl-D)", bye},
-    {"/exit", NULL, bye},
-    {"/quit", NULL, bye},
-    {"/?", "show this help (also /help)", help},
-    {"/help", NULL, help},
+     set, true},
+    {"/show", "file and settings, or one of: parameters, system, template, messages", show, true},
+    {"/retry", "answer the last message again", retry, false},
+    {"/undo", "remove the last message and its answer", undo, false},
+    {"/clear", "forget the conversation", clear, false},
+    {"/save", "save conversation and settings: /save NAME, or a path", save, true},
+    {"/load", "go on with a saved session: /load NAME, or a path", load, true},
+    {"/bye", "end the session (also /exit, Ctrl-D)", bye, false},
+    {"/exit", NULL, bye, false},
+    {"/quit", NULL, bye, false},
+    {"/?", "show this help (also /help)", help, false},
+    {"/help", NULL, help, false},
 };
 
 enum {
@@ -439,7 +441,7 @@ void sp_repl_list_completions(struct sp_repl *repl)
 
     sp_repl_release_completions(c);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        add_completion(c, commands[i].name, "", "");
+        add_completion(c, commands[i].name, "", commands[i].takes_words ? " " : "");
     for (size_t i = 0; i < SP_N_SETTINGS; i++)
         add_completion(c, "/set", sp_settings_name(i), " ");
     for (size_t i = 0; i < N_SET_WORDS; i++)

@@ -1,6 +1,8 @@
 #include "cli/chat/response_format.h"
 #include "cli/base/input_text.h"
+#include "format/base/file.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +52,12 @@ enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form
             sp_context(err, "--format");
         }
         return st;
+    }
+    if (strcmp(format, "-") != 0 && !sp_file_exists(format)) {
+        return sp_fail(err, SP_E_IO,
+                       "--format is %s, expected json, a JSON schema, or a file with a schema or "
+                       "grammar: %s",
+                       format, strerror(ENOENT));
     }
     if ((st = sp_input_text(&file, &size, format, MOST_BYTES, err))) return st;
     text = file;

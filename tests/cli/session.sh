@@ -156,6 +156,13 @@ rm -f log
     printf '/se\t see\t5\n/sh\t par\t\n/un\t\n/by\t\n'
 ) | TERM=dumb script -qefc 'spectool run packed.bin' log >/dev/null
 tr -d '\r\007' <log | grep -o 'seed is 5\.\|seed  *5 \|There is no message.*'
+echo '# a second Tab lists the completions'
+rm -f log
+(
+    await '>>> '
+    printf '/set d\t\t\025/bye\n'
+) | TERM=xterm script -qefc 'stty cols 60; spectool run packed.bin' log >/dev/null
+tr -d '\r\007' <log | sed -n '/^d[a-z_]*  /p'
 echo '# /show messages breaks lines between words, as answers do'
 rm -f log
 (

@@ -88,6 +88,11 @@ static void texts(void **state)
          "3;\n```\nand words \nagain"},
         {10, "  ~~~\n``` one two three four\n~~~\none two three",
          "  ~~~\n``` one two three four\n~~~\none two \nthree"},
+        /* a fence with a text after it, or a shorter one, does not end code */
+        {10, "````md\n```c\nint a = 1, b = 2;\n```\nx y z x y z x y z\n````\none two three",
+         "````md\n```c\nint a = 1, b = 2;\n```\nx y z x y z x y z\n````\none two \nthree"},
+        {10, "```\nint a = 1, b = 2;\n```c\nint a = 1, b = 2;\n```  \r\none two three",
+         "```\nint a = 1, b = 2;\n```c\nint a = 1, b = 2;\n```  \r\none two \nthree"},
         {10, "use ``` in one two three", "use ``` in\none two \nthree"},
         {10, "``not code one two", "``not code\none two"},
         /* a wide character is a word of two columns, and a combining one has none */
