@@ -1,5 +1,6 @@
 /* spectool render: prints the text that the chat template makes of a conversation. */
 #include "cli/commands.h"
+#include "cli/chat/conversation.h"
 #include "cli/packed_checkpoint.h"
 #include "cli/base/out.h"
 #include "cli/base/input_text.h"
@@ -21,8 +22,6 @@ enum { MAX_JSON = 256 << 20 };
 
 #define AT(member) .offset = offsetof(struct options, member)
 
-static const char *const think_words[] = {"on", "off", NULL};
-
 static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "messages", NULL, "FILE", AT(messages), .path = true,
      .shown = "standard input", .help = "File with a JSON array of messages"},
@@ -30,8 +29,9 @@ static const struct sp_opt opts[] = {
      .help = "File with a JSON array of tools the model may call"},
     {SP_OPT_STRING, 0, "kwargs", NULL, "JSON", AT(kwargs),
      .help = "JSON object of extra variables for a Jinja template"},
-    {SP_OPT_CHOICE, 0, "think", NULL, "on|off", AT(think), .choices = think_words,
-     .shown = "left to the template", .help = "Turn the model's reasoning on or off"},
+    {SP_OPT_STRING, 0, "think", NULL, "true|false|LEVEL", AT(think),
+     .shown = "left to the template",
+     .help = "Turn the model's reasoning on or off, or set its level"},
     {SP_OPT_FLAG, 0, "continue", NULL, NULL, AT(continues),
      .help = "Do not open a new assistant message (Jinja)"},
     {SP_OPT_STRING, 0, "date", NULL, "DATE", AT(date), .shown = "now",
@@ -166,6 +166,8 @@ static enum sp_status read_json(char **text, const char *path, struct sp_err *er
     size_t size;
 
     if ((st = sp_input_text(text, &size, path, MAX_JSON, err))) return st;
+    if (size == 0)
+        return sp_fail(err, SP_E_INPUT, "%s is empty, expected a JSON array", sp_input_name(path));
     return check_json(*text, size, sp_input_name(path), err);
 }
 
@@ -185,6 +187,21 @@ static enum sp_status user_message(char **out, const char *text, struct sp_err *
     return sp_close_text(json.file, out, err);
 }
 
+/* Reads --think for the template. */
+static enum sp_status read_thinking(enum sp_thinking *thinking, char level[SP_THINK_LEVEL_SIZE],
+                                    const struct job *job, const char *word, struct sp_err *err)
+{
+    const struct sp_chat_options options = {.size = sizeof options, .chat_template = job->source};
+    struct sp_chat_info info = SP_CHAT_INFO_INIT;
+    struct sp_chat *chat = NULL;
+    enum sp_status st;
+
+    if ((st = sp_chat_open(&chat, NULL, &options, err))) return st;
+    sp_chat_describe(chat, &info);
+    sp_chat_close(chat);
+    return sp_thinking_read(thinking, level, word, &info, err);
+}
+
 /* Renders one conversation: a user's message `text`, or messages from a file if it is NULL. */
 static enum sp_status render_once(const struct job *job, const struct options *o, const char *text,
                                   struct sp_err *err)
@@ -193,13 +210,16 @@ static enum sp_status render_once(const struct job *job, const struct options *o
     char *messages = NULL, *tools = NULL;
     struct sp_chat_request in = {.size = sizeof in,
                                  .omit_generation_prompt = o->continues,
-                                 .think = o->think != NULL && strcmp(o->think, "on") == 0,
                                  .is_think_set = o->think != NULL,
                                  .kwargs = o->kwargs,
                                  .now = &job->now};
-    char *rendered = NULL;
+    enum sp_thinking thinking = SP_THINK_DEFAULT;
+    char *rendered = NULL, level[SP_THINK_LEVEL_SIZE] = "";
     size_t size = 0;
 
+    if (o->think && (st = read_thinking(&thinking, level, job, o->think, err))) return st;
+    in.think = thinking == SP_THINK_ON;
+    in.think_level = *level ? level : NULL;
     st = text ? user_message(&messages, text, err) : read_json(&messages, o->messages, err);
     if (st) goto done;
     if (o->tools != NULL && (st = read_json(&tools, o->tools, err))) goto done;

@@ -8,7 +8,7 @@ cat >checkpoint/tokenizer_config.json <<'END'
  "chat_template": "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}{{ strftime_now('%d %b %Y') }}{{ extra }}"}
 END
 cat >chat.tmpl <<'END'
-{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}{{ currentDate }}{{ if .IsThinkSet }}{{ .Think }}{{ end }}
+{{ range .Messages }}<{{ .Role }}>{{ if .Thinking }}<think>{{ .Thinking }}</think>{{ end }}{{ .Content }}{{ end }}{{ currentDate }}{{ if .IsThinkSet }}{{ .Think }}{{ end }}
 END
 spectool render checkpoint --messages messages.json --date 2025-06-15; echo
 spectool render checkpoint/tokenizer_config.json --continue --kwargs '{"extra": [1, "x"]}' --date 2024-02-29 <messages.json; echo
@@ -29,6 +29,12 @@ for wrong in '--go checkpoint' '--kwargs {} chat.tmpl' '--continue chat.tmpl'; d
     spectool render $wrong --messages messages.json
     echo "exit $?"
 done
+for think in off hard 'very hard'; do
+    spectool render chat.tmpl Hi --date 2025-03-01 --think "$think"
+    echo "exit $?"
+done
+spectool render checkpoint Hi --think true
+echo "exit $?"
 spectool create -f "$TESTDATA/tiny/Modelfile" 2>/dev/null
 spectool render packed.bin --messages messages.json
 echo "exit $?"
