@@ -46,6 +46,9 @@ in_root() {
 }
 in_root -i "$deb" $module
 "$root/usr/bin/spectool" --version >/dev/null
+unit=$root/usr/lib/systemd/system/spectool.service
+[ -x "$root/usr/bin/$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$unit")" ] || fail 'the program of the unit is not installed'
+[ -f "$root/usr/share/doc/spectool/copyright" ] || fail 'no copyright file'
 printf '\211SPK\r\n\032\n\001\000\000\000' >"$tmp/packed.bin"
 if command -v file >/dev/null; then
     file -m "$root/etc/magic" "$tmp/packed.bin" | grep -q ': spectool packed model, format 1\.0' ||
