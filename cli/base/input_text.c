@@ -1,4 +1,5 @@
 #include "cli/base/input_text.h"
+#include "cli/base/out.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 
@@ -26,6 +27,12 @@ bool sp_input_is_piped(void)
 
     return fstat(fileno(stdin), &info) == 0 &&
            (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode) || S_ISSOCK(info.st_mode));
+}
+
+void sp_input_announce(void)
+{
+    if (sp_out_is_terminal(stdin) && sp_out_is_terminal(stderr))
+        fputs("reading from the terminal; Ctrl-D in an empty line ends the input\n", stderr);
 }
 
 const char *sp_input_name(const char *path)
@@ -68,7 +75,10 @@ enum sp_status sp_input_text(char **text, size_t *size, const char *path, size_t
     FILE *stream;
     enum sp_status st;
 
-    if (is_stdin(path)) return read_stream(text, size, stdin, sp_input_name(path), most, err);
+    if (is_stdin(path)) {
+        sp_input_announce();
+        return read_stream(text, size, stdin, sp_input_name(path), most, err);
+    }
     if (!is_pipe(path)) return sp_file_read_text(text, size, path, most, err);
     if ((stream = fopen(path, "rb")) == NULL) {
         return sp_fail(err, SP_E_IO, "%s: %s", path, strerror(errno));

@@ -1,4 +1,5 @@
 #include "cli/base/lines.h"
+#include "cli/base/input_text.h"
 #include "format/base/mem.h"
 
 #include <errno.h>
@@ -101,6 +102,7 @@ enum sp_status sp_each_line(enum sp_status (*line)(void *context, size_t number,
     enum sp_status st;
     size_t number = 0, size, len;
 
+    sp_input_announce();
     while ((st = next_line(&size, &l, err)) == SP_OK && size > 0) {
         const char *text = l.text + l.at;
         number++;
