@@ -325,7 +325,8 @@ static void test_unreadable_requests(void **state)
 }
 
 /* A body in chunks, which does not announce its size, is not received for ever. What the kernel
- * keeps for a socket (up to 36 MB as Linux is configured) counts as sent although nobody reads it. */
+ * keeps for a socket (up to 36 MB as Linux is configured) counts as sent although nobody reads it.
+ */
 static void test_endless_body(void **state)
 {
     static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
