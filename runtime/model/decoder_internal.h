@@ -1,4 +1,5 @@
-/* The members of struct sp_decoder: the state of one sequence in all layers. */
+/* The members of struct sp_decoder, the state of one sequence in all layers, and what the files
+ * that compute a pass share. */
 #ifndef SP_RUNTIME_MODEL_DECODER_INTERNAL_H
 #define SP_RUNTIME_MODEL_DECODER_INTERNAL_H
 
@@ -26,5 +27,10 @@ struct sp_decoder {
     size_t n_committed;  /* rows of the last run that the states include */
     size_t first_logits; /* row of the workspace's logits where the decoder's begin */
 };
+
+/* out = the final norm of row t of the pass's residual stream. */
+void sp_final_norm(const struct sp_workspace *ws, float *out, size_t t);
+/* Computes the logits that the sequences of the pass need, in the order of the sequences. */
+void sp_workspace_logits(struct sp_workspace *ws);
 
 #endif

@@ -525,7 +525,7 @@ FILTER(filter_round)
     } else if (precision >= 0) {
         *out = in.kind == SP_V_BOOL ? sp_value_int(in.truth) : in;
     } else {
-        return round_integer(m, out, in.kind == SP_V_BOOL ? in.truth : in.integer, -precision);
+        return round_integer(m, out, sp_value_to_integer(in), -precision);
     }
     return SP_OK;
 }

@@ -82,7 +82,7 @@ static enum sp_status build_integer(struct sp_jinja_machine *m, struct sp_builde
     enum sp_status st;
     struct sp_builder body = {.heap = m->heap};
     char text[72], prefix[4] = "";
-    int64_t i = v.kind == SP_V_BOOL ? v.truth : v.integer;
+    int64_t i = sp_value_to_integer(v);
     uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
     size_t n = 0, head = 0;
 

@@ -161,7 +161,7 @@ enum sp_status sp_jinja_want_integer(struct sp_jinja_machine *m, struct sp_value
         return sp_jinja_fail(m, "'%s' object cannot be interpreted as an integer",
                              sp_jinja_type_name(arg));
     }
-    *out = arg.kind == SP_V_BOOL ? arg.truth : arg.integer;
+    *out = sp_value_to_integer(arg);
     return SP_OK;
 }
 
@@ -307,7 +307,7 @@ static enum sp_status call_range(struct sp_jinja_machine *m, struct sp_value *ou
             return sp_jinja_fail(m, "'%s' object cannot be interpreted as an integer",
                                  sp_jinja_type_name(v));
         }
-        bound[args->n == 1 ? 1 : i] = v.kind == SP_V_BOOL ? v.truth : v.integer;
+        bound[args->n == 1 ? 1 : i] = sp_value_to_integer(v);
     }
     if (bound[2] == 0) return sp_jinja_fail(m, "range() arg 3 must not be zero");
     if (bound[0] > INT64_MAX / 4 || bound[0] < INT64_MIN / 4 || bound[1] > INT64_MAX / 4 ||

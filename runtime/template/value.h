@@ -149,6 +149,7 @@ bool sp_value_hashable(struct sp_value v);
 bool sp_value_truth(struct sp_value v);
 bool sp_value_is_number(struct sp_value v); /* truth values count as numbers */
 double sp_value_to_double(struct sp_value number);
+int64_t sp_value_to_integer(struct sp_value v); /* of an INT or BOOL */
 bool sp_text_is(struct sp_value v, const char *text);
 int sp_text_order(struct sp_value a, struct sp_value b); /* by code points, as by bytes */
 
