@@ -2,6 +2,8 @@
 #include "cli/base/out.h"
 #include "cli/base/word_wrap.h"
 
+#include <string.h>
+
 enum { LOG_INDENT = 4 }; /* blanks before the rest of a line that is broken on a terminal */
 
 /* Replaces characters of the request that are not printable ASCII by '?', so that a client cannot
@@ -134,17 +136,18 @@ void sp_serve_announce(const struct sp_serve *s, const char *url)
 {
     const struct sp_serve_model *m = s->all;
     const struct sp_generation *g = m->generation;
+    const char *what = strncmp(url, "http", 4) == 0 ? "APIs and a page for browsers " : "";
 
     if (s->n_models == 1) {
-        sp_word_wrap_print(stderr, LOG_INDENT, "%s: %s, draft %s, %zu tokens of context, at %s",
+        sp_word_wrap_print(stderr, LOG_INDENT, "%s: %s, draft %s, %zu tokens of context, %sat %s",
                            m->names[0], m->file.facts.parts[SP_PART_TARGET].config.family,
                            g->no_draft || g->info.draft == NULL ? "none" : g->info.draft,
-                           m->n_context, url);
+                           m->n_context, what, url);
     } else {
         fprintf(stderr, "%zu models:", s->n_models);
         for (size_t i = 0; i < s->n_models; i++)
             fprintf(stderr, "%s %s", i ? "," : "", m[i].names[0]);
-        fprintf(stderr, ", at %s\n", url);
+        fprintf(stderr, "; %sat %s\n", what, url);
     }
     if (sp_out_is_terminal(stderr)) print_example(s, url);
     fflush(stderr);

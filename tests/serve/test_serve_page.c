@@ -1,7 +1,8 @@
 /* Tests the page at / in headless Chromium: a conversation, drafted tokens, the comparison without
- * drafting, stopping, errors, storage, dark mode and the width of a phone. With
- * SPECTOOL_SCREENSHOTS=FOLDER it also takes pictures. */
+ * drafting, stopping, errors, storage, dark mode, the width of a phone, API keys and the choice of
+ * a model. With SPECTOOL_SCREENSHOTS=FOLDER it also takes pictures. */
 #include "tests/support/browser.h"
+#include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
 
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SKIPPED = 77 };
 
@@ -228,14 +230,138 @@ static void test_console(void **state)
     if (strchr(problems, '\n') != strrchr(problems, '\n')) fail_msg("%s", problems);
 }
 
+/* ---- a server with an API key and two models ---- */
+
+#define KEY_IS_ASKED "document.getElementById('ask-key').open"
+#define KEY_SENTENCE "document.getElementById('key-sentence').textContent"
+#define MODEL "document.getElementById('model')"
+#define OTHER "A-Model-8x22B-Instruct-with-a-long-name-q4"
+
+static struct server keyed;
+
+static void start_keyed(void)
+{
+    char other[320];
+    const char *options[] = {other, "--threads", "2", NULL};
+
+    snprintf(other, sizeof other, "%s", packed_path(OTHER ".bin"));
+    assert_int_equal(link(served_file, other), 0);
+    assert_int_equal(link(served_file, packed_path("first.bin")), 0);
+    setenv("SPECTOOL_API_KEY", "secret", 1);
+    keyed = server_start(packed_path("first.bin"), options);
+    unsetenv("SPECTOOL_API_KEY");
+    snprintf(address, sizeof address, "http://127.0.0.1:%u/", keyed.port);
+}
+
+/* Waits for the dialog, and enters a key over that which it shows. */
+static void enter_key(const char *sentence, const char *key)
+{
+    browser_await(&page, KEY_IS_ASKED, "true");
+    browser_await(&page, KEY_SENTENCE, sentence);
+    browser_type(&page, key);
+    browser_press(&page, "Enter");
+}
+
+/* The page asks for the key at once. A message that was typed without it is sent when it is there.
+ */
+static void test_key(void **state)
+{
+    (void)state;
+    start_keyed();
+    browser_show_as(&page, 390, 844, true);
+    browser_open(&page, address);
+    browser_await(&page, KEY_SENTENCE, "This server needs an API key.");
+    browser_await(&page, "document.title", "spectool");
+    browser_picture(&page, "phone-key");
+    browser_show_as(&page, 1280, 800, false);
+    browser_picture(&page, "key");
+    run("document.querySelector('#ask-key button.plain').click()");
+    browser_await(&page, "document.getElementById('notice').textContent",
+                  "This server needs an API key.");
+    browser_await(&page, "document.title", "spectool");
+    browser_picture(&page, "no-key");
+    set("max", "8");
+    ask("Hi");
+    enter_key("This server needs an API key.", "wrong");
+    enter_key("The server does not accept this API key.", "secret");
+    await_answer(2);
+    browser_await(&page, LAST ".querySelector('.text').textContent.length > 0", "true");
+    browser_await(&page, "document.getElementById('notice').hidden", "true");
+    browser_await(&page, KEY_IS_ASKED, "false");
+}
+
+/* The choice of several models is beside the title, and kept. */
+static void test_models(void **state)
+{
+    (void)state;
+    browser_await(&page, MODEL ".checkVisibility()", "true");
+    browser_await(&page, "document.title", "first \xe2\x80\x93 spectool");
+    run(MODEL ".value = '" OTHER "'");
+    run(MODEL ".dispatchEvent(new Event('change'))");
+    browser_await(&page, "document.title", OTHER " \xe2\x80\x93 spectool");
+    browser_await(&page, "settings().model", OTHER);
+    browser_picture(&page, "models");
+    browser_show_as(&page, 390, 844, false);
+    browser_await(&page, "innerWidth", "390");
+    browser_await(&page, "document.documentElement.scrollWidth <= innerWidth", "true");
+    browser_picture(&page, "phone-models");
+    browser_show_as(&page, 1280, 800, true);
+    browser_picture(&page, "dark-models");
+}
+
+/* The key is that of the tab, unless the user has it kept. */
+static void test_key_storage(void **state)
+{
+    (void)state;
+    browser_open(&page, address);
+    browser_await(&page, "document.title", OTHER " \xe2\x80\x93 spectool");
+    browser_await(&page, KEY_IS_ASKED, "false");
+    browser_await(&page, "sessionStorage.getItem('spectool.key')", "\"secret\"");
+    browser_await(&page, "localStorage.getItem('spectool.key')", "\"\"");
+    run("document.getElementById('settings-open').click()");
+    run("document.getElementById('key-open').click()");
+    browser_picture(&page, "dark-key-settings");
+    run("document.getElementById('key-kept').click()");
+    enter_key("The key of this server, if it needs one.", "secret");
+    browser_await(&page, "localStorage.getItem('spectool.key')", "\"secret\"");
+    run("document.getElementById('settings').close()");
+    run("sessionStorage.clear()");
+    browser_open(&page, address);
+    browser_await(&page, "document.title", OTHER " \xe2\x80\x93 spectool");
+    browser_await(&page, KEY_IS_ASKED, "false");
+}
+
+/* A key that the server no longer accepts is asked for again; without one the answer fails. */
+static void test_changed_key(void **state)
+{
+    (void)state;
+    set("max", "8");
+    run("key = 'old'");
+    ask("Hi");
+    enter_key("The server does not accept this API key.", "secret");
+    await_answer(2);
+    browser_await(&page, LAST ".querySelector('.text').textContent.length > 0", "true");
+    run("key = 'old'");
+    ask("Hi");
+    browser_await(&page, KEY_IS_ASKED, "true");
+    browser_press(&page, "Escape");
+    await_answer(4);
+    browser_await(&page, KEY_IS_ASKED, "false");
+    browser_await(&page, LAST ".querySelector('.error').textContent",
+                  "The server does not accept this API key.");
+    assert_int_equal(server_stop(&keyed), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answer),     cmocka_unit_test(test_tint),
-        cmocka_unit_test(test_comparison), cmocka_unit_test(test_dark),
-        cmocka_unit_test(test_phone),      cmocka_unit_test(test_stop),
-        cmocka_unit_test(test_error),      cmocka_unit_test(test_storage),
-        cmocka_unit_test(test_console),
+        cmocka_unit_test(test_answer),      cmocka_unit_test(test_tint),
+        cmocka_unit_test(test_comparison),  cmocka_unit_test(test_dark),
+        cmocka_unit_test(test_phone),       cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_error),       cmocka_unit_test(test_storage),
+        cmocka_unit_test(test_console),     cmocka_unit_test(test_key),
+        cmocka_unit_test(test_models),      cmocka_unit_test(test_key_storage),
+        cmocka_unit_test(test_changed_key),
     };
 
     if (browser_find() == NULL) {
