@@ -2,6 +2,7 @@
  *
  *   struct sp_package_options options = SP_PACKAGE_OPTIONS_INIT;
  *   struct sp_session_options session_options = SP_SESSION_OPTIONS_INIT;
+ *   struct sp_request request = SP_REQUEST_INIT;
  *   struct sp_result result = SP_RESULT_INIT;
  *   sp_package_open(&package, "packed.bin", &options, &err);
  *   sp_session_open(&session, package, &session_options, &err);
@@ -54,10 +55,10 @@ SP_API const char *sp_version(void);
 
 /* A struct that the caller allocates begins with its size in the version that the caller was
  * compiled for, so that later versions can add members at its end. The macro SP_..._INIT after the
- * struct sets the size; an initializer with other members says `.size = sizeof options`. The
- * library takes members beyond the size as zero, and does not write them. If the size is not set,
- * or larger than the library knows, a function that can fail returns SP_E_USAGE, and a function
- * that cannot fail does nothing. */
+ * struct sets the size, and those defaults that are not zero, such as drafting in SP_REQUEST_INIT;
+ * an initializer without it says `.size = sizeof options`. The library takes members beyond the
+ * size as zero, and does not write them. If the size is not set, or larger than the library knows,
+ * a function that can fail returns SP_E_USAGE, and a function that cannot fail does nothing. */
 #define SP_SIZED(type)                                                                             \
     {                                                                                              \
         .size = sizeof(type)                                                                       \
@@ -478,9 +479,10 @@ struct sp_request {
     bool ignore_eos;
     const uint32_t *end_ids; /* [n_end_ids] tokens that end the answer, also with ignore_eos */
     size_t n_end_ids;
-    bool no_draft;                          /* generate without drafting */
-    int draft_len;                          /* draft tokens of a round, at most; or _LENGTH_AUTO */
-    bool measure;                           /* also time steps without drafting, for speed_up */
+    bool no_draft; /* generate without drafting */
+    int draft_len; /* draft tokens of a round, at most; 0: none; SP_DRAFT_LENGTH_AUTO: as many as
+                    * are worth their time, the default of SP_REQUEST_INIT and of `spectool run` */
+    bool measure;  /* also time steps without drafting, for speed_up */
     const struct sp_sampling *sampling;     /* NULL: greedy */
     const struct sp_simulation *simulation; /* NULL: none; not with `sampling` or `grammar` */
     /* The answer is constrained by it; NULL: the answer is any text. The answer may end where the
@@ -510,7 +512,10 @@ struct sp_request {
     /* NULL: none; not with `simulation`, and only with a tokenizer. */
     const struct sp_reasoning_limit *reasoning_limit;
 };
-#define SP_REQUEST_INIT SP_SIZED(struct sp_request)
+#define SP_REQUEST_INIT                                                                            \
+    {                                                                                              \
+        .size = sizeof(struct sp_request), .draft_len = SP_DRAFT_LENGTH_AUTO                       \
+    }
 
 enum sp_stop {
     SP_STOP_EOS,

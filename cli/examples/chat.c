@@ -1,4 +1,5 @@
-/* Asks a packed file a question, with the public header of the library alone.
+/* Asks a packed file a question, with the public header of the library alone, and drafts as
+ * `spectool run` does.
  *
  * Build: cc chat.c $(pkg-config --cflags --libs spectool)
  * Usage: chat FILE QUESTION [TOOLS]
@@ -36,11 +37,7 @@ int main(int argc, char **argv)
                                         .must_call = argc > 3};
     const struct sp_chat_reader_options reading = {
         .size = sizeof reading, .part = show, .context = stdout};
-    struct sp_request request = {.size = sizeof request,
-                                 .max_tokens = 200,
-                                 .draft_len = SP_DRAFT_LENGTH_AUTO,
-                                 .text = take_text,
-                                 .special = take_special};
+    struct sp_request request = SP_REQUEST_INIT;
     struct sp_package *package = NULL;
     struct sp_session *session = NULL;
     struct sp_chat *chat = NULL;
@@ -61,11 +58,18 @@ int main(int argc, char **argv)
         goto done;
     }
     sp_chat_prompt_apply(prompt, &request);
+    request.max_tokens = 200;
+    request.text = take_text;
+    request.special = take_special;
     request.context = reader;
     st = sp_session_generate(session, &request, &result, &err);
     if (!st) st = sp_chat_reader_finish(reader, &err);
 done:
-    puts(st ? err.text : "");
+    puts("");
+    if (st)
+        fprintf(stderr, "%s\n", err.text);
+    else
+        fprintf(stderr, "%zu of %zu draft tokens accepted\n", result.accepted, result.drafted);
     sp_result_release(&result);
     sp_chat_reader_close(reader);
     sp_chat_prompt_close(prompt);
