@@ -4,20 +4,24 @@
 /* The most memory that the JSON of one request may take. */
 static const size_t max_tree_bytes = (size_t)64 << 20;
 
-static int refuse(struct sp_err *err)
+/* Takes memory beside `held` bytes of the same request that the body is not charged for. */
+static enum sp_status take(struct sp_serve_body *b, size_t size, size_t held, struct sp_err *err)
 {
-    (void)!sp_fail(err, SP_E_NOMEM,
-                   "the requests that are waiting take too much memory, try again later");
-    return 503;
+    if (b->n_charged + held + size > b->budget->max)
+        return sp_fail(err, SP_E_INPUT,
+                       "the JSON of the request takes more memory than the %zu MiB that the server "
+                       "has for all requests",
+                       b->budget->max >> 20);
+    if (!sp_serve_budget_take(b->budget, size))
+        return sp_fail(err, SP_E_NOMEM,
+                       "the requests of all clients take too much memory, try again later");
+    b->n_charged += size;
+    return SP_OK;
 }
 
-bool sp_serve_body_take(void *body, size_t size)
+enum sp_status sp_serve_body_take(void *body, size_t size, struct sp_err *err)
 {
-    struct sp_serve_body *b = body;
-
-    if (!sp_serve_budget_take(b->budget, size)) return false;
-    b->n_charged += size;
-    return true;
+    return take(body, size, 0, err);
 }
 
 int sp_serve_body_read(struct sp_serve_body *out, struct sp_serve_budget *budget,
@@ -28,10 +32,11 @@ int sp_serve_body_read(struct sp_serve_body *out, struct sp_serve_budget *budget
     size_t before = 0, n;
     enum sp_status st;
 
-    if ((st = sp_json_measure(&before, text, size, SP_JSON_STRICT, max_tree_bytes, err)))
-        return sp_serve_status_of(st);
     /* twice: the messages are converted for the chat template */
-    if (!sp_serve_body_take(&body, 2 * before)) return refuse(err);
+    if ((st = sp_json_measure(&before, text, size, SP_JSON_STRICT, max_tree_bytes, err)) ||
+        (st = take(&body, 2 * before, size, err))) {
+        return sp_serve_status_of(st);
+    }
     if ((st = sp_json_parse(&body.json, text, size, SP_JSON_STRICT, err))) {
         sp_serve_body_release(&body);
         return sp_serve_status_of(st);

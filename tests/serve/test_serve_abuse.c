@@ -126,6 +126,31 @@ static void test_memory(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
+/* A body whose text and JSON take more together than all requests may have is refused for good. */
+static void test_text_and_json(void **state)
+{
+    enum { N_BLANKS = 15 << 20 };
+    struct server s = server_start(served_file, NULL);
+    char *body = body_of("x", 55000);
+    size_t len = strlen(body);
+    struct http_reply r;
+    struct sp_json *json;
+
+    (void)state;
+    sp_json_free(http_reply_json(server_request(&s, "POST", "/v1/chat/completions", body), 200));
+    body = realloc(body, len + N_BLANKS + 1);
+    assert_non_null(body);
+    memset(body + len, ' ', N_BLANKS);
+    body[len + N_BLANKS] = '\0';
+    r = server_request(&s, "POST", "/v1/chat/completions", body);
+    assert_null(strstr(r.head, "Retry-After"));
+    json = http_reply_json(r, 400);
+    assert_non_null(strstr(json_text(json, "error.message"), "takes more memory than the 128 MiB"));
+    sp_json_free(json);
+    free(body);
+    assert_int_equal(server_stop(&s), 0);
+}
+
 /* A request that would find the queue full is refused before it is parsed. */
 static void test_full_queue(void **state)
 {
@@ -372,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_text_and_json),
         cmocka_unit_test(test_full_queue),
         cmocka_unit_test(test_dripping),
         cmocka_unit_test(test_many_connections),

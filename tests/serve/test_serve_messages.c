@@ -93,13 +93,13 @@ static void calls(void **state)
                      "[{\"role\":\"tool\",\"content\":\"1\"}]");
 }
 
-static bool take_memory(void *memory, size_t size)
+static enum sp_status take_memory(void *memory, size_t size, struct sp_err *err)
 {
     size_t *left = memory;
 
-    if (size > *left) return false;
+    if (size > *left) return sp_fail(err, SP_E_NOMEM, "memory");
     *left -= size;
-    return true;
+    return SP_OK;
 }
 
 /* Half a megabyte of arguments as text becomes a tree of 27 MB, which the conversion and the

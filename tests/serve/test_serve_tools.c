@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -331,12 +332,47 @@ static void test_reasoning(void **state)
     assert_int_equal(server_stop(&s), 0);
 }
 
+/* Short texts of arguments become large JSON. A request that would take more memory than all
+ * requests may have is refused for good. */
+static void test_memory(void **state)
+{
+    enum { N_CALLS = 3, N_ELEMENTS = 160000 };
+    struct server s = server_start(served_pack(template_with_calls), NULL);
+    struct http_reply r;
+    struct sp_json *json;
+    char *body = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&body, &size);
+
+    (void)state;
+    assert_non_null(f);
+    fputs("{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [", f);
+    for (size_t i = 0; i < N_CALLS; i++) {
+        fprintf(f, "%s{\"function\": {\"name\": \"f\", \"arguments\": \"{\\\"a\\\": [",
+                i ? ", " : "");
+        for (size_t k = 1; k < N_ELEMENTS; k++)
+            fputs("[],", f);
+        fputs("[]]}\"}}", f);
+    }
+    fputs("]}]}", f);
+    assert_int_equal(fclose(f), 0);
+    r = server_request(&s, "POST", "/v1/chat/completions", body);
+    assert_null(strstr(r.head, "Retry-After"));
+    json = http_reply_json(r, 400);
+    assert_non_null(strstr(json_text(json, "error.message"),
+                           "takes more memory than the 128 MiB that the server has"));
+    sp_json_free(json);
+    free(body);
+    assert_int_equal(server_stop(&s), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_choice),   cmocka_unit_test(test_allowed_tools),
         cmocka_unit_test(test_stream),   cmocka_unit_test(test_responses_stream),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_reasoning),
+        cmocka_unit_test(test_memory),
     };
 
     return cmocka_run_group_tests(tests, served_setup, served_teardown);

@@ -24,13 +24,12 @@ static enum sp_status parse_arguments(struct sp_json **out, const struct sp_serv
     struct sp_json *value = NULL;
     struct sp_err own = {0};
     size_t bytes;
+    enum sp_status st;
 
     *out = NULL;
     if (sp_json_measure(&bytes, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, NULL)) return SP_OK;
-    if (request->take_memory && !request->take_memory(request->memory, 2 * bytes)) {
-        return sp_fail(err, SP_E_NOMEM,
-                       "the requests of all clients take too much memory, try again later");
-    }
+    if (request->take_memory && (st = request->take_memory(request->memory, 2 * bytes, err)))
+        return st;
     if (sp_json_parse(&value, text, size, SP_JSON_STRICT, &own)) {
         if (own.status != SP_E_NOMEM) return SP_OK;
         *err = own;
