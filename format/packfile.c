@@ -150,6 +150,7 @@ static enum sp_status read_directory(struct sp_pack *pack, struct sp_err *err)
     struct layout_cursor at = {.end = SP_PACK_HEADER_SIZE};
     uint64_t end;
 
+    sp_file_prefetch(entry, (size_t)h->directory_size);
     if (sp_hash64(entry, h->directory_size) != h->directory_digest) {
         return sp_fail(err, SP_E_INPUT, "the directory does not match its digest");
     }
@@ -207,10 +208,12 @@ enum sp_status sp_pack_open(struct sp_pack **out, const char *path, struct sp_er
     if ((st = sp_file_map(&pack->mapping, path, err))) goto done;
     pack->bytes = pack->mapping.data;
     pack->size = pack->mapping.size;
+    sp_file_set_paging(pack->bytes, pack->size, SP_PAGING_SINGLE);
     if ((st = open_bytes(pack, err))) {
         sp_context(err, "%s", path);
         goto done;
     }
+    sp_file_set_paging(pack->bytes, pack->size, SP_PAGING_HUGE);
     *out = pack;
     pack = NULL;
 done:
@@ -357,6 +360,7 @@ enum sp_status sp_pack_read_section(const struct sp_pack *pack, enum sp_part par
         *size = 0;
         return SP_OK;
     }
+    sp_file_prefetch(s->data, (size_t)s->stored);
     if ((st = check_section_digest(pack, s, err))) goto done;
     if ((st = sp_new(&content, s->size + 1, 1, err))) goto done;
     if ((st = unpack(s, content, err))) {

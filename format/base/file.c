@@ -102,9 +102,8 @@ enum sp_status sp_file_map(struct sp_mapping *out, const char *path, struct sp_e
                      (uintmax_t)size, strerror(errno));
         goto done;
     }
-    /* A hint to the kernel: pages of the file that are in huge pages are mapped as such. */
-    (void)madvise(data, (size_t)size, MADV_HUGEPAGE);
     *out = (struct sp_mapping){data, (size_t)size};
+    sp_file_set_paging(out->data, out->size, SP_PAGING_HUGE);
 done:
     close(fd);
     return st;
@@ -122,6 +121,25 @@ void sp_file_unload(const uint8_t *bytes, size_t size)
     uintptr_t begin = (uintptr_t)bytes & mask, end = ((uintptr_t)bytes + size) & mask;
 
     if (end > begin) (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
+void sp_file_prefetch(const uint8_t *bytes, size_t size)
+{
+    const size_t piece = 128 << 10; /* as much as Linux reads ahead of a file, and then at a time */
+    uintptr_t begin = (uintptr_t)bytes & ~((uintptr_t)sysconf(_SC_PAGESIZE) - 1);
+    uintptr_t end = (uintptr_t)bytes + size;
+
+    for (; begin < end; begin += piece)
+        (void)madvise((void *)begin, end - begin < piece ? end - begin : piece, MADV_WILLNEED);
+}
+
+/* If a mapping may have huge pages, the system also makes some later, and reads what they lack. */
+void sp_file_set_paging(const uint8_t *bytes, size_t size, enum sp_paging paging)
+{
+    void *data = (void *)(uintptr_t)bytes;
+
+    (void)madvise(data, size, paging == SP_PAGING_SINGLE ? MADV_RANDOM : MADV_NORMAL);
+    (void)madvise(data, size, paging == SP_PAGING_HUGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 struct sp_file {

@@ -34,6 +34,16 @@ void sp_file_unmap(struct sp_mapping *mapping); /* zeroes it */
 /* Releases the memory of the pages of a mapping from the one where these bytes begin up to the one
  * where they end, which stays. The bytes may be read again. */
 void sp_file_unload(const uint8_t *bytes, size_t size);
+/* Has the system read the pages of these bytes of a mapping, and no others; does not wait. */
+void sp_file_prefetch(const uint8_t *bytes, size_t size);
+/* How the system reads a page of a mapping that was not prefetched. */
+enum sp_paging {
+    SP_PAGING_SINGLE, /* alone */
+    SP_PAGING_AROUND, /* with some pages around it */
+    SP_PAGING_HUGE    /* with megabytes around it, for huge pages: that of a new mapping */
+};
+/* Sets it for a mapping, all of whose bytes these are. Only a hint. */
+void sp_file_set_paging(const uint8_t *bytes, size_t size, enum sp_paging paging);
 
 /* An open file, read at any offset, from any number of threads. */
 struct sp_file; /* opaque */

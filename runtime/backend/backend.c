@@ -1,8 +1,10 @@
 #include "runtime/backend/backend.h"
 
+#include "quantize/codec.h"
 #include "runtime/backend/lora_rows.h"
 #include "runtime/backend/product_job.h"
 #include "runtime/backend/remote_products.h"
+#include "runtime/backend/weight_pages.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -34,8 +36,23 @@ void sp_backend_release(struct sp_backend *backend)
 {
     sp_ranks_close(backend->ranks);
     sp_pool_close(backend->pool);
+    sp_weight_pages_close(backend->pages);
     free(backend->lora);
     memset(backend, 0, sizeof *backend);
+}
+
+enum sp_status sp_backend_share_file(struct sp_backend *backend, const uint8_t *file, uint64_t size,
+                                     struct sp_err *err)
+{
+    return sp_weight_pages_open(&backend->pages, file, size, err);
+}
+
+void sp_backend_read_row(const struct sp_backend *backend, float *out, const struct sp_matrix *w,
+                         size_t row)
+{
+    sp_weight_pages_need(backend->pages, w->panels + row / SP_PANEL_ROWS * w->panel_size,
+                         w->panel_size);
+    sp_panel_row(out, w->dtype, w->panels, w->cols, row);
 }
 
 size_t sp_matrix_ld(size_t rows)

@@ -18,6 +18,7 @@ struct sp_backend;
 struct sp_lora_rows;
 struct sp_product;
 struct sp_ranks;
+struct sp_weight_pages;
 
 /* Called with the rows that products are about to read. `observe` is NULL if none is
  * set. */
@@ -31,6 +32,7 @@ struct sp_input_observer {
 struct sp_backend {
     struct sp_pool *pool;              /* owned */
     struct sp_ranks *ranks;            /* that compute products with it; owned; NULL: none */
+    struct sp_weight_pages *pages;     /* of the file that ranks share; owned; NULL: none do */
     const struct sp_kernels *kernels;  /* static */
     const struct sp_vector *vector;    /* static; same instruction set */
     struct sp_input_observer observer; /* observes the inputs of all products */
@@ -43,6 +45,10 @@ SP_MUST_CHECK enum sp_status sp_backend_init(struct sp_backend *backend, const c
                                              unsigned n_threads, struct sp_err *err);
 void sp_backend_release(struct sp_backend *backend);
 
+/* Has the backend of a rank prefetch its part of the weights of a mapped file. */
+SP_MUST_CHECK enum sp_status sp_backend_share_file(struct sp_backend *backend, const uint8_t *file,
+                                                   uint64_t size, struct sp_err *err);
+
 /* A weight matrix [rows][cols], in the layout of the packed file. */
 struct sp_matrix {
     enum sp_dtype dtype;
@@ -50,6 +56,10 @@ struct sp_matrix {
     size_t n_panels, panel_size;
     const uint8_t *panels; /* mapped, borrowed from the pack */
 };
+
+/* out[0..cols-1] = a row of a matrix, as of an embedding. */
+void sp_backend_read_row(const struct sp_backend *backend, float *out, const struct sp_matrix *w,
+                         size_t row);
 
 /* Leading dimension of a buffer for a product with `rows` output rows. */
 size_t sp_matrix_ld(size_t rows);

@@ -1,6 +1,7 @@
 #include "runtime/backend/product_job.h"
 
 #include "runtime/backend/lora_rows.h"
+#include "runtime/backend/weight_pages.h"
 
 #include <string.h>
 
@@ -329,10 +330,24 @@ void sp_product_job_sum(const struct sp_product_job *job, struct sp_logits_sum *
                        sum_blocks, &s);
 }
 
+/* Prefetches the weights of all slices. */
+static void prefetch(const struct sp_product_job *job)
+{
+    for (size_t i = 0; i < job->n_products; i++) {
+        const struct sp_panel_slice *slice = &job->slices[i];
+        for (size_t g = 0; g < job->n_groups; g++) {
+            struct sp_matrix w = matrix_at(job->products[i].w, job->groups[g].matrix);
+            sp_weight_pages_need(job->backend->pages, w.panels + slice->first * w.panel_size,
+                                 slice->n * w.panel_size);
+        }
+    }
+}
+
 void sp_product_job_run(struct sp_product_job *job)
 {
     size_t n_rows = 0, per_item, items = items_per_group(job);
 
+    if (job->backend->pages && !job->is_answer) prefetch(job);
     for (size_t i = 0; i < job->n_groups; i++)
         n_rows += job->groups[i].n;
     per_item = SP_PANEL_ROWS * ((n_rows + job->n_groups - 1) / job->n_groups);

@@ -235,5 +235,7 @@ struct sp_logits sp_decoder_keep_row(const struct sp_decoder *d, size_t t, float
 
 void sp_decoder_add_tokens(struct sp_decoder *d, const uint32_t *ids, size_t n)
 {
-    if (d->workspace->shortlist) sp_vocab_shortlist_add(d->workspace->shortlist, ids, n);
+    struct sp_workspace *ws = d->workspace;
+
+    if (ws->shortlist) sp_vocab_shortlist_add(ws->shortlist, ws->backend->pages, ids, n);
 }

@@ -7,7 +7,6 @@
  * : g. Source: Eagle3DraftModel in speculators. */
 #include "runtime/model/embedding.h"
 
-#include "quantize/codec.h"
 #include "runtime/model/decoder_internal.h"
 
 #include <string.h>
@@ -20,7 +19,7 @@ void sp_embed_row(const struct sp_workspace *ws, const struct sp_model *source, 
     const double scales[] = {own->draft.raw_embeddings ? 1 : source->config.embedding_scale,
                              own->input_scale};
 
-    sp_panel_row(out, w->dtype, w->panels, w->cols, id);
+    sp_backend_read_row(ws->backend, out, w, id);
     for (size_t i = 0; i < 2; i++) {
         if (scales[i] != 1) ws->backend->vector->scale(out, (float)scales[i], w->cols);
     }
@@ -68,7 +67,7 @@ static void pair_row(void *context, size_t t, unsigned worker)
     float eps = (float)ws->model->config.norm_eps, *row = ws->pairs.x + at * ws->pairs.ld;
 
     (void)worker;
-    sp_panel_row(row, table->dtype, table->panels, table->cols, job->seq->ids[t]);
+    sp_backend_read_row(ws->backend, row, table, job->seq->ids[t]);
     vector->rms_norm(row, row, l->input_norm, h, eps);
     vector->rms_norm(row + h, hidden, l->hidden_norm, h, eps);
     memcpy(ws->x + at * ws->ld_x, ws->model->config.draft.normed_residual ? row + h : hidden,

@@ -9,7 +9,6 @@
 #include "runtime/model/per_layer.h"
 
 #include "format/base/mem.h"
-#include "quantize/codec.h"
 #include "runtime/model/decoder_internal.h"
 
 #include <math.h>
@@ -62,7 +61,7 @@ static void mix_row(void *context, size_t t, unsigned worker)
     float *mixed = s->mixed + t * s->ld, *table = s->table + t * s->ld;
 
     (void)worker;
-    sp_panel_row(table, w->dtype, w->panels, w->cols, job->ids[t]);
+    sp_backend_read_row(ws->backend, table, w, job->ids[t]);
     vector->scale(table, (float)sqrt((double)config->n_per_layer), s->width);
     vector->scale(mixed, (float)(1 / sqrt((double)config->n_hidden)), s->width);
     for (size_t l = 0; l < config->n_layers; l++) {

@@ -52,6 +52,7 @@ static enum sp_status open_tokenizer(struct sp_package *p, struct sp_err *err)
         sp_pack_find_section(p->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
 
     if (map == NULL) return SP_OK;
+    sp_file_prefetch(map->data, (size_t)map->size);
     return sp_tokenizer_open(&p->tokenizer, map->data, (size_t)map->size, err);
 }
 
@@ -129,8 +130,10 @@ static enum sp_status run_rank(struct sp_transport *transport, void *context, st
     enum sp_status st;
 
     sp_rank_bind(transport->rank, transport->n_ranks);
+    sp_file_set_paging(file.bytes, (size_t)file.size, SP_PAGING_AROUND);
     if ((st = sp_backend_init(&backend, start->options->kernels, n_threads, err))) return st;
-    st = sp_remote_serve(transport, &backend, &file, &has_ended, err);
+    if ((st = sp_backend_share_file(&backend, file.bytes, file.size, err)) == SP_OK)
+        st = sp_remote_serve(transport, &backend, &file, &has_ended, err);
     sp_backend_release(&backend);
     return st;
 }
@@ -172,7 +175,8 @@ static enum sp_status open_backend(struct sp_package *p, const struct sp_package
         return st;
     }
     p->backend.ranks = ranks;
-    return SP_OK;
+    if (ranks == NULL) return SP_OK;
+    return sp_backend_share_file(&p->backend, ranks->file.bytes, ranks->file.size, err);
 }
 
 /* Opens the file and the backend. Threads read a file into memory, but ranks start before them. */
@@ -189,6 +193,9 @@ static enum sp_status open_file(struct sp_package *p, const char *path,
                        o->n_ranks);
     }
     if (!o->huge_pages && (st = sp_pack_open(&p->pack, path, err))) return st;
+    /* Vectors, which lie between the matrices, are read while the models are opened. */
+    if (o->n_ranks > 1 || o->group)
+        sp_file_set_paging(sp_pack_bytes(p->pack), (size_t)sp_pack_size(p->pack), SP_PAGING_SINGLE);
     if ((st = open_backend(p, o, err))) return st;
     return o->huge_pages ? open_copy(p, path, err) : SP_OK;
 }
@@ -244,6 +251,8 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     if ((st = open_tokenizer(p, err))) goto in_file;
     if ((st = sp_package_open_pooling(p, err))) goto in_file;
     if ((st = find_eos(p, err))) goto in_file;
+    if (p->backend.ranks)
+        sp_file_set_paging(sp_pack_bytes(p->pack), (size_t)sp_pack_size(p->pack), SP_PAGING_AROUND);
     *out = p;
     p = NULL;
 in_file:

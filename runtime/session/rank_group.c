@@ -1,6 +1,7 @@
 #include "runtime/session/rank_group.h"
 
 #include "format/base/cpus.h"
+#include "format/base/file.h"
 #include "format/base/mem.h"
 #include "runtime/backend/remote_message.h"
 #include "runtime/ranks/mpi_module.h"
@@ -194,7 +195,10 @@ static enum sp_status open_package(struct rank_package *p, const struct sp_rank_
     if (sp_pack_identity(p->pack) != m->identity || sp_pack_size(p->pack) != m->size) {
         return sp_fail(err, SP_E_INPUT, "%s is another file than on rank 0", m->path);
     }
-    return sp_backend_init(&p->backend, m->kernels[0] ? m->kernels : NULL, n_threads, err);
+    sp_file_set_paging(sp_pack_bytes(p->pack), (size_t)sp_pack_size(p->pack), SP_PAGING_AROUND);
+    st = sp_backend_init(&p->backend, m->kernels[0] ? m->kernels : NULL, n_threads, err);
+    if (st) return st;
+    return sp_backend_share_file(&p->backend, sp_pack_bytes(p->pack), sp_pack_size(p->pack), err);
 }
 
 static bool answer_open(struct sp_transport *t, const struct sp_err *err)

@@ -8,7 +8,6 @@
 #include "runtime/speculate/draft_dflash.h"
 
 #include "format/base/mem.h"
-#include "quantize/codec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,20 +96,15 @@ static void project_rows(struct draft_dflash2 *d, size_t n)
     sp_backend_multiply(d->backend, &product, 1, &d->hidden, n);
 }
 
-static void read_row(float *out, const struct sp_matrix *w, uint32_t id)
-{
-    sp_panel_row(out, w->dtype, w->panels, w->cols, id);
-}
-
 static void score_candidates(struct draft_dflash2 *d, size_t n, const float *projected,
                              uint32_t previous)
 {
-    read_row(d->wanted, &d->weights->predecessors, previous);
+    sp_backend_read_row(d->backend, d->wanted, &d->weights->predecessors, previous);
     d->backend->vector->mul(d->wanted, projected, d->rank);
     for (size_t i = 0; i < n; i++) {
         uint32_t id = d->candidates[i].index;
         float sum = 0;
-        read_row(d->found, &d->weights->successors, id);
+        sp_backend_read_row(d->backend, d->found, &d->weights->successors, id);
         for (size_t k = 0; k < d->rank; k++)
             sum += d->wanted[k] * d->found[k];
         d->scores[id] = d->candidates[i].logit + sum;

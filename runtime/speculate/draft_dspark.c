@@ -11,7 +11,6 @@
 #include "runtime/speculate/draft_dflash.h"
 
 #include "format/base/mem.h"
-#include "quantize/codec.h"
 #include "runtime/vector/fmath.h"
 #include "runtime/speculate/draft_vocab.h"
 
@@ -184,7 +183,7 @@ static void embed(const struct draft_dspark *d, uint32_t id)
 {
     const struct sp_matrix *w = &d->weights->embedding;
 
-    sp_panel_row(d->embedding, w->dtype, w->panels, w->cols, id);
+    sp_backend_read_row(d->backend, d->embedding, w, id);
 }
 
 /* Computes the recurrent state before the first row that drafts. */
