@@ -43,6 +43,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 'o', "output", NULL, "X.npy", AT(output), .path = true,
      .help = "Write a NumPy array [texts, numbers] instead"},
     SP_OPT_THREADS(struct options, backend),
+    SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_MEMORY(struct options, backend),
     {.kind = SP_OPT_END},
@@ -226,6 +227,7 @@ const struct sp_command sp_cmd_embed = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .takes_model = true,
+    .group_offset = offsetof(struct options, backend.group),
     .details = "Each TEXT gives one embedding, a JSON array in a line of its own. Without TEXT, or "
                "with -, standard input is one text.",
     .run = run,
