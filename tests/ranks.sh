@@ -8,7 +8,7 @@ spectool=$1 scope=${2:-sample}
 root=$(cd "$(dirname "$0")/.." && pwd)
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
-bad=0 n_models=0 n_runs=0
+bad=0 n_models=0 n_runs=0 n_embedders=0
 say() { printf 'ranks: %s\n' "$1"; bad=1; }
 
 # digest OPTION...: of a generation from the packed file, or the message of a failure
@@ -119,30 +119,77 @@ for type in f16 f32; do
     done
 done
 
-# Answers of serve to two requests at once, where curl is at hand.
+# Embeddings, and the scores of rerankers and classifiers.
+for at in "$root"/testdata/embeddings/*/; do
+    name=$(basename "$at")
+    [ "$name" != qwen3_reranker ] || continue
+    echo "FROM $at" >"$dir/Modelfile"
+    for type in none q8; do
+        [ $type = none ] && options='' || options="--quantize $type"
+        # shellcheck disable=SC2086 # options
+        "$spectool" create -f "$dir/Modelfile" $options -o "$dir/embed.bin" --force >"$dir/log" 2>&1 || continue
+        for way in 1x1 2x1 3x2; do
+            "$spectool" embed --ranks "${way%x*}" --threads "${way#*x}" "$dir/embed.bin" 'the cat sat' a 'seven eight nine ten' \
+                >"$dir/embed$way" 2>&1 || say "embeddings of $name $type over $way: $(cat "$dir/embed$way")"
+        done
+        n_embedders=$((n_embedders + 1))
+        cmp "$dir/embed1x1" "$dir/embed2x1" && cmp "$dir/embed1x1" "$dir/embed3x2" || say "embeddings of $name $type differ"
+    done
+done
+[ $n_embedders -ge 10 ] || say "$n_embedders files gave embeddings"
+
+# port_of LOG: waits until the server says its port, and sets it
+port_of() {
+    tries=0
+    until port=$(sed -n 's|.*http://[^ ]*:\([0-9][0-9]*\).*|\1|p' "$1" 2>/dev/null | head -n 1) && [ -n "$port" ]; do
+        [ $((tries += 1)) -le 100 ] || return 1
+        sleep 0.1
+    done
+}
+
+# serve_over RANKS FILE: sets server and port
+serve_over() {
+    "$spectool" serve --ranks "$1" --threads 1 --port 0 "$2" >"$dir/serve.log" 2>&1 &
+    server=$!
+    port_of "$dir/serve.log" || say "serve does not start: $(cat "$dir/serve.log")"
+}
+end_serve() {
+    kill "$server"
+    wait "$server" || say "serve over $ranks ranks: $(cat "$dir/serve.log")"
+}
+# post PATH BODY
+post() { curl -s --max-time 60 "http://127.0.0.1:$port$1" -H 'Content-Type: application/json' -d "$2"; }
+
+# Answers of serve, to two requests at once, where curl is at hand.
 complete() {
-    curl -s --max-time 60 "http://127.0.0.1:$port/v1/completions" -H 'Content-Type: application/json' \
-        -d "{\"prompt\": \"What is $1 plus 2?\", \"max_tokens\": 12, \"temperature\": 0}" |
+    post /v1/completions "{\"prompt\": \"What is $1 plus 2?\", \"max_tokens\": 12, \"temperature\": 0}" |
         grep -o '"text": *"[^"]*"' >"$2"
 }
 servers='1 2 3'
 command -v curl >/dev/null || servers=
 for ranks in $servers; do
-    "$spectool" serve --ranks $ranks --threads 1 --port 0 "$dir/p.bin" >"$dir/serve$ranks.log" 2>&1 &
-    server=$!
-    tries=0
-    until port=$(sed -n 's|.*http://[^ ]*:\([0-9][0-9]*\).*|\1|p' "$dir/serve$ranks.log" 2>/dev/null | head -n 1) && [ -n "$port" ]; do
-        [ $((tries += 1)) -le 100 ] || { say "serve does not start: $(cat "$dir/serve$ranks.log")"; break; }
-        sleep 0.1
-    done
+    serve_over $ranks "$dir/p.bin"
     complete 3 "$dir/first$ranks" &
     client=$!
     complete 8 "$dir/second$ranks"
     wait $client
-    kill $server
-    wait $server || say "serve over $ranks ranks: $(cat "$dir/serve$ranks.log")"
+    end_serve
     [ -s "$dir/first$ranks" ] && cmp "$dir/first1" "$dir/first$ranks" && cmp "$dir/second1" "$dir/second$ranks" ||
         say "serve over $ranks ranks differs"
+done
+for name in embeddings/qwen3 embeddings/qwen3_reranker classifiers/bert classifiers/qwen3; do
+    case $name in
+    embeddings/qwen3) path=/v1/embeddings body='"input": ["the cat", "a dog ran"]' ;;
+    *) path=/v1/rerank body='"query": "the cat", "documents": ["a dog ran over the hill", "The cat sat on the mat."]' ;;
+    esac
+    echo "FROM $root/testdata/$name" >"$dir/Modelfile"
+    "$spectool" create -f "$dir/Modelfile" -o "$dir/embed.bin" --force >"$dir/log" 2>&1 || say "$name: $(cat "$dir/log")"
+    for ranks in $servers; do
+        serve_over $ranks "$dir/embed.bin"
+        post $path "{\"model\": \"embed\", $body}" | grep -o '"embedding".*\|"results".*' >"$dir/answer$ranks"
+        end_serve
+        [ -s "$dir/answer$ranks" ] && cmp "$dir/answer1" "$dir/answer$ranks" || say "$path of $name over $ranks ranks differs"
+    done
 done
 
 # The messages and bytes of a pass of one row, computed from the shapes: a message has a head, a description of the products
@@ -192,6 +239,7 @@ gone() {
 
 # start COMMAND: in the background with three ranks; it works until it is ended
 start() {
+    : >"$dir/err"
     case $1 in
     bench) "$spectool" bench --ranks 3 --threads 1 --repeat 1000 --ids 1,2,3 "$dir/p.bin" >/dev/null 2>"$dir/err" & ;;
     run)
@@ -202,9 +250,18 @@ start() {
         yes '"What is 1 plus 2?"' | "$spectool" run --batch --ranks 3 --threads 1 --num-predict 50 --no-cache "$dir/p.bin" \
             >/dev/null 2>"$dir/err" &
         ;;
-    serve) "$spectool" serve --ranks 3 --threads 1 --port 0 "$dir/p.bin" >/dev/null 2>"$dir/err" & ;;
+    serve | busy) "$spectool" serve --ranks 3 --threads 1 --port 0 "$dir/p.bin" >/dev/null 2>"$dir/err" & ;;
     esac
     first=$!
+    [ "$1" != busy ] || keep_busy &
+}
+
+# Sends requests to the server until it is gone.
+keep_busy() {
+    port_of "$dir/err" || return
+    while kill -0 $first 2>/dev/null; do
+        post /v1/completions '{"prompt": "What is 1 plus 2?", "max_tokens": 200, "temperature": 0, "ignore_eos": true}' >/dev/null
+    done
 }
 
 # ends_with_rank COMMAND: kills rank 0 or another, by $role, $delay after the start; all processes must end
@@ -238,7 +295,9 @@ ends_with_rank() {
         say "rank $role of $command was killed, status $status: $(cat "$dir/err")"
 }
 [ "$scope" = all ] && instants=$(seq 10 7 360) || instants='05 3'
-for command in run batch serve bench; do
+commands='run batch serve busy bench'
+[ -n "$servers" ] || commands='run batch serve bench'
+for command in $commands; do
     for delay in $instants; do
         for role in other first; do ends_with_rank $command; done
     done
