@@ -114,13 +114,42 @@ static enum sp_status check_operand(const struct options *o, const char *operand
                                     struct sp_err *err)
 {
     if (o->modelfile && operand)
-        return sp_fail(err, SP_E_USAGE, "--file and %s cannot be combined", operand);
+        return sp_fail(err, SP_E_USAGE,
+                       "--file and %s cannot be combined; -o %s.bin names the output", operand,
+                       operand);
     if (o->draft_model && !is_from) {
         return sp_fail(err, SP_E_USAGE,
                        "--draft-model requires a model as SOURCE; in a Modelfile write DRAFT %s",
                        o->draft_model);
     }
     return operand ? sp_packed_checkpoint_check(operand, err) : SP_OK;
+}
+
+/* True if the part's weights take more than 12 bits each. */
+static bool is_large(const struct sp_create_report *report, enum sp_part part)
+{
+    static const double BITS = 12;
+
+    return 8 * (double)report->size[part] > BITS * (double)report->n_weights[part];
+}
+
+/* Prints what the types of the file suggest: weights of few bits of another format grew, or only
+ * the target was quantized. */
+static void note_types(const struct options *o, const struct sp_create_report *report,
+                       const char *command)
+{
+    static const double GREW = 1.2;
+    bool has_type = o->target || o->budget.size || o->budget.bits > 0;
+
+    if (!has_type &&
+        (double)report->size[SP_PART_TARGET] > GREW * (double)report->source_size[SP_PART_TARGET]) {
+        sp_note(command, "the weights became q8, which keeps those of formats of 2 to 6 bits; "
+                         "-q q4 makes a smaller file, with a second rounding");
+    }
+    if (has_type && o->draft == NULL && is_large(report, SP_PART_DRAFT)) {
+        sp_note(command, "only the target was quantized; --quantize-draft q4 makes the draft "
+                         "smaller and faster, too");
+    }
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)
@@ -168,6 +197,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (st) return st;
     if (!o->dry_run) note_template(output, args->command->name);
     sp_create_print_report(&report, output);
+    note_types(o, &report, args->command->name);
     if (o->target) {
         print_cost(create.target_type, report.n_weights[SP_PART_TARGET], o->calibration != NULL);
     }

@@ -169,9 +169,11 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     struct sp_ids ids = {0};
     struct sp_result result = SP_RESULT_INIT;
     struct sp_chat_reader *reader = NULL;
+    double begun = sp_seconds();
 
     st = o->ids ? sp_ids_parse(&ids, o->ids, err) : request(&g->conversation, o, args, err);
     if (st) goto done;
+    g->style.started += sp_seconds() - begun; /* text may have been typed */
     if ((o->ids ? ids.n : g->conversation.prompt.n) == 0) {
         st = sp_fail(err, SP_E_USAGE, "the prompt is empty");
         goto done;
@@ -370,6 +372,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                   .show_draft = o->show_draft,
                   .hide_reasoning = o->hide_thinking || hides_reasoning(o),
                   .verbose = o->verbose,
+                  .session = session,
                   .wrap = !o->no_word_wrap && (session || !o->raw),
                   .quiet = o->quiet,
                   .started = sp_seconds(),

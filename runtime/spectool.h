@@ -587,7 +587,8 @@ struct sp_result {
     double plain_seconds;      /* of the target's passes in rounds without draft tokens */
     size_t plain_rounds;       /* rounds without draft tokens */
     double plain_step_seconds; /* of one step without drafting, measured; 0: not known */
-    double speed_up;           /* estimated time without drafting / time taken; 0: not known */
+    double speed_up;           /* estimated time without drafting / time taken; 0: not known, or
+                                * nothing was drafted */
 };
 #define SP_RESULT_INIT SP_SIZED(struct sp_result)
 /* Frees what the result owns, and empties it. [one thread] */

@@ -19,6 +19,7 @@ struct sp_console_style {
     bool wrap;                  /* lines of text are broken between words on a screen */
     bool quiet;                 /* no figures and no notes */
     bool reported_useless;      /* the note that the draft does not help was printed */
+    bool session;               /* notes name commands of the session instead of options */
     bool reported_loop;         /* the note that an answer repeats itself was printed */
     double started;             /* sp_seconds() when the user asked; 0: when the answer began */
     double first_token_seconds; /* from then to the first token of the last answer */

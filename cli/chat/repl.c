@@ -67,8 +67,7 @@ enum sp_status sp_repl_run(struct sp_generation *generation, struct sp_err *err)
         sp_repl_reply("/? for help, /bye to end.");
         if (generation->conversation.template == NULL)
             sp_repl_reply(
-                "The file has no chat template: the model continues the text instead of answering "
-                "it.");
+                "Without a chat template the model continues the text instead of answering it.");
         while (turn(&repl))
             fflush(stdout);
         st = repl.status;

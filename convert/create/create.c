@@ -172,9 +172,10 @@ static enum sp_status read_modelfile(struct sp_modelfile *out,
     size_t size;
 
     if (options->modelfile == NULL && !sp_file_exists(path)) {
-        return sp_fail(err, SP_E_IO,
-                       "there is no Modelfile in this folder: write one with the lines FROM FOLDER "
-                       "and, for a draft, DRAFT FOLDER, or name another file");
+        return sp_fail(
+            err, SP_E_IO,
+            "there is no Modelfile in this folder: name a model (spectool create FOLDER), or "
+            "write a Modelfile with the lines FROM FOLDER and, for a draft, DRAFT FOLDER");
     }
     if (sp_file_is_folder(path)) {
         return sp_fail(err, SP_E_INPUT, "%s is a folder, expected a Modelfile", path);
@@ -315,11 +316,12 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
     };
 
     if (options->from) {
+        if ((st = open_sources(&job, &file, options, err))) goto done;
         if ((st = check_output(options, options->from, err))) goto done;
     } else {
         if ((st = read_modelfile(&file, options, err))) goto done;
+        if ((st = open_sources(&job, &file, options, err))) goto done;
     }
-    if ((st = open_sources(&job, &file, options, err))) goto done;
     if ((st = make_records(&job, &file, options, err))) goto done;
     st = sp_create_job_run(&job, report, err);
 done:

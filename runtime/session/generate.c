@@ -411,7 +411,7 @@ static enum sp_status estimate_speed_up(struct run *run)
     double taken = r->draft_seconds + r->verify_seconds + r->plain_seconds;
     enum sp_status st;
 
-    if (!run->request->measure || r->n_rounds == 0) return SP_OK;
+    if (!run->request->measure || r->drafted == 0) return SP_OK;
     if (r->plain_rounds > 8) {
         r->plain_step_seconds = r->plain_seconds / (double)r->plain_rounds;
     } else if ((st = time_plain_step(run, &r->plain_step_seconds))) {

@@ -314,3 +314,12 @@ grep '"role"' long.json >messages
 { printf '{"messages": ['; sed '$d' messages | sed '$s/,$//'; printf ']}\n'; } | tr -d '\n' |
     spectool run long.bin --batch --num-predict 12 | sed 's/.*"text": \("[^"]*"\), "stop".*/\1/' >alone
 sed -n '$s/.*"content": \("[^"]*"\).*/\1/p' messages | cmp - alone && echo 'as in one prompt'
+echo '# text that is typed ends with one Ctrl-D'
+rm -f log
+(
+    await 'reading from the terminal'
+    printf 'Once upon a time\n\004'
+    sleep 5
+) | TERM=dumb timeout 4 script -qefc 'spectool tokenize packed.bin --ids' log >/dev/null
+echo "exit $?"
+tail -n 2 log | tr -d '\r' | grep '^[0-9]'
