@@ -322,4 +322,3 @@ rm -f log
     sleep 5
 ) | TERM=dumb timeout 4 script -qefc 'spectool tokenize packed.bin --ids' log >/dev/null
 echo "exit $?"
-tail -n 2 log | tr -d '\r' | grep '^[0-9]'
