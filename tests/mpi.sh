@@ -152,7 +152,7 @@ ends_with_rank() {
     kill -KILL "$(cat pid$victim)" || killed=no
     wait $job
     [ $? -ne 0 ] || [ $killed = no ] || say "rank $victim of $1 was killed after $delay s, and the status is 0"
-    [ $killed = no ] || grep -qi "rank $victim.*signal 9\|KILLED BY SIGNAL: 9\|EXIT CODE: 9" err ||
+    [ $killed = no ] || grep -qi "rank $victim.*signal 9\|KILLED BY SIGNAL: 9\|EXIT CODE: 9" out err ||
         say "rank $victim of $1 was killed after $delay s: $(cat err)"
     for pid in 0 1; do
         tries=0

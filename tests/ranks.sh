@@ -260,7 +260,7 @@ start() {
 keep_busy() {
     port_of "$dir/err" || return
     while kill -0 $first 2>/dev/null; do
-        post /v1/completions '{"prompt": "What is 1 plus 2?", "max_tokens": 200, "temperature": 0, "ignore_eos": true}' >/dev/null
+        post /v1/completions '{"prompt": "What is 1 plus 2?", "max_tokens": 200, "temperature": 5}' >/dev/null
     done
 }
 
