@@ -122,6 +122,12 @@ static enum sp_status check_operand(const struct options *o, const char *operand
                        "--draft-model requires a model as SOURCE; in a Modelfile write DRAFT %s",
                        o->draft_model);
     }
+    if (operand && o->draft_model == NULL && sp_packed_checkpoint_is_packed(operand)) {
+        return sp_fail(err, SP_E_USAGE,
+                       "%s is a packed file already: spectool quantize changes its types, "
+                       "--draft-model gives its target another draft",
+                       operand);
+    }
     return operand ? sp_packed_checkpoint_check(operand, err) : SP_OK;
 }
 
@@ -138,10 +144,12 @@ static bool is_large(const struct sp_create_report *report, enum sp_part part)
 static void note_types(const struct options *o, const struct sp_create_report *report,
                        const char *command)
 {
-    static const double GREW = 1.2;
-    bool has_type = o->target || o->budget.size || o->budget.bits > 0;
+    static const double GREW = 1.2, AS_Q8 = 9; /* a ratio; bits per weight */
+    bool has_type = o->target || o->rules.n || o->budget.size || o->budget.bits > 0;
+    bool is_q8 = 8 * (double)report->size[SP_PART_TARGET] <=
+                 AS_Q8 * (double)report->n_weights[SP_PART_TARGET];
 
-    if (!has_type &&
+    if (!has_type && is_q8 &&
         (double)report->size[SP_PART_TARGET] > GREW * (double)report->source_size[SP_PART_TARGET]) {
         sp_note(command, "the weights became q8, which keeps those of formats of 2 to 6 bits; "
                          "-q q4 makes a smaller file, with a second rounding");

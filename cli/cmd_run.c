@@ -128,10 +128,11 @@ static enum sp_status read_input(struct sp_strbuf *message, bool keep_line_end, 
 }
 
 /* Makes the prompt of a single run: text that is piped in, a blank line, and PROMPT, or one of the
- * two. */
-static enum sp_status request(struct sp_conversation *c, const struct options *o,
+ * two. *reading = the seconds that standard input took, in which a user may have typed. */
+static enum sp_status request(struct sp_conversation *c, double *reading, const struct options *o,
                               const struct sp_args *args, struct sp_err *err)
 {
+    const double begun = sp_seconds();
     const char *text = sp_args_text(args);
     bool format_input = o->format && strcmp(o->format, "-") == 0;
     struct sp_strbuf message = {0};
@@ -139,6 +140,7 @@ static enum sp_status request(struct sp_conversation *c, const struct options *o
 
     if (text == NULL || (!format_input && sp_input_is_piped()))
         st = read_input(&message, text == NULL && c->template == NULL, err);
+    *reading = sp_seconds() - begun;
     if (!st && text && *text && message.len > 0) st = sp_strbuf_append(&message, "\n\n", 2, err);
     if (!st && text) st = sp_strbuf_append(&message, text, strlen(text), err);
     if (!st && message.len > 0) st = sp_conversation_add_user(c, message.at, message.len, err);
@@ -169,11 +171,12 @@ static enum sp_status run_once(struct sp_generation *g, const struct options *o,
     struct sp_ids ids = {0};
     struct sp_result result = SP_RESULT_INIT;
     struct sp_chat_reader *reader = NULL;
-    double begun = sp_seconds();
+    double reading = 0;
 
-    st = o->ids ? sp_ids_parse(&ids, o->ids, err) : request(&g->conversation, o, args, err);
+    st = o->ids ? sp_ids_parse(&ids, o->ids, err)
+                : request(&g->conversation, &reading, o, args, err);
     if (st) goto done;
-    g->style.started += sp_seconds() - begun; /* text may have been typed */
+    g->style.started += reading;
     if ((o->ids ? ids.n : g->conversation.prompt.n) == 0) {
         st = sp_fail(err, SP_E_USAGE, "the prompt is empty");
         goto done;
@@ -373,7 +376,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                   .hide_reasoning = o->hide_thinking || hides_reasoning(o),
                   .verbose = o->verbose,
                   .session = session,
-                  .wrap = !o->no_word_wrap && (session || !o->raw),
+                  .wrap = !o->no_word_wrap && (session || !(o->raw || o->format)),
                   .quiet = o->quiet,
                   .started = sp_seconds(),
                   .digest = o->digest,
@@ -395,6 +398,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     }
     g.grammar = grammar;
     if ((st = open_file(&g, &path, args, session, err))) goto done;
+    if (!session && g.conversation.template == NULL) g.style.wrap = false;
     if (o->verbose && !g.style.json) sp_settings_print(stderr, &settings);
     note_draft_len(&g);
     if (o->prompt_cache && (st = sp_prompt_cache_load(g.session, o->prompt_cache, err))) goto done;

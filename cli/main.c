@@ -17,7 +17,6 @@
 #include "runtime/spectool.h"
 
 #include <errno.h>
-#include <langinfo.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,12 +155,11 @@ static int print_version(int argc, char **argv)
     return flush(SP_OK);
 }
 
-/* Uses the character encoding of the environment, or UTF-8 if that is another one, since models
- * use UTF-8 only. Only LC_CTYPE is set, so that numbers keep the decimal point. */
+/* Texts are UTF-8 whatever the environment says, and only UTF-8 is used of a locale: letters become
+ * upper case as in ASCII, and numbers keep the decimal point. */
 static void set_encoding(void)
 {
-    setlocale(LC_CTYPE, "");
-    if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) setlocale(LC_CTYPE, "C.UTF-8");
+    if (setlocale(LC_CTYPE, "C.UTF-8") == NULL) setlocale(LC_CTYPE, "");
 }
 
 int main(int argc, char **argv)

@@ -69,11 +69,14 @@ struct checkpoint {
 /* *identity = hash of the folder's files or of the one file, and of ollama's manifest. */
 static enum sp_status identify(uint64_t *identity, const struct checkpoint *c, struct sp_err *err)
 {
+    /* tells files from those that earlier versions made, without a built-in head */
+    static const char with_head[] = "with head";
     struct sp_strbuf list = {0};
     enum sp_status st = sp_file_is_folder(c->place) ? add_files(&list, c->place, err)
                                                     : add_file(&list, "/", c->place, err);
 
     if (!st && c->named.manifest) st = add_file(&list, "", c->named.manifest, err);
+    if (!st) st = sp_strbuf_append(&list, with_head, sizeof with_head, err);
     if (!st) *identity = sp_hash64(list.at ? list.at : "", list.len);
     sp_strbuf_release(&list);
     return st;
@@ -185,7 +188,7 @@ bool sp_packed_checkpoint_is_needed(const char *path)
     return sp_file_is_folder(path) || !sp_file_exists(path) || begins_with(path, "GGUF", 4);
 }
 
-static bool is_packed(const char *path)
+bool sp_packed_checkpoint_is_packed(const char *path)
 {
     return begins_with(path, sp_pack_magic, sizeof sp_pack_magic);
 }
@@ -228,7 +231,7 @@ static enum sp_status fail_part(const char *path, struct sp_err *err)
 bool sp_packed_checkpoint_is_model(const char *path)
 {
     return sp_packed_checkpoint_is_needed(path) || ends_with(path, ".safetensors") ||
-           is_packed(path);
+           sp_packed_checkpoint_is_packed(path);
 }
 
 enum sp_status sp_packed_checkpoint_check(const char *path, struct sp_err *err)
@@ -240,7 +243,7 @@ enum sp_status sp_packed_checkpoint_check(const char *path, struct sp_err *err)
 /* Refuses a file that a packed file is made from. */
 static enum sp_status check_packed(const char *path, struct sp_err *err)
 {
-    if (is_packed(path)) return SP_OK;
+    if (sp_packed_checkpoint_is_packed(path)) return SP_OK;
     if (ends_with(path, ".json") || ends_with(path, ".safetensors")) return fail_part(path, err);
     if (!is_modelfile(path)) return SP_OK;
     return sp_fail(err, SP_E_INPUT,

@@ -10,6 +10,8 @@
  * name of a model. */
 bool sp_packed_checkpoint_is_needed(const char *path);
 
+/* True for a packed file, by its first bytes. */
+bool sp_packed_checkpoint_is_packed(const char *path);
 /* True if FROM takes the path, or may take it as a name: a folder, a file of weights, a packed
  * file, or no file at all. */
 bool sp_packed_checkpoint_is_model(const char *path);
@@ -21,12 +23,11 @@ SP_MUST_CHECK enum sp_status sp_packed_checkpoint_check(const char *path, struct
  * file but a GGUF file is copied. A folder, a GGUF file, or a name in the stores of other programs
  * (convert/source/source_name.h) is packed: a file from an earlier call is used again as long as
  * names, sizes and times of the files in the folder, of the GGUF file, or of ollama's manifest stay
- * the same; otherwise the target is packed, as sp_create does it with FROM and no further options,
- * after a note to stderr, and replaces earlier files of the checkpoint. A command calls it where it
- * opens the file, after its options are checked, since packing may take minutes. `command`: for the
- * note. SP_E_INPUT: the folder has no config.json, or the file is a Modelfile
- * or part of a checkpoint; SP_E_IO or SP_E_INPUT: neither a file nor a
- * model has this name. */
+ * the same; otherwise the target and its built-in head are packed, as sp_create does it without
+ * further options, after a note to stderr, and replace earlier files of the checkpoint. A command
+ * calls it where it opens the file, after its options are checked, since packing may take minutes.
+ * `command`: for the note. SP_E_INPUT: the folder has no config.json, or the file is a Modelfile or
+ * part of a checkpoint; SP_E_IO or SP_E_INPUT: neither a file nor a model has this name. */
 SP_MUST_CHECK enum sp_status sp_packed_checkpoint_find(char **path, const char *given,
                                                        const char *command, struct sp_err *err);
 /* As sp_packed_checkpoint_find, but the path of a folder is copied, too: for commands that read

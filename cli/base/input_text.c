@@ -55,7 +55,8 @@ static enum sp_status read_stream(char **text, size_t *size, FILE *stream, const
             st = sp_fail(err, SP_E_INPUT, "%s holds more than %zu bytes", name, most);
             goto done;
         }
-    } while (got > 0 && !feof(stream)); /* a terminal would be read on after the end */
+    } while (got > 0 && !feof(stream) &&
+             !ferror(stream)); /* a terminal would be read on after the end */
     if (ferror(stream) && errno == EINTR) {
         st = sp_fail(err, SP_E_CHECK, "interrupted");
         goto done;

@@ -150,7 +150,7 @@ static enum sp_status offer_name(const char *output, const char *name, struct sp
                    output, (int)len, name);
 }
 
-/* Refuses an output that exists, before any other work. `from`: FROM's value. */
+/* Refuses an output that exists, before weights are read. `from`: FROM's value. */
 static enum sp_status check_output(const struct sp_create_options *options, const char *from,
                                    struct sp_err *err)
 {
@@ -214,6 +214,22 @@ static enum sp_status note_head(struct sp_create_job *job, bool has_own, struct 
                    target->path);
 }
 
+/* Opens the built-in prediction head as the draft. Without a Modelfile nobody asked for a draft,
+ * and a head that is not supported is left out with a warning. */
+static enum sp_status open_head(struct sp_create_job *job, const struct sp_create_options *options,
+                                struct sp_err *err)
+{
+    struct sp_err why = {0};
+    enum sp_status st = sp_source_open_mtp(&job->draft, &job->target, &why);
+
+    if (st == SP_OK) return SP_OK;
+    if (st != SP_E_UNSUPPORTED || options->from == NULL || options->draft_type != SP_DTYPE_NONE)
+        return sp_fail(err, st, "%s", why.text);
+    job->has_draft = false;
+    return sp_warn(&job->warnings, err, "%s: the built-in prediction head is left out: %s",
+                   job->target.path, why.text);
+}
+
 static enum sp_status open_sources(struct sp_create_job *job, const struct sp_modelfile *file,
                                    const struct sp_create_options *options, struct sp_err *err)
 {
@@ -244,7 +260,7 @@ static enum sp_status open_sources(struct sp_create_job *job, const struct sp_mo
                        options->from ? "--draft-model" : "DRAFT line");
     }
     if ((st = note_head(job, has_own, err)) || !job->has_draft) return st;
-    if (!has_own) return sp_source_open_mtp(&job->draft, &job->target, err);
+    if (!has_own) return open_head(job, options, err);
     return open_draft(job, file, draft, options, err);
 }
 

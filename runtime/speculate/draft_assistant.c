@@ -10,7 +10,6 @@
 #include "runtime/speculate/drafter.h"
 
 #include "format/base/mem.h"
-#include "quantize/codec.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -216,7 +215,7 @@ static void score_cluster(void *context, size_t i, unsigned worker)
     float *row = d->rows + worker * d->n_hidden;
 
     for (size_t k = 0; k < size; k++) {
-        sp_panel_row(row, w->dtype, w->panels, w->cols, ids[k]);
+        sp_backend_read_row(d->backend, row, w, ids[k]);
         job->logits[ids[k]] = dot(row, d->normed.x, d->n_hidden);
     }
 }

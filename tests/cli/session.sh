@@ -319,6 +319,6 @@ rm -f log
 (
     await 'reading from the terminal'
     printf 'Once upon a time\n\004'
-    sleep 5
-) | TERM=dumb timeout 4 script -qefc 'spectool tokenize packed.bin --ids' log >/dev/null
+    await '^Script done'
+) | TERM=dumb timeout 20 script -qefc 'spectool tokenize packed.bin --ids' log >/dev/null
 echo "exit $?"
