@@ -176,13 +176,22 @@ static void older_structs_are_accepted(void **state)
     generate_close(&o);
 }
 
+/* A program that begins with the macro drafts as the command line does. */
+static void defaults(void **state)
+{
+    const struct sp_request request = SP_REQUEST_INIT;
+
+    (void)state;
+    assert_int_equal(request.draft_len, SP_DRAFT_LENGTH_AUTO);
+    assert_false(request.no_draft);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(copies),
-        cmocka_unit_test(bad_sizes),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(older_structs_are_accepted),
+        cmocka_unit_test(copies),   cmocka_unit_test(bad_sizes),
+        cmocka_unit_test(refusals), cmocka_unit_test(older_structs_are_accepted),
+        cmocka_unit_test(defaults),
     };
 
     return cmocka_run_group_tests(tests, packed_setup, packed_teardown);
