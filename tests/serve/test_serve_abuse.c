@@ -349,17 +349,17 @@ static void test_unreadable_requests(void **state)
     server_await_files(&tiny_server, n);
 }
 
-/* A body in chunks, which does not announce its size, is not received for ever. What the kernel
- * keeps for a socket (up to 36 MB as Linux is configured) counts as sent although nobody reads it.
- */
+/* A body in chunks, which does not announce its size, is not received for ever. How much can be
+ * sent after the response depends on the kernel's buffers and on how fast the server closes. */
 static void test_endless_body(void **state)
 {
     static const char head[] = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
                                "Transfer-Encoding: chunked\r\n\r\n";
-    enum { CHUNK = 1 << 20, MANY = 300 };
+    enum { CHUNK = 1 << 20, SECONDS = 20 };
     size_t size = 8 + CHUNK + 2, sent = 0;
     char *chunk = malloc(size + 1), status[13] = "";
     int fd = client_connect(&tiny_server);
+    double end = sp_seconds() + SECONDS;
     ssize_t n = 1;
 
     (void)state;
@@ -368,11 +368,11 @@ static void test_endless_body(void **state)
     memset(chunk + 8, 'x', CHUNK);
     memcpy(chunk + 8 + CHUNK, "\r\n", 2);
     client_send(fd, head, sizeof head - 1);
-    while (n > 0 && sent < MANY * size) {
+    while (n > 0 && sp_seconds() < end) {
         n = send(fd, chunk + sent % size, size - sent % size, MSG_NOSIGNAL);
         if (n > 0) sent += (size_t)n;
     }
-    assert_in_range(sent, 64 * size, MANY * size - 1);
+    assert_true(n < 0 && sent >= 64 * size);
     assert_int_equal(recv(fd, status, sizeof status - 1, 0), sizeof status - 1);
     assert_string_equal(status, "HTTP/1.1 413");
     close(fd);

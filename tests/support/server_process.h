@@ -30,7 +30,7 @@ void server_await_log(const struct server *s, const char *text, size_t n);
 
 /* Returns the number of files that the server has open, including connections. */
 size_t server_count_files(const struct server *s);
-/* Waits until the server has n files open, for at most a minute. */
+/* Waits until the server has at most n files open, for at most a minute. */
 void server_await_files(const struct server *s, size_t n);
 /* Waits until /ready states at least n for this key, such as "answers_running", for at most a
  * minute. */
