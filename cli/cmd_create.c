@@ -131,14 +131,6 @@ static enum sp_status check_operand(const struct options *o, const char *operand
     return operand ? sp_packed_checkpoint_check(operand, err) : SP_OK;
 }
 
-/* True if the part's weights take more than 12 bits each. */
-static bool is_large(const struct sp_create_report *report, enum sp_part part)
-{
-    static const double BITS = 12;
-
-    return 8 * (double)report->size[part] > BITS * (double)report->n_weights[part];
-}
-
 /* Prints what the types of the file suggest: weights of few bits of another format grew, or only
  * the target was quantized. */
 static void note_types(const struct options *o, const struct sp_create_report *report,
@@ -151,10 +143,10 @@ static void note_types(const struct options *o, const struct sp_create_report *r
 
     if (!has_type && is_q8 &&
         (double)report->size[SP_PART_TARGET] > GREW * (double)report->source_size[SP_PART_TARGET]) {
-        sp_note(command, "the weights became q8, which keeps those of formats of 2 to 6 bits; "
-                         "-q q4 makes a smaller file, with a second rounding");
+        sp_note(command, "weights in a format of 2 to 6 bits are stored in q8; -q q4 makes a "
+                         "smaller file, but rounds them once more");
     }
-    if (has_type && o->draft == NULL && is_large(report, SP_PART_DRAFT)) {
+    if (has_type && o->draft == NULL && sp_create_is_large(report, SP_PART_DRAFT)) {
         sp_note(command, "only the target was quantized; --quantize-draft q4 makes the draft "
                          "smaller and faster, too");
     }

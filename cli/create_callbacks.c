@@ -112,6 +112,13 @@ static void print_kept(const struct sp_create_report *report)
                        first, second, requested, requested);
 }
 
+bool sp_create_is_large(const struct sp_create_report *report, enum sp_part part)
+{
+    static const double BITS = 12;
+
+    return 8 * (double)report->size[part] > BITS * (double)report->n_weights[part];
+}
+
 void sp_create_print_report(const struct sp_create_report *report, const char *path)
 {
     char weights[SP_AMOUNT_TEXT], before[SP_AMOUNT_TEXT], after[SP_AMOUNT_TEXT];

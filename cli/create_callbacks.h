@@ -76,6 +76,9 @@ SP_MUST_CHECK enum sp_status sp_create_rules(struct sp_type_rules *out,
 /* Sets the callbacks and makes signals cancel the work. `listener` must outlive the callbacks. */
 void sp_create_attach(struct sp_create_callbacks *callbacks, struct sp_create_listener *listener);
 
+/* True if the weights of a part take more than 12 bits each: they are not quantized. */
+bool sp_create_is_large(const struct sp_create_report *report, enum sp_part part);
+
 /* Prints a table to stderr: the size of each part before and after. */
 void sp_create_print_report(const struct sp_create_report *report, const char *path);
 

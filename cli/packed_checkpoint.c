@@ -101,17 +101,14 @@ static void remove_older(const char *cache, const char *prefix, const char *name
     if (folder) closedir(folder);
 }
 
-/* Tells how a model of more than 12 bits per weight becomes smaller and faster, to commands that
- * generate. */
+/* Tells how a model that is not quantized becomes smaller and faster, to commands that generate. */
 static void note_size(const char *command, const char *checkpoint,
                       const struct sp_create_report *report)
 {
-    static const double BITS = 12;
-    double n_weights = (double)report->n_weights[SP_PART_TARGET];
     char sentence[PATH_MAX + 128];
 
     if (strcmp(command, "run") != 0 && strcmp(command, "serve") != 0) return;
-    if (8 * (double)report->size[SP_PART_TARGET] <= BITS * n_weights) return;
+    if (!sp_create_is_large(report, SP_PART_TARGET)) return;
     snprintf(sentence, sizeof sentence,
              "nothing was quantized; spectool create -q q4 %s makes a file of about a third of "
              "the size, which runs faster",

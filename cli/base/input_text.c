@@ -55,14 +55,11 @@ static enum sp_status read_stream(char **text, size_t *size, FILE *stream, const
             st = sp_fail(err, SP_E_INPUT, "%s holds more than %zu bytes", name, most);
             goto done;
         }
-    } while (got > 0 && !feof(stream) &&
-             !ferror(stream)); /* a terminal would be read on after the end */
-    if (ferror(stream) && errno == EINTR) {
-        st = sp_fail(err, SP_E_CHECK, "interrupted");
-        goto done;
-    }
+        /* A terminal could be read on after its end and after an interrupt. */
+    } while (got > 0 && !feof(stream) && !ferror(stream));
     if (ferror(stream)) {
-        st = sp_fail(err, SP_E_IO, "%s: %s", name, strerror(errno));
+        st = errno == EINTR ? sp_fail(err, SP_E_CHECK, "interrupted")
+                            : sp_fail(err, SP_E_IO, "%s: %s", name, strerror(errno));
         goto done;
     }
     bytes[n] = '\0';

@@ -332,6 +332,7 @@ enum sp_status sp_create(struct sp_create_report *report, const struct sp_create
     };
 
     if (options->from) {
+        /* A name without a model is told before the output, for which it would be offered. */
         if ((st = open_sources(&job, &file, options, err))) goto done;
         if ((st = check_output(options, options->from, err))) goto done;
     } else {
