@@ -16,18 +16,20 @@ static bool is_listed(const struct sp_command *c)
     return !c->hidden;
 }
 
-/* True if the value has words to complete: those of a choice, or a number's `auto`. */
+/* True if the value has words to complete: those of a choice or of a value that may be left out,
+ * or a number's `auto`. */
 static bool has_words(const struct sp_opt *o)
 {
-    return o->choices || (o->word && isalpha((unsigned char)*o->word));
+    return o->choices || o->words || (o->word && isalpha((unsigned char)*o->word));
 }
 
 static void put_words(const struct sp_opt *o)
 {
-    if (o->choices == NULL) fputs(o->word, stdout);
-    for (const char *const *word = o->choices; word && *word; word++) {
-        printf("%s%s", word == o->choices ? "" : " ", *word);
-    }
+    const char *const *words = o->choices ? o->choices : o->words;
+
+    if (words == NULL) fputs(o->word, stdout);
+    for (const char *const *word = words; word && *word; word++)
+        printf("%s%s", word == words ? "" : " ", *word);
 }
 
 static void bash_command(const struct sp_command *c)
@@ -42,7 +44,8 @@ static void bash_command(const struct sp_command *c)
         if (has_words(o)) {
             printf("            COMPREPLY=($(compgen -W \"");
             put_words(o);
-            printf("\" -- \"$word\"))\n            return\n");
+            printf("\" -- \"$word\"))\n            %sreturn\n",
+                   o->words ? "[ ${#COMPREPLY[@]} -eq 0 ] || " : "");
         } else {
             printf("            %s\n", o->path ? "compopt -o default; return" : "return");
         }
@@ -59,6 +62,9 @@ static void bash(void)
 {
     puts("_spectool() {\n"
          "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=\n"
+         "    # --option=value is three words\n"
+         "    if [ \"$word\" = = ]; then word=; "
+         "elif [ \"$previous\" = = ]; then previous=${COMP_WORDS[COMP_CWORD - 2]}; fi\n"
          "    COMPREPLY=()\n"
          "    if [ \"$COMP_CWORD\" -eq 1 ] || [ \"$COMP_CWORD ${COMP_WORDS[1]}\" = '2 help' ]; "
          "then");
@@ -99,7 +105,7 @@ static void zsh_option(const struct sp_opt *o)
     put_quoted(o->help, "[]:\\");
     putchar(']');
     if (o->value != NULL) {
-        printf(":%s:", o->value);
+        printf("%s:%s:", o->words ? ":" : "", o->value);
         if (has_words(o)) {
             putchar('(');
             put_words(o);
@@ -150,7 +156,7 @@ static void fish_option(const struct sp_command *c, const struct sp_opt *o)
     printf("complete -c spectool -n '__fish_seen_subcommand_from %s' -l %s", c->name, o->name);
     if (o->letter) printf(" -s %c", o->letter);
     if (has_words(o)) {
-        fputs(" -x -a '", stdout);
+        fputs(o->words ? " -f -a '" : " -x -a '", stdout);
         put_words(o);
         putchar('\'');
     } else if (o->value != NULL) {

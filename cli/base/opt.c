@@ -326,6 +326,16 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
     }
 }
 
+/* True if the next argument is a value of an option whose value may be left out. */
+static bool word_follows(const struct parser *p, const struct sp_opt *o)
+{
+    const char *const *word = o->words;
+
+    while (p->at + 1 < p->argc && *word && strcmp(*word, p->argv[p->at + 1]) != 0)
+        word++;
+    return p->at + 1 < p->argc && *word;
+}
+
 /* Stores the value of an option. `text`: the value that followed it after a '='; NULL: none. */
 static enum sp_status take(struct parser *p, const struct sp_opt *o, const char *text)
 {
@@ -335,6 +345,7 @@ static enum sp_status take(struct parser *p, const struct sp_opt *o, const char 
         *((bool *)p->args->options + o->offset) = true;
         return SP_OK;
     }
+    if (text == NULL && o->words && !word_follows(p, o)) text = o->words[0];
     if (text == NULL && p->at + 1 == p->argc) {
         return sp_fail(p->err, SP_E_USAGE, "--%s needs a value: --%s %s", o->name, o->name,
                        o->value);

@@ -38,9 +38,12 @@ struct sp_opt {
     const char *word;           /* SP_OPT_INT: a word that is accepted in place of a number */
     int64_t word_value;         /* the number that `word` stands for */
     const char *const *choices; /* words, then NULL; case is ignored on the command line */
-    bool path;                  /* the value is a file name (for completions) */
-    const char *shown;          /* default shown by --help, or NULL */
-    const char *help;           /* one or more sentences, without the last period */
+    /* SP_OPT_STRING: words, then NULL, of a value that may be left out, which means the first. The
+     * next argument is the value only if it is one of them; any other value follows a '='. */
+    const char *const *words;
+    bool path;         /* the value is a file name (for completions) */
+    const char *shown; /* default shown by --help, or NULL */
+    const char *help;  /* one or more sentences, without the last period */
 };
 
 struct sp_opt_list {

@@ -49,8 +49,11 @@ static void print_option(FILE *out, const struct sp_opt *o, int width)
     int column;
 
     if (o->letter) snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    column = snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
-                      o->value ? o->value : "");
+    column = snprintf(left, sizeof left, "  %s--%s%s%s%s", letter, o->name,
+                      o->words   ? "[="
+                      : o->value ? " "
+                                 : "",
+                      o->value ? o->value : "", o->words ? "]" : "");
     fputs(left, out);
     if (column >= TEXT_COLUMN) {
         fputc('\n', out);

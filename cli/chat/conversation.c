@@ -56,6 +56,9 @@ enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char 
     return SP_OK;
 }
 
+const char *const sp_thinking_words[] = {"true", "false",  "on",   "off",
+                                         "low",  "medium", "high", NULL};
+
 enum sp_status sp_thinking_read(enum sp_thinking *thinking, char level[SP_THINK_LEVEL_SIZE],
                                 const char *word, const struct sp_chat_info *chat,
                                 struct sp_err *err)

@@ -6,6 +6,7 @@
 #ifndef SP_CLI_CHAT_CONVERSATION_H
 #define SP_CLI_CHAT_CONVERSATION_H
 
+#include "cli/base/opt.h"
 #include "cli/chat/prompt.h"
 #include "format/packfile.h"
 
@@ -63,6 +64,16 @@ bool sp_conversation_separates_reasoning(const struct sp_conversation *c,
 
 SP_MUST_CHECK enum sp_status sp_conversation_set_system(struct sp_conversation *c, const char *text,
                                                         struct sp_err *err);
+
+/* The option for sp_thinking_read; its words are those of ollama and of gpt-oss. */
+extern const char *const sp_thinking_words[];
+#define SP_OPT_THINK(type, member)                                                                 \
+    {                                                                                              \
+        SP_OPT_STRING, 0, "think", NULL, "true|false|LEVEL", offsetof(type, member),               \
+            .words = sp_thinking_words, .shown = "left to the template",                           \
+            .help = "Turn the model's reasoning on (also without a value) or off, or set its "     \
+                    "level: low, medium, high, or one of the template's own after ="               \
+    }
 
 /* Reads whether a model is to reason from a word: true or on, false or off, or a level, which
  * consists of letters. `chat`: what its template can do; NULL: it has none. SP_E_UNSUPPORTED if

@@ -11,4 +11,9 @@ COMP_WORDS='' && bash -c '. ./bash; COMP_WORDS=(spectool create --qu); COMP_CWOR
     COMP_WORDS=(spectool de); COMP_CWORD=1; _spectool; echo ${COMPREPLY[@]}
     COMP_WORDS=(spectool h); COMP_CWORD=1; _spectool; echo ${COMPREPLY[@]}
     COMP_WORDS=(spectool help ev); COMP_CWORD=2; _spectool; echo ${COMPREPLY[@]}
-    COMP_WORDS=(spectool run --draft-depth a); COMP_CWORD=3; _spectool; echo ${COMPREPLY[@]}'
+    COMP_WORDS=(spectool run --draft-depth a); COMP_CWORD=3; _spectool; echo ${COMPREPLY[@]}
+    COMP_WORDS=(spectool run --kv-type =); COMP_CWORD=3; _spectool; echo ${COMPREPLY[@]}
+    COMP_WORDS=(spectool run --kv-type = f); COMP_CWORD=4; _spectool; echo ${COMPREPLY[@]}
+    COMP_WORDS=(spectool run --think = m); COMP_CWORD=4; _spectool; echo ${COMPREPLY[@]}
+    COMP_WORDS=(spectool run --think o); COMP_CWORD=3; _spectool; echo ${COMPREPLY[@]}
+    COMP_WORDS=(spectool run --think --ke); COMP_CWORD=3; _spectool; echo ${COMPREPLY[@]}'

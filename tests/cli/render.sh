@@ -30,7 +30,7 @@ for wrong in '--go checkpoint' '--kwargs {} chat.tmpl' '--continue chat.tmpl'; d
     echo "exit $?"
 done
 for think in off hard 'very hard'; do
-    spectool render chat.tmpl Hi --date 2025-03-01 --think "$think"
+    spectool render chat.tmpl Hi --date 2025-03-01 "--think=$think"
     echo "exit $?"
 done
 spectool render checkpoint Hi --think true

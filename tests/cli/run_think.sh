@@ -34,9 +34,15 @@ quiet 'Tell me a story.' --format fish.gbnf --json --think false | tail -n 1 | g
 # The reasoning options reach the template.
 quiet 'Tell me a story.' --think true
 quiet 'Tell me a story.' --think false
-quiet 'Tell me a story.' --think brave
-try Hi --think ''
-try Hi --think 'very high'
+quiet 'Tell me a story.' --think=brave
+# Without a value reasoning is on; only a known word is one without a '='.
+quiet --think 'Tell me a story.'
+quiet 'Tell me a story.' --think
+quiet 'Tell me a story.' --think low
+try Hi --think --no-draft -x
+try Hi --think brave
+try Hi --think=
+try Hi '--think=very high'
 try Hi --think true --raw
 try Hi --hide-thinking --json
 try Hi --hide-thinking --show-draft

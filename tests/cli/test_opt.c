@@ -18,12 +18,13 @@ struct options {
     bool flag;
     int64_t n;
     double x, seconds;
-    const char *text, *choice;
+    const char *text, *choice, *level;
     uint64_t size;
     struct sp_opt_list list;
 };
 
 static const char *const choices[] = {"one", "two", NULL};
+static const char *const levels[] = {"on", "high", NULL};
 
 #define AT(member) .offset = offsetof(struct options, member)
 
@@ -35,6 +36,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_NUMBER, 'x', "real", NULL, "X", AT(x), .min = 0, .max = 1, .help = "h"},
     {SP_OPT_STRING, 0, "text", NULL, "T", AT(text), .help = "h"},
     {SP_OPT_CHOICE, 0, "choice", NULL, "C", AT(choice), .choices = choices, .help = "h"},
+    {SP_OPT_STRING, 0, "level", NULL, "L", AT(level), .words = levels, .help = "h"},
     {SP_OPT_SIZE, 0, "size", NULL, "S", AT(size), .help = "h"},
     {SP_OPT_SECONDS, 0, "time", NULL, "T", AT(seconds), .help = "h"},
     {SP_OPT_LIST, 0, "list", NULL, "L", AT(list), .help = "h"},
@@ -205,6 +207,30 @@ static void omitted_options_keep_their_defaults(void **state)
     assert_int_equal(o->n, 99);
     assert_true(sp_args_given(&args, "number"));
     sp_args_release(&args);
+}
+
+static void a_value_may_be_left_out(void **state)
+{
+    static const struct {
+        const char *words[4], *level, *second;
+    } cases[] = {
+        {{"a", "--level"}, "on", NULL},          {{"a", "--level", "high"}, "high", NULL},
+        {{"--level", "a", "b"}, "on", "b"},      {{"a", "--level", "-f"}, "on", NULL},
+        {{"a", "--level=own", "b"}, "own", "b"}, {{"a", "--level", "own"}, "on", "own"},
+        {{"a", "--level=", "high"}, "", "high"},
+    };
+    struct sp_args args;
+    struct sp_err err;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(parse(&args, &err, cases[i].words), SP_OK);
+        assert_string_equal(((const struct options *)args.options)->level, cases[i].level);
+        assert_string_equal(args.operands[0], "a");
+        assert_int_equal(args.n_operands, cases[i].second ? 2 : 1);
+        if (cases[i].second) assert_string_equal(args.operands[1], cases[i].second);
+        sp_args_release(&args);
+    }
 }
 
 static void help_stops_parsing(void **state)
@@ -403,6 +429,7 @@ int main(void)
         cmocka_unit_test(values_are_stored),
         cmocka_unit_test(sizes),
         cmocka_unit_test(omitted_options_keep_their_defaults),
+        cmocka_unit_test(a_value_may_be_left_out),
         cmocka_unit_test(help_stops_parsing),
         cmocka_unit_test(misuse_is_one_sentence),
         cmocka_unit_test(the_environment_gives_options),
