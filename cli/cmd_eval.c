@@ -32,7 +32,7 @@ struct options {
 #define AT(member) .offset = offsetof(struct options, member)
 
 static const struct sp_opt opts[] = {
-    {SP_OPT_LIST, 't', "text", NULL, "TEXTFILE", AT(texts), .path = true,
+    {SP_OPT_LIST, 'f', "text", NULL, "TEXTFILE", AT(texts), .path = true,
      .help = "File with a text; - is standard input. Special tokens in it are recognized; "
              "repeatable"},
     {SP_OPT_STRING, 0, "ids", NULL, "ID,ID,...", AT(ids), .help = "The text as token IDs"},
@@ -58,7 +58,7 @@ static const struct sp_opt opts[] = {
     {SP_OPT_STRING, 0, "draft-types", NULL, "TYPE,...", AT(draft_types),
      .help = "Measure the draft in these types instead: acceptance, cost of a round, speed-up"},
     {SP_OPT_HEADING, .help = "Machine"},
-    SP_OPT_THREADS_BY(struct options, backend, 0),
+    SP_OPT_THREADS(struct options, backend),
     SP_OPT_RANKS(struct options, backend),
     SP_OPT_KERNELS(struct options, backend),
     SP_OPT_KV_TYPE(struct options, backend),

@@ -26,8 +26,7 @@ static const struct sp_opt opts[] = {
      .help = "Print what would be written, one tensor per line, and exit"},
     {SP_OPT_FLAG, 0, "force", NULL, NULL, AT(force),
      .help = "Overwrite DIR if it holds nothing but an export"},
-    {SP_OPT_INT, 0, "threads", NULL, "N", AT(n_threads), .min = 1, .max = SP_POOL_MAX,
-     .shown = "one per core", .help = "Number of threads; does not affect the output"},
+    SP_OPT_CREATE_THREADS(struct options),
     {.kind = SP_OPT_END},
 };
 

@@ -51,7 +51,7 @@
     }
 #define SP_OPT_CREATE_THREADS(type)                                                                \
     {                                                                                              \
-        SP_OPT_INT, 0, "threads", NULL, "N",                                                       \
+        SP_OPT_INT, 't', "threads", NULL, "N",                                                     \
             .offset = offsetof(type, n_threads), .min = 1, .max = SP_POOL_MAX,                     \
             .shown = "one per core", .help = "Number of threads; does not affect the output"       \
     }

@@ -29,15 +29,14 @@ struct sp_backend_opts {
 extern const char *const sp_backend_kernels[], *const sp_backend_kv_types[],
                                                    *const sp_backend_draft_by[];
 
-/* Rows for option tables; `type` is the command's struct of options, `member` its sp_backend_opts,
- * `short_name` the letter of the option or 0. */
-#define SP_OPT_THREADS_BY(type, member, short_name)                                                \
+/* Rows for option tables; `type` is the command's struct of options, `member` its sp_backend_opts.
+ */
+#define SP_OPT_THREADS(type, member)                                                               \
     {                                                                                              \
-        SP_OPT_INT, (short_name), "threads", NULL, "N", offsetof(type, member.n_threads),          \
+        SP_OPT_INT, 't', "threads", NULL, "N", offsetof(type, member.n_threads),                   \
             .min = 1, .max = SP_POOL_MAX, .shown = "one per core",                                 \
             .help = "Number of threads; does not affect the output"                                \
     }
-#define SP_OPT_THREADS(type, member) SP_OPT_THREADS_BY(type, member, 't')
 #define SP_OPT_RANKS(type, member)                                                                 \
     {                                                                                              \
         SP_OPT_INT, 0, "ranks", NULL, "N", offsetof(type, member.n_ranks),                         \

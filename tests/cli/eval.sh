@@ -23,7 +23,7 @@ mkdir tmp
 TMPDIR=$PWD/tmp spectool eval q4.bin --text text --kv-type f32 --against "$TESTDATA/tiny/target" --draft-depth 0 |
     sed "s,$TESTDATA/tiny/target,packed.bin," | cmp - file && ls -A tmp
 spectool eval q4.bin --num-ctx 32 --stride 24 --places 0 --text - <text | head -n 1
-spectool eval q4.bin --num-ctx 32 --windows 2 --places 0 --text - <text | head -n 1
+spectool eval q4.bin --num-ctx 32 --windows 2 --places 0 -t 1 -f - <text | head -n 1
 echo '# JSON; neither threads nor kernels change a digit'
 spectool eval q4.bin --text text --against packed.bin --places 2 --num-predict 8 --draft-depth 3 --json >one
 spectool eval q4.bin --text text --against packed.bin --places 2 --num-predict 8 --draft-depth 3 --json \

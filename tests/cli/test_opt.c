@@ -311,6 +311,7 @@ static void check_option(const struct sp_command *c, const struct sp_opt *o)
     assert_int_equal(o->choices != NULL, o->kind == SP_OPT_CHOICE);
     if (o->kind == SP_OPT_INT || o->kind == SP_OPT_NUMBER) assert_true(o->min < o->max);
     assert_true(strcmp(o->name, "help") != 0 && o->letter != 'h');
+    assert_int_equal(o->letter == 't', strcmp(o->name, "threads") == 0);
     for (const struct sp_opt *other = c->opts; other != o; other++) {
         if (other->kind == SP_OPT_HEADING) continue;
         assert_string_not_equal(other->name, o->name);
