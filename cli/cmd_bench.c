@@ -199,6 +199,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     if (st) goto done;
     if ((st = sp_backend_open_package(&package, path, &o->backend, err))) goto done;
     sp_temp_file_remove(&temporary); /* the removed file stays mapped */
+    sp_signals_release();
     note_draftless(args, package);
     snprintf(name, sizeof name, "synthetic %s", o->shape ? o->shape : "");
     if (o->n_layers) {

@@ -258,20 +258,28 @@ static void set_handler(int number, void (*handler)(int))
     sigaction(number, &action, NULL);
 }
 
-/* Catches a signal unless the caller ignores it, as nohup and shells do for background jobs. */
-static void catch_unless_ignored(int number)
+/* Sets the handler of signals that the caller does not ignore, as nohup and shells do for
+ * background jobs. */
+static void set_unless_ignored(void (*handler)(int))
 {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction now;
 
-    if (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-        set_handler(number, remember);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            set_handler(numbers[i], handler);
+    }
 }
 
 void sp_signals_catch(void)
 {
-    catch_unless_ignored(SIGINT);
-    catch_unless_ignored(SIGTERM);
-    catch_unless_ignored(SIGHUP);
+    set_unless_ignored(remember);
+}
+
+void sp_signals_release(void)
+{
+    set_unless_ignored(SIG_DFL);
+    sp_signals_resume();
 }
 
 bool sp_signals_caught(void)

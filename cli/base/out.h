@@ -65,6 +65,9 @@ void sp_table_release(struct sp_table *table);
 /* Makes SIGINT, SIGTERM and SIGHUP set a flag; a second one ends the program at once. A signal
  * that the caller ignores (nohup) stays ignored. */
 void sp_signals_catch(void);
+/* Makes these signals end the program at once again, for work that leaves nothing to clean up. One
+ * that was caught before ends it here. */
+void sp_signals_release(void);
 bool sp_signals_caught(void);
 /* Clears a caught interrupt so that the next one is caught again; a signal that ends the program
  * (SIGTERM, SIGHUP) stays caught. */

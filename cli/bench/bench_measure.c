@@ -53,11 +53,6 @@ static double median(double *values, size_t n)
     return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static enum sp_status interrupted(const struct run *r)
-{
-    return sp_signals_caught() ? sp_fail(r->err, SP_E_CHECK, "interrupted") : SP_OK;
-}
-
 /* ---- progress ---- */
 
 static void begin_step(struct run *r, const char *label, const char *unit, uint64_t n_total)
@@ -87,7 +82,7 @@ static int count_token(void *context, const struct sp_token *token)
 {
     (void)token;
     advance(context);
-    return sp_signals_caught();
+    return 0;
 }
 
 /* ---- settings and prompts ---- */
@@ -281,7 +276,6 @@ static enum sp_status measure_prefill(struct run *r)
                                      .no_draft = true};
         for (size_t i = 0; i < b->n_prefill; i++)
             ids[i] = (uint32_t)((run + 1 + i * 31) % b->info.n_vocab);
-        if ((st = interrupted(r))) return st;
         r->samples[run] = sp_bandwidth_sample(r->bandwidth);
         if ((st = sp_session_generate(r->session, &request, &result, r->err))) return st;
         r->rates[run] = result.prompt_seconds;
@@ -355,7 +349,7 @@ static int keep_timing(void *context, size_t which, double verify_seconds, doubl
     p->draft[at] = draft_seconds;
     p->bus[at] = sp_bandwidth_sample(p->run->bandwidth);
     advance(p->run);
-    return sp_signals_caught();
+    return 0;
 }
 
 static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth)
@@ -368,7 +362,6 @@ static enum sp_status measure_passes(struct run *r, struct sp_bench_depth *depth
     if ((st = sp_new(&p.verify, n, sizeof *p.verify, r->err))) goto done;
     if ((st = sp_new(&p.draft, n, sizeof *p.draft, r->err))) goto done;
     if ((st = sp_new(&p.bus, n, sizeof *p.bus, r->err))) goto done;
-    if ((st = interrupted(r))) goto done;
     st = sp_session_benchmark(r->session, depth->n_before, sp_bench_row_counts, SP_BENCH_ROW_COUNTS,
                               n_repeat, keep_timing, &p, r->err);
     for (size_t i = 0; i < SP_BENCH_ROW_COUNTS && !st; i++) {
@@ -409,10 +402,8 @@ static enum sp_status generate(struct run *r, const struct sp_ids *ids, size_t w
     };
     struct sp_session *session =
         draft_len == SP_DRAFT_LENGTH_AUTO && r->auto_session ? r->auto_session : r->session;
-    enum sp_status st;
 
-    if ((st = sp_session_generate(session, &request, result, r->err))) return st;
-    return interrupted(r);
+    return sp_session_generate(session, &request, result, r->err);
 }
 
 /* Fails if a run generated other tokens than the first run, which was without drafting. */
