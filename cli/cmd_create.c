@@ -122,7 +122,7 @@ static enum sp_status check_operand(const struct options *o, const char *operand
                        "--draft-model requires a model as SOURCE; in a Modelfile write DRAFT %s",
                        o->draft_model);
     }
-    if (operand && o->draft_model == NULL && sp_packed_checkpoint_is_packed(operand)) {
+    if (operand && o->draft_model == NULL && sp_pack_is_file(operand)) {
         return sp_fail(err, SP_E_USAGE,
                        "%s is a packed file already: spectool quantize changes its types, "
                        "--draft-model gives its target another draft",

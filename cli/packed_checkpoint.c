@@ -9,8 +9,9 @@
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "format/base/strbuf.h"
+#include "format/gguf.h"
 #include "format/modelfile/modelfile.h"
-#include "format/packfile_layout.h"
+#include "format/packfile.h"
 #include "runtime/spectool.h"
 
 #include <dirent.h>
@@ -167,27 +168,21 @@ done:
     return st;
 }
 
-/* True if the file begins with the `size` bytes, 8 at most. */
-static bool begins_with(const char *path, const void *bytes, size_t size)
+static bool is_gguf(const char *path)
 {
-    char first[8] = "";
+    uint8_t first[4];
     struct sp_file *file = NULL;
-    bool equal = sp_file_open(&file, path, NULL) == SP_OK &&
-                 sp_file_read_at(file, 0, first, size, NULL) == SP_OK &&
-                 memcmp(first, bytes, size) == 0;
+    bool is_one = sp_file_open(&file, path, NULL) == SP_OK &&
+                  sp_file_read_at(file, 0, first, sizeof first, NULL) == SP_OK &&
+                  sp_gguf_is_magic(first);
 
     sp_file_close(file);
-    return equal;
+    return is_one;
 }
 
 bool sp_packed_checkpoint_is_needed(const char *path)
 {
-    return sp_file_is_folder(path) || !sp_file_exists(path) || begins_with(path, "GGUF", 4);
-}
-
-bool sp_packed_checkpoint_is_packed(const char *path)
-{
-    return begins_with(path, sp_pack_magic, sizeof sp_pack_magic);
+    return sp_file_is_folder(path) || !sp_file_exists(path) || is_gguf(path);
 }
 
 /* True for a text with a FROM line that is a Modelfile. */
@@ -228,7 +223,7 @@ static enum sp_status fail_part(const char *path, struct sp_err *err)
 bool sp_packed_checkpoint_is_model(const char *path)
 {
     return sp_packed_checkpoint_is_needed(path) || ends_with(path, ".safetensors") ||
-           sp_packed_checkpoint_is_packed(path);
+           sp_pack_is_file(path);
 }
 
 enum sp_status sp_packed_checkpoint_check(const char *path, struct sp_err *err)
@@ -238,14 +233,24 @@ enum sp_status sp_packed_checkpoint_check(const char *path, struct sp_err *err)
 }
 
 /* Refuses a file that a packed file is made from. */
-static enum sp_status check_packed(const char *path, struct sp_err *err)
+static enum sp_status check_made_from(const char *path, struct sp_err *err)
 {
-    if (sp_packed_checkpoint_is_packed(path)) return SP_OK;
-    if (ends_with(path, ".json") || ends_with(path, ".safetensors")) return fail_part(path, err);
+    if (ends_with(path, ".safetensors")) return fail_part(path, err);
     if (!is_modelfile(path)) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "%s: a Modelfile, expected a packed file; spectool create -f %s makes one", path,
                    path);
+}
+
+static enum sp_status check_packed(const char *path, struct sp_err *err)
+{
+    enum sp_status st;
+
+    if (sp_pack_is_file(path)) return SP_OK;
+    if (ends_with(path, ".json")) return fail_part(path, err);
+    if ((st = check_made_from(path, err))) return st;
+    return sp_fail(err, SP_E_INPUT,
+                   "%s: neither a packed file, a checkpoint folder nor a GGUF file", path);
 }
 
 /* Finds the folder or file that a path or a name means. */
@@ -336,7 +341,11 @@ enum sp_status sp_packed_checkpoint_find(char **path, const char *given, const c
 enum sp_status sp_packed_checkpoint_or_folder(char **path, const char *given, const char *command,
                                               struct sp_err *err)
 {
-    if (sp_packed_checkpoint_is_needed(given) && !sp_file_is_folder(given))
+    bool folder = sp_file_is_folder(given);
+    enum sp_status st;
+
+    if (sp_packed_checkpoint_is_needed(given) && !folder)
         return packed_file(path, given, command, err);
+    if (!folder && (st = check_made_from(given, err))) return st;
     return sp_copy_text(path, given, strlen(given), err);
 }

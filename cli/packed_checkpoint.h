@@ -10,8 +10,6 @@
  * name of a model. */
 bool sp_packed_checkpoint_is_needed(const char *path);
 
-/* True for a packed file, by its first bytes. */
-bool sp_packed_checkpoint_is_packed(const char *path);
 /* True if FROM takes the path, or may take it as a name: a folder, a file of weights, a packed
  * file, or no file at all. */
 bool sp_packed_checkpoint_is_model(const char *path);
@@ -26,12 +24,13 @@ SP_MUST_CHECK enum sp_status sp_packed_checkpoint_check(const char *path, struct
  * the same; otherwise the target and its built-in head are packed, as sp_create does it without
  * further options, after a note to stderr, and replace earlier files of the checkpoint. A command
  * calls it where it opens the file, after its options are checked, since packing may take minutes.
- * `command`: for the note. SP_E_INPUT: the folder has no config.json, or the file is a Modelfile or
- * part of a checkpoint; SP_E_IO or SP_E_INPUT: neither a file nor a model has this name. */
+ * `command`: for the note. SP_E_INPUT: the folder has no config.json, or the file is no model: it
+ * may be a Modelfile or part of a checkpoint; SP_E_IO or SP_E_INPUT: neither a file nor a model has
+ * this name. */
 SP_MUST_CHECK enum sp_status sp_packed_checkpoint_find(char **path, const char *given,
                                                        const char *command, struct sp_err *err);
-/* As sp_packed_checkpoint_find, but the path of a folder is copied, too: for commands that read
- * only a checkpoint's tokenizer or template. */
+/* As sp_packed_checkpoint_find, but the path of a folder, or of any file but a Modelfile and
+ * weights, is copied, too: for commands that read only a checkpoint's tokenizer or template. */
 SP_MUST_CHECK enum sp_status sp_packed_checkpoint_or_folder(char **path, const char *given,
                                                             const char *command,
                                                             struct sp_err *err);

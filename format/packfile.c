@@ -192,6 +192,18 @@ static enum sp_status open_bytes(struct sp_pack *pack, struct sp_err *err)
     return st;
 }
 
+bool sp_pack_is_file(const char *path)
+{
+    uint8_t first[sizeof sp_pack_magic];
+    struct sp_file *file = NULL;
+    bool is_file = sp_file_open(&file, path, NULL) == SP_OK &&
+                   sp_file_read_at(file, 0, first, sizeof first, NULL) == SP_OK &&
+                   memcmp(first, sp_pack_magic, sizeof first) == 0;
+
+    sp_file_close(file);
+    return is_file;
+}
+
 enum sp_status sp_pack_open(struct sp_pack **out, const char *path, struct sp_err *err)
 {
     enum sp_status st;

@@ -13,6 +13,8 @@
 
 struct sp_pack; /* opaque */
 
+/* True if there is a file that begins as packed files do. */
+bool sp_pack_is_file(const char *path);
 SP_MUST_CHECK enum sp_status sp_pack_open(struct sp_pack **out, const char *path,
                                           struct sp_err *err);
 /* Opens a packed file in memory. `bytes` are borrowed until close, and 64-byte aligned if tensors

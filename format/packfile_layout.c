@@ -72,8 +72,7 @@ enum sp_status sp_pack_get_header(struct sp_pack_header *out, const uint8_t *byt
                        "a GGUF file, expected a packed one, which spectool create makes from it");
     }
     if (size < sizeof sp_pack_magic || memcmp(bytes, sp_pack_magic, sizeof sp_pack_magic) != 0) {
-        return sp_fail(err, SP_E_INPUT,
-                       "not a packed file: it does not begin with spectool's magic number");
+        return sp_fail(err, SP_E_INPUT, "not a packed file");
     }
     if (size < SP_PACK_PAGE) {
         return sp_fail(err, SP_E_INPUT, "%llu bytes, shorter than a packed file's first page",

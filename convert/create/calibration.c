@@ -1,5 +1,6 @@
 #include "convert/create/calibration.h"
 
+#include "format/base/file.h"
 #include "format/base/json.h"
 #include "format/base/mem.h"
 #include "format/packfile.h"
@@ -26,6 +27,14 @@ static int compare_entries(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
 }
 
+static enum sp_status fail_other(const char *path, struct sp_err *err)
+{
+    return sp_fail(
+        err, SP_E_INPUT,
+        "%s: not a calibration file; spectool calibrate makes one from a packed file and texts",
+        path);
+}
+
 static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *err)
 {
     enum sp_status st;
@@ -37,12 +46,7 @@ static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *
 
     st = sp_pack_read_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, err);
     if (st) return st;
-    if (text == NULL) {
-        return sp_fail(
-            err, SP_E_INPUT,
-            "%s: not a calibration file; spectool calibrate makes one from a packed file and texts",
-            sp_pack_path(pack));
-    }
+    if (text == NULL) return fail_other(sp_pack_path(pack), err);
     st = sp_json_parse_within(&record, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
     if (!st) st = sp_json_get_i64(record, "block", 1, INT32_MAX, &block, err);
     if (!st && block != SP_GPTQ_BLOCK) {
@@ -110,8 +114,10 @@ enum sp_status sp_calibration_open(struct sp_calibration_file **out, const char 
                                    struct sp_err *err)
 {
     struct sp_pack *pack = NULL;
-    enum sp_status st = sp_pack_open(&pack, path, err);
+    enum sp_status st;
 
+    if (sp_file_exists(path) && !sp_pack_is_file(path)) return fail_other(path, err);
+    st = sp_pack_open(&pack, path, err);
     return st ? st : sp_calibration_take(out, pack, err);
 }
 

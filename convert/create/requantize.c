@@ -1,8 +1,10 @@
 #include "convert/create/requantize.h"
 
 #include "convert/create/create_job.h"
+#include "format/base/file.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
+#include "format/packfile.h"
 #include "format/packfile_write.h"
 
 /* The requested types must change a part that the file has. */
@@ -36,13 +38,18 @@ static enum sp_status open_parts(struct sp_create_job *job,
 {
     enum sp_status st;
 
+    if (!sp_file_exists(options->input)) {
+        return sp_fail(err, SP_E_IO, "%s does not exist, expected a packed file", options->input);
+    }
+    if (!sp_pack_is_file(options->input)) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: not a packed file; spectool create makes one from a checkpoint or a "
+                       "GGUF file",
+                       options->input);
+    }
     if ((st = sp_create_open_source(&job->target, options->input, SP_PART_TARGET, &job->warnings,
                                     err))) {
         return st;
-    }
-    if (job->target.pack == NULL) {
-        return sp_fail(err, SP_E_INPUT, "%s: not a packed file; spectool create makes one from it",
-                       options->input);
     }
     job->has_draft =
         sp_pack_find_section(job->target.pack, SP_PART_DRAFT, SP_SECTION_CONFIG) != NULL;

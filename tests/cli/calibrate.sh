@@ -30,6 +30,8 @@ spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration target.bin --f
 echo "exit $?"
 spectool create -f "$TESTDATA/tiny/Modelfile.ar" -q q4 --calibration one.txt --force
 echo "exit $?"
+spectool quantize -q q4 calibration.bin out.bin
+echo "exit $?"
 spectool run calibration.bin hi
 echo "exit $?"
 spectool calibrate target.bin

@@ -55,7 +55,7 @@ spectool create -f "$m" --size 2M -q q4; echo "exit $?"
 spectool quantize --size 2M --bits 4 plain.bin; echo "exit $?"
 spectool quantize --size 2400k sized.bin; echo "exit $?"
 echo '# a checkpoint is quantized by create'
-for model in "$TESTDATA/tiny/target" "$TESTDATA/gguf/olmo2.gguf" someone/model missing.bin; do
+for model in "$TESTDATA/tiny/target" "$TESTDATA/gguf/olmo2.gguf" "$TESTDATA/tiny/Modelfile" someone/model missing.bin; do
     spectool quantize -q q4 "$model"
     echo "exit $?"
 done

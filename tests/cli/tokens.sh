@@ -29,3 +29,5 @@ spectool detokenize packed.bin --ids 1
 echo "exit $?"
 spectool tokenize "$TESTDATA/tiny" x
 echo "exit $?"
+spectool tokenize "$TESTDATA/tiny/Modelfile" a; echo "exit $?"
+spectool tokenize "$TESTDATA/tiny/target/model.safetensors" a; echo "exit $?"
