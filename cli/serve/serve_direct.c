@@ -18,20 +18,29 @@ static void write_plain_text(struct sp_exchange *x, const char *text)
     if (sp_strbuf_append(&x->answer->body, text, strlen(text), NULL)) x->answer->status = 500;
 }
 
+/* Answers with the file of the page that the path names. */
+void sp_serve_answer_page(struct sp_exchange *x)
+{
+    const struct sp_page_file *file = sp_page_files;
+
+    while (strcmp(file->path, x->path) != 0)
+        file++;
+    x->answer->status = 200;
+    x->answer->type = file->type;
+    if (sp_strbuf_append(&x->answer->body, file->text, file->size, NULL)) x->answer->status = 500;
+}
+
 /* Answers a browser with the page, and other clients, which ask whether the server is alive, with a
  * sentence. */
 void sp_serve_answer_root(struct sp_exchange *x)
 {
     const char *accept = sp_http_header(x->request->connection, "Accept");
 
-    if (accept == NULL || strstr(accept, "text/html") == NULL) {
+    if (accept && strstr(accept, "text/html")) {
+        sp_serve_answer_page(x);
+    } else {
         write_plain_text(x, "spectool is running");
-        return;
     }
-    x->answer->status = 200;
-    x->answer->type = "text/html; charset=utf-8";
-    if (sp_strbuf_append(&x->answer->body, sp_serve_page, sp_serve_page_size, NULL))
-        x->answer->status = 500;
 }
 
 static bool open_object(struct sp_exchange *x)

@@ -6,6 +6,7 @@
 #include "cli/serve/serve_exchange.h"
 
 void sp_serve_answer_root(struct sp_exchange *x);
+void sp_serve_answer_page(struct sp_exchange *x);
 void sp_serve_answer_health(struct sp_exchange *x);
 void sp_serve_answer_ready(struct sp_exchange *x);
 void sp_serve_answer_metrics(struct sp_exchange *x);

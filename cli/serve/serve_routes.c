@@ -2,6 +2,7 @@
 #include "cli/serve/serve_routes.h"
 #include "cli/serve/serve_direct.h"
 #include "cli/serve/serve_origin.h"
+#include "cli/serve/serve_page.h"
 #include "cli/serve/serve_text.h"
 #include "format/base/clock.h"
 #include "format/base/spelling.h"
@@ -15,6 +16,8 @@ static const struct route {
     void (*answer)(struct sp_exchange *x);
 } routes[] = {
     {"GET", "/", sp_serve_answer_root},
+    {"GET", "/page.css", sp_serve_answer_page},
+    {"GET", "/page.js", sp_serve_answer_page},
     {"GET", "/health", sp_serve_answer_health},
     {"GET", "/ready", sp_serve_answer_ready},
     {"GET", "/metrics", sp_serve_answer_metrics},
@@ -132,11 +135,11 @@ static void dispatch(struct sp_exchange *x)
 
 bool sp_serve_admits(void *context, const char *path, const struct sp_http_connection *connection)
 {
-    static const char *const open_paths[] = {"/", "/health", "/ready"};
     const struct sp_serve *serve = context;
 
-    for (size_t i = 0; i < sizeof open_paths / sizeof *open_paths; i++) {
-        if (strcmp(path, open_paths[i]) == 0) return true;
+    if (strcmp(path, "/health") == 0 || strcmp(path, "/ready") == 0) return true;
+    for (size_t i = 0; i < sp_n_page_files; i++) {
+        if (strcmp(path, sp_page_files[i].path) == 0) return true;
     }
     return sp_serve_keys_allow(serve->keys, sp_http_header(connection, "Authorization"),
                                sp_http_header(connection, "x-api-key"));

@@ -30,6 +30,10 @@ static void test_lists(void **state)
     assert_int_equal(strncmp(r.body, "<!DOCTYPE html>\n", 16), 0);
     assert_int_equal(strcmp(r.body + r.size - 8, "</html>\n"), 0);
     http_reply_release(&r);
+    r = server_request(&tiny_server, "GET", "/page.js", NULL);
+    assert_int_equal(r.status, 200);
+    assert_non_null(strstr(r.head, "\r\nContent-Type: text/javascript; charset=utf-8\r\n"));
+    http_reply_release(&r);
     r = server_request(&tiny_server, "HEAD", "/", NULL);
     assert_int_equal(r.status, 200);
     assert_int_equal(r.size, 0);
