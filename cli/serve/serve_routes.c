@@ -17,6 +17,9 @@ static const struct route {
 } routes[] = {
     {"GET", "/", sp_serve_answer_root},
     {"GET", "/page.css", sp_serve_answer_page},
+    {"GET", "/elements.js", sp_serve_answer_page},
+    {"GET", "/markdown_inline.js", sp_serve_answer_page},
+    {"GET", "/markdown.js", sp_serve_answer_page},
     {"GET", "/page.js", sp_serve_answer_page},
     {"GET", "/health", sp_serve_answer_health},
     {"GET", "/ready", sp_serve_answer_ready},

@@ -1,6 +1,6 @@
 /* Tests the page at / in headless Chromium: a conversation, drafted tokens, the comparison without
- * drafting, stopping, errors, storage, dark mode, the width of a phone, API keys and the choice of
- * a model. With SPECTOOL_SCREENSHOTS=FOLDER it also takes pictures. */
+ * drafting, stopping, errors, storage, dark mode, the width of a phone, API keys, the choice of a
+ * model and Markdown. With SPECTOOL_SCREENSHOTS=FOLDER it also takes pictures. */
 #include "tests/support/browser.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/served_model.h"
@@ -262,8 +262,8 @@ static void enter_key(const char *sentence, const char *key)
     browser_press(&page, "Enter");
 }
 
-/* The page asks for the key at once. A message that was typed without it is sent when it is there.
- */
+/* The page asks for the key at once. A message that was typed without it is sent when it is there,
+ * and the time until the first token does not include that until the key is (1000 s here). */
 static void test_key(void **state)
 {
     (void)state;
@@ -282,10 +282,13 @@ static void test_key(void **state)
     browser_picture(&page, "no-key");
     set("max", "8");
     ask("Hi");
+    browser_await(&page, KEY_IS_ASKED, "true");
+    run("(now => { performance.now = () => now.call(performance) + 1e6; })(performance.now)");
     enter_key("This server needs an API key.", "wrong");
     enter_key("The server does not accept this API key.", "secret");
     await_answer(2);
     browser_await(&page, LAST ".querySelector('.text').textContent.length > 0", "true");
+    browser_await(&page, "open.messages[1].figures.first < 500", "true");
     browser_await(&page, "document.getElementById('notice').hidden", "true");
     browser_await(&page, KEY_IS_ASKED, "false");
 }
@@ -352,6 +355,67 @@ static void test_changed_key(void **state)
     assert_int_equal(server_stop(&keyed), 0);
 }
 
+/* ---- Markdown ---- */
+
+/* Replaces the server by one that answers with the last case of testdata/markdown.json, a few
+ * characters at a time; every second piece was drafted. What is copied goes to `copied`. */
+static const char script[] =
+    "const [text] = cases.slice(-1).map(one => one.markdown), pieces = text.match(/[^]{1,7}/g);"
+    "const event = (content, i) => 'data: ' + JSON.stringify({choices: [{delta: {content}, "
+    "drafted: i % 2 === 1}]}) + '\\n\\n';"
+    "fetch = async () => new Response(new ReadableStream({async start(stream) {"
+    "    for (const [i, piece] of pieces.entries()) {"
+    "        stream.enqueue(new TextEncoder().encode(event(piece, i)));"
+    "        if (i % 9 === 0) await new Promise(go => setTimeout(go));"
+    "    }"
+    "    stream.close();"
+    "}}));"
+    "let copied = '';"
+    "Object.defineProperty(navigator, 'clipboard', {value: {"
+    "    writeText: async words => { copied = words; }}});";
+
+static void picture_markdown(void)
+{
+    static const int widths[] = {390, 800, 1400};
+    char name[64];
+
+    for (int i = 0; i < 6; i++) {
+        bool dark = i % 2 == 1;
+        browser_show_as(&page, widths[i / 2], 1000, dark);
+        browser_await(&page, "document.documentElement.scrollWidth <= innerWidth", "true");
+        for (int part = 0; part < 2; part++) {
+            run(part ? "at('log').scrollTop = 1e6" : "at('log').scrollTop = 0");
+            snprintf(name, sizeof name, "markdown-%d-%s-%d", widths[i / 2], dark ? "dark" : "light",
+                     part);
+            browser_picture(&page, name);
+        }
+    }
+}
+
+/* An answer in Markdown is shown as such, with its drafted tokens tinted, and copied as Markdown.
+ */
+static void test_markdown(void **state)
+{
+    (void)state;
+    browser_run_file(&page, "const cases = ", TESTDATA "/markdown.json");
+    browser_run(&page, script);
+    run("select(null)");
+    ask("Write a program.");
+    await_answer(2);
+    browser_await(&page, "open.messages[1].content === text", "true");
+    browser_await(&page, LAST ".querySelectorAll('h1, h2, h3, h4, pre, table, hr').length", "9");
+    browser_await(&page, LAST ".querySelector('.code span').textContent", "c");
+    browser_await(&page,
+                  "[..." LAST ".querySelectorAll('.drafted')].every(span => "
+                  "text.includes(span.textContent) && span.textContent.length <= 8)",
+                  "true");
+    run(LAST ".querySelector('.figures button').click()");
+    browser_await(&page, "copied === text", "true");
+    run(LAST ".querySelectorAll('.code button')[1].click()");
+    browser_await(&page, "copied", "cc -std=c11 -Wall -Wextra -o greet greet.c");
+    picture_markdown();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,7 +425,7 @@ int main(void)
         cmocka_unit_test(test_error),       cmocka_unit_test(test_storage),
         cmocka_unit_test(test_console),     cmocka_unit_test(test_key),
         cmocka_unit_test(test_models),      cmocka_unit_test(test_key_storage),
-        cmocka_unit_test(test_changed_key),
+        cmocka_unit_test(test_changed_key), cmocka_unit_test(test_markdown),
     };
 
     if (browser_find() == NULL) {

@@ -207,6 +207,25 @@ void browser_open(struct browser *b, const char *url)
     browser_await(b, "document.readyState", "complete");
 }
 
+void browser_run(struct browser *b, const char *script)
+{
+    free(send_text(b, "Runtime.evaluate", "expression", script, "", "result"));
+}
+
+void browser_run_file(struct browser *b, const char *words, const char *path)
+{
+    size_t size;
+    char *text = scratch_read(path, &size), *script;
+    FILE *f = open_memstream(&script, &size);
+
+    assert_non_null(f);
+    fprintf(f, "%s%s", words, text);
+    assert_int_equal(fclose(f), 0);
+    browser_run(b, script);
+    free(script);
+    free(text);
+}
+
 char *browser_value(struct browser *b, const char *expression)
 {
     char whole[2048];

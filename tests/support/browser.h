@@ -31,6 +31,10 @@ void browser_stop(struct browser *b);
 char *browser_send(struct browser *b, const char *method, const char *parameters);
 /* Opens an address and waits until it is loaded. */
 void browser_open(struct browser *b, const char *url);
+/* Runs a script in the page; what it declares stays. */
+void browser_run(struct browser *b, const char *script);
+/* Runs the script that is in a file, with words before its text. */
+void browser_run_file(struct browser *b, const char *words, const char *path);
 /* Returns the value of an expression, converted to a string; owned (free). */
 char *browser_value(struct browser *b, const char *expression);
 /* Checks that the expression has this value, within ten seconds. */

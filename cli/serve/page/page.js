@@ -18,18 +18,11 @@ const shortest = 64;    /* tokens of an answer whose rate is no noise */
 let conversations = store.read("conversations", []);
 let open = null;        /* the conversation shown: {title, messages: [...]} */
 let running = null;     /* AbortController of the answer under way */
-let awaited = null;     /* the answer that has no token yet */
+let answering = null;   /* the answer that grows */
 let key = store.read("key", "", "sessionStorage") || store.read("key", "");
 let asking = null;      /* promise of the dialog for the key: whether one was entered */
 
-/* ---- elements ---- */
-
-function make(tag, name, text) {
-    const element = document.createElement(tag);
-    if (name) element.className = name;
-    if (text !== undefined) element.textContent = text;
-    return element;
-}
+/* ---- conversations ---- */
 
 function showList() {
     at("list").replaceChildren(...conversations.map(c => {
@@ -54,6 +47,7 @@ function save() {
 
 function select(conversation) {
     running?.abort();
+    answering = null;
     open = conversation;
     at("log").replaceChildren(...(open ? open.messages.map(showMessage) : []));
     at("log").scrollTop = at("log").scrollHeight;
@@ -61,29 +55,58 @@ function select(conversation) {
     at("input").focus();
 }
 
-/* Appends text to an element in spans by who proposed it. */
-function addText(element, text, drafted) {
-    const last = element.lastChild, name = drafted ? "drafted" : "";
-    if (last && last.className === name) last.textContent += text;
-    else element.append(make("span", name, text));
+/* Appends pieces of an answer to an element. Those that were drafted, which have a 1 in `drafted` at
+ * their place, are in spans. */
+function putTinted(element, pieces, drafted) {
+    let run = "", kind;
+    const end = () => {
+        if (run) element.append(kind === "1" ? make("span", "drafted", run) : run);
+        run = "";
+    };
+    for (const {text, at} of pieces) {
+        for (let i = 0; i < text.length; i++) {
+            const next = drafted[at + i] ?? kind;
+            if (next !== kind) end();
+            kind = next;
+            run += text[i];
+        }
+    }
+    end();
 }
 
+/* Returns a function that shows in an element what was added to the content of an answer. */
+function showContent(message, element) {
+    const view = new MarkdownView(element, (to, pieces) => putTinted(to, pieces, drafted + last));
+    const digits = ([text, isDrafted]) => (isDrafted ? "1" : "0").repeat(text.length);
+    let drafted = "", last = "", n = 0;
+    return () => {
+        const parts = message.parts ?? [[message.content, false]];
+        for (; n < parts.length - 1; n++) drafted += digits(parts[n]);
+        if (n < parts.length) last = digits(parts[n]);
+        view.update(message.content, message !== answering);
+    };
+}
+
+/* Returns the element of a message, whose method `update` shows what was added. */
 function showMessage(message) {
-    const box = make("div", "message " + message.role);
-    if (message.reasoning) {
-        const fold = make("details");
-        fold.append(make("summary", "", "Reasoning"), make("div", "text", message.reasoning));
-        box.append(fold);
-    }
-    const text = make("div", "text");
-    for (const [part, drafted] of message.parts ?? [[message.content, false]])
-        addText(text, part, drafted);
-    box.append(text);
-    for (const call of message.calls ?? [])
-        box.append(make("div", "call", call.name + "(" + call.arguments + ")"));
-    if (message.error) box.append(make("div", "error", message.error));
-    if (message === awaited) box.append(make("div", "figures", "waiting for the first token ..."));
-    if (message.figures?.n) box.append(showFigures(message));
+    const box = make("div", "message " + message.role), text = make("div", "text"), rest = make("div");
+    const fold = make("details"), reasoning = new Text();
+    const update = message.role === "assistant" ? showContent(message, text)
+                                                : () => { text.textContent = message.content; };
+    fold.append(make("summary", "", "Reasoning"), make("div", "text"));
+    fold.lastChild.append(reasoning);
+    box.append(text, rest);
+    box.update = () => {
+        if (message.reasoning && !fold.parentNode) box.prepend(fold);
+        reasoning.appendData((message.reasoning ?? "").slice(reasoning.length));
+        update();
+        rest.replaceChildren(...(message.calls ?? []).map(call =>
+            make("div", "call", call.name + "(" + call.arguments + ")")));
+        if (message.error) rest.append(make("div", "error", message.error));
+        if (message.figures?.n) rest.append(showFigures(message));
+        else if (message === answering) rest.append(make("div", "figures", "waiting for the first token ..."));
+    };
+    box.update();
     return box;
 }
 
@@ -108,6 +131,7 @@ function showFigures(message) {
         button.onclick = () => compare(message, button);
         line.append(button);
     }
+    if (message.content && message !== answering) line.append(copyButton(() => message.content));
     return line;
 }
 
@@ -168,12 +192,13 @@ function keepKey(entered, inBrowser) {
     store.write("key", inBrowser ? key : "");
 }
 
-/* Sends a request, again with each key that is entered where the server does not accept the last. */
+/* Sends a request, again with each key that is entered where the server does not accept the last.
+ * The response has the time when it was sent, as sentAt. */
 async function call(path, options) {
     for (;;) {
-        const used = key, response = await fetch(path, {...options, headers: {
+        const used = key, sentAt = performance.now(), response = await fetch(path, {...options, headers: {
             "Content-Type": "application/json", ...(used && {Authorization: "Bearer " + used})}});
-        if (response.ok) return response;
+        if (response.ok) return Object.assign(response, {sentAt});
         if (response.status !== 401) throw await failureOf(response);
         const sentence = used ? "The server does not accept this API key." : "This server needs an API key.";
         if (used === key && !await askKey(sentence)) throw new Error(sentence);
@@ -213,7 +238,6 @@ function take(message, choice) {
 
 /* Sends a request and fills the message while the answer comes. */
 async function stream(request, message, changed) {
-    const began = performance.now();
     message.figures = {n: 0};
     const response = await call("v1/chat/completions", {
         method: "POST", body: JSON.stringify(request), signal: running.signal});
@@ -225,7 +249,7 @@ async function stream(request, message, changed) {
             const delta = choice.delta;
             take(message, choice);
             if (delta.content || delta.reasoning_content || delta.tool_calls) {
-                if (!first) { first = now; f.first = (now - began) / 1000; }
+                if (!first) { first = now; f.first = (now - response.sentAt) / 1000; }
                 f.n++;
                 if (now > first) f.rate = 1000 * (f.n - 1) / (now - first);
             }
@@ -288,29 +312,27 @@ async function ask(text) {
     answer.error = "the page was closed before the answer was complete";
     save();
     delete answer.error;
-    awaited = answer;
-    log.append(showMessage(question));
-    let box = showMessage(answer);
-    log.append(box);
+    answering = answer;
+    const box = showMessage(answer);
+    log.append(showMessage(question), box);
     log.scrollTop = log.scrollHeight;
     running = new AbortController();
     showRunning();
+    let idleUntil = 0; /* the model may need this processor: the page takes a fifth of its time at most */
     const show = () => {
-        if (answer.figures?.n || !running) awaited = null;
-        if (!box.isConnected) return;
+        const began = performance.now();
+        if (!box.isConnected || (answering && began < idleUntil)) return;
         const follows = log.scrollHeight - log.scrollTop - log.clientHeight < 60;
-        const unfolded = box.querySelector("details")?.open, fresh = showMessage(answer);
-        if (unfolded) fresh.querySelector("details").open = true;
-        box.replaceWith(fresh);
-        box = fresh;
+        box.update();
         if (follows) log.scrollTop = log.scrollHeight;
+        idleUntil = began + 5 * (performance.now() - began);
     };
     try {
         await stream(request, answer, show);
     } catch (failure) {
         if (failure.name !== "AbortError") answer.error = failure.message;
     }
-    running = null;
+    running = answering = null;
     showRunning();
     show();
     save();
