@@ -85,7 +85,7 @@ static enum sp_status read_text(struct sp_ids *ids, const struct sp_package *pac
     size_t size = 0;
     enum sp_status st;
 
-    if ((st = sp_input_text(&text, &size, path, SP_INPUT_MOST, err))) return st;
+    if ((st = sp_input_text(&text, &size, path, "a text", SP_INPUT_MOST, err))) return st;
     st = sp_prompt_raw(ids, package, text, size, true, err);
     if (st) sp_context(err, "%s", sp_input_name(path));
     free(text);

@@ -68,7 +68,7 @@ static enum sp_status read_input(struct sp_embed_inputs *inputs, struct sp_err *
 {
     char *text = NULL;
     size_t size;
-    enum sp_status st = sp_input_text(&text, &size, NULL, SP_INPUT_MOST, err);
+    enum sp_status st = sp_input_text(&text, &size, NULL, "a text", SP_INPUT_MOST, err);
 
     if (st == SP_OK) st = sp_embed_inputs_add(inputs, text, size, err);
     free(text);
@@ -83,7 +83,9 @@ static enum sp_status read_texts(struct sp_embed_inputs *inputs, const struct sp
     struct sp_ids ids = {0};
     enum sp_status st = SP_OK;
 
-    if (o->batch) return sp_each_line(read_line, NULL, inputs, err);
+    if (o->batch)
+        return sp_each_line(read_line, NULL, inputs,
+                            "one JSON string or array of token IDs per line", err);
     if (o->ids != NULL) {
         if ((st = sp_ids_parse(&ids, o->ids, err))) return st;
         return sp_embed_inputs_add_ids(inputs, ids.at, ids.n, err);
@@ -160,25 +162,41 @@ done:
     return st;
 }
 
+static struct sp_embedding_request request_of(const struct options *o)
+{
+    return (struct sp_embedding_request){.size = sizeof(struct sp_embedding_request),
+                                         .pooling = sp_embed_pooling_of(o->pooling),
+                                         .n_dimensions = (size_t)o->n_dimensions};
+}
+
+/* Refuses what embeds nothing before texts are read, perhaps from a terminal. */
+static enum sp_status check_model(struct sp_package *package, const struct options *o,
+                                  struct sp_err *err)
+{
+    struct sp_embedding_request none = request_of(o);
+    float *rows = NULL;
+    size_t width;
+    enum sp_status st = sp_package_embed(package, &none, &rows, &width, err);
+
+    free(rows);
+    return st;
+}
+
 static enum sp_status embed(struct sp_package *package, const struct sp_embed_inputs *inputs,
                             const struct options *o, struct sp_err *err)
 {
     struct sp_progress progress;
-    struct sp_embedding_request request = {
-        .size = sizeof request,
-        .texts = inputs->texts,
-        .n_texts = inputs->n,
-        .pooling = sp_embed_pooling_of(o->pooling),
-        .n_dimensions = (size_t)o->n_dimensions,
-        .context = &progress,
-        .progress = show_progress,
-    };
+    struct sp_embedding_request request = request_of(o);
     float *rows = NULL;
     size_t width;
     enum sp_status st;
 
     sp_progress_begin(&progress, "embedding");
     progress.unit = "tokens";
+    request.texts = inputs->texts;
+    request.n_texts = inputs->n;
+    request.context = &progress;
+    request.progress = show_progress;
     st = sp_package_embed(package, &request, &rows, &width, err);
     sp_progress_end(&progress);
     if (st == SP_OK && o->output) {
@@ -205,6 +223,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         goto done;
     }
     inputs.package = package;
+    if ((st = check_model(package, o, err))) goto done;
     if ((st = read_texts(&inputs, args, err))) goto done;
     if (inputs.n == 0) goto done;
     st = embed(package, &inputs, o, err);

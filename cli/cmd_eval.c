@@ -147,7 +147,7 @@ static enum sp_status read_file(struct job *job, struct sp_eval_text *out, const
     size_t size = 0;
     enum sp_status st;
 
-    if ((st = sp_input_text(&text, &size, path, SP_INPUT_MOST, job->err))) return st;
+    if ((st = sp_input_text(&text, &size, path, "a text", SP_INPUT_MOST, job->err))) return st;
     st = sp_prompt_raw(&ids, job->packages[0], text, size, true, job->err);
     if (st) sp_context(job->err, "%s", sp_input_name(path));
     if (!st) st = check_same_ids(job, sp_input_name(path), text, size, &ids);

@@ -158,12 +158,12 @@ static enum sp_status check_json(const char *text, size_t size, const char *name
 }
 
 /* *text = the contents of a JSON file, owned by the caller also on failure. */
-static enum sp_status read_json(char **text, const char *path, struct sp_err *err)
+static enum sp_status read_json(char **text, const char *path, const char *what, struct sp_err *err)
 {
     enum sp_status st;
     size_t size;
 
-    if ((st = sp_input_text(text, &size, path, MAX_JSON, err))) return st;
+    if ((st = sp_input_text(text, &size, path, what, MAX_JSON, err))) return st;
     if (size == 0)
         return sp_fail(err, SP_E_INPUT, "%s is empty, expected a JSON array", sp_input_name(path));
     return check_json(*text, size, sp_input_name(path), err);
@@ -218,9 +218,11 @@ static enum sp_status render_once(const struct job *job, const struct options *o
     if (o->think && (st = read_thinking(&thinking, level, job, o->think, err))) return st;
     in.think = thinking == SP_THINK_ON;
     in.think_level = *level ? level : NULL;
-    st = text ? user_message(&messages, text, err) : read_json(&messages, o->messages, err);
+    st = text ? user_message(&messages, text, err)
+              : read_json(&messages, o->messages, "a JSON array of messages", err);
     if (st) goto done;
-    if (o->tools != NULL && (st = read_json(&tools, o->tools, err))) goto done;
+    if (o->tools != NULL && (st = read_json(&tools, o->tools, "a JSON array of tools", err)))
+        goto done;
     if (o->kwargs && (st = check_json(o->kwargs, strlen(o->kwargs), "--kwargs", err))) goto done;
     in.messages = messages;
     in.tools = tools;
@@ -318,7 +320,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
                      o->kwargs ? "kwargs" : "continue", args->operands[0]);
         goto done;
     }
-    st = o->batch ? sp_each_line(render_line, NULL, &job, err)
+    st = o->batch ? sp_each_line(render_line, NULL, &job, "one JSON object per line", err)
                   : render_once(&job, o, sp_args_text(args), err);
 done:
     sp_template_free(source);

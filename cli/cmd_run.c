@@ -117,7 +117,7 @@ static enum sp_status read_input(struct sp_strbuf *message, bool keep_line_end, 
     size_t size;
     enum sp_status st;
 
-    if ((st = sp_input_text(&input, &size, NULL, SP_INPUT_MOST, err))) return st;
+    if ((st = sp_input_text(&input, &size, NULL, "a prompt", SP_INPUT_MOST, err))) return st;
     while (!keep_line_end && size > 0 && (input[size - 1] == '\r' || input[size - 1] == '\n'))
         size--;
     st = sp_strbuf_append(message, input, size, err);

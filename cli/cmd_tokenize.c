@@ -93,7 +93,10 @@ static enum sp_status tokenize_value(const struct sp_token_job *job, const struc
 static enum sp_status run_tokenize(const struct sp_args *args, struct sp_err *err)
 {
     const struct tokenize_options *o = args->options;
-    struct sp_token_job job = {.text = tokenize, .value = tokenize_value};
+    struct sp_token_job job = {.text = tokenize,
+                               .value = tokenize_value,
+                               .what = "a text",
+                               .what_line = "one JSON string per line"};
 
     return sp_token_command(args, o->batch, job, err);
 }
@@ -207,7 +210,10 @@ static enum sp_status detokenize_text(const struct sp_token_job *job, const char
 static enum sp_status run_detokenize(const struct sp_args *args, struct sp_err *err)
 {
     const struct detokenize_options *o = args->options;
-    struct sp_token_job job = {.text = detokenize_text, .value = detokenize_value};
+    struct sp_token_job job = {.text = detokenize_text,
+                               .value = detokenize_value,
+                               .what = "token IDs",
+                               .what_line = "one JSON array of token IDs per line"};
 
     return sp_token_command(args, o->batch, job, err);
 }

@@ -78,7 +78,7 @@ static enum sp_status add_file(struct job *job, const struct sp_package *package
     size_t size = 0;
     enum sp_status st;
 
-    if ((st = sp_input_text(&text, &size, path, SP_INPUT_MOST, job->err))) return st;
+    if ((st = sp_input_text(&text, &size, path, "a text", SP_INPUT_MOST, job->err))) return st;
     st = add_text(job, package, sp_input_name(path), text, size);
     if (st) sp_context(job->err, "%s", sp_input_name(path));
     free(text);

@@ -43,7 +43,7 @@ static enum sp_status token_input(const struct sp_token_job *job, struct sp_err 
     char *text = NULL;
     size_t size;
 
-    if ((st = sp_input_text(&text, &size, NULL, SP_INPUT_MOST, err))) return st;
+    if ((st = sp_input_text(&text, &size, NULL, job->what, SP_INPUT_MOST, err))) return st;
     st = job->text(job, text, size, err);
     free(text);
     return st;
@@ -68,7 +68,7 @@ enum sp_status sp_token_command(const struct sp_args *args, bool batch, struct s
     if (st) return st;
     job.tokenizer = tokenizer;
     job.options = args->options;
-    st = batch          ? sp_each_line(token_line, NULL, &job, err)
+    st = batch          ? sp_each_line(token_line, NULL, &job, job.what_line, err)
          : text != NULL ? token_operands(&job, args, err)
                         : token_input(&job, err);
     sp_tokenizer_close(tokenizer);

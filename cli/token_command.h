@@ -10,6 +10,7 @@
 struct sp_token_job {
     const struct sp_tokenizer *tokenizer;
     const void *options;
+    const char *what, *what_line; /* input to announce: all of it, a line of a batch */
     enum sp_status (*text)(const struct sp_token_job *job, const char *text, size_t size,
                            struct sp_err *err);
     enum sp_status (*value)(const struct sp_token_job *job, const struct sp_json *value,

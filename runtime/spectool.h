@@ -1015,7 +1015,7 @@ struct sp_embedding_text {
     size_t n;
 };
 
-/* Texts to embed. Short ones share forward passes. */
+/* Texts to embed. Short ones share forward passes. Without texts the model is checked. */
 struct sp_embedding_request {
     size_t size;
     const struct sp_embedding_text *texts; /* [n_texts] */

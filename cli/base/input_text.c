@@ -29,10 +29,11 @@ bool sp_input_is_piped(void)
            (S_ISFIFO(info.st_mode) || S_ISREG(info.st_mode) || S_ISSOCK(info.st_mode));
 }
 
-void sp_input_announce(void)
+void sp_input_announce(const char *what)
 {
     if (sp_out_is_terminal(stdin) && sp_out_is_terminal(stderr))
-        fputs("reading from the terminal; Ctrl-D in an empty line ends the input\n", stderr);
+        fprintf(stderr, "reading %s from the terminal; Ctrl-D in an empty line ends the input\n",
+                what);
 }
 
 const char *sp_input_name(const char *path)
@@ -71,14 +72,14 @@ done:
     return st;
 }
 
-enum sp_status sp_input_text(char **text, size_t *size, const char *path, size_t most,
-                             struct sp_err *err)
+enum sp_status sp_input_text(char **text, size_t *size, const char *path, const char *what,
+                             size_t most, struct sp_err *err)
 {
     FILE *stream;
     enum sp_status st;
 
     if (is_stdin(path)) {
-        sp_input_announce();
+        sp_input_announce(what);
         return read_stream(text, size, stdin, sp_input_name(path), most, err);
     }
     if (!is_pipe(path)) return sp_file_read_text(text, size, path, most, err);

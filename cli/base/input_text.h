@@ -14,12 +14,12 @@ enum { SP_INPUT_MOST = 64 << 20 }; /* default limit in bytes */
  * `path` is NULL or "-", of standard input, which sp_input_announce says on a terminal;
  * NUL-terminated, owned by the caller. SP_E_INPUT if it is longer than `most` bytes or neither a
  * file nor a pipe. */
-SP_MUST_CHECK enum sp_status sp_input_text(char **text, size_t *size, const char *path, size_t most,
-                                           struct sp_err *err);
+SP_MUST_CHECK enum sp_status sp_input_text(char **text, size_t *size, const char *path,
+                                           const char *what, size_t most, struct sp_err *err);
 /* True if standard input is a pipe, a file or a socket: not a terminal, and not /dev/null. */
 bool sp_input_is_piped(void);
-/* Says on a terminal that standard input is read from it, and how that ends. */
-void sp_input_announce(void);
+/* Says on a terminal what is read from it, such as "a text", and how that ends. */
+void sp_input_announce(const char *what);
 /* Returns the name for error messages: `path`, or "standard input". */
 const char *sp_input_name(const char *path);
 

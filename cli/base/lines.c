@@ -96,13 +96,14 @@ static bool is_whitespace(char c)
 
 enum sp_status sp_each_line(enum sp_status (*line)(void *context, size_t number, const char *text,
                                                    size_t size, struct sp_err *err),
-                            bool (*stop)(void *context), void *context, struct sp_err *err)
+                            bool (*stop)(void *context), void *context, const char *what,
+                            struct sp_err *err)
 {
     struct lines l = {.stop = stop, .context = context};
     enum sp_status st;
     size_t number = 0, size, len;
 
-    sp_input_announce();
+    sp_input_announce(what);
     while ((st = next_line(&size, &l, err)) == SP_OK && size > 0) {
         const char *text = l.text + l.at;
         number++;

@@ -12,10 +12,10 @@
  * of more than 64 MiB is SP_E_INPUT. `stop` (NULL: never) ends the loop without an error; it is
  * called before every line, a few times a second while there is no input, and after every signal.
  * If the reader of standard output has closed it the program ends as after a failed write: by
- * SIGPIPE or, if that is ignored, with SP_E_IO. */
+ * SIGPIPE or, if that is ignored, with SP_E_IO. `what`: see sp_input_announce. */
 SP_MUST_CHECK enum sp_status
 sp_each_line(enum sp_status (*line)(void *context, size_t number, const char *text, size_t size,
                                     struct sp_err *err),
-             bool (*stop)(void *context), void *context, struct sp_err *err);
+             bool (*stop)(void *context), void *context, const char *what, struct sp_err *err);
 
 #endif

@@ -209,7 +209,7 @@ static enum sp_status prompt_of_file(struct run *r, struct sp_ids *ids, const ch
 {
     char *text;
     size_t size;
-    enum sp_status st = sp_input_text(&text, &size, path, SP_INPUT_MOST, r->err);
+    enum sp_status st = sp_input_text(&text, &size, path, "a prompt", SP_INPUT_MOST, r->err);
 
     if (st) return st;
     if ((st = prompt_of_text(r, ids, text))) sp_context(r->err, "%s", path);

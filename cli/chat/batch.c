@@ -293,7 +293,7 @@ static enum sp_status read_lines(struct batch *b, size_t n_sessions, struct sp_e
     if ((st = sp_new(&threads, n_sessions, sizeof *threads, err))) return st;
     while (n < n_sessions && pthread_create(&threads[n], NULL, answer_lines, b) == 0)
         n++;
-    st = n > 0 ? sp_each_line(add_line, has_ended, b, &line_err)
+    st = n > 0 ? sp_each_line(add_line, has_ended, b, "one JSON prompt per line", &line_err)
                : sp_fail(&line_err, SP_E_NOMEM, "cannot create a thread for generation");
     if (st == SP_OK && sp_signals_caught()) st = sp_fail(&line_err, SP_E_CHECK, "interrupted");
     if (st == SP_OK && b->n_read < b->output.n_kept) {

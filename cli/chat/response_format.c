@@ -59,7 +59,9 @@ enum sp_status sp_response_format_read(struct sp_grammar **out, const char *form
                        "grammar: %s",
                        format, strerror(ENOENT));
     }
-    if ((st = sp_input_text(&file, &size, format, MOST_BYTES, err))) return st;
+    if ((st = sp_input_text(&file, &size, format, "a JSON schema or a GBNF grammar", MOST_BYTES,
+                            err)))
+        return st;
     text = file;
     if (size >= strlen(byte_order_mark) &&
         memcmp(text, byte_order_mark, strlen(byte_order_mark)) == 0) {

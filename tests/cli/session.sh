@@ -314,11 +314,23 @@ grep '"role"' long.json >messages
 { printf '{"messages": ['; sed '$d' messages | sed '$s/,$//'; printf ']}\n'; } | tr -d '\n' |
     spectool run long.bin --batch --num-predict 12 | sed 's/.*"text": \("[^"]*"\), "stop".*/\1/' >alone
 sed -n '$s/.*"content": \("[^"]*"\).*/\1/p' messages | cmp - alone && echo 'as in one prompt'
-echo '# text that is typed ends with one Ctrl-D'
-rm -f log
-(
-    await 'reading from the terminal'
-    printf 'Once upon a time\n\004'
-    await '^Script done'
-) | TERM=dumb timeout 20 script -qefc 'spectool tokenize packed.bin --ids' log >/dev/null
-echo "exit $?"
+echo '# text that is typed is announced and ends with one Ctrl-D'
+typed() {
+    rm -f log
+    (
+        await 'reading .* from the terminal'
+        printf "$1\\004"
+        await '^Script done'
+    ) | TERM=dumb timeout 20 script -qefc "spectool $2" log >/dev/null
+    echo "exit $?"
+    sed -n 's/\r$//; /^reading/p; /^spectool/p' log
+}
+typed 'Once upon a time\n' 'tokenize packed.bin --ids'
+typed '582\n' 'detokenize packed.bin'
+typed '"Hi"\n' 'run packed.bin --batch -n 1'
+typed '[]\n' 'render packed.bin'
+typed '' 'run packed.bin --format - hi'
+typed 'Hi\n' 'embed packed.bin --pooling mean'
+echo '# what embeds nothing is said before'
+TERM=dumb timeout 20 script -qefc "spectool embed packed.bin" log </dev/null >/dev/null
+sed -n 's/\r$//; /^reading/p; /^spectool/p' log
