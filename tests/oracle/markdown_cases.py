@@ -10,12 +10,13 @@ CASES = [
     # paragraphs, breaks, escapes, entities
     "One line", "Two\nlines", "One\n\ntwo\n\n\nthree\n", "a  \nb", "a\\\nb", "   a\n     b\n b", "CR\r\nLF\r\n\r\nnext",
     r"\*a\* \_b\_ \`c\` \# \\ \a \|", "&lt;b&gt; &amp; &quot;q&quot; &nbsp; &unknown; a&b",
+    "a \\h \\", "# a\\",
     "\u00fc\u00df \u4f60\u597d \U0001f600 \u200bzero",
     # emphasis
     "*a* _b_ **c** __d__ ***e*** ~~f~~", "**a *b* c** *a **b** c*", "***a** b* ***a* b**", "a*b*c a_b_c a__b__c snake_case_name",
     "2 * 3 * 4, 2*3, *, **, ** a **, * a *", "*a **b", "**a *b** c*", "*foo**bar**baz*", "**bold**text **bold**: more",
     "*(a)* **\"b\"** (*c*)", "**`code`** and *`x`*", "****a**** *****b*****", "~5 and ~6, ~~a ~b~~", "**a\nb** *c\nd*",
-    "foo(*args, **kwargs) and __init__.py __main__", "*a_b* _a*b_", "**a** **b** *c* *d*", "_(a)_ and _b_, c",
+    "*(*a*)* **(**b**)** *(*c", "foo(*args, **kwargs) and __init__.py __main__", "*a_b* _a*b_", "**a** **b** *c* *d*", "_(a)_ and _b_, c",
     # code
     "`a` ``b ` c`` ` `` ` `` ` `", "`a *b* <c> [d](e) \\f`", "`unclosed **a**", "`a\nb`", "`` `a` `` and ` b `", "a`b`c``d`",
     "```\nplain\n```", "```python\ndef f():\n    return \"<b>\"\n\n\tx = 1\n```\nafter", "~~~js title\n`a`\n```\n~~~\n", "````\n```\n````",
@@ -32,7 +33,7 @@ CASES = [
     "- a\n  > q\n- b", "text\n- a\n- b\n\ntext", "text\n2. no list", "text\n1. list", "-\n- a\n-\n", "- a\n-b", "10. a\n11. b\n    - c\n",
     "- **a**: b\n- `c`: d\n\n1. x\n\n2. y\n\n   z\n", "* a\n\n    code?\n\n      more", "-   wide\n\n    same\n-     code", "- # h\n- text\n  ***\n",
     "- a\n\n\n- b\n\n\ntext", "1. a\n1. b\n0. c", "- a\n - b\n  - c\n   - d", "-\ttab\n\n\tsame\n- b", "* * a\n* - b", "2019. a\n\n1234567890. b",
-    "- [ ] open\n- [x] done", "- a\n\n  - b\n\n    c\n- d",
+    "-   \n  a\n-\n  b", "- [ ] open\n- [x] done", "- a\n\n  - b\n\n    c\n- d",
     # tables
     "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |", "a | b\n--|:-:\n1 | 2\n", "| l | r | c |\n|:--|--:|:-:|\n| **x** | `y` | [z](https://z.example) |",
     "| a |\n|---|\n| b |\n\ntext", "| a | b |\n|---|---|\n| 1 |\n| 1 | 2 | 3 |\n| | x |\n", "| a \\| b | `c \\| d` |\n|---|---|\n| e | f |",
@@ -41,7 +42,7 @@ CASES = [
     "[a](https://a.example) [b *c*](http://b.example/x_y_z \"title\") [d](mailto:d@e.example)", "[a](<https://a.example/b c>) [e](https://x.example/(y))",
     "<https://a.example/x_y> <mailto:a@b.example> <a>", "[a] [b][c] [d]: x", "[a](https://a.example", "[a [b] c](https://a.example) [`]`](https://b.example)",
     "see https://a.example/b_c_d, https://b.example/(x). (https://c.example/y) **https://d.example**", "[https://a.example](https://a.example)",
-    "[![alt x](https://i.example/a.png)](https://l.example)", "xhttps://a.example", "[a](https://a.example\n'title')", "[](https://a.example)",
+    "[![alt x](https://i.example/a.png)](https://l.example)", "xhttps://a.example", "[a](https://a.example\n'title')",
     # raw HTML is text
     "<img src=x onerror=alert(1)> <b>a</b>", "<script>alert(1)</script>", "<div>\n\n*a*\n\n</div>", "<!-- a -->", "a < b > c <3",
     # all at once

@@ -75,6 +75,7 @@ const own = [
     ["a<br>b<BR/>c<br />d", "<p>a<br>b<br>c<br>d</p>"],
     ["![alt](https://i.example/a.png \"t\")",
         "<p><a href='https://i.example/a.png' title='t'>alt</a></p>"],
+    ["![](https://a.example)", "<p><a href='https://a.example'>https://a.example</a></p>"],
     ["[a](x.html) [b](#c) [d](ftp://e.example)", "<p>[a](x.html) [b](#c) [d](ftp://e.example)</p>"],
     ["[a][b]\n\n[b]: https://c.example",
         "<p>[a][b]</p><p>[b]: <a href='https://c.example'>https://c.example</a></p>"],
@@ -86,7 +87,7 @@ const own = [
         "<p>text</p><div class=formula>\\[\nx_1\n= *y*\n- z\n# 1\n\\]</div><p><em>a</em></p>"],
     ["$$\na\\\\\n+ b\n$$", "<div class=formula>$$\na\\\\\n+ b\n$$</div>"],
     ["\\[x\\](y)", "<p>\\[x\\](y)</p>"],
-    ["\\[ *not* a formula", "<p>\\[ <em>not</em> a formula</p>"],
+    ["\\[ *not* a formula \\(", "<p>[ <em>not</em> a formula (</p>"],
     ["$$$ is *much*\n\n- $$", "<p>$$$ is <em>much</em></p><ul><li>$$</li></ul>"],
     ["$$x$$ is *good*", "<p>$$x$$ is <em>good</em></p>"],
 ];
@@ -147,24 +148,24 @@ function checkWork() {
 /* ---- places in the source ---- */
 
 /* Each piece stands in the source where it says, and nothing is shown twice. */
-function checkPlaces(cases) {
+function misplaced(markdown) {
+    const seen = new Set();
     let wrong = "";
-    for (const {markdown} of cases) {
-        const seen = new Set();
-        new MarkdownView(make("div"), (element, pieces) => {
-            for (const {text, at} of pieces) {
-                for (let i = 0; i < text.length; i++) {
-                    const there = markdown[at + i] ?? "\n";
-                    const isSame = text[i] === there || there === "&" || (/\s/.test(text[i]) && /\s/.test(there));
-                    if (!isSame || (seen.has(at + i) && !/[*_~]/.test(text[i])))
-                        wrong += JSON.stringify(markdown) + ": " + JSON.stringify(text) + " is not at " + at + "\n";
-                    seen.add(at + i);
-                }
+    new MarkdownView(make("div"), (element, pieces) => {
+        for (const {text, at} of pieces) {
+            for (let i = 0; i < text.length; i++) {
+                const there = markdown[at + i] ?? "\n", isSpace = /\s/.test(text[i]) && /\s/.test(there);
+                const isNew = !seen.has(at + i) || /[*_~]/.test(text[i]);
+                if (!isNew || !(text[i] === there || there === "&" || isSpace))
+                    wrong = JSON.stringify(markdown) + ": " + JSON.stringify(text) + " is not at " + at + "\n";
+                seen.add(at + i);
             }
-        }).update(markdown, true);
-    }
+        }
+    }).update(markdown, true);
     return wrong;
 }
+
+const checkPlaces = cases => cases.map(({markdown}) => misplaced(markdown)).join("");
 
 /* ---- hostile texts ---- */
 
@@ -185,23 +186,50 @@ const tags = ("A BLOCKQUOTE BR BUTTON CODE DEL DIV EM H1 H2 H3 H4 H5 H6 HR LI OL
     "TD TH THEAD TR UL").split(" ");
 const attributes = "class href target rel title start style".split(" ");
 
+/* The elements in a box that Markdown has no use for, or that could do harm. */
+function harmful(box) {
+    return [...box.querySelectorAll("*")].filter(element => {
+        const isKnown = tags.includes(element.tagName) &&
+            element.getAttributeNames().every(name => attributes.includes(name));
+        const isSafeLink = element.tagName !== "A" || (/^(https?|mailto):$/.test(element.protocol) &&
+            element.target === "_blank" && /\bnoopener\b/.test(element.rel));
+        return !isKnown || !isSafeLink;
+    }).map(element => element.outerHTML + "\n").join("");
+}
+
 function checkHostile() {
     let wrong = "";
     window.alert = () => { wrong += "a script ran\n"; };
     const look = box => {
         document.body.replaceChildren(box);
-        for (const element of box.querySelectorAll("*")) {
-            const isSafe = tags.includes(element.tagName) &&
-                element.getAttributeNames().every(name => attributes.includes(name));
-            const isSafeLink = element.tagName !== "A" || (/^(https?|mailto):$/.test(element.protocol) &&
-                element.target === "_blank" && /\bnoopener\b/.test(element.rel));
-            if (!isSafe || !isSafeLink) wrong += element.outerHTML + "\n";
-        }
+        wrong += harmful(box);
     };
     for (const text of hostile) look(streamed(text, 1, look));
     for (const text of hostile.filter(one => /^<|^\[a\]\(javascript/.test(one)))
         wrong += different(text, shown(text).textContent, text);
     document.body.replaceChildren();
+    return wrong;
+}
+
+/* Random texts of these words have no harmful elements, all is at its place, and they may grow. */
+const words = ["a", "b ", " ", "  ", "    ", "\n", "\n\n", "- ", "1. ", "2) ", "> ", "# ", "```", "~~~\n", "`", "``", "*", "**",
+    "***", "_", "__", "~~", "[", "](", ")", "](https://a.example)", "![", "<", ">", "<br>", "https://b.example/(c)", "$", "$$",
+    "\\[", "\\]", "\\(", "\\)", "\\", "|", "| a | b |\n|---|:-:|\n", "---", "===", "&lt;", "\t", "\r\n", "<img src=x>"];
+
+function checkRandom() {
+    let state = 1, wrong = "";
+    const below = n => {
+        state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+        return Math.floor(state / 2 ** 32 * n);
+    };
+    for (let i = 0; i < 3000 && !wrong; i++) {
+        let text = "";
+        for (let n = 1 + below(16); n > 0; n--) text += words[below(words.length)];
+        text += below(2) ? "\n\nEnd\n\nmore" : "";
+        const whole = shown(text);
+        wrong = harmful(whole) + misplaced(text) +
+            different(JSON.stringify(text), streamed(text, 1 + below(4)).innerHTML, whole.innerHTML);
+    }
     return wrong;
 }
 

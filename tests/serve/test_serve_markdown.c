@@ -50,9 +50,9 @@ static void check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CHECK("checkCases(cases)"), CHECK("checkOwn()"),     CHECK("checkStreams(cases)"),
-        CHECK("checkBegun()"),      CHECK("checkWork()"),    CHECK("checkPlaces(cases)"),
-        CHECK("checkHostile()"),    CHECK("checkEndless()"),
+        CHECK("checkCases(cases)"), CHECK("checkOwn()"),    CHECK("checkStreams(cases)"),
+        CHECK("checkBegun()"),      CHECK("checkWork()"),   CHECK("checkPlaces(cases)"),
+        CHECK("checkHostile()"),    CHECK("checkRandom()"), CHECK("checkEndless()"),
     };
 
     if (browser_find() == NULL) {

@@ -210,9 +210,9 @@ class MarkdownView {
         let isLoose = false;
         if (number && number !== "1") list.start = Number(number);
         for (let item = first; isLike(item); item = read(lines[i])) {
-            const {mark, space} = item.groups, isCode = space.length > 4;
-            const width = mark.length + (isCode ? 1 : space.length || 1);
-            const own = [after(lines[i], isCode ? width : item[0].length)];
+            const {mark, space} = item.groups, isAlone = item[0].length === lines[i].text.length;
+            const width = mark.length + (isAlone || space.length > 4 ? 1 : space.length);
+            const own = [after(lines[i], width)];
             if (list.lastChild && isBlank(lines[i - 1])) isLoose = true;
             for (i++; i < lines.length; i++) {
                 const isInside = isBlank(lines[i]) || indentation(lines[i]) >= width;

@@ -75,15 +75,21 @@ class InlineText {
     /* ---- readers: each shows what begins at `at` and returns its end ---- */
 
     escape(parent, at) {
-        const next = this.text[at + 1] ?? "";
-        if (next === "(" || next === "[") return this.formula(parent, at, "\\");
+        const next = this.text[at + 1] ?? "", end = /[(\[]/.test(next) ? this.formulaEnd(at) : at;
+        if (end > at) return this.show(parent, at, end);
         if (next === "\n") { parent.append(make("br")); return at + 2; }
-        return this.show(parent, /[!-\/:-@\[-`{-~]/.test(next) ? at + 1 : at, at + 2);
+        if (/[!-\/:-@\[-`{-~]/.test(next)) return this.show(parent, at + 1, at + 2);
+        return this.show(parent, at, at + 1);
     }
 
-    formula(parent, at, begin) {
+    formula(parent, at) {
+        return this.show(parent, at, Math.max(this.formulaEnd(at), at + 1));
+    }
+
+    /* The end of the formula that begins at `at`; `at` if none does. */
+    formulaEnd(at) {
         const found = this.match(formulas, at) ?? (this.open && this.match(begunFormula, at));
-        return this.show(parent, at, at + (found || [begin])[0].length);
+        return at + (found ? found[0].length : 0);
     }
 
     code(parent, at) {
@@ -97,13 +103,14 @@ class InlineText {
         return end + (found ? fence.length : 0);
     }
 
-    /* A run of delimiters: closes what was opened, and what is left may open. Unlike in CommonMark it
-     * does not matter whether punctuation is beside it: **bold:**text is common, without spaces most. */
+    /* A run of delimiters: closes what was opened, and what is left may open. Other than in CommonMark,
+     * brackets alone of all punctuation beside it matter: **bold:**text is common, and without spaces
+     * between words most of all. */
     emphasis(parent, at, char) {
         const whole = this.match(/([*_~])\1*/y, at)[0].length, end = at + whole;
         const before = this.text[at - 1] ?? " ", after = this.text[end] ?? " ";
-        const opens = /\S/.test(after) && (char !== "_" || !/[\p{L}\p{N}]/u.test(before));
-        const closes = /\S/.test(before) && (char !== "_" || !/[\p{L}\p{N}]/u.test(after));
+        const opens = /[^\s\p{Pe}\p{Pf}]/u.test(after) && (char !== "_" || !/[\p{L}\p{N}]/u.test(before));
+        const closes = /[^\s\p{Ps}\p{Pi}]/u.test(before) && (char !== "_" || !/[\p{L}\p{N}]/u.test(after));
         const run = {char, whole, n: whole, isBoth: opens && closes};
         while (closes && run.n > 0) {
             const opener = this.openers.findLast(one => arePair(one, run));
@@ -145,6 +152,7 @@ class InlineText {
         if (!allowedAddress.test(url)) return this.show(parent, at, label);
         const element = this.linkTo(parent, url);
         if (title) element.title = title.slice(1, -1);
+        if (!words) element.textContent = url;
         new InlineText(this.pieces(label, label + words.length), this.put, this.open, true).appendTo(element);
         return at + all.length;
     }
