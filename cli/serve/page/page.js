@@ -76,13 +76,13 @@ function putTinted(element, pieces, drafted) {
 
 /* Returns a function that shows in an element what was added to the content of an answer. */
 function showContent(message, element) {
-    const view = new MarkdownView(element, (to, pieces) => putTinted(to, pieces, drafted + last));
+    const view = new MarkdownView(element, (to, pieces) => putTinted(to, pieces, drafted));
     const digits = ([text, isDrafted]) => (isDrafted ? "1" : "0").repeat(text.length);
-    let drafted = "", last = "", n = 0;
+    let drafted = "", before = "", n = 0; /* before: without the last part, which grows */
     return () => {
         const parts = message.parts ?? [[message.content, false]];
-        for (; n < parts.length - 1; n++) drafted += digits(parts[n]);
-        if (n < parts.length) last = digits(parts[n]);
+        for (; n < parts.length - 1; n++) before += digits(parts[n]);
+        drafted = before + parts.slice(n).map(digits).join("");
         view.update(message.content, message !== answering);
     };
 }
