@@ -420,7 +420,7 @@ static void name_variable(char name[VARIABLE_SIZE], const struct sp_command *c,
         *name = *name == '-' ? '_' : (char)toupper((unsigned char)*name);
 }
 
-static enum sp_status set_flag(bool *to, const char *text, struct sp_err *err)
+enum sp_status sp_opt_flag(bool *to, const char *text, struct sp_err *err)
 {
     static const char *const words[2][4] = {{"false", "0", "no", "off"},
                                             {"true", "1", "yes", "on"}};
@@ -470,7 +470,7 @@ static enum sp_status take_variable(struct parser *p, const struct sp_opt *o)
     text = getenv(name);
     if (text == NULL || *text == '\0') return SP_OK;
     p->args->given[i] = p->args->by_environment[i] = true;
-    st = o->kind == SP_OPT_FLAG   ? set_flag(to, text, p->err)
+    st = o->kind == SP_OPT_FLAG   ? sp_opt_flag(to, text, p->err)
          : o->kind == SP_OPT_LIST ? set_lines(to, text, p->err)
                                   : set_value(p, o, text);
     if (st) sp_context(p->err, "%s", name);

@@ -103,6 +103,9 @@ bool sp_args_by_environment(const struct sp_args *args, const char *name);
 SP_MUST_CHECK enum sp_status sp_opt_choose(const char **out, const char *const *choices,
                                            const char *name, const char *text, struct sp_err *err);
 
+/* Reads true or false, 1 or 0, yes or no, on or off, in any case. */
+SP_MUST_CHECK enum sp_status sp_opt_flag(bool *to, const char *text, struct sp_err *err);
+
 /* Returns the operand after the first one, a text; NULL, for standard input, if it is missing or
  * "-". */
 const char *sp_args_text(const struct sp_args *args);

@@ -17,7 +17,8 @@
 
 static const char from_line[] = "command line", from_environment[] = "environment",
                   from_file[] = "Modelfile", from_checkpoint[] = "generation_config.json",
-                  from_built_in[] = "built in", from_user[] = "/set", from_random[] = "drawn";
+                  from_built_in[] = "built in", from_user[] = "/set", from_random[] = "drawn",
+                  from_saved[] = "/load";
 
 const char *const sp_settings_accepts[] = {"coupled", "rejection", NULL};
 
@@ -416,7 +417,7 @@ static void show_value(char value[VALUE_SIZE], const struct sp_settings *s, cons
         snprintf(value, VALUE_SIZE, "%" PRId64, integer);
 }
 
-void sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *name)
+bool sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *name)
 {
     char value[VALUE_SIZE];
 
@@ -424,7 +425,9 @@ void sp_settings_print_one(FILE *out, const struct sp_settings *s, const char *n
         if (strcasecmp(rows[i].parameter, name) != 0) continue;
         show_value(value, s, &rows[i]);
         fprintf(out, "%s is %s.\n", rows[i].parameter, value);
+        return true;
     }
+    return false;
 }
 
 void sp_settings_print(FILE *out, const struct sp_settings *s)
@@ -522,6 +525,10 @@ enum sp_status sp_settings_of_json(struct sp_settings *s, const struct sp_json *
         if (text == NULL) st = sp_json_print(&number, it.value, err);
         if (!st) st = sp_settings_set(s, it.key, text ? text : number, err);
         free(number);
+    }
+    for (size_t i = 0; i < SP_N_SETTINGS; i++) {
+        if (s->from[i] == from_user && sp_json_get(object, rows[i].parameter))
+            s->from[i] = from_saved;
     }
     return st;
 }

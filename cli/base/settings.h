@@ -60,8 +60,8 @@ SP_MUST_CHECK enum sp_status sp_settings_set(struct sp_settings *settings, const
                                              const char *value, struct sp_err *err);
 
 /* Prints the value of a setting by its Modelfile name, as sp_settings_set has stored it: "top_k is
- * 3."; nothing for other names. */
-void sp_settings_print_one(FILE *out, const struct sp_settings *settings, const char *name);
+ * 3."; returns false for other names. */
+bool sp_settings_print_one(FILE *out, const struct sp_settings *settings, const char *name);
 
 /* Draws a new seed if the seed was drawn. *drawn: it was. */
 SP_MUST_CHECK enum sp_status sp_settings_redraw(struct sp_settings *settings, bool *drawn,

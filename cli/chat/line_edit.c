@@ -185,33 +185,34 @@ static bool text_before_cursor(EditLine *editor, char *typed, size_t size)
     return true;
 }
 
-/* True if the text completes the word that was typed last; it may end with a blank. */
-static bool completes_word(const char *text, const char *typed)
+/* True if the text completes a command, or what follows a typed one; a command may end with a
+ * blank. */
+static bool completes(const char *text, const char *typed)
 {
     size_t n = strlen(typed);
     const char *blank;
 
     if (strncmp(text, typed, n) != 0 || text[n] == '\0') return false;
     blank = strchr(text + n, ' ');
-    return blank == NULL || blank[1] == '\0';
+    return strchr(typed, ' ') || blank == NULL || blank[1] == '\0';
 }
 
-/* Shows the words that the one that was typed last may become, below the line. */
+/* Shows what the command, or the text after it, may become, below the line. */
 static void list_completions(const struct sp_line_edit *edit, const char *typed)
 {
     enum { GAP = 2 };
-    const char *blank = strrchr(typed, ' ');
+    const char *blank = strchr(typed, ' ');
     size_t first = blank ? (size_t)(blank + 1 - typed) : 0;
     int widest = 0, column = 0, columns = sp_out_width(stdout);
 
     for (size_t i = 0; i < edit->n_texts; i++) {
-        if (!completes_word(edit->texts[i], typed)) continue;
+        if (!completes(edit->texts[i], typed)) continue;
         int len = (int)strlen(edit->texts[i] + first);
         if (len > widest) widest = len;
     }
     putchar('\n');
     for (size_t i = 0; i < edit->n_texts; i++) {
-        if (!completes_word(edit->texts[i], typed)) continue;
+        if (!completes(edit->texts[i], typed)) continue;
         if (column > 0 && column + widest >= columns) {
             putchar('\n');
             column = 0;

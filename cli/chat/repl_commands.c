@@ -86,25 +86,31 @@ static void set_thinking(struct sp_conversation *c, const char *word)
     }
 }
 
-/* Handles the words of /set that take no value. Returns false for other words. */
-static bool set_switch(struct sp_generation *g, const char *name)
+/* Handles the words of /set that are on or off. Returns false for other words. */
+static bool set_switch(struct sp_generation *g, const char *name, const char *value)
 {
-    bool verbose = strcmp(name, "verbose") == 0;
+    enum { VERBOSE, QUIET, WRAP, NO_WRAP, THINK, NO_THINK, N_NAMES };
+    static const char *const names[N_NAMES] = {"verbose",    "quiet", "wordwrap",
+                                               "nowordwrap", "think", "nothink"};
+    size_t i = 0;
+    bool on = true;
 
-    if (verbose || strcmp(name, "quiet") == 0) {
-        g->style.verbose = verbose;
-        sp_repl_reply("%s",
-                      verbose ? "All statistics are shown." : "One line of statistics is shown.");
-    } else if (strcmp(name, "wordwrap") == 0 || strcmp(name, "nowordwrap") == 0) {
-        g->style.wrap = *name == 'w';
-        sp_repl_reply("%s",
-                      g->style.wrap ? "Lines are broken between words." : "Lines are not broken.");
-    } else if (strcmp(name, "think") == 0) {
-        set_thinking(&g->conversation, "true");
-    } else if (strcmp(name, "nothink") == 0) {
-        set_thinking(&g->conversation, "false");
+    while (i < N_NAMES && strcmp(names[i], name) != 0)
+        i++;
+    if (i == N_NAMES) return false;
+    if (*value && sp_opt_flag(&on, value, NULL)) {
+        sp_repl_reply("/set %s takes on or off.", name);
+        return true;
+    }
+    on = on == (i == VERBOSE || i == WRAP || i == THINK);
+    if (i <= QUIET) {
+        g->style.verbose = on;
+        sp_repl_reply("%s", on ? "All statistics are shown." : "One line of statistics is shown.");
+    } else if (i <= NO_WRAP) {
+        g->style.wrap = on;
+        sp_repl_reply("%s", on ? "Lines are broken between words." : "Lines are not broken.");
     } else {
-        return false;
+        set_thinking(&g->conversation, on ? "true" : "false");
     }
     return true;
 }
@@ -138,9 +144,11 @@ static void set_value(struct sp_generation *g, const char *name, const char *val
         set_system(&g->conversation, value);
     } else if (strcmp(name, "think") == 0 && *value != '\0') {
         set_thinking(&g->conversation, value);
+    } else if (set_switch(g, name, value)) {
+        return;
     } else if (*value != '\0') {
         set_parameter(g, name, value);
-    } else if (!set_switch(g, name)) {
+    } else if (!sp_settings_print_one(stdout, g->settings, name)) {
         sp_repl_reply(
             "/set NAME VALUE, /set system TEXT, /set verbose, /set quiet, /set think, "
             "/set nothink, /set wordwrap, /set nowordwrap; /show parameters lists the names.");

@@ -273,6 +273,28 @@ session packed.bin <<'END'
 /bye
 END
 cat notes; echo
+echo '# a switch takes on or off, a name alone shows its value, and loaded settings are named as such'
+session packed.bin <<'END' | sed "s,$HOME,HOME,; / built in\$/d"
+/set wordwrap off
+/set verbose off
+/set nothink maybe
+/set temperature
+/set parameter top_k
+/load first
+/set top_k 3
+/show parameters
+/save first talk
+/save first walk
+/bye
+END
+echo '# a second Tab lists names of several words'
+rm -f log
+(
+    await '>>> '
+    printf '/load first \t\t\025/bye\n'
+) | TERM=xterm script -qefc 'stty cols 60; spectool run packed.bin' log >/dev/null
+tr -d '\r\007' <log | sed -n 's/ *$//; /^first talk  /p'
+rm "$HOME/.local/share/spectool/first "*
 echo '# Tab completes the names of saved sessions'
 rm -f log
 (
