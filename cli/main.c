@@ -50,11 +50,12 @@ static const struct sp_command *find_command(const char *name)
 static int unknown_command(const char *name)
 {
     static const char *const others[] = {"help", "--help", "--version"};
+    const char *kind = *name == '-' ? "option" : "command";
     const char *near = NULL, *hint = sp_other_tools_hint(name);
 
     if (hint == NULL && sp_file_exists(name)) hint = "to run a model, spectool run FILE";
     if (hint) {
-        fprintf(stderr, "spectool: unknown command %s: %s\n", name, hint);
+        fprintf(stderr, "spectool: unknown %s %s: %s\n", kind, name, hint);
         return SP_E_USAGE;
     }
     for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
@@ -62,9 +63,8 @@ static int unknown_command(const char *name)
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         near = sp_nearer(near, others[i], name);
-    fprintf(stderr, "spectool: unknown %s %s%s%s%s (spectool --help)\n",
-            *name == '-' ? "option" : "command", name, near ? ", did you mean " : "",
-            near ? near : "", near ? "?" : "");
+    fprintf(stderr, "spectool: unknown %s %s%s%s%s (spectool --help)\n", kind, name,
+            near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
     return SP_E_USAGE;
 }
 

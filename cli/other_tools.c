@@ -37,6 +37,8 @@ static const struct {
     {"perplexity", "spectool eval FILE --text TEXTFILE measures perplexity and divergence"},
     {"imatrix", "spectool calibrate FILE TEXTFILE... collects the statistics for --calibration"},
     {"embedding", "spectool embed FILE TEXT computes embeddings"},
+    {"-v", "spectool --version prints the version"},
+    {"-V", "spectool --version prints the version"},
     {"fuse", "a line ADAPTER ./FOLDER in the Modelfile merges an adapter"},
     {"lora", "a line ADAPTER ./FOLDER in the Modelfile merges an adapter"},
 };

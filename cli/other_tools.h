@@ -1,4 +1,5 @@
-/* Commands of ollama, llama.cpp, mlx-lm and Hugging Face's hf that spectool does not have. */
+/* Commands of ollama, llama.cpp, mlx-lm and Hugging Face's hf that spectool does not have, and
+ * options in place of a command. */
 #ifndef SP_CLI_OTHER_TOOLS_H
 #define SP_CLI_OTHER_TOOLS_H
 

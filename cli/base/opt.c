@@ -1,6 +1,7 @@
 /* Parses command lines. */
 #include "cli/base/opt.h"
 #include "cli/base/duration.h"
+#include "cli/base/other_options.h"
 #include "format/base/spelling.h"
 #include "format/base/mem.h"
 
@@ -40,72 +41,13 @@ static const char *nearest(const struct sp_opt *opts, const char *name)
     return best;
 }
 
-/* Options of other tools and the names that they have here; "": an operand, not an option. */
-static const struct other_names {
-    const char *theirs, *ours;
-} other_names[] = {
-    {"n", "num-predict"},
-    {"n-predict", "num-predict"},
-    {"max-tokens", "num-predict"},
-    {"c", "num-ctx"},
-    {"ctx-size", "num-ctx"},
-    {"max-kv-size", "num-ctx"},
-    {"ctx", "num-ctx"},
-    {"imatrix", "calibration"},
-    {"outtype", "quantize"},
-    {"draft", "draft-model"},
-    {"md", "draft-model"},
-    {"t", "threads"},
-    {"s", "seed"},
-    {"temp", "temperature"},
-    {"cache-type-k", "kv-type"},
-    {"draft-max", "draft-depth"},
-    {"num-draft-tokens", "draft-depth"},
-    {"sys", "system"},
-    {"system-prompt", "system"},
-    {"v", "verbose"},
-    {"hf", ""},
-    {"hf-repo", ""},
-    {"m", ""},
-    {"model", ""},
-    {"p", ""},
-    {"ids", ""},
-    {"text", ""},
-    {"prompt", ""},
-};
-
-/* Options of other tools for graphics processors. */
-static const char *const gpu_names[] = {"ngl", "n-gpu-layers", "gpu-layers",
-                                        "gpu", "gpus",         "main-gpu"};
-
-static bool is_for_gpu(const char *name)
-{
-    for (size_t i = 0; i < sizeof gpu_names / sizeof *gpu_names; i++) {
-        if (strcmp(gpu_names[i], name) == 0) return true;
-    }
-    return false;
-}
-
-static bool has_option(const struct sp_opt *opts, const char *name)
-{
-    for (const struct sp_opt *o = opts; o->kind != SP_OPT_END; o++) {
-        if (is_option(o) && strcmp(o->name, name) == 0) return true;
-    }
-    return false;
-}
-
-/* Returns the option that an unknown name probably means: another tool's name, a misspelling, or a
- * unique prefix. NULL: none. */
+/* Returns the option that an unknown name probably means: a misspelling, or a unique prefix. NULL:
+ * none. */
 static const char *probable_name(const struct sp_command *c, const char *name)
 {
     const char *best;
     size_t n = 0;
 
-    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++) {
-        const char *ours = other_names[i].ours;
-        if (strcmp(other_names[i].theirs, name) != 0) continue;
-        if (*ours ? has_option(c->opts, ours) : c->max_operands > 0) return ours;
-    }
     if (strlen(name) < 3) return NULL;
     if ((best = nearest(c->opts, name)) != NULL) return best;
     for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END; o++) {
@@ -125,12 +67,11 @@ static bool is_for_create(const char *name)
 static enum sp_status unknown(struct parser *p, const char *dashes, const char *name)
 {
     const struct sp_command *c = p->args->command;
-    const char *ours = probable_name(c, name);
+    const char *ours, *hint;
 
-    if (is_for_gpu(name)) {
-        return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s: spectool runs on the CPU only",
-                       dashes, name);
-    }
+    sp_other_option_find(&ours, &hint, c, name);
+    if (hint) return sp_fail(p->err, SP_E_USAGE, "unknown option %s%s: %s", dashes, name, hint);
+    if (ours == NULL) ours = probable_name(c, name);
     if (is_for_create(name) && p->args->command->takes_model) {
         return sp_fail(
             p->err, SP_E_USAGE,

@@ -59,6 +59,17 @@ try serve --n-gpu-layers 99 a
 try run -p hello a
 try show a -n 5
 try -v
+try run a -f prompt.txt
+try run a -i
+try run a -fa hello
+try run a --keepalive 5m hello
+try run a --no-mmap hello
+try run a -ctk q8_0 hello
+try serve --api-key secret a
+try serve --keepalive 5m a
+try serve -np 4 a
+try show a --license
+try bench a -i
 try run a --logprobs prompt
 try run a --json --show-draft prompt
 try run a --ids 1 prompt

@@ -1,0 +1,13 @@
+/* Options of other tools, which users try here: what they are called, or what to do instead. */
+#ifndef SP_CLI_BASE_OTHER_OPTIONS_H
+#define SP_CLI_BASE_OTHER_OPTIONS_H
+
+#include "cli/base/opt.h"
+
+/* Finds an option of another tool, without its dashes. *ours = the name of the command's option
+ * that means the same, "" if an operand does; or *hint = what to know or do instead; both static,
+ * NULL if not. */
+void sp_other_option_find(const char **ours, const char **hint, const struct sp_command *command,
+                          const char *name);
+
+#endif
