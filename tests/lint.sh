@@ -105,6 +105,9 @@ for f in $sources; do
     [ -n "$(tail -c1 "$f")" ] && say "$f: no newline at the end"
 done
 grep -nE '^\.(D1|Dl|Li) .* "' man/*.[1-9] && say 'a quote that mdoc(7) interprets: write \(dq'
+# Numbers of equal width need no continuation.
+awk '/^\.Bl -column .*[a-zA-Z]"( -.*)?$/ { n = gsub(/"/, "") / 2; next } n && /^\.It/ { if (n >= gsub(/ Ta /, "") + 1) print FILENAME ":" FNR; n = 0 }' \
+    man/*.[1-9] | grep . && say 'a width of the last column, by which groff indents the lines that continue it'
 git grep -nE 'TODO|FIXME|\bXXX\b' -- '*.c' '*.h' '*.sh' '*.[1-9]' ':!tests/lint.sh' && say 'unfinished work'
 
 for h in $(git ls-files '*.h' | grep -v '^testdata/'); do
