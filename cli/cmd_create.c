@@ -110,9 +110,13 @@ static bool is_model(const char *operand)
 }
 
 /* Refuses what is neither a Modelfile nor a model. */
-static enum sp_status check_operand(const struct options *o, const char *operand, bool is_from,
-                                    struct sp_err *err)
+static enum sp_status check_operand(const struct options *o, const struct sp_args *args,
+                                    const char *operand, bool is_from, struct sp_err *err)
 {
+    if (args->n_operands > 1) {
+        return sp_fail(err, SP_E_USAGE, "unexpected argument %s; -o %s names the output",
+                       args->operands[1], args->operands[1]);
+    }
     if (o->modelfile && operand)
         return sp_fail(err, SP_E_USAGE,
                        "--file and %s cannot be combined; -o %s.bin names the output", operand,
@@ -182,7 +186,7 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         .dry_run = o->dry_run,
     };
 
-    if ((st = check_operand(o, operand, is_from, err))) return st;
+    if ((st = check_operand(o, args, operand, is_from, err))) return st;
     if (o->draft_texts.n && !is_auto)
         return sp_fail(err, SP_E_USAGE, "--draft-text requires --quantize-draft auto");
     if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
@@ -210,7 +214,7 @@ const struct sp_command sp_cmd_create = {
     .name = "create",
     .summary = "Create a packed file from a Modelfile or a model",
     .operands = "[SOURCE]",
-    .max_operands = 1,
+    .max_operands = 2, /* the second is refused with what to write instead */
     .opts = opts,
     .defaults = &defaults,
     .options_size = sizeof defaults,

@@ -253,11 +253,23 @@ static enum sp_status check_packed(const char *path, struct sp_err *err)
                    "%s: neither a packed file, a checkpoint folder nor a GGUF file", path);
 }
 
+/* Returns ORG/NAME of a model's address at Hugging Face; NULL: the text is none. */
+static const char *name_in_address(const char *text)
+{
+    static const char *const sites[] = {"https://huggingface.co/", "huggingface.co/",
+                                        "https://hf.co/", "hf.co/"};
+
+    for (size_t i = 0; i < sizeof sites / sizeof *sites; i++) {
+        if (strncmp(text, sites[i], strlen(sites[i])) == 0) return text + strlen(sites[i]);
+    }
+    return NULL;
+}
+
 /* Finds the folder or file that a path or a name means. */
 static enum sp_status find(struct checkpoint *out, const char *given, struct sp_err *err)
 {
     struct sp_user_stores user;
-    const char *path = given;
+    const char *path = given, *name = name_in_address(given);
     enum sp_status st;
 
     *out = (struct checkpoint){.given = given};
@@ -270,6 +282,11 @@ static enum sp_status find(struct checkpoint *out, const char *given, struct sp_
                            "%s: neither a file nor a model in ollama's store (%s); models of the "
                            "Hugging Face cache are named ORG/NAME",
                            given, user.stores.ollama);
+        }
+        if (path == NULL && name) {
+            return sp_fail(err, SP_E_IO,
+                           "%s: spectool downloads nothing; hf download %s, then the name is %s",
+                           given, name, name);
         }
         if (path == NULL) return sp_fail(err, SP_E_IO, "%s: %s", given, strerror(ENOENT));
     }

@@ -128,6 +128,7 @@ spectool tokenize $name --ids 'What is 7 plus 8?'
 spectool detokenize $name 813,353,32
 spectool render $name --messages messages.json
 spectool show someone/other; echo "exit $?"
+spectool show hf.co/someone/other; echo "exit $?"
 kept
 echo '# a wrong option packs nothing'
 rm cache/spectool/*
