@@ -29,7 +29,8 @@ static enum sp_status begin_passes(struct sp_table *table, const struct sp_bench
                        "passes of 1 to 16 rows (tokens) after `depth` tokens of context, logits of "
                        "all rows:",
                        b->n_prefill, sp_bench_prefill_rate(b), b->prefill_bandwidth / GIGA);
-    *table = (struct sp_table){.align = "rrrrrrr", .widths = {6, 4, 8}};
+    /* Without a draft the last column would be empty, and the table too wide for 60 columns. */
+    *table = (struct sp_table){.align = b->info.draft ? "rrrrrrr" : "rrrrrr", .widths = {6, 4, 8}};
     return add_headings(table, headings, err);
 }
 
@@ -47,7 +48,7 @@ static enum sp_status add_passes(struct sp_table *table, const struct sp_bench_d
         if (st) break;
         if ((st = sp_table_add(table, err, "%.1f", d->bandwidth[k] / GIGA))) break;
         st = k ? sp_table_add(table, err, "-") : sp_table_add(table, err, "%.0f%%", share);
-        if (st) break;
+        if (st || table->align[6] == '\0') continue;
         st = d->draft_seconds[k] > 0 ? sp_table_add(table, err, "%.2f", d->draft_seconds[k] * 1e3)
                                      : sp_table_add(table, err, "-");
     }
