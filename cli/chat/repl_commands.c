@@ -57,6 +57,17 @@ static char *value_of(char *text)
     return text + 1;
 }
 
+static void show_text(const char *text)
+{
+    sp_out_text(stdout, text, strlen(text));
+}
+
+static void show_system(const struct sp_conversation *c)
+{
+    show_text(c->system && *c->system ? c->system : "none");
+    putchar('\n');
+}
+
 static void set_system(struct sp_conversation *c, const char *text)
 {
     struct sp_err err = {0};
@@ -174,6 +185,8 @@ static bool set(struct sp_repl *repl, char *words)
     if (strcmp(name, "parameter") == 0) name = next_word(&words);
     if (strncmp(words, "\"\"\"", 3) == 0)
         set_quoted(repl, name, words);
+    else if (strcmp(name, "system") == 0 && *words == '\0')
+        show_system(&repl->generation->conversation);
     else
         set_value(repl->generation, name, value_of(words));
     return true;
@@ -186,11 +199,6 @@ static void show_info(const struct sp_generation *g)
                   g->info.draft ? g->info.draft : "none", sp_session_n_context(g->session),
                   g->n_used,
                   g->conversation.template ? "with the chat template" : "raw, no chat template");
-}
-
-static void show_text(const char *text)
-{
-    sp_out_text(stdout, text, strlen(text));
 }
 
 static void show_template(const struct sp_conversation *c)
@@ -230,8 +238,7 @@ static bool show(struct sp_repl *repl, char *words)
     const char *what = next_word(&words);
 
     if (strcmp(what, "system") == 0) {
-        show_text(c->system && *c->system ? c->system : "none");
-        putchar('\n');
+        show_system(c);
     } else if (strcmp(what, "template") == 0) {
         show_template(c);
     } else if (strcmp(what, "messages") == 0) {

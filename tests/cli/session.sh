@@ -278,6 +278,10 @@ session packed.bin <<'END' | sed "s,$HOME,HOME,; / built in\$/d"
 /set wordwrap off
 /set verbose off
 /set nothink maybe
+/set system Be brief.
+/set system
+/set system ""
+/set system
 /set temperature
 /set parameter top_k
 /load first
