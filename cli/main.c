@@ -21,22 +21,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void print_summary(FILE *out, const char *name, const char *summary, int width)
+{
+    const int column = fprintf(out, "  %-12s  ", name);
+
+    sp_help_put_words(out, summary, column, column, width);
+    fputc('\n', out);
+}
+
 static void print_commands(FILE *out)
 {
-    fputs(
-        "Usage: spectool COMMAND [OPTION]... [ARGUMENT]...\n\nPacks a model and an optional draft "
-        "model into one file and generates text by\nspeculative decoding.\n\nCommands:\n",
-        out);
+    const int width = sp_help_width(out);
+
+    sp_help_put_paragraphs(out,
+                           "Usage: spectool COMMAND [OPTION]... [ARGUMENT]...\n\nPacks a model and "
+                           "an optional draft model into one file and generates text by "
+                           "speculative decoding.\n\nCommands:",
+                           width);
     for (const struct sp_command *const *c = sp_commands; *c != NULL; c++) {
-        if (!(*c)->hidden) fprintf(out, "  %-12s  %s\n", (*c)->name, (*c)->summary);
+        if (!(*c)->hidden) print_summary(out, (*c)->name, (*c)->summary, width);
     }
-    fprintf(out, "  %-12s  %s\n", "help", SP_HELP_SUMMARY);
-    fputs("\n`spectool COMMAND --help` or `spectool help COMMAND` describes a command;\n"
-          "`spectool --version` prints the version.\n"
-          "FILE may be a packed file, a checkpoint folder, a GGUF file or the name of a stored "
-          "model\n"
-          "(ORG/NAME, NAME:TAG), which is packed once; quantize takes packed files only.\n",
-          out);
+    print_summary(out, "help", SP_HELP_SUMMARY, width);
+    fputc('\n', out);
+    sp_help_put_paragraphs(
+        out,
+        "`spectool COMMAND --help` or `spectool help COMMAND` describes a "
+        "command; `spectool --version` prints the version.\n\nFILE may be a "
+        "packed file, a checkpoint folder, a GGUF file or the name of a stored "
+        "model (ORG/NAME, NAME:TAG), which is packed once; quantize takes packed "
+        "files only.",
+        width);
 }
 
 static const struct sp_command *find_command(const char *name)
@@ -86,7 +100,7 @@ static int help(int argc, char **argv)
         return flush(SP_OK);
     }
     if ((command = find_command(argv[0])) == NULL) return unknown_command(argv[0]);
-    sp_opt_print_help(stdout, command, sp_out_width(stdout));
+    sp_opt_print_help(stdout, command);
     return flush(SP_OK);
 }
 
@@ -120,7 +134,7 @@ static int run(const struct sp_command *command, int argc, char **argv)
     if (st == SP_OK && !args.help) st = sp_mpi_job_join(&group, command, &err);
     if (st && !sp_mpi_job_is_first()) err.text[0] = '\0';
     if (st == SP_OK && args.help) {
-        sp_opt_print_help(stdout, command, sp_out_width(stdout));
+        sp_opt_print_help(stdout, command);
     } else if (st == SP_OK) {
         st = run_joined(&args, group, &err);
     }

@@ -1,5 +1,6 @@
 #include "cli/base/input_text.h"
 #include "cli/base/out.h"
+#include "cli/base/word_wrap.h"
 #include "format/base/file.h"
 #include "format/base/mem.h"
 
@@ -32,8 +33,9 @@ bool sp_input_is_piped(void)
 void sp_input_announce(const char *what)
 {
     if (sp_out_is_terminal(stdin) && sp_out_is_terminal(stderr))
-        fprintf(stderr, "reading %s from the terminal; Ctrl-D in an empty line ends the input\n",
-                what);
+        sp_word_wrap_print(stderr, 0,
+                           "reading %s from the terminal; Ctrl-D in an empty line ends the input",
+                           what);
 }
 
 const char *sp_input_name(const char *path)

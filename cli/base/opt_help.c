@@ -1,14 +1,13 @@
 /* Writes the text of --help from the option tables. */
 #include "cli/base/opt_help.h"
 #include "cli/base/opt.h"
+#include "cli/base/out.h"
 
 #include <string.h>
 
 enum { TEXT_COLUMN = 30, MIN_WIDTH = 50, MAX_WIDTH = 110, LEFT_SIZE = 128 };
 
-/* Prints words from `column` on, breaks lines before `width` and indents the following lines.
- * Returns the column after the text. */
-static int put_words(FILE *out, const char *text, int column, int indent, int width)
+int sp_help_put_words(FILE *out, const char *text, int column, int indent, int width)
 {
     for (const char *word = text; *word;) {
         int len = (int)strcspn(word, " \n");
@@ -28,7 +27,7 @@ static int put_words(FILE *out, const char *text, int column, int indent, int wi
     return column;
 }
 
-static void put_paragraphs(FILE *out, const char *text, int width)
+void sp_help_put_paragraphs(FILE *out, const char *text, int width)
 {
     while (*text) {
         char paragraph[4096];
@@ -37,7 +36,7 @@ static void put_paragraphs(FILE *out, const char *text, int width)
         if (len >= sizeof paragraph) len = sizeof paragraph - 1;
         memcpy(paragraph, text, len);
         paragraph[len] = '\0';
-        put_words(out, paragraph, 0, 0, width);
+        sp_help_put_words(out, paragraph, 0, 0, width);
         fputs(end ? "\n\n" : "\n", out);
         text += len + (end ? 2 : 0);
     }
@@ -60,36 +59,42 @@ static void print_option(FILE *out, const struct sp_opt *o, int width)
         column = 0;
     }
     fprintf(out, "%*s", TEXT_COLUMN - column, "");
-    column = put_words(out, o->help, TEXT_COLUMN, TEXT_COLUMN, width);
+    column = sp_help_put_words(out, o->help, TEXT_COLUMN, TEXT_COLUMN, width);
     if (o->choices != NULL) {
         for (const char *const *word = o->choices; *word != NULL; word++) {
             snprintf(text, sizeof text, "%s%s%s", word == o->choices ? "(" : "", *word,
                      word[1] ? "," : ")");
-            column = put_words(out, text, column, TEXT_COLUMN, width);
+            column = sp_help_put_words(out, text, column, TEXT_COLUMN, width);
         }
     }
     if (o->shown != NULL) {
         snprintf(text, sizeof text, "(default: %s)", o->shown);
-        column = put_words(out, text, column, TEXT_COLUMN, width);
+        column = sp_help_put_words(out, text, column, TEXT_COLUMN, width);
     }
     if (o->alias != NULL) {
         snprintf(text, sizeof text, "(also: --%s)", o->alias);
-        put_words(out, text, column, TEXT_COLUMN, width);
+        sp_help_put_words(out, text, column, TEXT_COLUMN, width);
     }
     fputc('\n', out);
 }
 
-void sp_opt_print_help(FILE *out, const struct sp_command *c, int width)
+int sp_help_width(FILE *out)
+{
+    int width = sp_out_width(out);
+
+    return width < MIN_WIDTH ? MIN_WIDTH : width > MAX_WIDTH ? MAX_WIDTH : width;
+}
+
+void sp_opt_print_help(FILE *out, const struct sp_command *c)
 {
     static const struct sp_opt help = {
         .name = "help", .letter = 'h', .help = "Print this help and exit"};
+    const int width = sp_help_width(out);
 
-    if (width < MIN_WIDTH) width = MIN_WIDTH;
-    if (width > MAX_WIDTH) width = MAX_WIDTH;
     fprintf(out, "Usage: spectool %s%s%s%s\n\n", c->name,
             c->opts->kind == SP_OPT_END ? "" : " [OPTION]...", c->operands[0] ? " " : "",
             c->operands);
-    put_words(out, c->summary, 0, 0, width);
+    sp_help_put_words(out, c->summary, 0, 0, width);
     fputs(c->opts->kind == SP_OPT_HEADING ? ".\n" : ".\n\nOptions:\n", out);
     for (const struct sp_opt *o = c->opts; o->kind != SP_OPT_END; o++) {
         if (o->kind == SP_OPT_HEADING)
@@ -101,9 +106,9 @@ void sp_opt_print_help(FILE *out, const struct sp_command *c, int width)
     print_option(out, &help, width);
     if (c->takes_model) {
         fputc('\n', out);
-        put_paragraphs(out, SP_OPT_MODEL_HELP, width);
+        sp_help_put_paragraphs(out, SP_OPT_MODEL_HELP, width);
     }
     if (c->details == NULL) return;
     fputc('\n', out);
-    put_paragraphs(out, c->details, width);
+    sp_help_put_paragraphs(out, c->details, width);
 }
