@@ -245,8 +245,9 @@ static enum sp_status check_made_from(const char *path, struct sp_err *err)
 static enum sp_status check_packed(const char *path, struct sp_err *err)
 {
     enum sp_status st;
+    bool is_pack;
 
-    if (sp_pack_is_file(path)) return SP_OK;
+    if ((st = sp_pack_recognize(&is_pack, path, err)) || is_pack) return st;
     if (ends_with(path, ".json")) return fail_part(path, err);
     if ((st = check_made_from(path, err))) return st;
     return sp_fail(err, SP_E_INPUT,

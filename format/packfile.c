@@ -192,16 +192,27 @@ static enum sp_status open_bytes(struct sp_pack *pack, struct sp_err *err)
     return st;
 }
 
-bool sp_pack_is_file(const char *path)
+enum sp_status sp_pack_recognize(bool *is_pack, const char *path, struct sp_err *err)
 {
     uint8_t first[sizeof sp_pack_magic];
     struct sp_file *file = NULL;
-    bool is_file = sp_file_open(&file, path, NULL) == SP_OK &&
-                   sp_file_read_at(file, 0, first, sizeof first, NULL) == SP_OK &&
-                   memcmp(first, sp_pack_magic, sizeof first) == 0;
+    enum sp_status st;
 
+    *is_pack = false;
+    if ((st = sp_file_open(&file, path, err))) return st;
+    if (sp_file_size(file) >= sizeof first) {
+        st = sp_file_read_at(file, 0, first, sizeof first, err);
+        *is_pack = !st && memcmp(first, sp_pack_magic, sizeof first) == 0;
+    }
     sp_file_close(file);
-    return is_file;
+    return st;
+}
+
+bool sp_pack_is_file(const char *path)
+{
+    bool is_pack = false;
+
+    return sp_pack_recognize(&is_pack, path, NULL) == SP_OK && is_pack;
 }
 
 enum sp_status sp_pack_open(struct sp_pack **out, const char *path, struct sp_err *err)

@@ -13,7 +13,9 @@
 
 struct sp_pack; /* opaque */
 
-/* True if there is a file that begins as packed files do. */
+/* *is_pack = true if the file begins as packed files do. SP_E_IO: it cannot be read. */
+SP_MUST_CHECK enum sp_status sp_pack_recognize(bool *is_pack, const char *path, struct sp_err *err);
+/* The same; false if it cannot be read, too. */
 bool sp_pack_is_file(const char *path);
 SP_MUST_CHECK enum sp_status sp_pack_open(struct sp_pack **out, const char *path,
                                           struct sp_err *err);

@@ -37,11 +37,13 @@ static enum sp_status open_parts(struct sp_create_job *job,
                                  const struct sp_requantize_options *options, struct sp_err *err)
 {
     enum sp_status st;
+    bool is_pack;
 
     if (!sp_file_exists(options->input)) {
         return sp_fail(err, SP_E_IO, "%s does not exist, expected a packed file", options->input);
     }
-    if (!sp_pack_is_file(options->input)) {
+    if ((st = sp_pack_recognize(&is_pack, options->input, err))) return st;
+    if (!is_pack) {
         return sp_fail(err, SP_E_INPUT,
                        "%s: not a packed file; spectool create makes one from a checkpoint or a "
                        "GGUF file",
