@@ -178,7 +178,7 @@ static const struct options defaults = {.backend = SP_BACKEND_DEFAULTS};
 
 const struct sp_command sp_cmd_calibrate = {
     .name = "calibrate",
-    .summary = "Collect activation statistics, to improve q2 to q6 quality",
+    .summary = "Collect activation statistics, to improve quantized models",
     .operands = "FILE TEXTFILE...",
     .min_operands = 2,
     .max_operands = 10000,

@@ -19,6 +19,7 @@ static const char *const section_names[SP_N_SECTIONS] = {
     [SP_SECTION_ADAPTERS] = "merged adapters",
     [SP_SECTION_POOLING] = "pooling",
     [SP_SECTION_RECEIPTS] = "receipts",
+    [SP_SECTION_SMOOTHING] = "smoothing",
 };
 
 const char *sp_section_name(enum sp_section section)

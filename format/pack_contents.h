@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 2 };
+enum { SP_PACK_MAJOR = 1, SP_PACK_MINOR = 3 };
 
 /* The minor version that introduced a type, or (sp_pack_section_minor) a kind of section. A file
  * has the highest minor version of its tensors' types and its sections, so that a file without new
@@ -35,12 +35,20 @@ enum sp_section {
     SP_SECTION_ADAPTERS = 10,        /* TARGET: JSON; what was merged into its weights */
     SP_SECTION_POOLING = 11,         /* TARGET: JSON; how embeddings are made (pooling.h) */
     SP_SECTION_RECEIPTS = 12,        /* FILE: JSON; what was measured (receipts.h) */
-    SP_N_SECTIONS = 13,
+    SP_SECTION_SMOOTHING = 13,       /* TARGET: JSON; how its matrices were scaled (smoothing.h) */
+    SP_N_SECTIONS = 14,
 };
 
 static inline unsigned sp_pack_section_minor(enum sp_section section)
 {
-    return section == SP_SECTION_RECEIPTS ? 2 : 0;
+    switch (section) {
+    case SP_SECTION_RECEIPTS:
+        return 2;
+    case SP_SECTION_SMOOTHING:
+        return 3;
+    default:
+        return 0;
+    }
 }
 
 const char *sp_section_name(enum sp_section section); /* "config.json", ... static */

@@ -247,6 +247,7 @@ uint64_t sp_pack_section_limit(enum sp_section kind)
         [SP_SECTION_TEMPLATE] = 1 << 20,    [SP_SECTION_TOKENIZER_MAP] = 1 << 30,
         [SP_SECTION_CALIBRATION] = 8 << 20, [SP_SECTION_ADAPTERS] = 8 << 20,
         [SP_SECTION_POOLING] = 1 << 20,     [SP_SECTION_RECEIPTS] = 1 << 20,
+        [SP_SECTION_SMOOTHING] = 8 << 20,
     };
 
     return limits[kind];
@@ -269,7 +270,8 @@ bool sp_pack_section_valid(enum sp_section kind, enum sp_part part)
         kind == SP_SECTION_CALIBRATION || kind == SP_SECTION_RECEIPTS) {
         return part == SP_PART_FILE;
     }
-    if (kind == SP_SECTION_ADAPTERS || kind == SP_SECTION_POOLING) return part == SP_PART_TARGET;
+    if (kind == SP_SECTION_ADAPTERS || kind == SP_SECTION_POOLING || kind == SP_SECTION_SMOOTHING)
+        return part == SP_PART_TARGET;
     return part == SP_PART_TARGET || part == SP_PART_DRAFT;
 }
 

@@ -4,6 +4,7 @@
 
 #include "format/base/mem.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { N = SP_GPTQ_GROUP };
@@ -114,6 +115,55 @@ void sp_gptq_solve(float *sums, size_t cols, size_t block, double *workspace)
     load_block(workspace, sums, width);
     decompose(workspace, width, damp(workspace, width));
     store_block(sums, workspace, width);
+}
+
+/* ---- smoothing ---- */
+
+/* 2^exponent. */
+static float power_of_two(int exponent)
+{
+    return ldexpf(1, exponent);
+}
+
+/* D stays relative to the largest of its group. */
+static void smooth_diagonal(float *group, const float *down)
+{
+    float largest = 0;
+
+    for (size_t i = 0; i < N; i++) {
+        float *d = &group[i * N + i];
+
+        *d *= down[i] * down[i];
+        if (*d > largest) largest = *d;
+    }
+    for (size_t i = 0; i < N; i++)
+        group[i * N + i] /= largest;
+}
+
+void sp_gptq_smooth(float *out, const float *factors, size_t cols, const int8_t *exponents)
+{
+    for (size_t first = 0; first < cols; first += N) {
+        float *group = out, down[N];
+
+        for (size_t i = 0; i < N; i++)
+            down[i] = power_of_two(-exponents[first + i]);
+        for (size_t j = first; j < sp_gptq_block_end(cols, first); j++, out += N, factors += N) {
+            float up = power_of_two(exponents[j]);
+
+            for (size_t i = 0; i < N; i++)
+                out[i] = first + i == j ? factors[i] : factors[i] * up * down[i];
+        }
+        smooth_diagonal(group, down);
+    }
+}
+
+void sp_gptq_diagonal(float *out, const float *sums, size_t cols)
+{
+    for (size_t k = 0; k < cols; k++) {
+        size_t g = k / N;
+
+        out[k] = sums[sp_gptq_offset(cols, g) + (k - g * N) * N + k % N];
+    }
 }
 
 bool sp_gptq_is_sound(const float *factors, size_t n)

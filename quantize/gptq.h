@@ -59,6 +59,13 @@ size_t sp_gptq_offset(size_t cols, size_t g);
 /* Replaces the sums of one block by its factors, in place. workspace: SP_GPTQ_BLOCK^2. */
 void sp_gptq_solve(float *sums, size_t cols, size_t block, double *workspace);
 
+/* out = the factors for inputs that were divided by 2^exponents, and weights that were multiplied
+ * by it, by column: M[i][k] * 2^(e[k] - e[i]), D[k] / 2^(2 e[k]). sp_gptq_size floats each. */
+void sp_gptq_smooth(float *out, const float *factors, size_t cols, const int8_t *exponents);
+
+/* out[0..cols-1] = the diagonal of sums. */
+void sp_gptq_diagonal(float *out, const float *sums, size_t cols);
+
 /* True if all factors are finite and small enough for the encoder. */
 bool sp_gptq_is_sound(const float *factors, size_t n);
 

@@ -1179,10 +1179,11 @@ struct sp_calibration {
 #define SP_CALIBRATION_INIT SP_SIZED(struct sp_calibration)
 
 /* Collects statistics of what the target's matrices read, which weigh the errors of quantizing it
- * to q2 to q6, and writes them to a file. The file depends on the package and the ids alone. It
- * cannot replace the file of the package (SP_E_USAGE). SP_E_CHECK "interrupted": the callback
- * stopped. Sensitivities that were measured until then stay in a file named `path`.sensitivity,
- * from which the same request continues, and which is removed at the end. [package] */
+ * to q2 to q6 and tell how to smooth its norms for q5 to q8, and writes them to a file. The file
+ * depends on the package and the ids alone. It cannot replace the file of the package (SP_E_USAGE).
+ * SP_E_CHECK "interrupted": the callback stopped. Sensitivities that were measured until then stay
+ * in a file named `path`.sensitivity, from which the same request continues, and which is removed
+ * at the end. [package] */
 SP_API SP_MUST_CHECK enum sp_status
 sp_package_calibrate(struct sp_package *package, const struct sp_calibration_request *request,
                      struct sp_calibration *out, struct sp_err *err);

@@ -20,6 +20,7 @@ struct sp_calibration_file {
     struct entry *entries; /* by name */
     size_t n_entries, cap_entries;
     struct sp_sensitivities sensitivities;
+    struct sp_smoothing smoothing;
 };
 
 static int compare_entries(const void *a, const void *b)
@@ -54,6 +55,7 @@ static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *
                      SP_GPTQ_BLOCK);
     }
     if (!st) st = sp_sensitivities_read(&f->sensitivities, record, err);
+    if (!st) st = sp_smoothing_read(&f->smoothing, sp_json_get(record, "smoothing"), err);
     if (st)
         sp_context(err, "%s: section %s", sp_pack_path(pack),
                    sp_section_name(SP_SECTION_CALIBRATION));
@@ -115,8 +117,10 @@ enum sp_status sp_calibration_open(struct sp_calibration_file **out, const char 
 {
     struct sp_pack *pack = NULL;
     enum sp_status st;
+    bool is_pack;
 
-    if (sp_file_exists(path) && !sp_pack_is_file(path)) return fail_other(path, err);
+    if ((st = sp_pack_recognize(&is_pack, path, err))) return st;
+    if (!is_pack) return fail_other(path, err);
     st = sp_pack_open(&pack, path, err);
     return st ? st : sp_calibration_take(out, pack, err);
 }
@@ -153,6 +157,7 @@ void sp_calibration_close(struct sp_calibration_file *file)
         free(file->entries[i].name);
     free(file->entries);
     sp_sensitivities_release(&file->sensitivities);
+    sp_smoothing_release(&file->smoothing);
     sp_pack_close(file->pack);
     free(file);
 }
@@ -160,6 +165,11 @@ void sp_calibration_close(struct sp_calibration_file *file)
 const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file)
 {
     return &file->sensitivities;
+}
+
+const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file)
+{
+    return &file->smoothing;
 }
 
 static enum sp_status check_target(const struct sp_calibration_file *f,

@@ -8,6 +8,7 @@
 
 #include "convert/create/plan.h"
 #include "format/model/sensitivity.h"
+#include "format/model/smoothing.h"
 
 struct sp_calibration_file; /* opaque */
 
@@ -21,6 +22,9 @@ void sp_calibration_close(struct sp_calibration_file *file); /* NULL is fine */
 
 /* The measured sensitivities of the target's groups, borrowed; n is 0 if none were measured. */
 const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_calibration_file *file);
+
+/* How the target's norms are smoothed, borrowed; n is 0 in a file that does not state it. */
+const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file);
 
 /* Sets the calibration of each plan item that becomes q2 to q6, borrowed from the file. Returns
  * SP_E_INPUT if the file names a matrix that `target` does not have, or that has another width.

@@ -256,6 +256,8 @@ enum sp_status sp_create_job_run(struct sp_create_job *job, struct sp_create_rep
             .draft = job->has_draft ? &job->draft : NULL,
             .records = job->records,
             .records_size = job->records_size,
+            .smoothing = job->made.smoothing.at, /* NULL: none */
+            .smoothing_size = job->made.smoothing.len,
             .budget = job->inputs.budget,
             .draft_choice = job->draft_choice,
             .predicted_kl = done.predicted_kl,

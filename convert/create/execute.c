@@ -11,12 +11,14 @@
  * thread that writes checks the digests of a packed source. */
 #include "convert/create/execute.h"
 
+#include "convert/create/smooth.h"
 #include "convert/source/source_read.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 #include "quantize/codec.h"
+#include "quantize/gptq.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -57,6 +59,8 @@ struct worker {
     size_t cap;                        /* floats */
     float *workspace;                  /* for the encoder of calibrated items */
     size_t workspace_cap;              /* floats */
+    float *factors;                    /* of the calibration, smoothed */
+    size_t factors_cap;                /* floats */
     const struct sp_encoder *encoders; /* borrowed from the executor */
 };
 
@@ -227,9 +231,27 @@ static enum sp_status grow_scratch(struct worker *w, const struct sp_plan_item *
     return sp_scratch_open(&w->scratch, need, err);
 }
 
+/* *factors = those with which the item is encoded, NULL if it is not calibrated. */
+static enum sp_status find_factors(const float **factors, struct worker *w,
+                                   const struct sp_plan_item *item, struct sp_err *err)
+{
+    size_t cols = (size_t)sp_spec_cols(item->spec), n = 0;
+    enum sp_status st;
+
+    *factors = item->calibration;
+    if (item->calibration == NULL || item->exponents == NULL) return SP_OK;
+    if (!sp_gptq_size(&n, cols))
+        return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
+    if ((st = grow_floats(&w->factors, &w->factors_cap, n, err))) return st;
+    sp_gptq_smooth(w->factors, item->calibration, cols, item->exponents);
+    *factors = w->factors;
+    return SP_OK;
+}
+
 /* Converts rows row..end-1 to panels of `panel_size` bytes. */
 static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct worker *w,
-                                  uint64_t row, uint64_t end, size_t panel_size, struct sp_err *err)
+                                  const float *factors, uint64_t row, uint64_t end,
+                                  size_t panel_size, struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_tensor_spec *spec = c->item->spec;
@@ -239,13 +261,14 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
 
     st = sp_source_read_rows(w->floats, c->item->source, spec, row, end - row, &w->scratch, err);
     if (st) return st;
+    if (c->item->exponents) sp_plan_item_smooth(w->floats, (size_t)(end - row) * cols, c->item);
     for (const float *x = w->floats; row < end; out += panel_size) {
         uint64_t left = rows - row % rows;
         size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
 
-        if (c->item->calibration) {
-            st = sp_panel_encode_calibrated(out, c->item->to, encoder, x, m, cols, row,
-                                            c->item->calibration, w->workspace, err);
+        if (factors) {
+            st = sp_panel_encode_calibrated(out, c->item->to, encoder, x, m, cols, row, factors,
+                                            w->workspace, err);
         } else {
             st = sp_panel_encode(out, c->item->to, encoder, x, m, cols, row, err);
         }
@@ -262,6 +285,7 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     const struct sp_tensor_spec *spec = c->item->spec;
     uint64_t end = c->first_panel + c->n_panels, most;
     size_t cols = (size_t)sp_spec_cols(spec), panel_size = 0, panel, n;
+    const float *factors = NULL;
     uint8_t *out;
 
     if (!sp_panel_size(&panel_size, c->item->to, cols) ||
@@ -277,12 +301,13 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
     if (c->item->calibration && (st = grow_floats(&w->workspace, &w->workspace_cap, panel, err)))
         return st;
+    if ((st = find_factors(&factors, w, c->item, err))) return st;
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {
         uint64_t after = end - p < most ? end : p + most;
 
-        st = convert_run(out, c, w, first_row_of(spec, p), first_row_of(spec, after), panel_size,
-                         err);
+        st = convert_run(out, c, w, factors, first_row_of(spec, p), first_row_of(spec, after),
+                         panel_size, err);
         if (st) return st;
         out += (after - p) * panel_size;
     }
@@ -298,6 +323,7 @@ static enum sp_status convert_plain(struct chunk *c, struct worker *w, struct sp
     if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
     st = sp_source_read_all(w->floats, c->item->source, c->item->spec, &w->scratch, err);
     if (st) return st;
+    if (c->item->exponents) sp_plan_item_smooth(w->floats, n, c->item);
     return sp_encode_floats(c->out, c->item->to, w->floats, n, 0, err);
 }
 
@@ -471,6 +497,7 @@ static void close_executor(struct executor *x)
         sp_scratch_release(&x->workers[i].scratch);
         free(x->workers[i].floats);
         free(x->workers[i].workspace);
+        free(x->workers[i].factors);
     }
     free(x->workers);
     sp_hash_free(x->read_hash);

@@ -1,6 +1,7 @@
 #include "convert/create/make_plan.h"
 
 #include "convert/create/budget.h"
+#include "convert/create/smooth.h"
 #include "convert/source/vocab_tables.h"
 #include "format/base/mem.h"
 #include "format/base/warnings.h"
@@ -23,6 +24,34 @@ static const struct sp_source *source_of(const struct maker *m, enum sp_part par
 
 /* ---- calibration ---- */
 
+static enum sp_status smooth(struct maker *m, struct sp_err *err)
+{
+    enum sp_status st;
+    struct sp_smoothing applied = {0};
+
+    st = sp_plan_smooth(&applied, &m->made->plan, sp_calibration_smoothing(m->made->calibration),
+                        m->in->target, err);
+    if (st) sp_context(err, "%s", m->in->calibration_path);
+    if (!st && applied.n) st = sp_smoothing_print(&m->made->smoothing, &applied, err);
+    sp_smoothing_release(&applied);
+    return st;
+}
+
+/* Numbers of a calibration are those of inputs that are not smoothed. */
+static enum sp_status refuse_smoothed(const struct maker *m, struct sp_err *err)
+{
+    const struct sp_source *target = m->in->target;
+
+    if (target->pack == NULL ||
+        !sp_pack_find_section(target->pack, target->part, SP_SECTION_SMOOTHING)) {
+        return SP_OK;
+    }
+    return sp_fail(err, SP_E_UNSUPPORTED,
+                   "%s: its matrices were smoothed by an earlier calibration; use --calibration "
+                   "with the model that it was made from",
+                   target->path);
+}
+
 static enum sp_status calibrate(struct maker *m, struct sp_err *err)
 {
     enum sp_status st;
@@ -30,13 +59,14 @@ static enum sp_status calibrate(struct maker *m, struct sp_err *err)
     size_t n_used, n_without;
 
     if (path == NULL) return SP_OK;
+    if ((st = refuse_smoothed(m, err)) || (st = smooth(m, err))) return st;
     st = sp_calibration_apply(m->made->calibration, &m->made->plan, m->in->target, &n_used,
                               &n_without, err);
     if (st) return st;
-    if (n_used == 0) {
+    if (n_used == 0 && m->made->smoothing.len == 0) {
         return sp_fail(err, SP_E_USAGE,
-                       "%s: has no effect, because none of its matrices becomes q2 to q6; only "
-                       "weights of these types in the target are calibrated",
+                       "%s: has no effect, because none of its matrices is quantized; only "
+                       "matrices of the target that become q2 to q8 are calibrated",
                        path);
     }
     if (n_without == 0) return SP_OK;
@@ -119,7 +149,11 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
                                        struct sp_err *err)
 {
     enum { MOST_PADDING = 2 * 4096 }; /* between target, draft and sections, by types */
+    static const struct sp_smoothing none = {0};
+    const struct sp_smoothing *smoothing =
+        m->made->calibration ? sp_calibration_smoothing(m->made->calibration) : &none;
     enum sp_status st;
+    struct sp_strbuf text = {0};
     uint64_t size;
     struct sp_pack_input input = {
         .target = m->in->target,
@@ -129,9 +163,17 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
         .plan = m->made->plan, /* still owned by `made` */
     };
 
-    if ((st = sp_pack_input_measure(&size, &input, err))) return st;
-    *overhead = size - target_size(m) + MOST_PADDING;
-    return SP_OK;
+    if (smoothing->n) {
+        if ((st = sp_smoothing_print(&text, smoothing, err))) goto done;
+        input.smoothing = text.at;
+        input.smoothing_size = text.len;
+    }
+    if ((st = sp_pack_input_measure(&size, &input, err))) goto done;
+    *overhead =
+        size - target_size(m) + sp_plan_smooth_growth(&m->made->plan, smoothing) + MOST_PADDING;
+done:
+    sp_strbuf_release(&text);
+    return st;
 }
 
 static enum sp_status note_choice(struct maker *m, const struct sp_budget_result *result,
@@ -237,5 +279,6 @@ void sp_made_plan_release(struct sp_made_plan *made)
 {
     sp_plan_release(&made->plan);
     sp_calibration_close(made->calibration);
+    sp_strbuf_release(&made->smoothing);
     *made = (struct sp_made_plan){0};
 }

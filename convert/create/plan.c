@@ -171,11 +171,12 @@ enum sp_status sp_plan_line(char **line, const struct sp_plan_item *item, struct
     snprintf(shape + n, sizeof shape - n, "]");
     cap = strlen(item->spec->name) + sizeof shape + 256;
     if ((st = sp_new(&out, cap, 1, err))) return st;
-    snprintf(
-        out, cap, "%-6s  %-40s  %-17s  %-4s  %-4s  %12" PRIu64 "  %s%s%s", sp_part_name(item->part),
-        item->spec->name, shape, item->coding ? item->coding : sp_dtype_info(item->from)->name,
-        sp_dtype_info(item->to)->name, item->size, item->bytes ? "copied unchanged" : item->rule,
-        item->calibration ? ", calibrated" : "", item->merged ? ", merged" : "");
+    snprintf(out, cap, "%-6s  %-40s  %-17s  %-4s  %-4s  %12" PRIu64 "  %s%s%s%s",
+             sp_part_name(item->part), item->spec->name, shape,
+             item->coding ? item->coding : sp_dtype_info(item->from)->name,
+             sp_dtype_info(item->to)->name, item->size,
+             item->bytes ? "copied unchanged" : item->rule, item->exponents ? ", smoothed" : "",
+             item->calibration ? ", calibrated" : "", item->merged ? ", merged" : "");
     *line = out;
     return SP_OK;
 }

@@ -23,6 +23,7 @@ struct sp_plan_item {
     bool merged;        /* an adapter changes some of the rows */
     const uint8_t *bytes;     /* stored bytes to copy unchanged; NULL: the tensor is converted */
     const float *calibration; /* for q2 to q6, numbers of quantize/gptq.h, borrowed; NULL: none */
+    const int8_t *exponents;  /* of its columns if it is smoothed (smooth.h), borrowed; NULL: not */
     uint64_t source_size, size;
 };
 

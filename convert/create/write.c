@@ -185,6 +185,22 @@ static enum sp_status write_receipts(struct sp_pack_writer *w, const struct sp_p
     return st;
 }
 
+/* How the target's matrices are smoothed: now, or already in its packed source. */
+static enum sp_status write_smoothing(struct sp_pack_writer *w, const struct sp_pack_input *input,
+                                      struct sp_err *err)
+{
+    const struct sp_source *target = input->target;
+    const struct sp_pack_section *section = NULL;
+
+    if (input->smoothing) {
+        return sp_pack_writer_section(w, SP_PART_TARGET, SP_SECTION_SMOOTHING, input->smoothing,
+                                      input->smoothing_size, err);
+    }
+    if (target->pack)
+        section = sp_pack_find_section(target->pack, target->part, SP_SECTION_SMOOTHING);
+    return section ? sp_pack_writer_copy_section(w, SP_PART_TARGET, section, err) : SP_OK;
+}
+
 /* Records and texts of both parts. */
 static enum sp_status write_sections(struct sp_pack_writer *w, const struct sp_pack_input *input,
                                      const struct sp_create_callbacks *callbacks,
@@ -195,6 +211,7 @@ static enum sp_status write_sections(struct sp_pack_writer *w, const struct sp_p
     st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_MODELFILE, input->records,
                                 input->records_size, err);
     if (!st) st = write_texts(w, input->target, SP_PART_TARGET, callbacks, err);
+    if (!st) st = write_smoothing(w, input, err);
     if (!st && input->draft) st = write_texts(w, input->draft, SP_PART_DRAFT, callbacks, err);
     return st;
 }

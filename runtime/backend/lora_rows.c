@@ -1,5 +1,6 @@
 #include "runtime/backend/lora_rows.h"
 
+#include "format/model/smoothing.h"
 #include "format/base/mem.h"
 #include "runtime/backend/product_job.h"
 
@@ -80,6 +81,15 @@ static struct sp_matrix lay_out(float *panels, const float *numbers, size_t rows
                               .panels = (const uint8_t *)panels};
 }
 
+/* The input of a smoothed matrix was divided by 2^exponents. */
+static void smooth(float *panels, size_t n_panels, size_t cols, const int8_t *exponents)
+{
+    for (size_t i = 0; i < n_panels * cols; i++, panels += SP_PANEL_ROWS) {
+        for (size_t lane = 0; lane < SP_PANEL_ROWS; lane++)
+            panels[lane] *= sp_power_of_two(exponents[i % cols]);
+    }
+}
+
 static bool is_finite(const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -90,7 +100,7 @@ static bool is_finite(const float *x, size_t n)
 
 /* Both factors as panels in one allocation. */
 static enum sp_status copy_factors(struct sp_lora_factors *out, const struct sp_lora_product *p,
-                                   struct sp_err *err)
+                                   const int8_t *exponents, struct sp_err *err)
 {
     size_t left, right, n;
     enum sp_status st;
@@ -109,11 +119,13 @@ static enum sp_status copy_factors(struct sp_lora_factors *out, const struct sp_
     if ((st = sp_new_aligned(&out->memory, n, sizeof *out->memory, err))) return st;
     out->left = lay_out(out->memory, p->left, p->n_rows, p->rank);
     out->right = lay_out(out->memory + left, p->right, p->rank, p->n_cols);
+    if (exponents) smooth(out->memory + left, out->right.n_panels, p->n_cols, exponents);
     return SP_OK;
 }
 
 enum sp_status sp_lora_products_add(struct sp_lora_products *adapter, const struct sp_matrix *w,
-                                    const struct sp_lora_product *product, struct sp_err *err)
+                                    const struct sp_lora_product *product, const int8_t *exponents,
+                                    struct sp_err *err)
 {
     struct sp_lora_factors added = {.w = w};
     enum sp_status st;
@@ -125,7 +137,7 @@ enum sp_status sp_lora_products_add(struct sp_lora_products *adapter, const stru
                        product->tensor);
     }
     st = sp_grow(&adapter->products, &adapter->cap, adapter->n + 1, sizeof *adapter->products, err);
-    if (st || (st = copy_factors(&added, product, err))) return st;
+    if (st || (st = copy_factors(&added, product, exponents, err))) return st;
     at = find_place(adapter, w);
     memmove(adapter->products + at + 1, adapter->products + at,
             (adapter->n - at) * sizeof *adapter->products);

@@ -135,6 +135,18 @@ struct sp_input_observer sp_input_stats_observer(struct sp_input_stats *stats)
     return (struct sp_input_observer){add_inputs, stats};
 }
 
+bool sp_input_stats_squares(float *out, const struct sp_input_stats *stats, const char *name)
+{
+    for (size_t i = 0; i < stats->n_slots; i++) {
+        const struct slot *s = &stats->slots[i];
+
+        if (!s->is_observed || strcmp(s->name, name) != 0) continue;
+        sp_gptq_diagonal(out, stats->slots[s->first].sums, s->cols);
+        return true;
+    }
+    return false;
+}
+
 static bool has_sums(const struct sp_input_stats *stats, size_t i)
 {
     return stats->slots[i].is_observed && stats->slots[i].first == i;

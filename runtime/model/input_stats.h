@@ -22,6 +22,10 @@ void sp_input_stats_close(struct sp_input_stats *stats); /* NULL is fine */
 /* The observer that adds the inputs of products to `stats`, for sp_backend.observer. */
 struct sp_input_observer sp_input_stats_observer(struct sp_input_stats *stats);
 
+/* out[0..n_cols-1] = for each column, the sum of squares of the inputs of the matrix of this name.
+ * False if no input was observed. Before sp_input_stats_solve only. */
+bool sp_input_stats_squares(float *out, const struct sp_input_stats *stats, const char *name);
+
 /* Replaces all sums by factors. SP_E_INPUT if they are not finite. */
 SP_MUST_CHECK enum sp_status sp_input_stats_solve(struct sp_input_stats *stats,
                                                   struct sp_pool *pool, struct sp_err *err);

@@ -2,22 +2,51 @@
 
 #include "format/base/hash.h"
 #include "format/base/mem.h"
+#include "format/model/smoothing.h"
+#include "format/pack_contents.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct sp_lora {
     struct sp_model *model;
-    uint64_t digest; /* the sum of those of the products */
+    uint64_t digest;               /* the sum of those of the products */
+    struct sp_smoothing smoothing; /* of the model's matrices; owned */
     struct sp_lora_products products;
 };
 
-enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model, struct sp_err *err)
+static enum sp_status read_smoothing(struct sp_smoothing *out, const struct sp_pack *pack,
+                                     struct sp_err *err)
+{
+    struct sp_json *object = NULL;
+    char *text = NULL;
+    size_t size;
+    enum sp_status st;
+
+    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_SMOOTHING, &text, &size, err);
+    if (st || text == NULL) return st;
+    st = sp_json_parse_within(&object, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
+    if (!st) st = sp_smoothing_read(out, object, err);
+    if (st) {
+        sp_context(err, "%s: section %s", sp_pack_path(pack),
+                   sp_section_name(SP_SECTION_SMOOTHING));
+    }
+    sp_json_free(object);
+    free(text);
+    return st;
+}
+
+enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model, const struct sp_pack *pack,
+                           struct sp_err *err)
 {
     struct sp_lora *lora = NULL;
     enum sp_status st = sp_new(&lora, 1, sizeof *lora, err);
 
     if (st) return st;
+    if ((st = read_smoothing(&lora->smoothing, pack, err))) {
+        sp_lora_close(lora);
+        return st;
+    }
     lora->model = model;
     *out = lora;
     return SP_OK;
@@ -27,6 +56,7 @@ void sp_lora_close(struct sp_lora *lora)
 {
     if (lora == NULL) return;
     sp_lora_products_release(&lora->products);
+    sp_smoothing_release(&lora->smoothing);
     free(lora);
 }
 
@@ -69,6 +99,23 @@ static enum sp_status find_matrix(const struct sp_matrix **out, const struct sp_
     return SP_OK;
 }
 
+/* *exponents = those of the tensor's columns, NULL if it is not smoothed. */
+static enum sp_status find_exponents(const int8_t **exponents, const struct sp_lora *lora,
+                                     const struct sp_lora_product *p, struct sp_err *err)
+{
+    const struct sp_smoothed_norm *norm = NULL;
+    char name[SP_NORM_NAME];
+
+    if (sp_smoothing_norm_of(name, &lora->model->config, p->tensor))
+        norm = sp_smoothing_find(&lora->smoothing, name);
+    if (norm && norm->n != p->n_cols) {
+        return sp_fail(err, SP_E_INPUT, "section %s: %zu exponents of %s, which has %zu columns",
+                       sp_section_name(SP_SECTION_SMOOTHING), norm->n, p->tensor, p->n_cols);
+    }
+    *exponents = norm ? norm->exponents : NULL;
+    return SP_OK;
+}
+
 static uint64_t product_digest(const struct sp_lora_product *p)
 {
     const uint64_t parts[] = {
@@ -86,11 +133,12 @@ enum sp_status sp_lora_add(struct sp_lora *lora, const struct sp_lora_product *p
 {
     const struct sp_matrix *w = NULL;
     struct sp_lora_product p = {0};
+    const int8_t *exponents = NULL;
     enum sp_status st;
 
     if ((st = sp_copy_in(&p, sizeof p, product, "sp_lora_product", err)) ||
-        (st = find_matrix(&w, lora, &p, err)) ||
-        (st = sp_lora_products_add(&lora->products, w, &p, err))) {
+        (st = find_matrix(&w, lora, &p, err)) || (st = find_exponents(&exponents, lora, &p, err)) ||
+        (st = sp_lora_products_add(&lora->products, w, &p, exponents, err))) {
         return st;
     }
     lora->digest += product_digest(&p);

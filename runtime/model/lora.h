@@ -7,10 +7,11 @@
 #include "runtime/model/model.h"
 #include "runtime/spectool.h"
 
-/* Opens an adapter of a model, which is borrowed: the work of sp_lora_open. sp_lora_add, which
- * raises the model's max_lora_rank, and sp_lora_close are declared in spectool.h. */
+/* Opens an adapter of a model, which is borrowed and was loaded from `pack`: the work of
+ * sp_lora_open. sp_lora_add, which raises the model's max_lora_rank, and sp_lora_close are declared
+ * in spectool.h. */
 SP_MUST_CHECK enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model,
-                                         struct sp_err *err);
+                                         const struct sp_pack *pack, struct sp_err *err);
 
 /* Of all products, in any order, and the number by which they are multiplied: caches belong to an
  * adapter of this digest. */

@@ -8,6 +8,7 @@
 #include "format/packfile_write.h"
 #include "quantize/gptq.h"
 #include "runtime/model/input_stats.h"
+#include "runtime/model/measure_smoothing.h"
 #include "runtime/session/measure_sensitivity.h"
 
 #include <stdlib.h>
@@ -23,6 +24,7 @@ struct calibration {
     struct sp_input_stats *stats; /* owned */
     uint32_t *ids;                /* [n_window] ids of the current window; owned */
     size_t n_window, n_done, n_total;
+    struct sp_smoothing smoothing;         /* owned */
     struct sp_sensitivities sensitivities; /* owned */
 };
 
@@ -93,14 +95,20 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
     return sp_decoder_open(&c->decoder, c->package->target, &c->package->backend, &options, err);
 }
 
-/* Checks the output file before the work, since the end would refuse it. */
-static enum sp_status check_output(const struct sp_package *package,
-                                   const struct sp_calibration_request *request, struct sp_err *err)
+/* Checks what the end would refuse, before the work. */
+static enum sp_status check_files(const struct sp_package *package,
+                                  const struct sp_calibration_request *request, struct sp_err *err)
 {
     if (sp_file_same(request->path, sp_pack_path(package->pack))) {
         return sp_fail(err, SP_E_USAGE,
                        "%s: the calibration would replace the model that it describes",
                        request->path);
+    }
+    if (sp_pack_find_section(package->pack, SP_PART_TARGET, SP_SECTION_SMOOTHING)) {
+        return sp_fail(err, SP_E_UNSUPPORTED,
+                       "%s: its matrices were smoothed by an earlier calibration; calibrate a file "
+                       "of the same model that was made without --calibration",
+                       sp_pack_path(package->pack));
     }
     return sp_pack_writer_check(request->path, request->force, err);
 }
@@ -111,6 +119,10 @@ static enum sp_status print_record(struct sp_strbuf *record, const struct calibr
     enum sp_status st =
         sp_json_put(record, err, "{\"block\":%d,\"tokens\":%zu", SP_GPTQ_BLOCK, c->n_done);
 
+    if (!st && c->smoothing.n) {
+        if ((st = sp_json_put(record, err, ",\"smoothing\":"))) return st;
+        st = sp_smoothing_print(record, &c->smoothing, err);
+    }
     if (!st && c->request->sensitivity) {
         if ((st = sp_json_put(record, err, ","))) return st;
         st = sp_sensitivities_print(record, &c->sensitivities, err);
@@ -159,7 +171,7 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
 
     if ((st = sp_check_size(out, sizeof all, "sp_calibration", err)) ||
         (st = sp_copy_in(&q, sizeof q, request, "sp_calibration_request", err)) ||
-        (st = check_output(package, &q, err))) {
+        (st = check_files(package, &q, err))) {
         goto done;
     }
     if ((st = open_calibration(&c, err))) goto done;
@@ -168,6 +180,10 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
         st = read_text(&c, &q.texts[i], err);
     package->backend.observer = (struct sp_input_observer){0};
     if (st) goto done;
+    if ((st = sp_measure_smoothing(&c.smoothing, c.stats, package->pack, &package->target->config,
+                                   err))) {
+        goto done;
+    }
     if ((st = sp_input_stats_solve(c.stats, package->backend.pool, err))) goto done;
     if (q.sensitivity && (st = sp_measure_sensitivity(&c.sensitivities, package, &q, err))) {
         goto done;
@@ -178,6 +194,7 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
 done:
     sp_decoder_close(c.decoder);
     sp_input_stats_close(c.stats);
+    sp_smoothing_release(&c.smoothing);
     sp_sensitivities_release(&c.sensitivities);
     free(c.ids);
     return st;

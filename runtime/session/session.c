@@ -171,7 +171,7 @@ void sp_session_clear(struct sp_session *session)
 
 enum sp_status sp_lora_open(struct sp_lora **out, struct sp_package *package, struct sp_err *err)
 {
-    return sp_lora_new(out, package->target, err);
+    return sp_lora_new(out, package->target, package->pack, err);
 }
 
 enum sp_status sp_session_set_lora(struct sp_session *session, const struct sp_lora *lora,

@@ -23,8 +23,20 @@ spectool calibrate --sensitivity --force -o sensitive.bin target.bin one.txt two
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration sensitive.bin --dry-run 2>/dev/null |
     sed -n '/^part    group/,/^target  all/p'
 rm sensitive.bin
+# Smoothing.
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin -o smooth.bin
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin --dry-run 2>/dev/null |
+    grep 'layers.0.*smoothed'
+spectool calibrate smooth.bin one.txt --force
+echo "exit $?"
+spectool quantize --requantize -q q4 --calibration calibration.bin smooth.bin out.bin
+echo "exit $?"
+spectool quantize --requantize -q q5 smooth.bin out.bin
+spectool calibrate out.bin one.txt --force
+echo "exit $?"
+rm smooth.bin out.bin
 # Refusals.
-spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin --force
+spectool create -f "$TESTDATA/tiny/Modelfile" -q bf16 --calibration calibration.bin --force
 echo "exit $?"
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration target.bin --force
 echo "exit $?"

@@ -3,6 +3,7 @@
  * refusals. */
 #include "convert/create/requantize.h"
 #include "format/base/bytes.h"
+#include "format/model/smoothing.h"
 #include "format/pack_contents.h"
 #include "format/packfile_write.h"
 #include "quantize/codec.h"
@@ -393,6 +394,77 @@ static void test_families(void **state)
     }
 }
 
+/* ---- smoothing --------------------------------------------------------------------------------
+ */
+
+static struct sp_pack *open_pack(const char *path)
+{
+    struct sp_pack *pack = NULL;
+
+    assert_int_equal(sp_pack_open(&pack, path, NULL), SP_OK);
+    return pack;
+}
+
+/* w[k] = the sum of squares of column k of a matrix. */
+static void add_column_squares(double *w, const struct sp_pack *pack, const char *name)
+{
+    const struct sp_pack_tensor *t = tensor_of(pack, name);
+    float row[HIDDEN];
+
+    assert_int_equal(t->shape[1], HIDDEN);
+    for (size_t i = 0; i < t->shape[0]; i++) {
+        sp_panel_row(row, t->dtype, t->data, HIDDEN, i);
+        for (size_t k = 0; k < HIDDEN; k++)
+            w[k] += (double)row[k] * (double)row[k];
+    }
+}
+
+/* The exponents of the first norm are log2 of sqrt(x / w), relative to their mean, rounded, where x
+ * and w are the root mean squares of the column's inputs and weights. */
+static void test_smoothing_equals_the_definition(void **state)
+{
+    const char *file = target_file();
+    struct sp_pack *pack = open_pack(file), *made = open_pack(calibrate(file));
+    double x[HIDDEN], squares[HIDDEN] = {0}, weights[HIDDEN] = {0}, mean = 0;
+    struct sp_smoothing smoothing;
+    const struct sp_smoothed_norm *norm;
+    struct sp_json *record = NULL;
+    char *text = NULL;
+    size_t size, n_other = 0;
+
+    (void)state;
+    assert_int_equal(
+        sp_pack_read_section(made, SP_PART_FILE, SP_SECTION_CALIBRATION, &text, &size, NULL),
+        SP_OK);
+    assert_int_equal(sp_json_parse(&record, text, size, SP_JSON_STRICT, NULL), SP_OK);
+    assert_int_equal(sp_smoothing_read(&smoothing, sp_json_get(record, "smoothing"), NULL), SP_OK);
+    norm = sp_smoothing_find(&smoothing, "layers.0.input_layernorm.weight");
+    assert_non_null(norm);
+    assert_int_equal(norm->n, HIDDEN);
+    for (size_t i = 0; i < N_IDS; i++) {
+        first_input(x, pack, ids[i]);
+        for (size_t k = 0; k < HIDDEN; k++)
+            squares[k] += x[k] * x[k];
+    }
+    add_column_squares(weights, pack, "layers.0.self_attn.q_proj.weight");
+    add_column_squares(weights, pack, "layers.0.self_attn.k_proj.weight");
+    add_column_squares(weights, pack, "layers.0.self_attn.v_proj.weight");
+    for (size_t k = 0; k < HIDDEN; k++)
+        mean += log2(squares[k] / weights[k]) / 4 / HIDDEN;
+    for (size_t k = 0; k < HIDDEN; k++) {
+        double e = log2(squares[k] / weights[k]) / 4 - mean;
+
+        assert_true(fabs(e - norm->exponents[k]) < 0.51);
+        n_other += norm->exponents[k] != 0;
+    }
+    assert_true(n_other > 0);
+    sp_json_free(record);
+    free(text);
+    sp_smoothing_release(&smoothing);
+    sp_pack_close(pack);
+    sp_pack_close(made);
+}
+
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
@@ -419,7 +491,7 @@ static void test_refusals(void **state)
     create_pack(create_modelfile("FROM @/ar\n"), other, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     assert_refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
     assert_refused(file, create_path("missing"), SP_Q4, SP_E_IO, "missing");
-    assert_refused(file, calibration, SP_Q8, SP_E_USAGE, "none of its matrices becomes q2 to q6");
+    assert_refused(file, calibration, SP_F32, SP_E_USAGE, "none of its matrices is quantized");
     assert_refused(other, calibration, SP_Q4, SP_E_INPUT, "made for another model");
     bytes[5000] = (char)(bytes[5000] ^ 1);
     assert_refused(file, scratch_write("damaged.bin", bytes, size), SP_Q4, SP_E_INPUT,
@@ -549,6 +621,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cancelling_leaves_nothing, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_divergence_decreases, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_experts, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_smoothing_equals_the_definition, begin,
+                                        create_teardown),
         cmocka_unit_test(test_families),
         cmocka_unit_test_setup_teardown(test_overflow, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_refusals, begin, create_teardown),

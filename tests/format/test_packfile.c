@@ -189,7 +189,7 @@ struct inconsistency {
 
 static const struct inconsistency inconsistencies[] = {
     {0, 1, 0x88, SP_E_INPUT, "not a packed file"},
-    {8, 2, 2, SP_E_UNSUPPORTED, "format version 2.0 is newer than 1.2"},
+    {8, 2, 2, SP_E_UNSUPPORTED, "format version 2.0 is newer than 1.3"},
     {8, 2, 0, SP_E_INPUT, "format version 0.0 does not exist"},
     {12, 4, 64, SP_E_INPUT, "reserved bytes of the header"},
     {16, 8, 12812, SP_E_INPUT, "12811 bytes, but the header says 12812"},
@@ -225,7 +225,8 @@ static const struct inconsistency inconsistencies[] = {
     {MINIMAL_DIRECTORY + 48, 8, UINT64_MAX, SP_E_INPUT, "but its type and shape need 128"},
     {MINIMAL_DIRECTORY + 64 + 40, 8, 4096, SP_E_INPUT, "b.norm: offset 4096, expected 4224"},
     {MINIMAL_DIRECTORY + 128 + 40, 8, 4288, SP_E_INPUT, "offset 4288, expected 8192"},
-    {MINIMAL_DIRECTORY + 192, 2, 13, SP_E_UNSUPPORTED, "section kind 13 is not known"},
+    {MINIMAL_DIRECTORY + 192, 2, 14, SP_E_UNSUPPORTED, "section kind 14 is not known"},
+    {MINIMAL_DIRECTORY + 192, 2, 13, SP_E_INPUT, "a smoothing section cannot belong to part 0"},
     {MINIMAL_DIRECTORY + 192, 2, 12, SP_E_INPUT,
      "section receipts in a file of format version 1.0"},
     {MINIMAL_DIRECTORY + 192, 2, 10, SP_E_INPUT,
@@ -611,14 +612,14 @@ static void test_minor_version(void **state)
         correct_digests(bytes, directory, size);
         assert_int_equal(verify(bytes, size, &err), i < 2 ? SP_OK : SP_E_INPUT);
         if (i >= 2) assert_non_null(strstr(err.text, "in a file of format version 1.0"));
-        sp_put16(bytes + 10, 3);
+        sp_put16(bytes + 10, SP_PACK_MINOR + 1);
         correct_digests(bytes, directory, size);
         assert_int_equal(verify(bytes, size, &err), SP_OK);
         bytes[directory + 3] = 11;
         correct_digests(bytes, directory, size);
         err = (struct sp_err){0};
         assert_int_equal(verify(bytes, size, &err), SP_E_UNSUPPORTED);
-        assert_non_null(strstr(err.text, "format version 1.3 is newer than 1.2: "));
+        assert_non_null(strstr(err.text, "format version 1.4 is newer than 1.3: "));
         assert_non_null(strstr(err.text, "type number 11 is not known"));
         free(bytes);
     }

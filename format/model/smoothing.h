@@ -1,0 +1,59 @@
+/* Smoothing (SmoothQuant, arXiv 2211.10438): the columns of the matrices that read a norm are
+ * multiplied by powers of two, and the norm's weights are divided by them. The products stay the
+ * same to the bit, as long as they are those of floats; rounded weights and rounded activations
+ * lose less, because the channels of the norm's output become more alike.
+ *
+ * A calibration states the exponents of each norm (runtime/model/measure_smoothing.h), a plan
+ * applies them (convert/create/smooth.h), and a packed file states those that were applied, since
+ * an adapter that is added to a smoothed matrix has to be smoothed as well. */
+#ifndef SP_FORMAT_MODEL_SMOOTHING_H
+#define SP_FORMAT_MODEL_SMOOTHING_H
+
+#include "format/base/json.h"
+#include "format/base/strbuf.h"
+#include "format/model/config.h"
+
+enum { SP_MAX_EXPONENT = 7, SP_NORM_NAME = 96 };
+
+struct sp_smoothed_norm {
+    char *name;        /* canonical; owned */
+    int8_t *exponents; /* [n] of the columns of its matrices, within +-SP_MAX_EXPONENT; owned */
+    size_t n;
+};
+
+/* Valid when zeroed: nothing is smoothed. */
+struct sp_smoothing {
+    struct sp_smoothed_norm *norms; /* sorted by name, once read; owned */
+    size_t n, cap;
+};
+
+/* Reads an object that has for each norm a text with one letter per column, "a" for -7 to "o" for
+ * 7; of NULL nothing is smoothed. SP_E_INPUT names what is malformed. */
+SP_MUST_CHECK enum sp_status sp_smoothing_read(struct sp_smoothing *out,
+                                               const struct sp_json *object, struct sp_err *err);
+/* Appends that object. */
+SP_MUST_CHECK enum sp_status sp_smoothing_print(struct sp_strbuf *text,
+                                                const struct sp_smoothing *smoothing,
+                                                struct sp_err *err);
+/* Appends a norm with a copy of its exponents. */
+SP_MUST_CHECK enum sp_status sp_smoothing_add(struct sp_smoothing *smoothing, const char *name,
+                                              const int8_t *exponents, size_t n,
+                                              struct sp_err *err);
+void sp_smoothing_release(struct sp_smoothing *smoothing);
+
+/* The entry of a norm; NULL: it is not smoothed. */
+const struct sp_smoothed_norm *sp_smoothing_find(const struct sp_smoothing *smoothing,
+                                                 const char *name);
+
+/* out = the name of the norm whose output the matrix of this canonical name reads, if it is one
+ * that only matrices read. Returns false if there is none. */
+bool sp_smoothing_norm_of(char out[SP_NORM_NAME], const struct sp_config *config,
+                          const char *matrix);
+
+/* 2^exponent, within +-SP_MAX_EXPONENT. */
+static inline float sp_power_of_two(int exponent)
+{
+    return exponent < 0 ? 1.0f / (float)(1u << -exponent) : (float)(1u << exponent);
+}
+
+#endif

@@ -1,0 +1,238 @@
+/* Tests smoothing on every family of testdata: a file whose norms were all divided by powers of two
+ * gives the logits of the file that is not smoothed, bit for bit, because every product of floats
+ * stays the same. So each matrix that reads a norm is found, and nothing else reads it. */
+#include "convert/create/smooth.h"
+#include "convert/create/write.h"
+#include "runtime/spectool.h"
+#include "tests/support/golden.h"
+#include "tests/support/packed_models.h"
+#include "tests/support/random.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_IDS = 24, MOST_COLUMNS = 4096 };
+
+static size_t n_smoothed, n_families;
+
+/* ---- files ---- */
+
+/* Adds exponents from -3 to 3 for every norm that a matrix of the source reads. */
+static void invent(struct sp_smoothing *out, const struct sp_source *source)
+{
+    uint64_t seed = 7;
+
+    for (size_t i = 0; i < source->specs.n_specs; i++) {
+        const struct sp_tensor_spec *spec = &source->specs.specs[i];
+        int8_t exponents[MOST_COLUMNS];
+        char norm[SP_NORM_NAME];
+        size_t n = (size_t)sp_spec_cols(spec);
+
+        if (!sp_smoothing_norm_of(norm, &source->config, spec->name)) continue;
+        if (sp_smoothing_find(out, norm)) continue;
+        assert_in_range(n, 1, MOST_COLUMNS);
+        for (size_t k = 0; k < n; k++)
+            exponents[k] = (int8_t)((int)(next(&seed) % 7) - 3);
+        assert_int_equal(sp_smoothing_add(out, norm, exponents, n, NULL), SP_OK);
+    }
+}
+
+/* Smooths a plan of floats: it is taken for one of q8 while that is decided. */
+static void smooth(struct sp_smoothing *applied, struct sp_plan *plan,
+                   const struct sp_smoothing *smoothing, const struct sp_source *source)
+{
+    enum sp_dtype *types = calloc(plan->n_items, sizeof *types);
+
+    for (size_t i = 0; i < plan->n_items; i++) {
+        struct sp_plan_item *item = &plan->items[i];
+
+        types[i] = item->to;
+        if (sp_role_is_matrix(item->spec->role) && item->layout == SP_PANEL) item->to = SP_Q8;
+    }
+    assert_int_equal(sp_plan_smooth(applied, plan, smoothing, source, NULL), SP_OK);
+    for (size_t i = 0; i < plan->n_items; i++) {
+        if (plan->items[i].to == SP_Q8) plan->items[i].to = types[i];
+    }
+    free(types);
+}
+
+/* Writes a file with all weights as f32, smoothed or not. Returns the number of smoothed norms. */
+static size_t write_file(const char *path, const struct sp_source *source,
+                         const struct sp_smoothing *smoothing)
+{
+    struct sp_policy_request request = {.type = SP_F32};
+    struct sp_create_callbacks silent = {0};
+    struct sp_pack_input input = {.target = source, .records = "", .records_size = 0};
+    struct sp_smoothing applied = {0};
+    struct sp_strbuf text = {0};
+    struct sp_err err = {0};
+    uint64_t size;
+    size_t n;
+
+    if (sp_plan_add(&input.plan, source, SP_PART_TARGET, &request, NULL, false, &err))
+        fail_msg("%s", err.text);
+    if (smoothing) {
+        smooth(&applied, &input.plan, smoothing, source);
+        assert_int_equal(sp_smoothing_print(&text, &applied, NULL), SP_OK);
+        input.smoothing = text.at;
+        input.smoothing_size = text.len;
+    }
+    if (sp_pack_input_write(&input, path, true, 2, &silent, &size, &err)) fail_msg("%s", err.text);
+    n = applied.n;
+    sp_plan_release(&input.plan);
+    sp_smoothing_release(&applied);
+    sp_strbuf_release(&text);
+    return n;
+}
+
+/* ---- logits ---- */
+
+struct rows {
+    float *values;
+    size_t n;
+};
+
+static int keep(void *context, size_t row, const float *logits, size_t n_vocab)
+{
+    struct rows *rows = context;
+
+    (void)row;
+    rows->values = realloc(rows->values, (rows->n + n_vocab) * sizeof *rows->values);
+    assert_non_null(rows->values);
+    memcpy(rows->values + rows->n, logits, n_vocab * sizeof *logits);
+    rows->n += n_vocab;
+    return 0;
+}
+
+/* Adds products of rank 2 to a projection of the first layer that reads a norm. */
+static struct sp_lora *add_adapter(struct sp_package *package, const struct sp_source *source)
+{
+    static const char name[] = "layers.0.self_attn.q_proj.weight";
+    const struct sp_tensor_spec *spec = sp_specs_find(&source->specs, name);
+    struct sp_lora_product product = SP_LORA_PRODUCT_INIT;
+    struct sp_lora *lora = NULL;
+    struct sp_err err = {0};
+    uint64_t seed = 3;
+    float *numbers;
+    size_t n;
+
+    if (spec == NULL) return NULL;
+    product.tensor = name;
+    product.rank = 2;
+    product.n_rows = (size_t)spec->shape[0];
+    product.n_cols = (size_t)spec->shape[1];
+    n = 2 * (product.n_rows + product.n_cols);
+    numbers = calloc(n, sizeof *numbers);
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = (float)(next(&seed) % 64) / 256 - 0.125f;
+    product.left = numbers;
+    product.right = numbers + 2 * product.n_rows;
+    if (sp_lora_open(&lora, package, &err)) fail_msg("%s", err.text);
+    if (sp_lora_add(lora, &product, &err)) fail_msg("%s", err.text);
+    free(numbers);
+    return lora;
+}
+
+/* The logits of N_IDS tokens, then again with an adapter. */
+static struct rows logits(const char *path, const struct sp_source *source)
+{
+    struct sp_session_options options = {.size = sizeof options, .cache = SP_CACHE_F32};
+    struct sp_package *package = NULL;
+    struct sp_session *session = NULL;
+    struct sp_lora *lora = NULL;
+    struct rows rows = {0};
+    struct sp_err err = {0};
+    uint32_t ids[N_IDS];
+
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] = (uint32_t)(5 + i * 7 % 50);
+    if (sp_package_open(&package, path, &(struct sp_package_options)SP_PACKAGE_OPTIONS_INIT, &err))
+        fail_msg("%s: %s", path, err.text);
+    lora = add_adapter(package, source);
+    if (sp_session_open(&session, package, &options, &err) ||
+        sp_session_logits(session, ids, N_IDS, keep, &rows, &err)) {
+        fail_msg("%s: %s", path, err.text);
+    }
+    if (lora) {
+        assert_int_equal(sp_session_set_lora(session, lora, 1, NULL), SP_OK);
+        if (sp_session_logits(session, ids, N_IDS, keep, &rows, &err)) fail_msg("%s", err.text);
+    }
+    sp_session_close(session);
+    sp_lora_close(lora);
+    sp_package_close(package);
+    return rows;
+}
+
+/* Norms that multiply by 1 + w are rounded once more. */
+static void assert_same(const struct rows *a, const struct rows *b, bool shifted)
+{
+    float worst = 0, largest = 0;
+
+    assert_int_equal(a->n, b->n);
+    if (!shifted) {
+        assert_memory_equal(a->values, b->values, a->n * sizeof *a->values);
+        return;
+    }
+    for (size_t i = 0; i < a->n; i++) {
+        worst = fmaxf(worst, fabsf(a->values[i] - b->values[i]));
+        largest = fmaxf(largest, fabsf(a->values[i]));
+    }
+    if (!(worst <= 1e-5f * largest)) fail_msg("relative error %g", (double)(worst / largest));
+}
+
+/* ---- tests ---- */
+
+static void same_logits(void **state)
+{
+    char folder[300];
+    struct sp_source source = {0};
+    struct sp_smoothing smoothing = {0};
+    const char *plain = packed_path("plain.bin"), *smoothed = packed_path("smoothed.bin");
+    struct rows a, b;
+    struct sp_err err = {0};
+    char *warnings = NULL;
+
+    snprintf(folder, sizeof folder, TESTDATA "/families/%s", (const char *)*state);
+    if (sp_source_open(&source, folder, SP_PART_TARGET, &warnings, &err)) fail_msg("%s", err.text);
+    free(warnings);
+    invent(&smoothing, &source);
+    n_families++;
+    if (smoothing.n && !source.config.bidirectional) {
+        write_file(plain, &source, NULL);
+        assert_int_equal(write_file(smoothed, &source, &smoothing), smoothing.n);
+        n_smoothed++;
+        a = logits(plain, &source);
+        b = logits(smoothed, &source);
+        assert_same(&a, &b, source.config.norm_shifted);
+        free(a.values);
+        free(b.values);
+    }
+    sp_smoothing_release(&smoothing);
+    sp_source_release(&source);
+}
+
+/* Models without such norms are few. */
+static void most_families_are_smoothed(void **state)
+{
+    (void)state;
+    print_message("%zu of %zu families have norms that can be smoothed\n", n_smoothed, n_families);
+    assert_true(4 * n_smoothed >= 3 * n_families);
+}
+
+int main(void)
+{
+    const char *const *names = golden_families();
+    struct CMUnitTest tests[130] = {{0}};
+    size_t n = 0;
+
+    for (; names[n]; n++)
+        tests[n] =
+            (struct CMUnitTest){names[n], same_logits, NULL, NULL, (void *)(uintptr_t)names[n]};
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(most_families_are_smoothed);
+    return _cmocka_run_group_tests("smoothing", tests, n, packed_setup, packed_teardown);
+}
