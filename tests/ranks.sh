@@ -149,6 +149,7 @@ port_of() {
 
 # serve_over RANKS FILE: sets server and port
 serve_over() {
+    rm -f "$dir/serve.log" # else the port of the server before may be read
     "$spectool" serve --ranks "$1" --threads 1 --port 0 "$2" >"$dir/serve.log" 2>&1 &
     server=$!
     port_of "$dir/serve.log" || say "serve does not start: $(cat "$dir/serve.log")"
