@@ -3,8 +3,8 @@
 #include "quantize/gptq.h"
 
 #include "format/base/mem.h"
+#include "format/model/smoothing.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { N = SP_GPTQ_GROUP };
@@ -119,12 +119,6 @@ void sp_gptq_solve(float *sums, size_t cols, size_t block, double *workspace)
 
 /* ---- smoothing ---- */
 
-/* 2^exponent. */
-static float power_of_two(int exponent)
-{
-    return ldexpf(1, exponent);
-}
-
 /* D stays relative to the largest of its group. */
 static void smooth_diagonal(float *group, const float *down)
 {
@@ -146,9 +140,9 @@ void sp_gptq_smooth(float *out, const float *factors, size_t cols, const int8_t 
         float *group = out, down[N];
 
         for (size_t i = 0; i < N; i++)
-            down[i] = power_of_two(-exponents[first + i]);
+            down[i] = sp_power_of_two(-exponents[first + i]);
         for (size_t j = first; j < sp_gptq_block_end(cols, first); j++, out += N, factors += N) {
-            float up = power_of_two(exponents[j]);
+            float up = sp_power_of_two(exponents[j]);
 
             for (size_t i = 0; i < N; i++)
                 out[i] = first + i == j ? factors[i] : factors[i] * up * down[i];

@@ -11,7 +11,6 @@
  * thread that writes checks the digests of a packed source. */
 #include "convert/create/execute.h"
 
-#include "convert/create/smooth.h"
 #include "convert/source/source_read.h"
 #include "format/base/file.h"
 #include "format/base/hash.h"
@@ -231,6 +230,13 @@ static enum sp_status grow_scratch(struct worker *w, const struct sp_plan_item *
     return sp_scratch_open(&w->scratch, need, err);
 }
 
+static void smooth(float *x, size_t n, const struct sp_plan_item *item)
+{
+    if (item->exponents == NULL) return;
+    sp_smoothing_apply(x, n, item->spec->role, &item->source->config, item->exponents,
+                       (size_t)sp_spec_cols(item->spec), false);
+}
+
 /* *factors = those with which the item is encoded, NULL if it is not calibrated. */
 static enum sp_status find_factors(const float **factors, struct worker *w,
                                    const struct sp_plan_item *item, struct sp_err *err)
@@ -261,7 +267,7 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
 
     st = sp_source_read_rows(w->floats, c->item->source, spec, row, end - row, &w->scratch, err);
     if (st) return st;
-    if (c->item->exponents) sp_plan_item_smooth(w->floats, (size_t)(end - row) * cols, c->item);
+    smooth(w->floats, (size_t)(end - row) * cols, c->item);
     for (const float *x = w->floats; row < end; out += panel_size) {
         uint64_t left = rows - row % rows;
         size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
@@ -323,7 +329,7 @@ static enum sp_status convert_plain(struct chunk *c, struct worker *w, struct sp
     if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
     st = sp_source_read_all(w->floats, c->item->source, c->item->spec, &w->scratch, err);
     if (st) return st;
-    if (c->item->exponents) sp_plan_item_smooth(w->floats, n, c->item);
+    smooth(w->floats, n, c->item);
     return sp_encode_floats(c->out, c->item->to, w->floats, n, 0, err);
 }
 

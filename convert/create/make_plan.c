@@ -24,32 +24,19 @@ static const struct sp_source *source_of(const struct maker *m, enum sp_part par
 
 /* ---- calibration ---- */
 
+/* The smoothing of a packed target stays as it is: its norms are copied. */
 static enum sp_status smooth(struct maker *m, struct sp_err *err)
 {
     enum sp_status st;
     struct sp_smoothing applied = {0};
 
+    if (m->in->target->smoothing.n) return SP_OK;
     st = sp_plan_smooth(&applied, &m->made->plan, sp_calibration_smoothing(m->made->calibration),
                         m->in->target, err);
     if (st) sp_context(err, "%s", m->in->calibration_path);
     if (!st && applied.n) st = sp_smoothing_print(&m->made->smoothing, &applied, err);
     sp_smoothing_release(&applied);
     return st;
-}
-
-/* Numbers of a calibration are those of inputs that are not smoothed. */
-static enum sp_status refuse_smoothed(const struct maker *m, struct sp_err *err)
-{
-    const struct sp_source *target = m->in->target;
-
-    if (target->pack == NULL ||
-        !sp_pack_find_section(target->pack, target->part, SP_SECTION_SMOOTHING)) {
-        return SP_OK;
-    }
-    return sp_fail(err, SP_E_UNSUPPORTED,
-                   "%s: its matrices were smoothed by an earlier calibration; use --calibration "
-                   "with the model that it was made from",
-                   target->path);
 }
 
 static enum sp_status calibrate(struct maker *m, struct sp_err *err)
@@ -59,15 +46,17 @@ static enum sp_status calibrate(struct maker *m, struct sp_err *err)
     size_t n_used, n_without;
 
     if (path == NULL) return SP_OK;
-    if ((st = refuse_smoothed(m, err)) || (st = smooth(m, err))) return st;
+    if ((st = smooth(m, err))) return st;
     st = sp_calibration_apply(m->made->calibration, &m->made->plan, m->in->target, &n_used,
                               &n_without, err);
     if (st) return st;
     if (n_used == 0 && m->made->smoothing.len == 0) {
-        return sp_fail(err, SP_E_USAGE,
-                       "%s: has no effect, because none of its matrices is quantized; only "
-                       "matrices of the target that become q2 to q8 are calibrated",
-                       path);
+        return sp_fail(
+            err, SP_E_USAGE,
+            "%s: has no effect, because no matrix of the target becomes q2 to q6, and no "
+            "norm is smoothed, which is done for matrices that are stored as floats and "
+            "become q5 to q8",
+            path);
     }
     if (n_without == 0) return SP_OK;
     return sp_warn(m->warnings, err,
@@ -144,14 +133,21 @@ static uint64_t target_weights(const struct maker *m)
     return n;
 }
 
+/* What sp_plan_smooth may apply. */
+static const struct sp_smoothing *smoothing_of(const struct maker *m)
+{
+    static const struct sp_smoothing none = {0};
+
+    if (m->made->calibration == NULL || m->in->target->smoothing.n) return &none;
+    return sp_calibration_smoothing(m->made->calibration);
+}
+
 /* *overhead = bytes of the file besides the target's tensors, or a few more. */
 static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m,
                                        struct sp_err *err)
 {
     enum { MOST_PADDING = 2 * 4096 }; /* between target, draft and sections, by types */
-    static const struct sp_smoothing none = {0};
-    const struct sp_smoothing *smoothing =
-        m->made->calibration ? sp_calibration_smoothing(m->made->calibration) : &none;
+    const struct sp_smoothing *smoothing = smoothing_of(m);
     enum sp_status st;
     struct sp_strbuf text = {0};
     uint64_t size;
@@ -169,8 +165,7 @@ static enum sp_status measure_overhead(uint64_t *overhead, const struct maker *m
         input.smoothing_size = text.len;
     }
     if ((st = sp_pack_input_measure(&size, &input, err))) goto done;
-    *overhead =
-        size - target_size(m) + sp_plan_smooth_growth(&m->made->plan, smoothing) + MOST_PADDING;
+    *overhead = size - target_size(m) + MOST_PADDING;
 done:
     sp_strbuf_release(&text);
     return st;
@@ -213,7 +208,7 @@ static enum sp_status fail_least(const struct maker *m, uint64_t least, uint64_t
     return sp_fail(err, SP_E_USAGE,
                    "--bits is %g, and the least possible, with q2 for all matrices that no rule is "
                    "for, is %.3f",
-                   m->in->budget.bits, 8 * (double)least / (double)target_weights(m));
+                   m->in->budget.bits, 8 * (double)(least + overhead) / (double)target_weights(m));
 }
 
 /* Chooses the target's types by means of a plan of both parts that keeps the stored types. */
@@ -236,10 +231,12 @@ static enum sp_status choose_types(struct maker *m, struct sp_err *err)
         return st;
     if (m->in->budget.size) {
         if ((st = measure_overhead(&overhead, m, err))) return st;
-        request.most = m->in->budget.size > overhead ? m->in->budget.size - overhead : 0;
+        request.most = m->in->budget.size;
     } else {
         request.most = (uint64_t)(m->in->budget.bits / 8 * (double)target_weights(m));
     }
+    overhead += sp_plan_smooth_growth(&m->made->plan, smoothing_of(m));
+    request.most = request.most > overhead ? request.most - overhead : 0;
     st = sp_budget_choose(m->choices[SP_PART_TARGET], &fits, &result, &request, err);
     if (!st && !fits) st = fail_least(m, result.least, overhead, err);
     if (!st) st = note_choice(m, &result, request.most, err);

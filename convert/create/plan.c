@@ -89,6 +89,9 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
     const struct sp_tensor_spec *spec = item->spec;
     struct sp_policy_tensor tensor = {
         .name = spec->name, .role = spec->role, .rank = spec->rank, .shape = spec->shape};
+    const struct sp_source *source = item->source;
+    const struct sp_smoothed_norm *smoothed =
+        sp_smoothing_of(&source->smoothing, &source->config, spec->name);
     struct sp_stored stored = {0};
     struct sp_policy_choice choice;
     size_t size;
@@ -114,6 +117,7 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
     item->code_bits = stored.code_bits;
     item->small_codes = stored.small_codes;
     item->merged = stored.merged;
+    item->exponents = smoothed ? smoothed->exponents : NULL;
     if (item->from == item->to) item->bytes = stored.data;
     return check_loss(item, allow_lossy, err);
 }

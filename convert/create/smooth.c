@@ -159,24 +159,3 @@ uint64_t sp_plan_smooth_growth(const struct sp_plan *plan, const struct sp_smoot
     }
     return growth;
 }
-
-static void smooth_rows(float *x, size_t n, const int8_t *exponents, size_t cols)
-{
-    for (float *row = x; row < x + n; row += cols) {
-        for (size_t k = 0; k < cols; k++)
-            row[k] *= sp_power_of_two(exponents[k]);
-    }
-}
-
-void sp_plan_item_smooth(float *x, size_t n, const struct sp_plan_item *item)
-{
-    bool is_norm = item->spec->role == SP_ROLE_NORM;
-    float shift = is_norm && item->source->config.norm_shifted ? 1 : 0;
-
-    if (!is_norm && item->spec->role != SP_ROLE_BIAS) {
-        smooth_rows(x, n, item->exponents, (size_t)sp_spec_cols(item->spec));
-        return;
-    }
-    for (size_t k = 0; k < n; k++)
-        x[k] = (x[k] + shift) * sp_power_of_two(-item->exponents[k]) - shift;
-}

@@ -17,8 +17,4 @@ SP_MUST_CHECK enum sp_status sp_plan_smooth(struct sp_smoothing *applied, struct
 /* The most bytes by which sp_plan_smooth makes norms of the plan larger. */
 uint64_t sp_plan_smooth_growth(const struct sp_plan *plan, const struct sp_smoothing *smoothing);
 
-/* Scales n numbers of an item that has exponents: rows of its columns, or a norm's weights or bias
- * from the first on. */
-void sp_plan_item_smooth(float *x, size_t n, const struct sp_plan_item *item);
-
 #endif

@@ -421,6 +421,23 @@ static enum sp_status match_pack(struct sp_source *source, struct sp_err *err)
     return n ? SP_OK : sp_fail(err, SP_E_INPUT, "no tensors");
 }
 
+/* Reads how the tensors are smoothed; each must have as many columns as there are exponents. */
+static enum sp_status read_smoothing(struct sp_source *source, struct sp_err *err)
+{
+    enum sp_status st = sp_smoothing_of_pack(&source->smoothing, source->pack, err);
+
+    for (size_t i = 0; i < source->specs.n_specs && !st; i++) {
+        const struct sp_tensor_spec *spec = &source->specs.specs[i];
+        const struct sp_smoothed_norm *norm =
+            sp_smoothing_of(&source->smoothing, &source->config, spec->name);
+
+        if (norm == NULL || norm->n == sp_spec_cols(spec)) continue;
+        st = sp_fail(err, SP_E_INPUT, "section %s: %zu exponents of %s",
+                     sp_section_name(SP_SECTION_SMOOTHING), norm->n, spec->name);
+    }
+    return st;
+}
+
 static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
 {
     enum sp_status st;
@@ -435,6 +452,7 @@ static enum sp_status read_part(struct sp_source *source, struct sp_err *err)
     }
     st = sp_config_of_pack(&source->config, source->pack, source->part, err);
     if (!st) st = match_pack(source, err);
+    if (!st && source->part == SP_PART_TARGET) st = read_smoothing(source, err);
     if (st) sp_context(err, "%s: %s", source->path, sp_part_name(source->part));
     return st;
 }
@@ -569,6 +587,7 @@ void sp_source_release(struct sp_source *source)
     }
     sp_specs_release(&source->specs);
     sp_config_release(&source->config);
+    sp_smoothing_release(&source->smoothing);
     sp_quantized_weights_release(&source->weights);
     if (source->merge) sp_merge_release(source->merge);
     free(source->merge);

@@ -14,6 +14,7 @@
 #include "convert/source/quantized_weights.h"
 #include "format/model/config.h"
 #include "format/model/family.h"
+#include "format/model/smoothing.h"
 #include "format/packfile.h"
 #include "quantize/tile.h"
 
@@ -26,6 +27,7 @@ struct sp_source {
     struct sp_merge *merge;              /* an adapter's changes; NULL: none; owned */
     struct sp_pack *pack;                /* owned; NULL for the other kinds */
     enum sp_part part;                   /* which part of the packed file */
+    struct sp_smoothing smoothing;       /* of the packed file's target, which reading undoes */
     /* By section, unchanged; NULL: the source has none; owned. Of a packed file only what a plan
      * needs: config.json, generation_config.json, adapters and pooling (sp_source_text_open). */
     char *texts[SP_N_SECTIONS];

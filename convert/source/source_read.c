@@ -317,6 +317,17 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
                          n, scratch->merging, err);
 }
 
+/* Scales the numbers of a smoothed tensor of a packed file back to those of the model. */
+static void undo_smoothing(float *x, size_t n, const struct sp_source *source,
+                           const struct sp_tensor_spec *spec)
+{
+    const struct sp_smoothed_norm *norm =
+        sp_smoothing_of(&source->smoothing, &source->config, spec->name);
+
+    if (norm == NULL) return;
+    sp_smoothing_apply(x, n, spec->role, &source->config, norm->exponents, norm->n, true);
+}
+
 enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
                                    const struct sp_tensor_spec *spec, uint64_t first_row,
                                    uint64_t n_rows, const struct sp_scratch *scratch,
@@ -330,6 +341,7 @@ enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
         decode_panels(out, t, first_row, n_rows, scratch->kernels);
+        undo_smoothing(out, (size_t)(n_rows * cols), source, spec);
     }
     for (size_t i = 0; i < list->n_spans && n_rows; i++) {
         uint64_t end = begin + piece_of(source, list, i)->n_rows;
@@ -359,6 +371,7 @@ enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
         sp_decode_floats(out, t->dtype, t->data, sp_spec_elements(spec));
+        undo_smoothing(out, (size_t)sp_spec_elements(spec), source, spec);
     }
     for (size_t i = 0; i < list->n_spans; i++) {
         const struct sp_row_span *span = piece_of(source, list, i);

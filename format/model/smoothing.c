@@ -2,6 +2,7 @@
 
 #include "format/base/json_write.h"
 #include "format/base/mem.h"
+#include "format/pack_contents.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -67,6 +68,14 @@ static bool read_letters(int8_t *exponents, const char *letters, size_t n)
     return true;
 }
 
+static bool is_norm_name(const char *name)
+{
+    static const char ending[] = "norm.weight";
+    size_t n = strlen(name), n_ending = sizeof ending - 1;
+
+    return n < SP_NORM_NAME && n > n_ending && strcmp(name + n - n_ending, ending) == 0;
+}
+
 static enum sp_status read_norm(struct sp_smoothing *out, const char *name,
                                 const struct sp_json *value, struct sp_err *err)
 {
@@ -75,14 +84,15 @@ static enum sp_status read_norm(struct sp_smoothing *out, const char *name,
     const char *letters = sp_json_to_string(value, &n);
     int8_t *exponents = NULL;
 
-    if (letters && strlen(name) >= SP_NORM_NAME) letters = NULL;
+    if (letters && !is_norm_name(name)) letters = NULL;
     if ((st = sp_new(&exponents, n, 1, err))) return st;
     if (letters && read_letters(exponents, letters, n)) {
         st = sp_smoothing_add(out, name, exponents, n, err);
     } else {
-        st = sp_fail(err, SP_E_INPUT,
-                     "smoothing of %.96s: expected a text of the letters a to o, one per column",
-                     name);
+        st = sp_fail(
+            err, SP_E_INPUT,
+            "smoothing of %.96s: expected a norm, and a text of the letters a to o, one per column",
+            name);
     }
     free(exponents);
     return st;
@@ -108,6 +118,28 @@ enum sp_status sp_smoothing_read(struct sp_smoothing *out, const struct sp_json 
     if (made.n) qsort(made.norms, made.n, sizeof *made.norms, compare);
     *out = made;
     return SP_OK;
+}
+
+enum sp_status sp_smoothing_of_pack(struct sp_smoothing *out, const struct sp_pack *pack,
+                                    struct sp_err *err)
+{
+    struct sp_json *object = NULL;
+    char *text = NULL;
+    size_t size;
+    enum sp_status st;
+
+    *out = (struct sp_smoothing){0};
+    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_SMOOTHING, &text, &size, err);
+    if (st || text == NULL) return st;
+    st = sp_json_parse_within(&object, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
+    if (!st) st = sp_smoothing_read(out, object, err);
+    if (st) {
+        sp_context(err, "%s: section %s", sp_pack_path(pack),
+                   sp_section_name(SP_SECTION_SMOOTHING));
+    }
+    sp_json_free(object);
+    free(text);
+    return st;
 }
 
 static enum sp_status print_norm(struct sp_strbuf *text, const struct sp_smoothed_norm *norm,
@@ -220,4 +252,40 @@ bool sp_smoothing_norm_of(char out[SP_NORM_NAME], const struct sp_config *config
     if (norm == NULL) return false;
     snprintf(out, SP_NORM_NAME, "layers.%lu.%s.weight", layer, norm);
     return true;
+}
+
+/* name: ending in ".weight" or ".bias". True if it is that of the norm's weight or bias. */
+static bool is_of_norm(const char *name, const char *norm)
+{
+    size_t stem = strlen(norm) - strlen("weight");
+
+    return strncmp(name, norm, stem) == 0 &&
+           (strcmp(name + stem, "weight") == 0 || strcmp(name + stem, "bias") == 0);
+}
+
+const struct sp_smoothed_norm *sp_smoothing_of(const struct sp_smoothing *smoothing,
+                                               const struct sp_config *config, const char *tensor)
+{
+    char norm[SP_NORM_NAME];
+
+    if (sp_smoothing_norm_of(norm, config, tensor)) return sp_smoothing_find(smoothing, norm);
+    for (size_t i = 0; i < smoothing->n; i++) {
+        if (is_of_norm(tensor, smoothing->norms[i].name)) return &smoothing->norms[i];
+    }
+    return NULL;
+}
+
+/* ---- scaling ---- */
+
+void sp_smoothing_apply(float *x, size_t n, enum sp_role role, const struct sp_config *config,
+                        const int8_t *exponents, size_t cols, bool back)
+{
+    bool is_vector = role == SP_ROLE_NORM || role == SP_ROLE_BIAS;
+    float shift = role == SP_ROLE_NORM && config->norm_shifted ? 1 : 0;
+    int sign = is_vector != back ? -1 : 1;
+
+    for (float *row = x; row < x + n; row += cols) {
+        for (size_t k = 0; k < cols; k++)
+            row[k] = (row[k] + shift) * sp_power_of_two(sign * exponents[k]) - shift;
+    }
 }

@@ -1,17 +1,20 @@
 /* Smoothing (SmoothQuant, arXiv 2211.10438): the columns of the matrices that read a norm are
- * multiplied by powers of two, and the norm's weights are divided by them. The products stay the
- * same to the bit, as long as they are those of floats; rounded weights and rounded activations
- * lose less, because the channels of the norm's output become more alike.
+ * multiplied by powers of two, and the norm's weights are divided by them. The products of floats
+ * stay the same to the bit, but for norms that multiply by 1 + w, whose w is rounded once more;
+ * rounded weights and rounded activations lose less, because the channels of the norm's output
+ * become more alike.
  *
  * A calibration states the exponents of each norm (runtime/model/measure_smoothing.h), a plan
- * applies them (convert/create/smooth.h), and a packed file states those that were applied, since
- * an adapter that is added to a smoothed matrix has to be smoothed as well. */
+ * applies them (convert/create/smooth.h), and a packed file states those that were applied, so that
+ * its source reads the numbers of the model (convert/source/source_read.h), and an adapter that is
+ * added to a matrix is scaled as well (runtime/model/lora.h). */
 #ifndef SP_FORMAT_MODEL_SMOOTHING_H
 #define SP_FORMAT_MODEL_SMOOTHING_H
 
 #include "format/base/json.h"
 #include "format/base/strbuf.h"
-#include "format/model/config.h"
+#include "format/model/family.h"
+#include "format/packfile.h"
 
 enum { SP_MAX_EXPONENT = 7, SP_NORM_NAME = 96 };
 
@@ -49,6 +52,20 @@ const struct sp_smoothed_norm *sp_smoothing_find(const struct sp_smoothing *smoo
  * that only matrices read. Returns false if there is none. */
 bool sp_smoothing_norm_of(char out[SP_NORM_NAME], const struct sp_config *config,
                           const char *matrix);
+
+/* Reads the section of a packed file; nothing is smoothed if it has none. */
+SP_MUST_CHECK enum sp_status sp_smoothing_of_pack(struct sp_smoothing *out,
+                                                  const struct sp_pack *pack, struct sp_err *err);
+
+/* The entry whose exponents scale the tensor of this canonical name: a matrix that reads the norm,
+ * or the norm's weight or bias. NULL: it is not smoothed. */
+const struct sp_smoothed_norm *sp_smoothing_of(const struct sp_smoothing *smoothing,
+                                               const struct sp_config *config, const char *tensor);
+
+/* Scales n numbers of such a tensor, or scales them back: whole rows of a matrix, or all of a
+ * norm's weight or bias. cols: number of exponents. */
+void sp_smoothing_apply(float *x, size_t n, enum sp_role role, const struct sp_config *config,
+                        const int8_t *exponents, size_t cols, bool back);
 
 /* 2^exponent, within +-SP_MAX_EXPONENT. */
 static inline float sp_power_of_two(int exponent)

@@ -15,27 +15,6 @@ struct sp_lora {
     struct sp_lora_products products;
 };
 
-static enum sp_status read_smoothing(struct sp_smoothing *out, const struct sp_pack *pack,
-                                     struct sp_err *err)
-{
-    struct sp_json *object = NULL;
-    char *text = NULL;
-    size_t size;
-    enum sp_status st;
-
-    st = sp_pack_read_section(pack, SP_PART_TARGET, SP_SECTION_SMOOTHING, &text, &size, err);
-    if (st || text == NULL) return st;
-    st = sp_json_parse_within(&object, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
-    if (!st) st = sp_smoothing_read(out, object, err);
-    if (st) {
-        sp_context(err, "%s: section %s", sp_pack_path(pack),
-                   sp_section_name(SP_SECTION_SMOOTHING));
-    }
-    sp_json_free(object);
-    free(text);
-    return st;
-}
-
 enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model, const struct sp_pack *pack,
                            struct sp_err *err)
 {
@@ -43,7 +22,7 @@ enum sp_status sp_lora_new(struct sp_lora **out, struct sp_model *model, const s
     enum sp_status st = sp_new(&lora, 1, sizeof *lora, err);
 
     if (st) return st;
-    if ((st = read_smoothing(&lora->smoothing, pack, err))) {
+    if ((st = sp_smoothing_of_pack(&lora->smoothing, pack, err))) {
         sp_lora_close(lora);
         return st;
     }
@@ -103,11 +82,9 @@ static enum sp_status find_matrix(const struct sp_matrix **out, const struct sp_
 static enum sp_status find_exponents(const int8_t **exponents, const struct sp_lora *lora,
                                      const struct sp_lora_product *p, struct sp_err *err)
 {
-    const struct sp_smoothed_norm *norm = NULL;
-    char name[SP_NORM_NAME];
+    const struct sp_smoothed_norm *norm =
+        sp_smoothing_of(&lora->smoothing, &lora->model->config, p->tensor);
 
-    if (sp_smoothing_norm_of(name, &lora->model->config, p->tensor))
-        norm = sp_smoothing_find(&lora->smoothing, name);
     if (norm && norm->n != p->n_cols) {
         return sp_fail(err, SP_E_INPUT, "section %s: %zu exponents of %s, which has %zu columns",
                        sp_section_name(SP_SECTION_SMOOTHING), norm->n, p->tensor, p->n_cols);

@@ -1,18 +1,21 @@
 /* A column's exponent follows from the root mean squares x of its inputs and w of its weights, over
  * all matrices that read the norm: inputs and weights of the column are brought to the same size,
  * 2^e = sqrt(x / w), relative to the mean of all columns (the migration strength of SmoothQuant is
- * 1/2). The rows of a matrix are alike, so that a sample of them suffices. */
+ * 1/2). The rows of a tensor are alike, so that a sample of them suffices. */
 #include "runtime/model/measure_smoothing.h"
 
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 #include "quantize/codec.h"
+#include "runtime/vector/fmath.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLED_ROWS = 512 }; /* of a matrix */
+enum { SAMPLED_ROWS = 512 }; /* of a tensor, or nearly twice as many */
+
+static const double LN_2 = 0.6931471805599453;
 
 /* A norm that is measured. */
 struct measured {
@@ -80,7 +83,7 @@ static bool balance(double *out, const struct measured *m, size_t k)
     double ratio = (double)m->inputs[k] / m->weights[k];
 
     if (!(m->inputs[k] > 0 && m->weights[k] > 0) || !isfinite(ratio) || !(ratio > 0)) return false;
-    *out = log2(ratio) / 2;
+    *out = sp_log(ratio) / LN_2 / 2;
     return true;
 }
 

@@ -29,9 +29,7 @@ spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bi
     grep 'layers.0.*smoothed'
 spectool calibrate smooth.bin one.txt --force
 echo "exit $?"
-spectool quantize --requantize -q q4 --calibration calibration.bin smooth.bin out.bin
-echo "exit $?"
-spectool quantize --requantize -q q5 smooth.bin out.bin
+spectool quantize --requantize -q q5 --calibration calibration.bin smooth.bin out.bin
 spectool calibrate out.bin one.txt --force
 echo "exit $?"
 rm smooth.bin out.bin

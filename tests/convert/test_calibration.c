@@ -491,7 +491,7 @@ static void test_refusals(void **state)
     create_pack(create_modelfile("FROM @/ar\n"), other, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
     assert_refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
     assert_refused(file, create_path("missing"), SP_Q4, SP_E_IO, "missing");
-    assert_refused(file, calibration, SP_F32, SP_E_USAGE, "none of its matrices is quantized");
+    assert_refused(file, calibration, SP_F32, SP_E_USAGE, "no norm is smoothed");
     assert_refused(other, calibration, SP_Q4, SP_E_INPUT, "made for another model");
     bytes[5000] = (char)(bytes[5000] ^ 1);
     assert_refused(file, scratch_write("damaged.bin", bytes, size), SP_Q4, SP_E_INPUT,

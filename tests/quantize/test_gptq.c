@@ -400,6 +400,45 @@ static void test_non_finite_sums(void **context)
     }
 }
 
+/* Smoothed factors are those of inputs that were divided by powers of two, but for the damping by
+ * the mean of the diagonal, which is small where all inputs have one magnitude. */
+static void test_smoothing(void **state)
+{
+    const struct sp_gptq_kernels *kernels = &sp_gptq_ref;
+    float *x = random_inputs(11), *sums, *scaled, *smoothed;
+    double *workspace = calloc((size_t)BLOCK * BLOCK, sizeof *workspace);
+    int8_t exponents[COLS];
+    uint64_t seed = 5;
+    size_t n = 0;
+
+    (void)state;
+    assert_true(sp_gptq_size(&n, COLS));
+    smoothed = calloc(n, sizeof *smoothed);
+    for (size_t i = 0; i < (size_t)N_INPUTS * COLS; i++) {
+        if (i % COLS % 7 == 3) x[i] /= 20;
+    }
+    sums = collect_all(kernels, x, N_INPUTS);
+    for (size_t k = 0; k < COLS; k++)
+        exponents[k] = (int8_t)((int)(next(&seed) % 5) - 2);
+    for (size_t i = 0; i < (size_t)N_INPUTS * COLS; i++)
+        x[i] = ldexpf(x[i], -exponents[i % COLS]);
+    scaled = collect_all(kernels, x, N_INPUTS);
+    for (size_t b = 0; b < sp_gptq_n_blocks(COLS); b++) {
+        sp_gptq_solve(sums, COLS, b, workspace);
+        sp_gptq_solve(scaled, COLS, b, workspace);
+    }
+    sp_gptq_smooth(smoothed, sums, COLS, exponents);
+    for (size_t i = 0; i < n; i++) {
+        if (fabsf(smoothed[i] - scaled[i]) <= 0.02f + 0.1f * fabsf(scaled[i])) continue;
+        fail_msg("factor %zu: %g, expected %g", i, (double)smoothed[i], (double)scaled[i]);
+    }
+    free(x);
+    free(sums);
+    free(scaled);
+    free(smoothed);
+    free(workspace);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +446,7 @@ int main(void)
         cmocka_unit_test(test_solve),
         cmocka_unit_test(test_blocks),
         cmocka_unit_test(test_encode),
+        cmocka_unit_test(test_smoothing),
         cmocka_unit_test(test_quality),
         cmocka_unit_test(test_instruction_sets_agree),
         cmocka_unit_test(test_non_finite_sums),

@@ -7,6 +7,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
 #include "tests/support/random.h"
+#include "tests/support/stored_tensor.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -187,6 +188,33 @@ static void assert_same(const struct rows *a, const struct rows *b, bool shifted
 
 /* ---- tests ---- */
 
+/* A source of the smoothed file reads the numbers of the model. */
+static void assert_same_numbers(const char *path, const struct sp_source *source)
+{
+    struct sp_source again = {0};
+    enum sp_dtype type;
+    char *warnings = NULL;
+
+    assert_int_equal(sp_source_open(&again, path, SP_PART_TARGET, &warnings, NULL), SP_OK);
+    assert_true(again.smoothing.n > 0);
+    for (size_t i = 0; i < source->specs.n_specs; i++) {
+        const struct sp_tensor_spec *spec = &source->specs.specs[i];
+        size_t n = (size_t)sp_spec_elements(spec);
+        float *a = stored_tensor_floats(source, spec, &type);
+        float *b = stored_tensor_floats(&again, sp_specs_find(&again.specs, spec->name), &type);
+        bool shifted = source->config.norm_shifted && spec->role == SP_ROLE_NORM;
+
+        for (size_t k = 0; k < n; k++) {
+            if (a[k] == b[k] || (shifted && fabsf(a[k] - b[k]) < 1e-6f)) continue;
+            fail_msg("%s[%zu]: %.9g is read as %.9g", spec->name, k, (double)a[k], (double)b[k]);
+        }
+        free(a);
+        free(b);
+    }
+    free(warnings);
+    sp_source_release(&again);
+}
+
 static void same_logits(void **state)
 {
     char folder[300];
@@ -206,6 +234,7 @@ static void same_logits(void **state)
         write_file(plain, &source, NULL);
         assert_int_equal(write_file(smoothed, &source, &smoothing), smoothing.n);
         n_smoothed++;
+        assert_same_numbers(smoothed, &source);
         a = logits(plain, &source);
         b = logits(smoothed, &source);
         assert_same(&a, &b, source.config.norm_shifted);
