@@ -575,6 +575,32 @@ static const char *write_calibration(const char *record, const char *names, enum
     return path;
 }
 
+static void test_malformed_smoothing_is_refused(void **state)
+{
+    static const struct {
+        const char *smoothing, *part;
+    } cases[] = {
+        {"[1]", "smoothing is not an object"},
+        {"{\"layers.0.input_layernorm.weight\":7}", "expected a norm, and a text of the letters"},
+        {"{\"layers.0.input_layernorm.weight\":\"hhp\"}", "expected a norm, and a text"},
+        {"{\"layers.0.mlp.up_proj.weight\":\"h\"}", "expected a norm, and a text of the letters"},
+        {"{\"layers.0.input_layernorm.weight\":\"hhh\"}", "has no layers.0.input_layernorm"},
+        {"{\"layers.99.input_layernorm.weight\":\"hhh\"}", "made for another model"},
+    };
+    const char *file = target_file();
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char record[200];
+
+        snprintf(record, sizeof record, "{\"block\":256,\"smoothing\":%s}", cases[i].smoothing);
+        assert_refused(file,
+                       write_calibration(record, "layers.0.self_attn.q_proj.weight", SP_PART_TARGET,
+                                         1, N_NUMBERS),
+                       SP_Q8, SP_E_INPUT, cases[i].part);
+    }
+}
+
 static void test_malformed_files_are_refused(void **state)
 {
     static const char record[] = "{\"block\":256,\"tokens\":1}",
@@ -627,6 +653,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_overflow, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_refusals, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_malformed_files_are_refused, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_malformed_smoothing_is_refused, begin,
+                                        create_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
