@@ -2,6 +2,7 @@
 #include "cli/base/receipt_words.h"
 #include "format/base/mem.h"
 #include "format/model/config_packed.h"
+#include "format/model/smoothing.h"
 #include "format/pack_contents.h"
 
 #include <inttypes.h>
@@ -71,6 +72,17 @@ static enum sp_status read_merged(struct sp_pack_facts *facts, const struct sp_p
         if (st) sp_context(err, "%s", sp_pack_path(pack));
     }
     free(text);
+    return st;
+}
+
+static enum sp_status count_smoothed(struct sp_pack_facts *facts, const struct sp_pack *pack,
+                                     struct sp_err *err)
+{
+    struct sp_smoothing smoothing;
+    enum sp_status st = sp_smoothing_of_pack(&smoothing, pack, err);
+
+    facts->n_smoothed = smoothing.n;
+    sp_smoothing_release(&smoothing);
     return st;
 }
 
@@ -152,6 +164,7 @@ enum sp_status sp_pack_facts_read(struct sp_pack_facts *out, const struct sp_pac
     }
     if (st == SP_OK) st = read_records(&facts, pack, err);
     if (st == SP_OK) st = read_merged(&facts, pack, err);
+    if (st == SP_OK) st = count_smoothed(&facts, pack, err);
     if (st == SP_OK) st = sp_receipts_read(&facts.receipts, pack, err);
     if (st == SP_OK) st = read_template(&facts, pack, err);
     if (st) sp_pack_facts_release(&facts);
@@ -297,8 +310,10 @@ static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp
     add_row(r, "size", "%s, %.2f bits per weight", sp_out_size(text, p->size), bits_per_weight(p));
 }
 
-static void add_merged_rows(struct rows *r, const struct sp_pack_facts *facts)
+/* What was done to the weights before they were rounded. */
+static void add_changed_rows(struct rows *r, const struct sp_pack_facts *facts)
 {
+    if (facts->n_smoothed) add_row(r, "smoothed", "%zu norms, by a calibration", facts->n_smoothed);
     for (size_t i = 0; i < facts->n_merged; i++) {
         const struct sp_merge_record *m = &facts->merged[i];
         char words[SP_MERGE_WORDS];
@@ -375,7 +390,7 @@ enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const char
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         if (!facts->parts[part].present) continue;
         add_part_rows(&rows, &facts->parts[part], part);
-        if (part == SP_PART_TARGET) add_merged_rows(&rows, facts);
+        if (part == SP_PART_TARGET) add_changed_rows(&rows, facts);
         print_rows(part == SP_PART_TARGET ? "Target" : "Draft", &rows);
     }
     add_record_rows(&rows, &facts->records);
@@ -480,6 +495,7 @@ enum sp_status sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pa
     }
     pooling_to_json(out, &facts->parts[SP_PART_TARGET].config);
     merged_to_json(out, facts);
+    if (facts->n_smoothed) sp_json_out_u64(out, "smoothed_norms", facts->n_smoothed);
     sp_json_out_begin(out, "records", '[');
     for (size_t i = 0; i < facts->records.n_records; i++) {
         const struct sp_modelfile_record *r = facts->records.records + i;

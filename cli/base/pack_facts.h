@@ -24,6 +24,7 @@ struct sp_pack_facts {
     struct sp_modelfile records;    /* the stored Modelfile records; owned */
     struct sp_merge_record *merged; /* adapters that were merged into the target; owned */
     size_t n_merged;
+    size_t n_smoothed;        /* norms of the target */
     struct sp_json *receipts; /* an array; owned; NULL: none */
     /* Language of the template in use, the Modelfile's or else the checkpoint's. UNKNOWN: there is
      * none, or it cannot be used for the reason in template_error. */

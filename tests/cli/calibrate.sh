@@ -27,6 +27,8 @@ rm sensitive.bin
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin -o smooth.bin
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin --dry-run 2>/dev/null |
     grep 'layers.0.*smoothed'
+spectool show smooth.bin | grep smoothed
+spectool show smooth.bin --json | grep -o '"smoothed_norms": *[0-9]*'
 spectool calibrate smooth.bin one.txt --force
 echo "exit $?"
 spectool quantize --requantize -q q5 --calibration calibration.bin smooth.bin out.bin
