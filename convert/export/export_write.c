@@ -239,6 +239,7 @@ static enum sp_status read_plain(struct worker *w, const struct sp_export_cut *c
     if (st) return st;
     sp_decode_floats(w->run, stored->dtype, stored->data + first * cols * width,
                      (size_t)(*n * cols));
+    sp_source_undo_smoothing(w->run, c->source, c->spec, first * cols, (size_t)(*n * cols));
     return SP_OK;
 }
 

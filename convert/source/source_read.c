@@ -317,15 +317,17 @@ static enum sp_status read_merged(float *out, const struct sp_source *source,
                          n, scratch->merging, err);
 }
 
-/* Scales the numbers of a smoothed tensor of a packed file back to those of the model. */
-static void undo_smoothing(float *x, size_t n, const struct sp_source *source,
-                           const struct sp_tensor_spec *spec)
+void sp_source_undo_smoothing(float *x, const struct sp_source *source,
+                              const struct sp_tensor_spec *spec, uint64_t first, size_t n)
 {
     const struct sp_smoothed_norm *norm =
         sp_smoothing_of(&source->smoothing, &source->config, spec->name);
+    bool is_vector = spec->rank == 1;
 
     if (norm == NULL) return;
-    sp_smoothing_apply(x, n, spec->role, &source->config, norm->exponents, norm->n, true);
+    sp_smoothing_apply(x, n, spec->role, &source->config,
+                       norm->exponents + (is_vector ? (size_t)first : 0), is_vector ? n : norm->n,
+                       true);
 }
 
 enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
@@ -341,7 +343,7 @@ enum sp_status sp_source_read_rows(float *out, const struct sp_source *source,
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
         decode_panels(out, t, first_row, n_rows, scratch->kernels);
-        undo_smoothing(out, (size_t)(n_rows * cols), source, spec);
+        sp_source_undo_smoothing(out, source, spec, first_row * cols, (size_t)(n_rows * cols));
     }
     for (size_t i = 0; i < list->n_spans && n_rows; i++) {
         uint64_t end = begin + piece_of(source, list, i)->n_rows;
@@ -371,7 +373,7 @@ enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
         const struct sp_pack_tensor *t = sp_pack_find(source->pack, source->part, spec->name);
 
         sp_decode_floats(out, t->dtype, t->data, sp_spec_elements(spec));
-        undo_smoothing(out, (size_t)sp_spec_elements(spec), source, spec);
+        sp_source_undo_smoothing(out, source, spec, 0, (size_t)sp_spec_elements(spec));
     }
     for (size_t i = 0; i < list->n_spans; i++) {
         const struct sp_row_span *span = piece_of(source, list, i);

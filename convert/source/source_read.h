@@ -30,6 +30,11 @@ SP_MUST_CHECK enum sp_status sp_source_read_rows(float *out, const struct sp_sou
                                                  const struct sp_scratch *scratch,
                                                  struct sp_err *err);
 
+/* Scales numbers of a packed file's tensor, which were decoded elsewhere, back to those of the
+ * model if the tensor is smoothed: n from number `first` on, of a matrix whole rows. */
+void sp_source_undo_smoothing(float *x, const struct sp_source *source,
+                              const struct sp_tensor_spec *spec, uint64_t first, size_t n);
+
 /* All elements of a tensor that is not laid out as a matrix. */
 SP_MUST_CHECK enum sp_status sp_source_read_all(float *out, const struct sp_source *source,
                                                 const struct sp_tensor_spec *spec,

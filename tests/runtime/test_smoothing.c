@@ -3,6 +3,7 @@
  * stays the same. So each matrix that reads a norm is found, and nothing else reads it. */
 #include "convert/create/smooth.h"
 #include "convert/create/write.h"
+#include "convert/export/export.h"
 #include "runtime/spectool.h"
 #include "tests/support/golden.h"
 #include "tests/support/packed_models.h"
@@ -188,7 +189,7 @@ static void assert_same(const struct rows *a, const struct rows *b, bool shifted
 
 /* ---- tests ---- */
 
-/* A source of the smoothed file reads the numbers of the model. */
+/* A smoothed file, as a source, has the numbers of the model. */
 static void assert_same_numbers(const char *path, const struct sp_source *source)
 {
     struct sp_source again = {0};
@@ -196,7 +197,6 @@ static void assert_same_numbers(const char *path, const struct sp_source *source
     char *warnings = NULL;
 
     assert_int_equal(sp_source_open(&again, path, SP_PART_TARGET, &warnings, NULL), SP_OK);
-    assert_true(again.smoothing.n > 0);
     for (size_t i = 0; i < source->specs.n_specs; i++) {
         const struct sp_tensor_spec *spec = &source->specs.specs[i];
         size_t n = (size_t)sp_spec_elements(spec);
@@ -213,6 +213,20 @@ static void assert_same_numbers(const char *path, const struct sp_source *source
     }
     free(warnings);
     sp_source_release(&again);
+}
+
+/* And so has the checkpoint that it is exported to. */
+static void assert_exported(const char *path, const struct sp_source *source)
+{
+    struct sp_export_options options = {.input = path, .output = packed_path("exported")};
+    const char *target = packed_path("exported/target");
+    char command[600];
+    struct sp_err err = {0};
+
+    if (sp_export(NULL, &options, &err)) fail_msg("%s", err.text);
+    assert_same_numbers(target, source);
+    snprintf(command, sizeof command, "rm -r '%s'", options.output);
+    assert_int_equal(system(command), 0);
 }
 
 static void same_logits(void **state)
@@ -235,6 +249,7 @@ static void same_logits(void **state)
         assert_int_equal(write_file(smoothed, &source, &smoothing), smoothing.n);
         n_smoothed++;
         assert_same_numbers(smoothed, &source);
+        assert_exported(smoothed, &source);
         a = logits(plain, &source);
         b = logits(smoothed, &source);
         assert_same(&a, &b, source.config.norm_shifted);
