@@ -334,9 +334,10 @@ static bool same_view(const struct sp_schema_view *a, const struct sp_schema_vie
 
 uint32_t sp_schema_rule(struct sp_schema *s, const struct sp_schema_view *view)
 {
-    const char *path = view->n ? s->places[view->parts[0].place].path : "any value";
+    const char *path;
     uint32_t rule;
 
+    if (s->g->err.status) return 0; /* the view may have a place that could not be added */
     for (size_t i = 0; i < s->n_jobs; i++) {
         if (same_view(&s->jobs[i].view, view)) return s->jobs[i].rule;
     }
@@ -345,6 +346,7 @@ uint32_t sp_schema_rule(struct sp_schema *s, const struct sp_schema_view *view)
                         "the schema combines its parts in more than %d ways", SP_SCHEMA_VIEWS);
     }
     if (s->g->err.status) return 0;
+    path = view->n ? s->places[view->parts[0].place].path : "any value";
     rule = sp_grammar_rule(s->g, path, strlen(path));
     if (sp_grow(&s->jobs, &s->cap_jobs, s->n_jobs + 1, sizeof *s->jobs, &s->g->err)) return 0;
     s->jobs[s->n_jobs++] = (struct sp_schema_job){*view, rule};
