@@ -469,6 +469,12 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     struct job job = {.options = o, .command = args->command->name, .err = err};
     enum sp_status st;
 
+    if (o->texts.n == 0 && o->ids == NULL && args->n_operands > 1) {
+        return sp_fail(err, SP_E_USAGE,
+                       "expected either --text TEXTFILE or --ids; %s stands for a second packed "
+                       "file",
+                       args->operands[1]);
+    }
     if ((o->texts.n > 0) == (o->ids != NULL)) {
         return sp_fail(err, SP_E_USAGE, "expected either --text TEXTFILE or --ids");
     }

@@ -97,3 +97,4 @@ spectool eval q4.bin --text text --num-ctx 32 --stride 32; echo "exit $?"
 spectool eval packed.bin other.bin --text text; echo "exit $?"
 echo 'FROM other' >Modelfile && spectool create -o renamed.bin 2>/dev/null
 spectool eval packed.bin renamed.bin --text text; echo "exit $?"
+spectool eval packed.bin text; echo "exit $?"
