@@ -4,18 +4,11 @@
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const char FIRST_LETTER = 'a'; /* of -SP_MAX_EXPONENT */
-
-static int compare(const void *a, const void *b)
-{
-    return strcmp(((const struct sp_smoothed_norm *)a)->name,
-                  ((const struct sp_smoothed_norm *)b)->name);
-}
 
 enum sp_status sp_smoothing_add(struct sp_smoothing *smoothing, const char *name,
                                 const int8_t *exponents, size_t n, struct sp_err *err)
@@ -68,7 +61,7 @@ static bool read_letters(int8_t *exponents, const char *letters, size_t n)
     return true;
 }
 
-static bool is_norm_name(const char *name)
+bool sp_smoothing_is_norm(const char *name)
 {
     static const char ending[] = "norm.weight";
     size_t n = strlen(name), n_ending = sizeof ending - 1;
@@ -84,7 +77,7 @@ static enum sp_status read_norm(struct sp_smoothing *out, const char *name,
     const char *letters = sp_json_to_string(value, &n);
     int8_t *exponents = NULL;
 
-    if (letters && !is_norm_name(name)) letters = NULL;
+    if (letters && !sp_smoothing_is_norm(name)) letters = NULL;
     if ((st = sp_new(&exponents, n, 1, err))) return st;
     if (letters && read_letters(exponents, letters, n)) {
         st = sp_smoothing_add(out, name, exponents, n, err);
@@ -115,7 +108,6 @@ enum sp_status sp_smoothing_read(struct sp_smoothing *out, const struct sp_json 
         sp_smoothing_release(&made);
         return st;
     }
-    if (made.n) qsort(made.norms, made.n, sizeof *made.norms, compare);
     *out = made;
     return SP_OK;
 }
@@ -254,23 +246,22 @@ bool sp_smoothing_norm_of(char out[SP_NORM_NAME], const struct sp_config *config
     return true;
 }
 
-/* name: ending in ".weight" or ".bias". True if it is that of the norm's weight or bias. */
-static bool is_of_norm(const char *name, const char *norm)
+bool sp_smoothing_scales(const char *norm, const struct sp_config *config, const char *tensor)
 {
     size_t stem = strlen(norm) - strlen("weight");
+    char read[SP_NORM_NAME];
 
-    return strncmp(name, norm, stem) == 0 &&
-           (strcmp(name + stem, "weight") == 0 || strcmp(name + stem, "bias") == 0);
+    if (sp_smoothing_norm_of(read, config, tensor)) return strcmp(read, norm) == 0;
+    return strncmp(tensor, norm, stem) == 0 &&
+           (strcmp(tensor + stem, "weight") == 0 || strcmp(tensor + stem, "bias") == 0);
 }
 
 const struct sp_smoothed_norm *sp_smoothing_of(const struct sp_smoothing *smoothing,
                                                const struct sp_config *config, const char *tensor)
 {
-    char norm[SP_NORM_NAME];
-
-    if (sp_smoothing_norm_of(norm, config, tensor)) return sp_smoothing_find(smoothing, norm);
     for (size_t i = 0; i < smoothing->n; i++) {
-        if (is_of_norm(tensor, smoothing->norms[i].name)) return &smoothing->norms[i];
+        if (sp_smoothing_scales(smoothing->norms[i].name, config, tensor))
+            return &smoothing->norms[i];
     }
     return NULL;
 }

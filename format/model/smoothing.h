@@ -26,7 +26,7 @@ struct sp_smoothed_norm {
 
 /* Valid when zeroed: nothing is smoothed. */
 struct sp_smoothing {
-    struct sp_smoothed_norm *norms; /* sorted by name, once read; owned */
+    struct sp_smoothed_norm *norms; /* owned */
     size_t n, cap;
 };
 
@@ -53,12 +53,18 @@ const struct sp_smoothed_norm *sp_smoothing_find(const struct sp_smoothing *smoo
 bool sp_smoothing_norm_of(char out[SP_NORM_NAME], const struct sp_config *config,
                           const char *matrix);
 
+/* True for a name that a smoothed norm may have: that of the weights of a norm in a layer. */
+bool sp_smoothing_is_norm(const char *name);
+
+/* True if the exponents of the norm scale the tensor of this canonical name: a matrix that reads
+ * the norm, or the norm's weight or bias. */
+bool sp_smoothing_scales(const char *norm, const struct sp_config *config, const char *tensor);
+
 /* Reads the section of a packed file; nothing is smoothed if it has none. */
 SP_MUST_CHECK enum sp_status sp_smoothing_of_pack(struct sp_smoothing *out,
                                                   const struct sp_pack *pack, struct sp_err *err);
 
-/* The entry whose exponents scale the tensor of this canonical name: a matrix that reads the norm,
- * or the norm's weight or bias. NULL: it is not smoothed. */
+/* The entry whose exponents scale the tensor; NULL: it is not smoothed. */
 const struct sp_smoothed_norm *sp_smoothing_of(const struct sp_smoothing *smoothing,
                                                const struct sp_config *config, const char *tensor);
 

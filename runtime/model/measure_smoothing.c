@@ -140,10 +140,8 @@ enum sp_status sp_measure_smoothing(struct sp_smoothing *out, const struct sp_in
     for (size_t i = 0; i < sp_pack_n_tensors(pack) && !st; i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
         struct measured m = {.norm = t->name, .cols = (size_t)t->shape[0]};
-        size_t len = strlen(t->name);
 
-        if (t->part != SP_PART_TARGET || t->rank != 1 || len < 11) continue;
-        if (strcmp(t->name + len - strlen("norm.weight"), "norm.weight") != 0) continue;
+        if (t->part != SP_PART_TARGET || t->rank != 1 || !sp_smoothing_is_norm(t->name)) continue;
         st = measure(out, &m, stats, pack, config, err);
         release(&m);
     }

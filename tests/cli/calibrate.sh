@@ -27,6 +27,7 @@ rm sensitive.bin
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin -o smooth.bin
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin --dry-run 2>/dev/null |
     grep 'layers.0.*smoothed'
+spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration calibration.bin --dry-run 2>/dev/null | grep -c smoothed
 spectool show smooth.bin | grep smoothed
 spectool show smooth.bin --json | grep -o '"smoothed_norms": *[0-9]*'
 spectool calibrate smooth.bin one.txt --force
