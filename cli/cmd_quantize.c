@@ -60,8 +60,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
         !(o->budget.bits > 0)) {
         return sp_fail(
             err, SP_E_USAGE,
-            "no type is given: expected -q TYPE for the target, --draft TYPE, --quantize-output, "
-            "--size, --bits or --rule");
+            "no type is given: expected -q TYPE for the target, as in quantize -q q4 IN OUT; or "
+            "--draft TYPE, --quantize-output, --size, --bits or --rule");
     }
     if ((st = sp_create_check_budget(&o->budget, o->target, err))) return st;
     if (sp_packed_checkpoint_is_needed(in) && (sp_file_exists(in) || !sp_source_name_is_file(in))) {

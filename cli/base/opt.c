@@ -436,6 +436,7 @@ static enum sp_status check_operands(struct parser *p)
 {
     const struct sp_command *c = p->args->command;
     size_t n = p->args->n_operands;
+    const char *unused, *hint;
 
     if (p->args->help) return SP_OK;
     if (n < c->min_operands) return sp_fail(p->err, SP_E_USAGE, "expected %s", c->operands);
@@ -447,8 +448,9 @@ static enum sp_status check_operands(struct parser *p)
         return sp_fail(p->err, SP_E_USAGE, "unexpected argument %s: quote a %s of several words",
                        p->args->operands[c->max_operands], c->text_operand);
     }
-    return sp_fail(p->err, SP_E_USAGE, "unexpected argument %s",
-                   p->args->operands[c->max_operands]);
+    sp_other_option_find(&unused, &hint, c, "");
+    return sp_fail(p->err, SP_E_USAGE, "unexpected argument %s%s%s",
+                   p->args->operands[c->max_operands], hint ? ": " : "", hint ? hint : "");
 }
 
 enum sp_status sp_args_parse(struct sp_args *out, const struct sp_command *command, int argc,

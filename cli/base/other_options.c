@@ -11,7 +11,7 @@
 
 /* Rows without a command are for all commands that have the option, or the operand. */
 static const struct {
-    const char *theirs, *ours, *hint; /* ours: "" is an operand, not an option */
+    const char *theirs, *ours, *hint; /* "" is an operand, not an option */
     const char *command;
 } rows[] = {
     {"n", "num-predict", NULL, NULL},
@@ -76,6 +76,9 @@ static const struct {
     {"embeddings", NULL, NOT_NEEDED, "serve"},
     {"reranking", NULL, NOT_NEEDED, "serve"},
     {"metrics", NULL, NOT_NEEDED, "serve"},
+    {"", NULL, "-q sets the type, as in quantize -q q4 IN OUT", "quantize"},
+    {"o", "", NULL, "quantize"},
+    {"output", "", NULL, "quantize"},
     {"parameters", NULL, SHOWS, "show"},
     {"system", NULL, SHOWS, "show"},
     {"license", NULL, SHOWS, "show"},

@@ -37,6 +37,9 @@ try run a hello world
 try tokenize a hello world
 try quantize
 try quantize packed.bin
+try quantize packed.bin q4
+try quantize packed.bin out.bin Q4_K_M
+try quantize packed.bin -o out.bin -q q4
 try show
 try show a b --template
 try show --modelfile --tensors a
