@@ -89,8 +89,8 @@ static enum sp_status check_digests(const char *name, const struct sp_pack *pack
     sp_json_free(receipts);
     if (st) return st;
     if (!o->json && !o->lossless) {
-        printf("%s: %zu tensors and %zu sections, %s: every digest matches\n", name, n_tensors,
-               n_sections, sp_out_size(size, sp_pack_size(pack)));
+        printf("%s: %zu tensors and %zu section%s, %s: every digest matches\n", name, n_tensors,
+               n_sections, n_sections == 1 ? "" : "s", sp_out_size(size, sp_pack_size(pack)));
     }
     return SP_OK;
 }
