@@ -1,6 +1,7 @@
 /* spectool show: prints the contents of packed files, target and draft separately, as text or
  * JSON. */
 #include "cli/commands.h"
+#include "cli/base/calibration_facts.h"
 #include "cli/base/pack_facts.h"
 #include "cli/packed_checkpoint.h"
 #include "format/modelfile/modelfile.h"
@@ -43,7 +44,10 @@ static enum sp_status show_modelfile(const char *name, const struct sp_pack *pac
     char *records = NULL, *text = NULL;
     size_t n_records = 0, size;
 
-    if ((st = read_records(pack, &records, &n_records, err))) return st;
+    if ((st = sp_pack_expect_model(pack, err)) ||
+        (st = read_records(pack, &records, &n_records, err))) {
+        return st;
+    }
     st = sp_modelfile_recreate(&text, &size, name, sp_pack_has(pack, SP_PART_DRAFT) ? name : NULL,
                                records, n_records, err);
     if (st == SP_OK) fwrite(text, 1, size, stdout);
@@ -178,8 +182,13 @@ static enum sp_status show_overview(const char *name, const struct sp_pack *pack
                                     struct sp_err *err)
 {
     enum sp_status st;
+    struct sp_calibration_facts calibration;
     struct sp_pack_facts facts;
 
+    if (sp_pack_is_calibration(pack)) {
+        if ((st = sp_calibration_facts_read(&calibration, pack, err))) return st;
+        return sp_calibration_facts_print(&calibration, name, pack, err);
+    }
     if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
     st = sp_pack_facts_print(&facts, name, pack, err);
     sp_pack_facts_release(&facts);
@@ -190,12 +199,24 @@ static enum sp_status show_json(const char *name, const struct sp_pack *pack,
                                 const struct options *o, struct sp_err *err)
 {
     enum sp_status st;
-    struct sp_pack_facts facts;
+    bool is_calibration = sp_pack_is_calibration(pack);
+    struct sp_calibration_facts calibration;
+    struct sp_pack_facts facts = {0};
     struct sp_json_out out = {.file = stdout};
+    char identity[17];
 
-    if ((st = sp_pack_facts_read(&facts, pack, err))) return st;
+    st = is_calibration ? sp_calibration_facts_read(&calibration, pack, err)
+                        : sp_pack_facts_read(&facts, pack, err);
+    if (st) return st;
+    snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
     sp_json_out_begin(&out, NULL, '{');
-    st = sp_pack_facts_to_json(&out, &facts, name, pack, err);
+    sp_json_out_text(&out, "file", name);
+    sp_json_out_u64(&out, "size", sp_pack_size(pack));
+    sp_json_out_text(&out, "identity", identity);
+    if (is_calibration)
+        sp_calibration_facts_to_json(&out, &calibration);
+    else
+        st = sp_pack_facts_to_json(&out, &facts, err);
     if (o->tensors) tensors_to_json(&out, pack);
     if (o->metadata && !st) st = metadata_to_json(&out, pack, err);
     sp_json_out_end(&out, '}');

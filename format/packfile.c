@@ -343,6 +343,20 @@ const struct sp_pack_section *sp_pack_find_section(const struct sp_pack *pack, e
     return NULL;
 }
 
+bool sp_pack_is_calibration(const struct sp_pack *pack)
+{
+    return sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION) != NULL;
+}
+
+enum sp_status sp_pack_expect_model(const struct sp_pack *pack, struct sp_err *err)
+{
+    if (!sp_pack_is_calibration(pack)) return SP_OK;
+    return sp_fail(err, SP_E_INPUT,
+                   "%s is a calibration, not a model: spectool create and quantize read it as "
+                   "--calibration %s",
+                   pack->path, pack->path);
+}
+
 enum sp_status sp_pack_part_digest(uint64_t *out, const struct sp_pack *pack, enum sp_part part,
                                    struct sp_err *err)
 {

@@ -25,6 +25,11 @@ SP_MUST_CHECK enum sp_status sp_pack_open_bytes(struct sp_pack **out, const void
                                                 size_t size, const char *name, struct sp_err *err);
 void sp_pack_close(struct sp_pack *pack); /* NULL is fine */
 
+/* True for the file of `spectool calibrate`, which holds no model. */
+bool sp_pack_is_calibration(const struct sp_pack *pack);
+/* SP_E_INPUT says what to do with the file if it is a calibration. */
+SP_MUST_CHECK enum sp_status sp_pack_expect_model(const struct sp_pack *pack, struct sp_err *err);
+
 const char *sp_pack_path(const struct sp_pack *pack);
 uint64_t sp_pack_size(const struct sp_pack *pack);        /* bytes of the file */
 const uint8_t *sp_pack_bytes(const struct sp_pack *pack); /* [size], borrowed until close */

@@ -481,15 +481,8 @@ static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *
 }
 
 enum sp_status sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
-                                     const char *name, const struct sp_pack *pack,
                                      struct sp_err *err)
 {
-    char identity[17];
-
-    snprintf(identity, sizeof identity, "%016" PRIx64, sp_pack_identity(pack));
-    sp_json_out_text(out, "file", name);
-    sp_json_out_u64(out, "size", sp_pack_size(pack));
-    sp_json_out_text(out, "identity", identity);
     for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
         if (facts->parts[part].present) part_to_json(out, &facts->parts[part], part);
     }

@@ -50,7 +50,6 @@ SP_MUST_CHECK enum sp_status sp_pack_facts_print(const struct sp_pack_facts *fac
 /* Writes the facts as members of an object that the caller has begun. */
 SP_MUST_CHECK enum sp_status sp_pack_facts_to_json(struct sp_json_out *out,
                                                    const struct sp_pack_facts *facts,
-                                                   const char *name, const struct sp_pack *pack,
                                                    struct sp_err *err);
 
 #endif

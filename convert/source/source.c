@@ -461,14 +461,12 @@ static enum sp_status open_pack(struct sp_source *source, enum sp_part want, str
 {
     enum sp_status st;
 
-    if ((st = sp_pack_open(&source->pack, source->path, err))) return st;
-    source->part = want == SP_PART_DRAFT && has_part(source->pack, SP_PART_DRAFT) ? SP_PART_DRAFT
-                                                                                  : SP_PART_TARGET;
-    if (!has_part(source->pack, source->part)) { /* says what the file is instead */
-        st = sp_config_of_pack(&source->config, source->pack, source->part, err);
-        if (st) sp_context(err, "%s", source->path);
+    if ((st = sp_pack_open(&source->pack, source->path, err)) ||
+        (st = sp_pack_expect_model(source->pack, err))) {
         return st;
     }
+    source->part = want == SP_PART_DRAFT && has_part(source->pack, SP_PART_DRAFT) ? SP_PART_DRAFT
+                                                                                  : SP_PART_TARGET;
     return read_part(source, err);
 }
 

@@ -61,10 +61,6 @@ enum sp_status sp_config_of_pack(struct sp_config *out, const struct sp_pack *pa
 
     memset(out, 0, sizeof *out);
     if ((st = sp_pack_read_section(pack, part, SP_SECTION_CONFIG, &text, &size, err))) return st;
-    if (text == NULL && sp_pack_find_section(pack, SP_PART_FILE, SP_SECTION_CALIBRATION)) {
-        return sp_fail(err, SP_E_INPUT,
-                       "a calibration, for --calibration of create and quantize, and no model");
-    }
     if (text == NULL) {
         return sp_fail(err, SP_E_INPUT, "%s: no configuration in the file", sp_part_name(part));
     }

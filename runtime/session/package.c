@@ -232,7 +232,7 @@ enum sp_status sp_package_open(struct sp_package **out, const char *path,
     if ((st = sp_new(&p, 1, sizeof *p, err))) goto done;
     pthread_mutex_init(&p->embedding.lock, NULL);
     pthread_cond_init(&p->embedding.served, NULL);
-    if ((st = open_file(p, path, &o, err))) goto done;
+    if ((st = open_file(p, path, &o, err)) || (st = sp_pack_expect_model(p->pack, err))) goto done;
     if ((st = sp_scheduler_open(&p->scheduler, err))) goto done;
     open_budget(p, &o);
     if ((st = sp_model_open(&p->target, p->pack, SP_PART_TARGET, err))) goto in_file;

@@ -76,7 +76,7 @@ static enum sp_status open_pack(struct sp_template **out, const char *path, stru
     struct sp_pack *pack = NULL;
 
     if ((st = sp_pack_open(&pack, path, err))) return st;
-    st = read_pack(out, pack, err);
+    if ((st = sp_pack_expect_model(pack, err)) == SP_OK) st = read_pack(out, pack, err);
     sp_pack_close(pack);
     return st;
 }

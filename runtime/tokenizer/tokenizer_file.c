@@ -23,7 +23,8 @@ static enum sp_status open_pack(struct sp_tokenizer **out, struct source *s, con
     const struct sp_pack_section *map;
     enum sp_status st;
 
-    if ((st = sp_pack_open(&s->pack, path, err))) return st;
+    if ((st = sp_pack_open(&s->pack, path, err)) || (st = sp_pack_expect_model(s->pack, err)))
+        return st;
     map = sp_pack_find_section(s->pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP);
     if (map == NULL) return sp_fail(err, SP_E_INPUT, "%s has no tokenizer", path);
     if ((st = sp_tokenizer_open(out, map->data, (size_t)map->size, err))) {

@@ -22,6 +22,7 @@ spectool quantize -q q4 --quantize-output q4 --calibration calibration.bin targe
 spectool calibrate --sensitivity --force -o sensitive.bin target.bin one.txt two.txt
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration sensitive.bin --dry-run 2>/dev/null |
     sed -n '/^part    group/,/^target  all/p'
+spectool show sensitive.bin
 rm sensitive.bin
 # Smoothing.
 spectool create -f "$TESTDATA/tiny/Modelfile" -q q8 --calibration calibration.bin -o smooth.bin
@@ -43,10 +44,22 @@ spectool create -f "$TESTDATA/tiny/Modelfile" -q q4 --calibration target.bin --f
 echo "exit $?"
 spectool create -f "$TESTDATA/tiny/Modelfile.ar" -q q4 --calibration one.txt --force
 echo "exit $?"
-spectool quantize -q q4 calibration.bin out.bin
-echo "exit $?"
-spectool run calibration.bin hi
-echo "exit $?"
+# A calibration is described, and no command takes it for a model.
+spectool show calibration.bin
+spectool show calibration.bin --json | sed 's/"identity": "[^"]*"/.../'
+echo "FROM ./calibration.bin" >From
+echo '[{"role": "user", "content": "hi"}]' >messages.json
+for command in 'run calibration.bin hi' 'run calibration.bin --huge-pages --ids 1' 'run calibration.bin --ranks 2 --ids 1' \
+    'serve calibration.bin --port 0' 'bench calibration.bin' 'tokenize calibration.bin hi' 'detokenize calibration.bin 1' \
+    'render calibration.bin messages.json' 'embed calibration.bin hi' 'logits calibration.bin --ids 1 --output x.npy' \
+    'eval calibration.bin --text one.txt' 'calibrate calibration.bin one.txt --force' 'verify --lossless calibration.bin' \
+    'show --template calibration.bin' 'show --modelfile calibration.bin' 'export calibration.bin out' \
+    'quantize -q q4 calibration.bin out.bin' 'create -f From -o out.bin'; do
+    echo "# $command" >&2
+    spectool $command
+    echo "exit $?"
+done
+rm From messages.json
 spectool calibrate target.bin
 echo "exit $?"
 spectool calibrate target.bin missing.txt

@@ -102,7 +102,7 @@ enum sp_status sp_serve_file_read(struct sp_serve_file *out, const char *path, c
     struct stat info;
     enum sp_status st;
 
-    if ((st = sp_pack_open(&pack, path, err))) return st;
+    if ((st = sp_pack_open(&pack, path, err)) || (st = sp_pack_expect_model(pack, err))) goto done;
     if (sp_pack_find_section(pack, SP_PART_TARGET, SP_SECTION_TOKENIZER_MAP) == NULL) {
         st = sp_fail(err, SP_E_UNSUPPORTED, "%s has no tokenizer, which serve requires", path);
         goto done;
