@@ -1,0 +1,249 @@
+/* GGUF files that llama.cpp's converter made, as sources: the tensors are those of the checkpoint
+ * that was converted, bit for bit. The logits of such files are in test_logits.c. */
+#include "convert/source/source.h"
+#include "format/base/bytes.h"
+#include "tests/support/golden.h"
+#include "tests/support/scratch.h"
+#include "tests/support/stored_tensor.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int setup(void **state)
+{
+    (void)state;
+    return scratch_folder() == NULL;
+}
+
+static struct sp_source open_source(const char *path)
+{
+    struct sp_source source;
+    struct sp_err err = {0};
+
+    if (sp_source_open(&source, path, SP_PART_TARGET, NULL, &err)) fail_msg("%s", err.text);
+    return source;
+}
+
+static void assert_same_tensors(const struct sp_source *a, const struct sp_source *b)
+{
+    assert_int_equal(a->specs.n_specs, b->specs.n_specs);
+    for (size_t i = 0; i < a->specs.n_specs; i++) {
+        const struct sp_tensor_spec *s = &a->specs.specs[i], *t = &b->specs.specs[i];
+        enum sp_dtype type;
+        float *x, *y;
+        assert_string_equal(s->name, t->name);
+        assert_int_equal(sp_spec_elements(s), sp_spec_elements(t));
+        x = stored_tensor_floats(a, s, &type);
+        y = stored_tensor_floats(b, t, &type);
+        for (size_t k = 0; k < sp_spec_elements(s); k++) {
+            if (sp_bits_of_float(x[k]) == sp_bits_of_float(y[k])) continue;
+            fail_msg("%s: element %zu is %.9g, expected %.9g", s->name, k, (double)x[k],
+                     (double)y[k]);
+        }
+        free(x);
+        free(y);
+    }
+}
+
+/* The prediction heads of two checkpoints. */
+static void assert_same_heads(const struct sp_source *a, const struct sp_source *b)
+{
+    struct sp_source x, y;
+    struct sp_err err = {0};
+
+    if (sp_source_open_mtp(&x, a, &err) || sp_source_open_mtp(&y, b, &err))
+        fail_msg("%s", err.text);
+    assert_same_tensors(&x, &y);
+    sp_source_release(&x);
+    sp_source_release(&y);
+}
+
+/* What llama.cpp's converter made of a checkpoint reads as that checkpoint. */
+static void same_as_checkpoint(const char *name, const char *folder)
+{
+    char file[512];
+    struct sp_source a, b;
+
+    snprintf(file, sizeof file, TESTDATA "/gguf/%s.gguf", name);
+    a = open_source(file);
+    b = open_source(folder);
+    assert_string_equal(a.config.architecture, b.config.architecture);
+    assert_int_equal(a.config.n_layers, b.config.n_layers);
+    assert_int_equal(a.config.tied, b.config.tied);
+    assert_same_tensors(&a, &b);
+    /* The converter leaves this head out. */
+    assert_int_equal(a.has_mtp, b.has_mtp && strcmp(name, "deepseek_v3") != 0);
+    if (a.has_mtp) assert_same_heads(&a, &b);
+    sp_source_release(&a);
+    sp_source_release(&b);
+}
+
+static void families(void **state)
+{
+    static const char *const names[] = {"mixtral",
+                                        "olmo2",
+                                        "granite",
+                                        "gemma",
+                                        "olmoe",
+                                        "ernie4_5",
+                                        "exaone4",
+                                        "exaone4_full",
+                                        "arcee",
+                                        "glm4",
+                                        "seed_oss",
+                                        "granitemoe",
+                                        "glm4_moe",
+                                        "olmo3",
+                                        "qwen3_next",
+                                        "qwen3_5_bias",
+                                        "qwen3_5_experts",
+                                        "gemma4_shared",
+                                        "deepseek_v2",
+                                        "deepseek_v2_lite",
+                                        "deepseek_v3",
+                                        "youtu",
+                                        "lfm2",
+                                        "lfm2_moe_plain",
+                                        "mamba2",
+                                        "granitemoeshared",
+                                        "granite4_h",
+                                        "granite4_h_moe",
+                                        "nemotron_h_even",
+                                        "ministral3_small",
+                                        "hunyuan_unscaled",
+                                        "cohere2",
+                                        "cohere2_moe",
+                                        "cohere_qk_norm",
+                                        "ernie4_5_moe",
+                                        "exaone_moe",
+                                        "dots1",
+                                        "afmoe_plain",
+                                        "apertus",
+                                        "jais2",
+                                        "nemotron_bias",
+                                        "olmo",
+                                        "olmo_unclipped",
+                                        "stablelm",
+                                        "stablelm_parallel",
+                                        "starcoder2",
+                                        "hunyuan_moe_unscaled",
+                                        "mellum_sparse",
+                                        "granite_swa_nope",
+                                        "granitemoe_swa"};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char folder[512];
+        snprintf(folder, sizeof folder, TESTDATA "/families/%s", names[i]);
+        same_as_checkpoint(names[i], folder);
+    }
+}
+
+/* Files of converters that did not split attn_kv_b, one half of which is read transposed. */
+static void joined_latent(void **state)
+{
+    (void)state;
+    same_as_checkpoint("deepseek_v2_joined", TESTDATA "/families/deepseek_v2");
+    same_as_checkpoint("deepseek_v2_lite_joined", TESTDATA "/families/deepseek_v2_lite");
+}
+
+/* cohere2moe's weights of the chosen experts are normalized only if the file says so, as in
+ * llama.cpp. */
+static void absent_norm(void **state)
+{
+    static const char path[] = TESTDATA "/gguf/cohere2_moe.gguf",
+                      key[] = "cohere2moe.expert_weights_norm",
+                      other[sizeof key] = "general.a_value_without_effect";
+    size_t size, at = 0;
+    char *bytes = scratch_read(path, &size);
+    struct sp_source source = open_source(path);
+    (void)state;
+
+    assert_true(source.config.routing.norm);
+    sp_source_release(&source);
+    while (at + sizeof key < size && memcmp(bytes + at, key, sizeof key - 1) != 0)
+        at++;
+    memcpy(bytes + at, other, sizeof key - 1);
+    source = open_source(scratch_write("made.gguf", bytes, size));
+    assert_false(source.config.routing.norm);
+    sp_source_release(&source);
+    free(bytes);
+}
+
+static void oracle_target(void **state)
+{
+    char folder[512];
+
+    snprintf(folder, sizeof folder, SHARED "/oracle/targets/%s", (const char *)*state);
+    if (!golden_exists(folder)) skip();
+    same_as_checkpoint(*state, folder);
+}
+
+/* A file of an embedding model has the pooling that sentence-transformers' files state. */
+static void pooling(void **state)
+{
+    struct sp_source a = open_source(TESTDATA "/gguf/qwen3.gguf");
+    struct sp_source b = open_source(TESTDATA "/embeddings/qwen3");
+    (void)state;
+
+    assert_int_equal(a.config.pooling.mode, SP_POOL_LAST);
+    assert_int_equal(a.config.pooling.mode, b.config.pooling.mode);
+    assert_int_equal(a.config.pooling.normalize, b.config.pooling.normalize);
+    assert_non_null(a.texts[SP_SECTION_POOLING]);
+    assert_same_tensors(&a, &b);
+    sp_source_release(&a);
+    sp_source_release(&b);
+}
+
+/* The head of ModernBERT: a layer with a norm, and the output. */
+static void modernbert_head(void **state)
+{
+    struct sp_source a = open_source(TESTDATA "/gguf/modernbert_reranker.gguf");
+    struct sp_source b = open_source(TESTDATA "/classifiers/modernbert");
+    (void)state;
+
+    assert_string_equal(a.config.architecture, b.config.architecture);
+    assert_non_null(sp_specs_find(&a.specs, "dense.0.norm.weight"));
+    assert_same_tensors(&a, &b);
+    assert_true(a.config.pooling.classifies && a.config.pooling.mode == b.config.pooling.mode);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_memory_equal(&a.config.pooling.dense[i], &b.config.pooling.dense[i],
+                            sizeof a.config.pooling.dense[i]);
+    }
+    sp_source_release(&a);
+    sp_source_release(&b);
+}
+
+/* BERT with queries, keys and values in one matrix. */
+static void fused_attention(void **state)
+{
+    struct sp_source a = open_source(TESTDATA "/gguf/bert_fused.gguf");
+    struct sp_source b = open_source(TESTDATA "/embeddings/bert");
+    (void)state;
+
+    assert_same_tensors(&a, &b);
+    sp_source_release(&a);
+    sp_source_release(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(families),
+        cmocka_unit_test(joined_latent),
+        cmocka_unit_test(absent_norm),
+        GOLDEN_CASE(oracle_target, "gemma2"),
+        GOLDEN_CASE(oracle_target, "gpt_oss"),
+        GOLDEN_CASE(oracle_target, "phi3_partial"),
+        GOLDEN_CASE(oracle_target, "smollm3"),
+        cmocka_unit_test(pooling),
+        cmocka_unit_test(modernbert_head),
+        cmocka_unit_test(fused_attention),
+    };
+
+    return cmocka_run_group_tests(tests, setup, scratch_teardown);
+}
