@@ -2,7 +2,8 @@
  * JSON. */
 #include "cli/commands.h"
 #include "cli/base/calibration_facts.h"
-#include "cli/base/pack_facts.h"
+#include "cli/base/pack_facts_out.h"
+#include "cli/base/out.h"
 #include "cli/packed_checkpoint.h"
 #include "format/modelfile/modelfile.h"
 #include "format/pack_contents.h"

@@ -1,9 +1,7 @@
-/* The facts of a packed file that `show` prints as text or JSON. */
+/* The facts of a packed file, read from its sections and tensors. */
 #ifndef SP_CLI_BASE_PACK_FACTS_H
 #define SP_CLI_BASE_PACK_FACTS_H
 
-#include "cli/base/json_out.h"
-#include "cli/base/out.h"
 #include "convert/adapter/merge_record.h"
 #include "format/modelfile/modelfile.h"
 #include "format/model/config.h"
@@ -42,14 +40,5 @@ bool sp_pack_has(const struct sp_pack *pack,
 SP_MUST_CHECK enum sp_status sp_pack_facts_read(struct sp_pack_facts *out,
                                                 const struct sp_pack *pack, struct sp_err *err);
 void sp_pack_facts_release(struct sp_pack_facts *facts);
-
-/* `name` is what the user calls the file. */
-SP_MUST_CHECK enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts,
-                                                 const char *name, const struct sp_pack *pack,
-                                                 struct sp_err *err);
-/* Writes the facts as members of an object that the caller has begun. */
-SP_MUST_CHECK enum sp_status sp_pack_facts_to_json(struct sp_json_out *out,
-                                                   const struct sp_pack_facts *facts,
-                                                   struct sp_err *err);
 
 #endif

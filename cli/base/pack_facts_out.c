@@ -1,0 +1,339 @@
+#include "cli/base/pack_facts_out.h"
+#include "cli/base/out.h"
+#include "cli/base/receipt_words.h"
+#include "format/pack_contents.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+static const char *template_language(const struct sp_pack_facts *facts)
+{
+    static const char *const names[] = {
+        [SP_TEMPLATE_UNKNOWN] = NULL, [SP_TEMPLATE_JINJA] = "Jinja", [SP_TEMPLATE_GO] = "Go"};
+
+    return names[facts->template_language];
+}
+
+static double bits_per_weight(const struct sp_part_facts *p)
+{
+    return p->n_weights ? 8 * (double)p->size / (double)p->n_weights : 0;
+}
+
+/* A table of two columns, name and value. After the first failure nothing more is added. */
+struct rows {
+    struct sp_table table;
+    enum sp_status st;
+    struct sp_err *err;
+};
+
+SP_PRINTF(3, 4) static void add_row(struct rows *r, const char *what, const char *format, ...)
+{
+    char text[SP_RECEIPT_WORDS];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (r->st == SP_OK) r->st = sp_table_add(&r->table, r->err, "%s", what);
+    if (r->st == SP_OK) r->st = sp_table_add(&r->table, r->err, "%s", text);
+}
+
+static void add_draft_rows(struct rows *r, const struct sp_config *config)
+{
+    const struct sp_draft_config *d = &config->draft;
+    char taps[512] = "";
+    size_t len = 0;
+
+    add_row(r, "kind", "%s%s", sp_draft_kind_name(config->draft.kind),
+            d->kind == SP_DRAFT_MTP ? ", the target's built-in prediction head" : "");
+    for (unsigned i = 0; i < d->n_taps && len < sizeof taps - 16; i++) {
+        len += (size_t)snprintf(taps + len, sizeof taps - len, "%s%d", i ? ", " : "",
+                                sp_tap_number(d->taps[i]));
+    }
+    if (d->block_size) {
+        add_row(r, "block", d->first_row ? "%u tokens, including the current one" : "%u tokens",
+                d->block_size);
+    }
+    if (d->n_head_rows) add_row(r, "draft vocabulary", "%u tokens", d->n_head_rows);
+    if (d->n_taps) add_row(r, "reads layers", "%s", taps);
+    if (d->kind != SP_DRAFT_DSPARK) return;
+    add_row(r, "markov head", "%s, rank %u", sp_markov_name(&d->dspark), d->dspark.rank);
+    add_row(r, "confidence",
+            d->dspark.confidence ? "by a confidence head" : "the draft token's probability");
+}
+
+static void add_type_rows(struct rows *r, const struct sp_part_facts *p)
+{
+    char size[SP_AMOUNT_TEXT];
+    bool first = true;
+
+    for (uint32_t d = SP_F32; d < SP_N_PACKED_DTYPES; d++) {
+        if (p->n_of_type[d] == 0) continue;
+        add_row(r, first ? "types" : "", "%-4s  %" PRIu64 " tensor%s, %s",
+                sp_dtype_info((enum sp_dtype)d)->name, p->n_of_type[d],
+                p->n_of_type[d] == 1 ? "" : "s", sp_out_size(size, p->size_of_type[d]));
+        first = false;
+    }
+}
+
+static void add_head_rows(struct rows *r, const struct sp_config *c)
+{
+    const struct sp_layer_config *layer = &c->layers[sp_config_first_layer(c, SP_MIXER_ATTENTION)];
+    const struct sp_latent_config *latent = &c->latent;
+
+    if (latent->kv_rank) {
+        add_row(r, "heads", "%u of %u, values of %u, all from a latent of %u", layer->n_heads,
+                latent->nope_dim + latent->rope_dim, latent->value_dim, latent->kv_rank);
+        return;
+    }
+    add_row(r, "heads", "%u, %u for keys and values, of %u", layer->n_heads, layer->n_kv_heads,
+            layer->head_dim);
+}
+
+/* Adds how an embedding model makes embeddings. */
+static void add_pooling_rows(struct rows *r, const struct sp_config *c)
+{
+    const struct sp_pooling_config *p = &c->pooling;
+    char dense[32] = "";
+
+    if (p->mode == SP_POOL_NONE) return;
+    if (p->classifies) {
+        add_row(r, "reranker", "score by a classification head, %s pooling%s",
+                sp_pooling_name(p->mode), p->score.sigmoid ? ", 0 to 1" : "");
+        if (p->max_tokens) add_row(r, "longest pair", "%u tokens", p->max_tokens);
+        return;
+    }
+    if (p->mode == SP_POOL_RANK) {
+        add_row(r, "reranker", "score by the logit of token %u%s", (unsigned)p->score.true_token,
+                p->score.sigmoid ? ", 0 to 1" : "");
+        return;
+    }
+    if (p->n_dense)
+        snprintf(dense, sizeof dense, ", %u dense layer%s", p->n_dense, p->n_dense == 1 ? "" : "s");
+    add_row(r, "embeddings", "%s pooling%s%s, %u numbers", sp_pooling_name(p->mode), dense,
+            p->normalize ? ", normalized" : "", sp_pooling_width(p, c->n_hidden));
+    if (p->max_tokens) add_row(r, "longest text", "%u tokens", p->max_tokens);
+}
+
+static void add_part_rows(struct rows *r, const struct sp_part_facts *p, enum sp_part part)
+{
+    const struct sp_config *c = &p->config;
+    unsigned expert = 0;
+    char text[SP_AMOUNT_TEXT];
+
+    if (part == SP_PART_DRAFT) add_draft_rows(r, c);
+    add_row(r, "architecture", "%s", c->architecture);
+    add_row(r, "parameters", "%s", sp_out_count(text, p->n_weights));
+    add_row(r, "layers", "%u", c->n_layers);
+    add_row(r, "hidden size", "%u", c->n_hidden);
+    if (sp_config_first_layer(c, SP_MIXER_ATTENTION) < c->n_layers) add_head_rows(r, c);
+    while (expert < c->n_layers && c->layers[expert].n_experts == 0)
+        expert++;
+    if (expert < c->n_layers) {
+        add_row(r, "experts", "%u, %u used", c->layers[expert].n_experts,
+                c->layers[expert].n_experts_used);
+    }
+    add_row(r, "vocabulary", "%u", c->n_vocab);
+    add_row(r, "context", "%u", c->max_positions);
+    add_pooling_rows(r, c);
+    add_type_rows(r, p);
+    add_row(r, "size", "%s, %.2f bits per weight", sp_out_size(text, p->size), bits_per_weight(p));
+}
+
+/* What was done to the weights before they were rounded. */
+static void add_changed_rows(struct rows *r, const struct sp_pack_facts *facts)
+{
+    if (facts->n_smoothed) add_row(r, "smoothed", "%zu norms, by a calibration", facts->n_smoothed);
+    for (size_t i = 0; i < facts->n_merged; i++) {
+        const struct sp_merge_record *m = &facts->merged[i];
+        char words[SP_MERGE_WORDS];
+
+        sp_merge_words(words, m);
+        add_row(r, "adapter", "%s, of %s, digest %016" PRIx64, words,
+                sp_adapter_format_name(m->format), m->digest);
+    }
+}
+
+/* Adds the first line of a text that is not blank, cut between characters. */
+static void add_text_row(struct rows *r, const char *what, const char *text)
+{
+    const char *first = text + strspn(text, " \t\r\n");
+    int line = (int)strcspn(first, "\r\n"), shown = line > 60 ? 60 : line;
+
+    while (shown > 0 && (first[shown] & 0xC0) == 0x80)
+        shown--;
+    add_row(r, what, "%.*s%s", shown, first, first[shown] ? " ..." : "");
+}
+
+/* Adds rows for the records after FROM and DRAFT; of long texts the first line is shown. */
+static void add_record_rows(struct rows *r, const struct sp_modelfile *records)
+{
+    for (size_t i = 0; i < records->n_records; i++) {
+        const struct sp_modelfile_record *record = records->records + i;
+        const char *name = record->name ? record->name : "";
+        char what[128];
+        snprintf(what, sizeof what, "%s%s%s", sp_modelfile_command_name(record->command),
+                 *name ? " " : "", name);
+        add_text_row(r, what, record->value);
+    }
+}
+
+static void add_receipt_rows(struct rows *r, const struct sp_json *receipts)
+{
+    for (size_t i = 0; i < sp_json_len(receipts); i++) {
+        const struct sp_json *receipt = sp_json_at(receipts, i);
+        char words[SP_RECEIPT_WORDS];
+
+        for (size_t line = 0; line < sp_receipt_n_lines(receipt); line++) {
+            sp_receipt_words(words, receipt, line);
+            add_row(r, line ? "" : sp_json_get_text(receipt, "kind"), "%s", words);
+        }
+    }
+}
+
+/* Prints the rows and empties the table for the next heading. */
+static void print_rows(const char *heading, struct rows *r)
+{
+    if (r->st == SP_OK && r->table.n > 0) {
+        printf("\n%s\n", heading);
+        sp_table_print(stdout, &r->table, 2);
+    }
+    sp_table_release(&r->table);
+    r->table.align = "ll";
+}
+
+static void print_fact(const char *name, const char *text)
+{
+    printf("  %s: ", name);
+    sp_out_text(stdout, text, strlen(text));
+    putchar('\n');
+}
+
+enum sp_status sp_pack_facts_print(const struct sp_pack_facts *facts, const char *name,
+                                   const struct sp_pack *pack, struct sp_err *err)
+{
+    struct rows rows = {.table = {.align = "ll"}, .err = err};
+    char size[SP_AMOUNT_TEXT];
+
+    printf("%s: %s, identity %016" PRIx64 "\n", name, sp_out_size(size, sp_pack_size(pack)),
+           sp_pack_identity(pack));
+    for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
+        if (!facts->parts[part].present) continue;
+        add_part_rows(&rows, &facts->parts[part], part);
+        if (part == SP_PART_TARGET) add_changed_rows(&rows, facts);
+        print_rows(part == SP_PART_TARGET ? "Target" : "Draft", &rows);
+    }
+    add_record_rows(&rows, &facts->records);
+    print_rows("Settings", &rows);
+    add_receipt_rows(&rows, facts->receipts);
+    print_rows("Receipts", &rows);
+    if (template_language(facts) != NULL) {
+        bool from_modelfile =
+            sp_modelfile_find(&facts->records, SP_MODELFILE_TEMPLATE, NULL) != NULL;
+        printf("\nTemplate\n  %s, of the %s, %s\n", template_language(facts),
+               from_modelfile ? "Modelfile" : "checkpoint",
+               sp_out_size(size, facts->template_size));
+        print_fact("reasoning", facts->reasoning);
+        print_fact("tool calls", facts->tool_calls);
+    } else if (facts->template_error.status) {
+        printf("\nTemplate\n  not usable: %s\n", facts->template_error.text);
+    }
+    return rows.st;
+}
+
+static void part_to_json(struct sp_json_out *out, const struct sp_part_facts *p, enum sp_part part)
+{
+    const struct sp_config *c = &p->config;
+
+    sp_json_out_begin(out, sp_part_name(part), '{');
+    sp_json_out_text(out, "architecture", c->architecture);
+    sp_json_out_text(out, "family", c->family);
+    if (part == SP_PART_DRAFT) {
+        sp_json_out_text(out, "kind", sp_draft_kind_name(c->draft.kind));
+        sp_json_out_u64(out, "block_size", c->draft.block_size);
+    }
+    sp_json_out_u64(out, "parameters", p->n_weights);
+    sp_json_out_u64(out, "layers", c->n_layers);
+    sp_json_out_u64(out, "hidden_size", c->n_hidden);
+    sp_json_out_u64(out, "vocabulary", c->n_vocab);
+    sp_json_out_u64(out, "context", c->max_positions);
+    sp_json_out_u64(out, "n_tensors", p->n_tensors);
+    sp_json_out_u64(out, "size", p->size);
+    sp_json_out_double(out, "bits_per_weight", bits_per_weight(p));
+    sp_json_out_begin(out, "types", '{');
+    for (uint32_t d = SP_F32; d < SP_N_PACKED_DTYPES; d++) {
+        if (p->n_of_type[d] == 0) continue;
+        sp_json_out_begin(out, sp_dtype_info((enum sp_dtype)d)->name, '{');
+        sp_json_out_u64(out, "n_tensors", p->n_of_type[d]);
+        sp_json_out_u64(out, "size", p->size_of_type[d]);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, '}');
+    sp_json_out_end(out, '}');
+}
+
+static void pooling_to_json(struct sp_json_out *out, const struct sp_config *c)
+{
+    const struct sp_pooling_config *p = &c->pooling;
+
+    if (p->mode == SP_POOL_NONE) return;
+    sp_json_out_begin(out, "embeddings", '{');
+    sp_json_out_text(out, "pooling", p->classifies ? "score" : sp_pooling_name(p->mode));
+    sp_json_out_u64(out, "dense_layers", p->n_dense);
+    sp_json_out_bool(out, "normalized", p->normalize);
+    sp_json_out_u64(out, "dimensions", sp_pooling_width(p, c->n_hidden));
+    sp_json_out_u64(out, "max_tokens", p->max_tokens);
+    sp_json_out_end(out, '}');
+}
+
+static void merged_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts)
+{
+    if (facts->n_merged == 0) return;
+    sp_json_out_begin(out, "adapters", '[');
+    for (size_t i = 0; i < facts->n_merged; i++) {
+        const struct sp_merge_record *m = &facts->merged[i];
+        char digest[17];
+
+        snprintf(digest, sizeof digest, "%016" PRIx64, m->digest);
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "format", sp_adapter_format_name(m->format));
+        sp_json_out_text(out, "digest", digest);
+        sp_json_out_u64(out, "products", m->n_products);
+        sp_json_out_u64(out, "min_rank", m->rank[0]);
+        sp_json_out_u64(out, "max_rank", m->rank[1]);
+        sp_json_out_double(out, "min_scale", m->scale[0]);
+        sp_json_out_double(out, "max_scale", m->scale[1]);
+        sp_json_out_bool(out, "magnitudes", m->has_magnitudes);
+        sp_json_out_u64(out, "tensors", m->n_wholes);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+}
+
+enum sp_status sp_pack_facts_to_json(struct sp_json_out *out, const struct sp_pack_facts *facts,
+                                     struct sp_err *err)
+{
+    for (enum sp_part part = SP_PART_TARGET; part <= SP_PART_DRAFT; part++) {
+        if (facts->parts[part].present) part_to_json(out, &facts->parts[part], part);
+    }
+    pooling_to_json(out, &facts->parts[SP_PART_TARGET].config);
+    merged_to_json(out, facts);
+    if (facts->n_smoothed) sp_json_out_u64(out, "smoothed_norms", facts->n_smoothed);
+    sp_json_out_begin(out, "records", '[');
+    for (size_t i = 0; i < facts->records.n_records; i++) {
+        const struct sp_modelfile_record *r = facts->records.records + i;
+        sp_json_out_begin(out, NULL, '{');
+        sp_json_out_text(out, "command", sp_modelfile_command_name(r->command));
+        if (r->name) sp_json_out_text(out, "name", r->name);
+        sp_json_out_string(out, "value", r->value, r->value_size);
+        sp_json_out_end(out, '}');
+    }
+    sp_json_out_end(out, ']');
+    sp_json_out_text(out, "template_language", template_language(facts));
+    sp_json_out_u64(out, "template_size", facts->template_size);
+    sp_json_out_text(out, "thoughts", facts->has_reasoning ? facts->reasoning : NULL);
+    sp_json_out_text(out, "tool_calls", facts->has_tool_calls ? facts->tool_calls : NULL);
+    if (facts->receipts == NULL) return SP_OK;
+    return sp_json_out_value(out, "receipts", facts->receipts, err);
+}
