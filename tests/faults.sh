@@ -29,6 +29,7 @@ attempt() {
     case $name in
     replace | quantize_in_place) cp base.bin out/x.bin ;;
     batch) input=lines && cp kept out/x ;;
+    calibrate_again) cp measured out/x.bin.sensitivity ;;
     esac
     (
         FAULT_CALLS=$calls FAULT_AT=$1 FAULT_ERRNO=$errno FAULT_REPORT=report LD_PRELOAD=$preload \
@@ -51,9 +52,15 @@ check_output() {
         [ "$(head -1 out/x)" = "$(head -1 kept)" ] || problem 'a kept answer is lost'
         ;;
     *)
+        [ ! -e out/x.bin.sensitivity ] || continue_measurement
         [ -z "$(ls -A out)" ] || diff -r out clean >/dev/null || problem 'its output is not whole'
         ;;
     esac
+}
+
+# What was measured is kept, and the same command makes the same file from it.
+continue_measurement() {
+    if [ -e out/x.bin ]; then rm out/x.bin.sensitivity; else "$program" "${command[@]}" 2>err; fi
 }
 
 leftovers() {
@@ -79,7 +86,7 @@ check_failure() {
 check_kill() {
     [ "$status" -eq 137 ] || [ "$status" -eq 0 ] || problem "status $status"
     if leftovers; then
-        case $name in replace | quantize_in_place | export) rm -rf out/.*.tmp ;; esac
+        case $name in replace | quantize_in_place | export | calibrate*) rm -rf out/.*.tmp ;; esac
         ! leftovers || problem 'a temporary file stays'
     fi
     check_output
@@ -230,10 +237,22 @@ if [ "$kind" = network ]; then
     [ $failed -eq 0 ]
     exit
 fi
+echo 'What is 7 plus 8? The owl knows.' >words
+calibrate=(calibrate --sensitivity base.bin words --threads 1)
+"$program" "${calibrate[@]}" -o calibration.bin 2>err || exit 2
+(
+    FAULT_CALLS=renameat FAULT_AT=4 FAULT_ERRNO=0 LD_PRELOAD=$preload "$program" "${calibrate[@]}" -o killed
+    exit $?
+) 2>/dev/null
+mv killed.sensitivity measured || exit 2 # what an interrupted measurement leaves
 faults create create -f "$tiny/Modelfile.ar" -o out/x.bin --threads 1
 faults replace create -q q8 -f "$tiny/Modelfile.ar" -o out/x.bin --threads 1 --force
 faults quantize quantize --target q8 base.bin out/x.bin --threads 1
 faults quantize_in_place quantize --target q8 out/x.bin --threads 1
+faults create_calibrated create -q q4 --calibration calibration.bin -f "$tiny/Modelfile.ar" -o out/x.bin --threads 1
+faults calibrate "${calibrate[@]}" -o out/x.bin
+faults calibrate_again "${calibrate[@]}" -o out/x.bin
+cmp calibration.bin clean/x.bin || failed=1
 faults export export base.bin out/x --threads 1
 if [ "$kind" != kill ]; then
     faults run run --threads 1 --num-predict 4 --ids 1,2,3 base.bin
