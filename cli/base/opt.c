@@ -143,18 +143,43 @@ static uint64_t unit_of(const char *text)
     return 0;
 }
 
+/* Reads a size of at least one byte, rounded down; a fraction requires a unit. */
+static bool read_size(uint64_t *out, const char *text)
+{
+    static const char digits[] = "0123456789";
+    enum { MOST_WHOLE = 18, MOST_FRACTION = 9 }; /* digits of which products fit 64 bits */
+    size_t n_whole = strspn(text, digits), n_fraction = 0;
+    const char *rest = text + n_whole;
+    uint64_t unit, n, fraction = 0;
+
+    if (*rest == '.') {
+        fraction = strtoull(rest + 1, NULL, 10);
+        n_fraction = strspn(rest + 1, digits);
+        rest += 1 + n_fraction;
+        if (n_fraction == 0) return false;
+    }
+    unit = unit_of(rest);
+    if (n_whole == 0 || n_whole > MOST_WHOLE || n_fraction > MOST_FRACTION || unit == 0 ||
+        (unit == 1 && n_fraction > 0)) {
+        return false;
+    }
+    n = strtoull(text, NULL, 10);
+    if (n >= SIZE_MAX / unit) return false;
+    fraction *= unit;
+    while (n_fraction-- > 0)
+        fraction /= 10;
+    *out = n * unit + fraction;
+    return *out > 0;
+}
+
 static enum sp_status set_size(struct parser *p, const struct sp_opt *o, const char *text, void *to)
 {
-    enum { MOST_DIGITS = 18 };
-    size_t n_digits = strspn(text, "0123456789");
-    uint64_t unit = unit_of(text + n_digits), n = 0;
+    uint64_t n;
 
-    if (n_digits <= MOST_DIGITS) n = strtoull(text, NULL, 10);
-    if (n_digits == 0 || n == 0 || unit == 0 || n > SIZE_MAX / unit) {
-        return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected a size such as 500M, 6G or 6GiB",
+    if (!read_size(&n, text)) {
+        return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected a size such as 500M, 5.5G or 6GiB",
                        o->name, text);
     }
-    n *= unit;
     memcpy(to, &n, sizeof n);
     return SP_OK;
 }
