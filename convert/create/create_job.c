@@ -147,33 +147,23 @@ static const struct sp_sensitivities *sensitivities_of(const struct sp_create_jo
     return sp_calibration_sensitivities(job->made.calibration);
 }
 
-static enum sp_status show_groups(const struct sp_create_job *job, struct sp_err *err)
-{
-    enum sp_status st;
-    char *text = NULL;
-
-    st = sp_plan_groups_print(&text, &job->made.plan, sensitivities_of(job), err);
-    if (st) return st;
-    job->callbacks->plan(job->callbacks->context, "");
-    job->callbacks->plan(job->callbacks->context, text);
-    free(text);
-    return SP_OK;
-}
-
 static enum sp_status show_plan(const struct sp_create_job *job, struct sp_err *err)
 {
-    enum sp_status st = SP_OK;
+    const struct sp_create_callbacks *c = job->callbacks;
+    char *tensors = NULL, *groups = NULL;
+    enum sp_status st;
 
-    if (job->callbacks->plan == NULL) return SP_OK;
-    job->callbacks->plan(job->callbacks->context, sp_plan_heading());
-    for (size_t i = 0; i < job->made.plan.n_items && !st; i++) {
-        char *line = NULL;
-
-        if ((st = sp_plan_line(&line, &job->made.plan.items[i], err))) break;
-        job->callbacks->plan(job->callbacks->context, line);
-        free(line);
+    if (c->plan == NULL) return SP_OK;
+    st = sp_plan_print(&tensors, &job->made.plan, err);
+    if (!st) st = sp_plan_groups_print(&groups, &job->made.plan, sensitivities_of(job), err);
+    if (!st) {
+        c->plan(c->context, tensors);
+        c->plan(c->context, "");
+        c->plan(c->context, groups);
     }
-    return st ? st : show_groups(job, err);
+    free(tensors);
+    free(groups);
+    return st;
 }
 
 static unsigned bits_of(enum sp_dtype type)

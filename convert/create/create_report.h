@@ -14,9 +14,9 @@ struct sp_create_callbacks {
     /* Receives one sentence for the user, without newline: for example a record that is stored but
      * has no effect, or tensors that were left out. */
     void (*note)(void *context, const char *sentence);
-    /* Receives the heading, one line of the plan per tensor, an empty line and the table of groups
-     * (several lines in one text), without last newline; only with dry_run. */
-    void (*plan)(void *context, const char *line);
+    /* Receives the table of tensors, an empty line and the table of groups, each text without its
+     * last newline; only with dry_run. */
+    void (*plan)(void *context, const char *text);
     /* Receives the bytes of the sources read so far and in total. A nonzero result cancels: the
      * unfinished output is removed and SP_E_CHECK ("cancelled") is returned. */
     int (*progress)(void *context, uint64_t done, uint64_t total);

@@ -154,33 +154,43 @@ void sp_plan_release(struct sp_plan *plan)
     *plan = (struct sp_plan){0};
 }
 
-const char *sp_plan_heading(void)
+static int print_shape(char text[96], const struct sp_tensor_spec *spec)
 {
-    return "part    tensor                                    shape              from  to          "
-           " "
-           "bytes  rule";
+    int n = snprintf(text, 96, "[");
+
+    for (unsigned i = 0; i < spec->rank; i++)
+        n += snprintf(text + n, 96 - (size_t)n, "%s%" PRIu64, i ? ", " : "", spec->shape[i]);
+    return n + snprintf(text + n, 96 - (size_t)n, "]");
 }
 
-enum sp_status sp_plan_line(char **line, const struct sp_plan_item *item, struct sp_err *err)
+enum sp_status sp_plan_print(char **text, const struct sp_plan *plan, struct sp_err *err)
 {
-    enum sp_status st;
-    char shape[96] = "[";
-    size_t n = 1, cap;
-    char *out = NULL;
+    int name_width = 6, shape_width = 17; /* as wide as the longest name, and as usual shapes */
+    char shape[96];
+    size_t size;
+    FILE *stream = open_memstream(text, &size);
 
-    for (unsigned i = 0; i < item->spec->rank; i++) {
-        n += (size_t)snprintf(shape + n, sizeof shape - n, "%s%" PRIu64, i ? ", " : "",
-                              item->spec->shape[i]);
+    if (stream == NULL) return sp_fail(err, SP_E_NOMEM, "no memory for the table of tensors");
+    for (size_t i = 0; i < plan->n_items; i++) {
+        const struct sp_tensor_spec *spec = plan->items[i].spec;
+        int len = (int)strlen(spec->name);
+
+        if (len > name_width) name_width = len;
+        len = print_shape(shape, spec);
+        if (len > shape_width) shape_width = len;
     }
-    snprintf(shape + n, sizeof shape - n, "]");
-    cap = strlen(item->spec->name) + sizeof shape + 256;
-    if ((st = sp_new(&out, cap, 1, err))) return st;
-    snprintf(out, cap, "%-6s  %-40s  %-17s  %-4s  %-4s  %12" PRIu64 "  %s%s%s%s",
-             sp_part_name(item->part), item->spec->name, shape,
-             item->coding ? item->coding : sp_dtype_info(item->from)->name,
-             sp_dtype_info(item->to)->name, item->size,
-             item->bytes ? "copied unchanged" : item->rule, item->exponents ? ", smoothed" : "",
-             item->calibration ? ", calibrated" : "", item->merged ? ", merged" : "");
-    *line = out;
-    return SP_OK;
+    fprintf(stream, "%-6s  %-*s  %-*s  %-4s  %-4s  %12s  rule", "part", name_width, "tensor",
+            shape_width, "shape", "from", "to", "bytes");
+    for (size_t i = 0; i < plan->n_items; i++) {
+        const struct sp_plan_item *item = &plan->items[i];
+
+        print_shape(shape, item->spec);
+        fprintf(stream, "\n%-6s  %-*s  %-*s  %-4s  %-4s  %12" PRIu64 "  %s%s%s%s",
+                sp_part_name(item->part), name_width, item->spec->name, shape_width, shape,
+                item->coding ? item->coding : sp_dtype_info(item->from)->name,
+                sp_dtype_info(item->to)->name, item->size,
+                item->bytes ? "copied unchanged" : item->rule, item->exponents ? ", smoothed" : "",
+                item->calibration ? ", calibrated" : "", item->merged ? ", merged" : "");
+    }
+    return sp_close_text(stream, text, err);
 }

@@ -49,10 +49,8 @@ SP_MUST_CHECK enum sp_status sp_plan_add(struct sp_plan *plan, const struct sp_s
                                          struct sp_err *err);
 void sp_plan_release(struct sp_plan *plan);
 
-/* sp_plan_line prints one item as a line of text, and sp_plan_heading prints the heading above the
- * lines. *line is owned by the caller. */
-SP_MUST_CHECK enum sp_status sp_plan_line(char **line, const struct sp_plan_item *item,
-                                          struct sp_err *err);
-const char *sp_plan_heading(void);
+/* Prints a heading and a line for each item. *text is owned by the caller. */
+SP_MUST_CHECK enum sp_status sp_plan_print(char **text, const struct sp_plan *plan,
+                                           struct sp_err *err);
 
 #endif

@@ -254,21 +254,25 @@ static void test_plans(void **state)
     sp_source_release(&source);
 }
 
-static void test_printed_line(void **state)
+static void test_printed_lines(void **state)
 {
     struct sp_policy_request request = {.type = SP_Q8};
     struct sp_source source;
     struct sp_plan plan = {0};
-    char *line = NULL;
+    char *text = NULL;
+    static const char expected[] =
+        "part    tensor                                    shape              from  to           "
+        "bytes  rule\n"
+        "draft   embed_tokens.weight                       [1600, 128]        bf16  q8          "
+        "217600  requested\n";
     (void)state;
 
     assert_int_equal(sp_source_open(&source, TINY "/ar", SP_PART_DRAFT, NULL, NULL), SP_OK);
     assert_int_equal(sp_plan_add(&plan, &source, SP_PART_DRAFT, &request, NULL, false, NULL),
                      SP_OK);
-    assert_int_equal(sp_plan_line(&line, &plan.items[0], NULL), SP_OK);
-    assert_string_equal(line, "draft   embed_tokens.weight                       "
-                              "[1600, 128]        bf16  q8          217600  requested");
-    free(line);
+    assert_int_equal(sp_plan_print(&text, &plan, NULL), SP_OK);
+    assert_memory_equal(text, expected, sizeof expected - 1);
+    free(text);
     sp_plan_release(&plan);
     sp_source_release(&source);
 }
@@ -299,7 +303,7 @@ int main(void)
         T(test_elements_of_a_vector),
         T(test_stored_types),
         T(test_plans),
-        T(test_printed_line),
+        T(test_printed_lines),
         T(test_non_sources_are_refused),
     };
 #undef T
