@@ -9,7 +9,9 @@ size_t sp_receipt_n_lines(const struct sp_json *receipt)
 {
     size_t n = sp_json_len(sp_json_get(receipt, "texts"));
 
-    return n && strcmp(sp_json_get_text(receipt, "kind"), sp_receipt_draft_type) != 0 ? n : 1;
+    if (strcmp(sp_json_get_text(receipt, "kind"), sp_receipt_draft_type) == 0)
+        return sp_json_len(sp_json_get(receipt, "results")) > 1 ? 2 : 1;
+    return n ? n : 1;
 }
 
 static uint64_t count_of(const struct sp_json *object, const char *name)
@@ -80,31 +82,40 @@ static void types_words(char *text, const struct sp_json *receipt)
     }
 }
 
-/* The chosen type with its figures, then the speed-ups of the others. */
 static void draft_type_words(char *text, const struct sp_json *receipt)
 {
-    const struct sp_json *results = sp_json_get(receipt, "results");
+    const struct sp_json *results = sp_json_get(receipt, "results"), *result = NULL;
     const char *chosen = sp_json_get_text(receipt, "type");
-    char others[300] = "", first[160] = "";
-    size_t len = 0;
+    double speed_up = 0, tokens = 0;
 
     for (size_t i = 0; i < sp_json_len(results); i++) {
-        const struct sp_json *result = sp_json_at(results, i);
-        const char *type = sp_json_get_text(result, "type");
-        double speed_up = 0, tokens = 0;
-
-        (void)sp_json_to_double(sp_json_get(result, "speed_up"), &speed_up);
-        (void)sp_json_to_double(sp_json_get(result, "tokens_per_round"), &tokens);
-        if (strcmp(type, chosen) == 0) {
-            snprintf(first, sizeof first,
-                     "%.3f tokens per round at draft depth %" PRIu64 ", speed-up %.2f", tokens,
-                     count_of(result, "draft_length"), speed_up);
-        } else if (len < sizeof others) {
-            len += (size_t)snprintf(others + len, sizeof others - len, "%s%s %.2f",
-                                    len ? ", " : "; ", type, speed_up);
-        }
+        if (strcmp(sp_json_get_text(sp_json_at(results, i), "type"), chosen) == 0)
+            result = sp_json_at(results, i);
     }
-    snprintf(text, SP_RECEIPT_WORDS, "chosen %s by the bytes read: %s%s", chosen, first, others);
+    (void)sp_json_to_double(sp_json_get(result, "speed_up"), &speed_up);
+    (void)sp_json_to_double(sp_json_get(result, "tokens_per_round"), &tokens);
+    snprintf(text, SP_RECEIPT_WORDS,
+             "chosen %s by the bytes read: %.3f tokens per round at draft depth %" PRIu64
+             ", speed-up %.2f",
+             chosen, tokens, count_of(result, "draft_length"), speed_up);
+}
+
+static void other_types_words(char *text, const struct sp_json *receipt)
+{
+    const struct sp_json *results = sp_json_get(receipt, "results");
+    const char *chosen = sp_json_get_text(receipt, "type"), *before = "";
+    size_t len = (size_t)snprintf(text, SP_RECEIPT_WORDS, "speed-up of the others:");
+
+    for (size_t i = 0; i < sp_json_len(results) && len < SP_RECEIPT_WORDS; i++) {
+        const char *type = sp_json_get_text(sp_json_at(results, i), "type");
+        double speed_up = 0;
+
+        if (strcmp(type, chosen) == 0) continue;
+        (void)sp_json_to_double(sp_json_get(sp_json_at(results, i), "speed_up"), &speed_up);
+        len += (size_t)snprintf(text + len, SP_RECEIPT_WORDS - len, "%s %s %.2f", before, type,
+                                speed_up);
+        before = ",";
+    }
 }
 
 void sp_receipt_print_text(FILE *out, const char *text)
@@ -125,6 +136,8 @@ void sp_receipt_words(char text[SP_RECEIPT_WORDS], const struct sp_json *receipt
 
     if (strcmp(kind, sp_receipt_types) == 0)
         types_words(text, receipt);
+    else if (strcmp(kind, sp_receipt_draft_type) == 0 && line > 0)
+        other_types_words(text, receipt);
     else if (strcmp(kind, sp_receipt_draft_type) == 0)
         draft_type_words(text, receipt);
     else if (strcmp(kind, sp_receipt_drafting) == 0)

@@ -67,6 +67,7 @@ done
 m=$TESTDATA/tiny/Modelfile.ar
 spectool create -f "$m" --quantize-draft auto -o auto.bin 2>&1 | sed '/^  /d; s/becomes q[0-9]: .*/becomes .../; s/>.*//'
 spectool create -f "$m" --quantize-draft auto -o again.bin --threads 1 2>/dev/null && cmp auto.bin again.bin
+spectool show auto.bin | sed -n '/^  draft-type/,/^$/p' | sed 's/q[0-9]/TYPE/g; s/[0-9.]\{3,\}/N/g; s/depth [0-9]*/depth N/'
 type=$(spectool show auto.bin | sed -n 's/.*draft-type  chosen \(q[0-9]\) by.*/\1/p')
 spectool create -f "$m" --quantize-draft $type -o type.bin 2>/dev/null
 spectool show --tensors auto.bin >a && spectool show --tensors type.bin | cmp - a
