@@ -500,6 +500,8 @@ static enum sp_status run(const struct sp_args *args, struct sp_err *err)
     job.record.n_places = (size_t)o->n_places;
     job.record.n_predict = (size_t)o->n_predict;
     if (o->record && !st) st = sp_eval_record_write(&job.eval, &job.record, err);
+    if (o->record && !st)
+        fprintf(stderr, "%s: recorded, spectool show prints it\n", args->operands[0]);
 done:
     release_eval(&job.eval);
     sp_package_close(job.reference);
