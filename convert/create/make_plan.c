@@ -192,7 +192,7 @@ static enum sp_status note_choice(struct maker *m, const struct sp_budget_result
     return sp_warn(m->warnings, err,
                    "types are chosen by a table of typical sensitivities, which predicts no KL "
                    "divergence; %s%sspectool calibrate --sensitivity measures those of this model",
-                   path ? path : "", path ? " has none, and " : "");
+                   path ? path : "", path ? " has no sensitivities, and " : "");
 }
 
 /* Refuses a budget that is too small. */
