@@ -177,10 +177,11 @@ static enum sp_status note_choice(struct maker *m, const struct sp_budget_result
     const char *path = m->in->calibration_path;
 
     if (most >= result->largest) {
-        return sp_warn(m->warnings, err,
-                       "the size is more than q8 needs for all matrices, so that they are all q8; "
-                       "without %s every tensor keeps its stored type",
-                       m->in->budget.size ? "--size" : "--bits");
+        return sp_warn(
+            m->warnings, err,
+            "the size is more than q8 needs for all matrices, which are q8 then, or keep "
+            "a smaller type; without %s every tensor keeps its stored type",
+            m->in->budget.size ? "--size" : "--bits");
     }
     if (result->n_measured == result->n_groups) return SP_OK;
     if (result->n_measured) {
