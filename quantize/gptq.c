@@ -160,6 +160,26 @@ void sp_gptq_diagonal(float *out, const float *sums, size_t cols)
     }
 }
 
+void sp_gptq_of_squares(float *factors, const float *squares, size_t cols)
+{
+    double mean = 0;
+
+    for (size_t k = 0; k < cols; k++)
+        mean += (double)squares[k] / (double)cols;
+    for (size_t first = 0; first < cols; first += N) {
+        double d[N], largest = 0;
+
+        for (size_t i = 0; i < N; i++) {
+            d[i] = mean > 0 ? (double)squares[first + i] + mean / 10 : 1;
+            largest = d[i] > largest ? d[i] : largest;
+        }
+        for (size_t j = first; j < sp_gptq_block_end(cols, first); j++, factors += N) {
+            memset(factors, 0, N * sizeof *factors);
+            if (j < first + N) factors[j - first] = (float)(d[j - first] / largest);
+        }
+    }
+}
+
 bool sp_gptq_is_sound(const float *factors, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

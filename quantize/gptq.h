@@ -66,8 +66,19 @@ void sp_gptq_smooth(float *out, const float *factors, size_t cols, const int8_t 
 /* out[0..cols-1] = the diagonal of sums. */
 void sp_gptq_diagonal(float *out, const float *sums, size_t cols);
 
+/* factors = those of inputs of which only the squares are known: M is zero, and D is a column's
+ * square plus a tenth of the mean, or the same for all columns if no input was seen. */
+void sp_gptq_of_squares(float *factors, const float *squares, size_t cols);
+
 /* True if all factors are finite and small enough for the encoder. */
 bool sp_gptq_is_sound(const float *factors, size_t n);
+
+/* How the errors of a matrix, or of a stack of matrices of one size, are weighed. Borrowed; all are
+ * NULL: equally. */
+struct sp_gptq_weights {
+    const float *factors; /* [sp_gptq_size] of all matrices */
+    const float *squares; /* [n_matrices][cols] of the inputs of each: see sp_gptq_of_squares */
+};
 
 struct sp_microscale_books;
 

@@ -12,12 +12,13 @@
 /* A matrix that the file has numbers for. */
 struct entry {
     char *name; /* owned */
+    enum sp_part part;
     const struct sp_pack_tensor *tensor;
 };
 
 struct sp_calibration_file {
     struct sp_pack *pack;
-    struct entry *entries; /* by name */
+    struct entry *entries; /* by part and name */
     size_t n_entries, cap_entries;
     struct sp_sensitivities sensitivities;
     struct sp_smoothing smoothing;
@@ -25,7 +26,10 @@ struct sp_calibration_file {
 
 static int compare_entries(const void *a, const void *b)
 {
-    return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+    const struct entry *x = a, *y = b;
+
+    if (x->part != y->part) return x->part < y->part ? -1 : 1;
+    return strcmp(x->name, y->name);
 }
 
 static enum sp_status fail_other(const char *path, struct sp_err *err)
@@ -64,19 +68,23 @@ static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *
     return st;
 }
 
+static const float *numbers_of(const struct sp_pack_tensor *t)
+{
+    return (const float *)(const void *)t->data;
+}
+
 static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+    size_t n = (size_t)t->shape[0] * (t->rank == 2 ? (size_t)t->shape[1] : 1);
 
-    if (t->part != SP_PART_TARGET || t->dtype != SP_F32 || t->layout != SP_PLAIN || t->rank != 1) {
-        return sp_fail(err, SP_E_INPUT, "%s: tensor %s: expected one row of f32 of the target",
+    if (t->part == SP_PART_FILE || t->dtype != SP_F32 || t->layout != SP_PLAIN || t->rank > 2) {
+        return sp_fail(err, SP_E_INPUT, "%s: tensor %s: expected f32 of rank 1 or 2 of a model",
                        sp_pack_path(pack), t->name);
     }
     if ((st = sp_pack_check_tensor(pack, i, err))) return st;
-    if (sp_gptq_is_sound((const float *)(const void *)t->data, (size_t)t->shape[0])) {
-        return SP_OK;
-    }
+    if (sp_gptq_is_sound(numbers_of(t), n)) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "%s: tensor %s: it contains a number that is not finite or too large",
                    sp_pack_path(pack), t->name);
@@ -95,7 +103,7 @@ static enum sp_status add_names(struct sp_calibration_file *f, const struct sp_p
         st = sp_grow(&f->entries, &f->cap_entries, f->n_entries + 1, sizeof *f->entries, err);
         if (st) return st;
         e = &f->entries[f->n_entries];
-        *e = (struct entry){.tensor = t};
+        *e = (struct entry){.part = t->part, .tensor = t};
         if ((st = sp_copy_text(&e->name, at, (size_t)(end - at), err))) return st;
         f->n_entries++;
     }
@@ -105,7 +113,7 @@ static enum sp_status add_names(struct sp_calibration_file *f, const struct sp_p
 static enum sp_status check_names(const struct sp_calibration_file *f, struct sp_err *err)
 {
     for (size_t i = 1; i < f->n_entries; i++) {
-        if (strcmp(f->entries[i - 1].name, f->entries[i].name) != 0) continue;
+        if (compare_entries(&f->entries[i - 1], &f->entries[i]) != 0) continue;
         return sp_fail(err, SP_E_INPUT, "%s: matrix %s occurs twice", sp_pack_path(f->pack),
                        f->entries[i].name);
     }
@@ -172,53 +180,90 @@ const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_
     return &file->smoothing;
 }
 
-static enum sp_status check_target(const struct sp_calibration_file *f,
-                                   const struct sp_source *target, struct sp_err *err)
+/* True if a tensor of the file has the numbers for a matrix, or a stack of matrices. */
+static bool suits(size_t *needed, const struct sp_pack_tensor *t, const struct sp_tensor_spec *spec)
+{
+    size_t cols = (size_t)sp_spec_cols(spec);
+
+    if (t->rank == 2) {
+        *needed = cols;
+        return spec->rank == 3 && t->shape[0] == spec->shape[0] && t->shape[1] == cols;
+    }
+    return sp_gptq_size(needed, cols) && *needed == t->shape[0];
+}
+
+static enum sp_status check_source(const struct sp_calibration_file *f,
+                                   const struct sp_source *source, enum sp_part part,
+                                   struct sp_err *err)
 {
     for (size_t i = 0; i < f->n_entries; i++) {
         const struct entry *e = &f->entries[i];
-        const struct sp_tensor_spec *spec = sp_specs_find(&target->specs, e->name);
+        const struct sp_tensor_spec *spec = sp_specs_find(&source->specs, e->name);
+        const struct sp_pack_tensor *t = e->tensor;
         size_t n = 0;
 
+        if (e->part != part) continue;
         if (spec == NULL || !sp_role_is_matrix(spec->role)) {
-            return sp_fail(err, SP_E_INPUT, "%s: made for another model: %s has no matrix %s",
-                           sp_pack_path(f->pack), target->path, e->name);
+            return sp_fail(err, SP_E_INPUT, "%s: made for another %s: %s has no matrix %s",
+                           sp_pack_path(f->pack), part == SP_PART_DRAFT ? "draft" : "model",
+                           source->path, e->name);
         }
-        if (sp_gptq_size(&n, (size_t)sp_spec_cols(spec)) && n == e->tensor->shape[0]) continue;
+        if (suits(&n, t, spec)) continue;
         return sp_fail(err, SP_E_INPUT,
-                       "%s: made for another model: %llu numbers for %s, which has %llu columns in "
+                       "%s: made for another %s: %llu numbers for %s, which has %llu columns in "
                        "%s and needs %zu",
-                       sp_pack_path(f->pack), (unsigned long long)e->tensor->shape[0], e->name,
-                       (unsigned long long)sp_spec_cols(spec), target->path, n);
+                       sp_pack_path(f->pack), part == SP_PART_DRAFT ? "draft" : "model",
+                       (unsigned long long)t->shape[t->rank - 1], e->name,
+                       (unsigned long long)sp_spec_cols(spec), source->path, n);
     }
     return SP_OK;
 }
 
-enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, struct sp_plan *plan,
-                                    const struct sp_source *target, size_t *n_used,
-                                    size_t *n_without, struct sp_err *err)
+/* *e = the entry of a plan item; NULL: there is none. */
+static enum sp_status find_entry(const struct entry **e, const struct sp_calibration_file *file,
+                                 const struct sp_plan_item *item, struct sp_err *err)
 {
-    enum sp_status st = check_target(file, target, err);
+    struct entry key = {.part = item->part};
+    enum sp_status st = sp_copy_text(&key.name, item->spec->name, strlen(item->spec->name), err);
 
-    if (st) return st;
+    *e = NULL;
+    if (st || file->n_entries == 0) goto done;
+    *e = bsearch(&key, file->entries, file->n_entries, sizeof key, compare_entries);
+done:
+    free(key.name);
+    return st;
+}
+
+enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, struct sp_plan *plan,
+                                    const struct sp_source *source, enum sp_part part,
+                                    size_t *n_used, size_t *n_without, struct sp_err *err)
+{
+    enum sp_status st = check_source(file, source, part, err);
+
     *n_used = *n_without = 0;
-    for (size_t i = 0; i < plan->n_items; i++) {
+    for (size_t i = 0; i < plan->n_items && !st; i++) {
         struct sp_plan_item *item = &plan->items[i];
-        struct entry key = {0}, *e = NULL;
+        const struct entry *e;
 
-        if (item->part != SP_PART_TARGET || !sp_dtype_info(item->to)->code_bits || item->bytes)
-            continue;
-        if ((st = sp_copy_text(&key.name, item->spec->name, strlen(item->spec->name), err))) {
-            return st;
-        }
-        if (file->n_entries) {
-            e = bsearch(&key, file->entries, file->n_entries, sizeof key, compare_entries);
-        }
-        free(key.name);
+        if (item->part != part || !sp_dtype_info(item->to)->code_bits || item->bytes) continue;
+        if ((st = find_entry(&e, file, item, err))) break;
         *n_used += e != NULL;
-        *n_without += e == NULL;
+        *n_without += e == NULL && item->spec->role != SP_ROLE_EMBEDDING;
         if (e == NULL) continue;
-        item->calibration = (const float *)(const void *)e->tensor->data;
+        item->calibrated = true;
+        if (e->tensor->rank == 2) {
+            item->weights.squares = numbers_of(e->tensor);
+        } else {
+            item->weights.factors = numbers_of(e->tensor);
+        }
     }
-    return SP_OK;
+    return st;
+}
+
+bool sp_calibration_has(const struct sp_calibration_file *file, enum sp_part part)
+{
+    for (size_t i = 0; i < file->n_entries; i++) {
+        if (file->entries[i].part == part) return true;
+    }
+    return false;
 }

@@ -1,6 +1,6 @@
-/* A calibration file: statistics of the inputs of a target's matrices, measured by `spectool
- * calibrate` and used to quantize the matrices (quantize/gptq.h). The file is a packed file
- * (spectool-pack(5)).
+/* A calibration file: statistics of the inputs of the matrices of a target and its draft, measured
+ * by `spectool calibrate` and used to quantize the matrices (quantize/gptq.h). The file is a packed
+ * file (spectool-pack(5)).
  *
  * Opening the file checks everything: digests, names, sizes and every number. */
 #ifndef SP_CONVERT_CREATE_CALIBRATION_H
@@ -26,14 +26,17 @@ const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_cali
 /* How the target's norms are smoothed, borrowed; n is 0 in a file that does not state it. */
 const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file);
 
-/* Sets the calibration of each plan item that becomes q2 to q6, borrowed from the file. Returns
- * SP_E_INPUT if the file names a matrix that `target` does not have, or that has another width.
- * *n_used and *n_without count the target's matrices that become q2 to q6 with and without
- * calibration.
- */
+/* True if the file has statistics of a part. */
+bool sp_calibration_has(const struct sp_calibration_file *file, enum sp_part part);
+
+/* Sets the weights of each plan item of a part that becomes q2 to q6, borrowed from the file.
+ * Returns SP_E_INPUT if the file names a matrix of this part that `source` does not have, or that
+ * has another width. *n_used and *n_without count the part's matrices that become q2 to q6 with and
+ * without calibration; an embedding that is not the output matrix needs none. */
 SP_MUST_CHECK enum sp_status sp_calibration_apply(const struct sp_calibration_file *file,
                                                   struct sp_plan *plan,
-                                                  const struct sp_source *target, size_t *n_used,
-                                                  size_t *n_without, struct sp_err *err);
+                                                  const struct sp_source *source, enum sp_part part,
+                                                  size_t *n_used, size_t *n_without,
+                                                  struct sp_err *err);
 
 #endif

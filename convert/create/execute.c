@@ -55,11 +55,13 @@ struct chunk {
 struct worker {
     struct sp_scratch scratch;
     float *floats;
-    size_t cap;                        /* floats */
-    float *workspace;                  /* for the encoder of calibrated items */
-    size_t workspace_cap;              /* floats */
-    float *factors;                    /* of the calibration, smoothed */
-    size_t factors_cap;                /* floats */
+    size_t cap;                            /* floats */
+    float *workspace;                      /* for the encoder of calibrated items */
+    size_t workspace_cap;                  /* floats */
+    float *factors;                        /* made of a calibration's weights */
+    size_t factors_cap;                    /* floats */
+    const struct sp_plan_item *factors_of; /* what they were made for; NULL: nothing yet */
+    uint64_t factors_matrix;
     const struct sp_encoder *encoders; /* borrowed from the executor */
 };
 
@@ -237,27 +239,36 @@ static void smooth(float *x, size_t n, const struct sp_plan_item *item)
                        (size_t)sp_spec_cols(item->spec), false);
 }
 
-/* *factors = those with which the item is encoded, NULL if it is not calibrated. */
+/* *factors = those with which a matrix of the item is encoded, NULL if it is not calibrated. */
 static enum sp_status find_factors(const float **factors, struct worker *w,
-                                   const struct sp_plan_item *item, struct sp_err *err)
+                                   const struct sp_plan_item *item, uint64_t matrix,
+                                   struct sp_err *err)
 {
+    const struct sp_gptq_weights *weights = &item->weights;
     size_t cols = (size_t)sp_spec_cols(item->spec), n = 0;
     enum sp_status st;
 
-    *factors = item->calibration;
-    if (item->calibration == NULL || item->exponents == NULL) return SP_OK;
+    *factors = weights->factors;
+    if (!item->calibrated || (weights->factors && item->exponents == NULL)) return SP_OK;
     if (!sp_gptq_size(&n, cols))
         return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
     if ((st = grow_floats(&w->factors, &w->factors_cap, n, err))) return st;
-    sp_gptq_smooth(w->factors, item->calibration, cols, item->exponents);
     *factors = w->factors;
+    if (weights->factors) matrix = 0;
+    if (w->factors_of == item && w->factors_matrix == matrix) return SP_OK;
+    if (weights->factors) {
+        sp_gptq_smooth(w->factors, weights->factors, cols, item->exponents);
+    } else {
+        sp_gptq_of_squares(w->factors, weights->squares + matrix * cols, cols);
+    }
+    w->factors_of = item;
+    w->factors_matrix = matrix;
     return SP_OK;
 }
 
 /* Converts rows row..end-1 to panels of `panel_size` bytes. */
 static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct worker *w,
-                                  const float *factors, uint64_t row, uint64_t end,
-                                  size_t panel_size, struct sp_err *err)
+                                  uint64_t row, uint64_t end, size_t panel_size, struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_tensor_spec *spec = c->item->spec;
@@ -271,7 +282,9 @@ static enum sp_status convert_run(uint8_t *out, const struct chunk *c, struct wo
     for (const float *x = w->floats; row < end; out += panel_size) {
         uint64_t left = rows - row % rows;
         size_t m = left < SP_PANEL_ROWS ? (size_t)left : SP_PANEL_ROWS;
+        const float *factors;
 
+        if ((st = find_factors(&factors, w, c->item, row / rows, err))) return st;
         if (factors) {
             st = sp_panel_encode_calibrated(out, c->item->to, encoder, x, m, cols, row, factors,
                                             w->workspace, err);
@@ -291,7 +304,6 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     const struct sp_tensor_spec *spec = c->item->spec;
     uint64_t end = c->first_panel + c->n_panels, most;
     size_t cols = (size_t)sp_spec_cols(spec), panel_size = 0, panel, n;
-    const float *factors = NULL;
     uint8_t *out;
 
     if (!sp_panel_size(&panel_size, c->item->to, cols) ||
@@ -305,15 +317,14 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     }
     if ((st = grow_out(c, c->size, err))) return st;
     if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
-    if (c->item->calibration && (st = grow_floats(&w->workspace, &w->workspace_cap, panel, err)))
+    if (c->item->calibrated && (st = grow_floats(&w->workspace, &w->workspace_cap, panel, err)))
         return st;
-    if ((st = find_factors(&factors, w, c->item, err))) return st;
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {
         uint64_t after = end - p < most ? end : p + most;
 
-        st = convert_run(out, c, w, factors, first_row_of(spec, p), first_row_of(spec, after),
-                         panel_size, err);
+        st = convert_run(out, c, w, first_row_of(spec, p), first_row_of(spec, after), panel_size,
+                         err);
         if (st) return st;
         out += (after - p) * panel_size;
     }

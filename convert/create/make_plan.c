@@ -39,22 +39,39 @@ static enum sp_status smooth(struct maker *m, struct sp_err *err)
     return st;
 }
 
+/* Adds to *n_used and *n_without the numbers of sp_calibration_apply for a part of which there are
+ * statistics. */
+static enum sp_status calibrate_part(struct maker *m, enum sp_part part, size_t *n_used,
+                                     size_t *n_without, struct sp_err *err)
+{
+    enum sp_status st;
+    size_t used, without;
+
+    if (source_of(m, part) == NULL || !sp_calibration_has(m->made->calibration, part)) return SP_OK;
+    st = sp_calibration_apply(m->made->calibration, &m->made->plan, source_of(m, part), part, &used,
+                              &without, err);
+    *n_used += used;
+    *n_without += without;
+    return st;
+}
+
 static enum sp_status calibrate(struct maker *m, struct sp_err *err)
 {
     enum sp_status st;
     const char *path = m->in->calibration_path;
-    size_t n_used, n_without;
+    size_t n_used = 0, n_without = 0;
 
     if (path == NULL) return SP_OK;
-    if ((st = smooth(m, err))) return st;
-    st = sp_calibration_apply(m->made->calibration, &m->made->plan, m->in->target, &n_used,
-                              &n_without, err);
-    if (st) return st;
+    if ((st = smooth(m, err)) ||
+        (st = calibrate_part(m, SP_PART_TARGET, &n_used, &n_without, err)) ||
+        (st = calibrate_part(m, SP_PART_DRAFT, &n_used, &n_without, err))) {
+        return st;
+    }
     if (n_used == 0 && m->made->smoothing.len == 0) {
         return sp_fail(
             err, SP_E_USAGE,
-            "%s: has no effect, because no matrix of the target becomes q2 to q6, and no "
-            "norm is smoothed, which is done for matrices that are stored as floats and "
+            "%s: has no effect, because no matrix that it has statistics of becomes q2 to q6, and "
+            "no norm is smoothed, which is done for matrices that are stored as floats and "
             "become q5 to q8",
             path);
     }
@@ -261,10 +278,10 @@ enum sp_status sp_plan_make(struct sp_made_plan *out, const struct sp_plan_input
     if ((st = apply_rules(&m, SP_PART_DRAFT, err))) goto done;
     if (has_budget && (st = choose_types(&m, err))) goto done;
     if ((st = add_part(&m, SP_PART_TARGET, err))) goto done;
+    if ((st = add_part(&m, SP_PART_DRAFT, err))) goto done;
     if ((st = calibrate(&m, err))) goto done;
     if ((st = note_double_rounding(&m, SP_PART_TARGET, err))) goto done;
     if (inputs->draft == NULL) goto done;
-    if ((st = add_part(&m, SP_PART_DRAFT, err))) goto done;
     if ((st = note_double_rounding(&m, SP_PART_DRAFT, err))) goto done;
     st = sp_vocab_tables_verify(inputs->draft, err);
 done:

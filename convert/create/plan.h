@@ -8,6 +8,7 @@
 
 #include "convert/source/source.h"
 #include "format/pack_contents.h"
+#include "quantize/gptq.h"
 #include "quantize/policy.h"
 
 struct sp_plan_item {
@@ -21,9 +22,10 @@ struct sp_plan_item {
     unsigned code_bits; /* bits of its codes; 0: not quantized */
     bool small_codes;   /* 4-bit codes of a checkpoint, which q8 holds exactly */
     bool merged;        /* an adapter changes some of the rows */
-    const uint8_t *bytes;     /* stored bytes to copy unchanged; NULL: the tensor is converted */
-    const float *calibration; /* for q2 to q6, numbers of quantize/gptq.h, borrowed; NULL: none */
-    const int8_t *exponents;  /* of its columns if it is smoothed (smooth.h), borrowed; NULL: not */
+    const uint8_t *bytes;    /* stored bytes to copy unchanged; NULL: the tensor is converted */
+    const int8_t *exponents; /* of its columns if it is smoothed (smooth.h), borrowed; NULL: not */
+    struct sp_gptq_weights weights; /* for q2 to q6, borrowed from a calibration */
+    bool calibrated;                /* it has weights */
     uint64_t source_size, size;
 };
 

@@ -139,11 +139,13 @@ void sp_backend_multiply_groups(const struct sp_backend *backend, const struct s
 }
 
 void sp_backend_observe(const struct sp_backend *backend, const struct sp_product *products,
-                        size_t n_products, const struct sp_acts *acts, size_t n_rows)
+                        size_t n_products, const struct sp_acts *acts, size_t n_rows,
+                        const struct sp_row_group *groups, size_t n_groups)
 {
     const struct sp_input_observer *o = &backend->observer;
 
-    if (o->observe) o->observe(o->context, backend, products, n_products, acts, n_rows);
+    if (o->observe == NULL) return;
+    o->observe(o->context, backend, products, n_products, acts, n_rows, groups, n_groups);
 }
 
 void sp_backend_multiply(const struct sp_backend *backend, const struct sp_product *products,
@@ -151,6 +153,6 @@ void sp_backend_multiply(const struct sp_backend *backend, const struct sp_produ
 {
     const struct sp_row_group all = {.n = n_rows};
 
-    sp_backend_observe(backend, products, n_products, acts, n_rows);
+    sp_backend_observe(backend, products, n_products, acts, n_rows, NULL, 0);
     multiply(backend, products, n_products, acts, n_rows, &all, 1, *backend->lora);
 }

@@ -18,14 +18,16 @@ struct sp_backend;
 struct sp_lora_rows;
 struct sp_product;
 struct sp_ranks;
+struct sp_row_group;
 struct sp_weight_pages;
 
-/* Called with the rows that products are about to read. `observe` is NULL if none is
- * set. */
+/* Called with the rows that products are about to read: rows 0..n_rows-1, or, if groups is not
+ * NULL, those that each matrix of a stack reads. `observe` is NULL if none is set. */
 struct sp_input_observer {
     void (*observe)(void *context, const struct sp_backend *backend,
                     const struct sp_product *products, size_t n_products,
-                    const struct sp_acts *acts, size_t n_rows);
+                    const struct sp_acts *acts, size_t n_rows, const struct sp_row_group *groups,
+                    size_t n_groups);
     void *context; /* borrowed while it is set */
 };
 
@@ -128,7 +130,8 @@ void sp_backend_quantize(const struct sp_backend *backend, const struct sp_acts 
 
 /* Calls the observer, if there is one. sp_backend_multiply does so itself. */
 void sp_backend_observe(const struct sp_backend *backend, const struct sp_product *products,
-                        size_t n_products, const struct sp_acts *acts, size_t n_rows);
+                        size_t n_products, const struct sp_acts *acts, size_t n_rows,
+                        const struct sp_row_group *groups, size_t n_groups);
 
 /* n rows of activations from row `from` on, which one matrix of a stack multiplies; the results are
  * y's rows from row `to` on. */

@@ -137,6 +137,9 @@ bool sp_decoder_is_recurrent(const struct sp_decoder *decoder);
  * cap. They are valid until the next call for any decoder that shares the workspace. */
 void sp_decoder_logits(struct sp_decoder *decoder, const struct sp_model *source, size_t first,
                        size_t n);
+/* Has the backend's observer see what the head of `source` reads of rows 0..n-1 of the last run,
+ * without the cost of logits. */
+void sp_decoder_observe_head(struct sp_decoder *decoder, const struct sp_model *source, size_t n);
 /* Row t < n of the logits that sp_decoder_logits or sp_batch_run computed. `row` is NULL if other
  * ranks keep parts of it, which only happens if it is not needed; sp_logits_row receives them. */
 struct sp_logits sp_decoder_row(const struct sp_decoder *decoder, size_t t);

@@ -100,6 +100,15 @@ void sp_decoder_logits(struct sp_decoder *d, const struct sp_model *source, size
     d->first_logits = 0;
 }
 
+void sp_decoder_observe_head(struct sp_decoder *d, const struct sp_model *source, size_t n)
+{
+    struct sp_workspace *ws = d->workspace;
+    const struct sp_product head = {.w = &source->head};
+
+    sp_backend_rows(d->backend, n, final_norm_row, &(struct final_job){.ws = ws});
+    sp_backend_observe(d->backend, &head, 1, &ws->hidden, n, NULL, 0);
+}
+
 void sp_workspace_logits(struct sp_workspace *ws)
 {
     struct final_job job = {.ws = ws};

@@ -443,6 +443,7 @@ static void run_groups(const struct route_job *job, size_t n_slots, size_t n_gro
                                is_single(job) ? 1 : n_slots, e->groups, n_groups);
     for (size_t i = 0; i < n_groups; i++)
         e->groups[i].from = e->groups[i].to;
+    sp_backend_observe(ws->backend, &out, 1, &e->ffn, n_slots, e->groups, n_groups);
     sp_backend_multiply_groups(ws->backend, &out, 1, &e->ffn, n_slots, e->groups, n_groups);
 }
 
@@ -475,7 +476,7 @@ void sp_experts_run(struct sp_workspace *ws, const struct sp_layer *layer, size_
     if (layer->shared_down.rows) run_shared(ws, layer, n);
     if (layer->experts_norm) sp_backend_rows(ws->backend, n, prepare_expert_row, &job);
     /* All experts observe all rows: too few rows of a text reach a single expert. */
-    sp_backend_observe(ws->backend, up_gate, layer->gate.rows ? 2 : 1, &ws->hidden, n);
+    sp_backend_observe(ws->backend, up_gate, layer->gate.rows ? 2 : 1, &ws->hidden, n, NULL, 0);
     run_experts(&job);
     if (layer->shared_down.rows) sp_backend_rows(ws->backend, n, add_shared_row, &job);
 }

@@ -14,24 +14,29 @@
 /* A matrix of the target. */
 struct slot {
     const char *name;
+    enum sp_part part;
     const uint8_t *panels;
-    size_t cols;
+    size_t n_matrices, cols;
     float *sums;  /* [n], zero until an input is observed */
     void *memory; /* owned */
     size_t n;
     bool is_observed;
-    size_t first; /* index of the slot that owns the sums */
+    bool by_matrix; /* the sums are squares, [n_matrices][cols] */
+    size_t first;   /* index of the slot that owns the sums */
 };
 
 struct sp_input_stats {
     struct slot *slots; /* by address, which is the order of the pack */
     size_t n_slots;
+    /* What is observed: */
+    enum sp_part part;
+    bool shared;
 };
 
 /* Only matrices that q2 to q6 can store need statistics. */
 static bool needs_stats(const struct sp_pack_tensor *t)
 {
-    return t->part == SP_PART_TARGET && t->layout == SP_PANEL &&
+    return t->part != SP_PART_FILE && t->layout == SP_PANEL &&
            t->shape[t->rank - 1] % SP_BLOCK == 0;
 }
 
@@ -40,6 +45,23 @@ static int compare_slots(const void *a, const void *b)
     const struct slot *s = a, *t = b;
 
     return s->panels < t->panels ? -1 : s->panels > t->panels;
+}
+
+static enum sp_status open_slot(struct slot *s, const struct sp_pack_tensor *t, struct sp_err *err)
+{
+    size_t squares;
+
+    s->name = t->name;
+    s->part = t->part;
+    s->panels = t->data;
+    s->cols = (size_t)t->shape[t->rank - 1];
+    s->n_matrices = 1;
+    for (unsigned i = 0; i + 2 < t->rank; i++)
+        s->n_matrices *= (size_t)t->shape[i];
+    if (!sp_gptq_size(&s->n, s->cols) || !sp_mul(&squares, s->n_matrices, s->cols))
+        return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: too many columns", t->name);
+    return sp_new_sparse(&s->sums, &s->memory, squares > s->n ? squares : s->n, sizeof *s->sums,
+                         err);
 }
 
 enum sp_status sp_input_stats_open(struct sp_input_stats **out, const struct sp_pack *pack,
@@ -55,14 +77,7 @@ enum sp_status sp_input_stats_open(struct sp_input_stats **out, const struct sp_
         struct slot *s = &g->slots[g->n_slots];
 
         if (!needs_stats(t)) continue;
-        s->name = t->name;
-        s->panels = t->data;
-        s->cols = (size_t)t->shape[t->rank - 1];
-        if (!sp_gptq_size(&s->n, s->cols)) {
-            st = sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: too many columns", t->name);
-            goto done;
-        }
-        if ((st = sp_new_sparse(&s->sums, &s->memory, s->n, sizeof *s->sums, err))) goto done;
+        if ((st = open_slot(s, t, err))) goto done;
         g->n_slots++;
     }
     qsort(g->slots, g->n_slots, sizeof *g->slots, compare_slots);
@@ -84,7 +99,7 @@ void sp_input_stats_close(struct sp_input_stats *stats)
     free(stats);
 }
 
-static struct slot *find(struct sp_input_stats *stats, const struct sp_matrix *w)
+static struct slot *find(const struct sp_input_stats *stats, const struct sp_matrix *w)
 {
     struct slot key = {.panels = w->panels};
 
@@ -108,9 +123,38 @@ static void add_group(void *context, size_t g, unsigned worker)
                              job->n_rows, first, sp_gptq_block_end(cols, first));
 }
 
+static void add_rows(struct slot *s, const struct sp_backend *backend, const struct sp_acts *acts,
+                     size_t n_rows)
+{
+    sp_pool_run(backend->pool, sp_gptq_n_groups(s->cols), add_group,
+                &(struct add_job){s, acts, n_rows, backend->kernels->tile->gptq});
+}
+
+struct square_job {
+    struct slot *slot;
+    const struct sp_acts *acts;
+    const struct sp_row_group *groups; /* no two are of one matrix */
+};
+
+static void add_squares(void *context, size_t g, unsigned worker)
+{
+    const struct square_job *job = context;
+    const struct sp_row_group *group = &job->groups[g];
+    float *sums = job->slot->sums + group->matrix * job->slot->cols;
+
+    (void)worker;
+    for (size_t t = group->from; t < group->from + group->n; t++) {
+        const float *x = job->acts->x + t * job->acts->ld;
+
+        for (size_t k = 0; k < job->slot->cols; k++)
+            sums[k] += x[k] * x[k];
+    }
+}
+
 static void add_inputs(void *context, const struct sp_backend *backend,
                        const struct sp_product *products, size_t n_products,
-                       const struct sp_acts *acts, size_t n_rows)
+                       const struct sp_acts *acts, size_t n_rows, const struct sp_row_group *groups,
+                       size_t n_groups)
 {
     struct sp_input_stats *stats = context;
     struct slot *first = NULL;
@@ -118,20 +162,30 @@ static void add_inputs(void *context, const struct sp_backend *backend,
     for (size_t i = 0; i < n_products; i++) {
         struct slot *s = find(stats, products[i].w);
 
-        if (s == NULL) continue;
-        if (first == NULL) first = s;
-        assert(s->cols == acts->cols &&
-               (!s->is_observed || s->first == (size_t)(first - stats->slots)));
-        s->first = (size_t)(first - stats->slots);
+        if (s == NULL || s->part != stats->part) continue;
+        assert(s->cols == acts->cols);
         s->is_observed = true;
+        if (groups) {
+            s->by_matrix = true;
+            s->n = s->n_matrices * s->cols;
+            sp_pool_run(backend->pool, n_groups, add_squares,
+                        &(struct square_job){s, acts, groups});
+        } else if (first == NULL || !stats->shared) {
+            first = s;
+            add_rows(s, backend, acts, n_rows);
+        }
+        if (groups || !stats->shared) continue;
+        assert(s->first == (size_t)(s - stats->slots) ||
+               s->first == (size_t)(first - stats->slots));
+        s->first = (size_t)(first - stats->slots);
     }
-    if (first == NULL) return;
-    sp_pool_run(backend->pool, sp_gptq_n_groups(first->cols), add_group,
-                &(struct add_job){first, acts, n_rows, backend->kernels->tile->gptq});
 }
 
-struct sp_input_observer sp_input_stats_observer(struct sp_input_stats *stats)
+struct sp_input_observer sp_input_stats_observer(struct sp_input_stats *stats, enum sp_part part,
+                                                 bool shared)
 {
+    stats->part = part;
+    stats->shared = shared;
     return (struct sp_input_observer){add_inputs, stats};
 }
 
@@ -140,7 +194,10 @@ bool sp_input_stats_squares(float *out, const struct sp_input_stats *stats, cons
     for (size_t i = 0; i < stats->n_slots; i++) {
         const struct slot *s = &stats->slots[i];
 
-        if (!s->is_observed || strcmp(s->name, name) != 0) continue;
+        if (s->part != SP_PART_TARGET || !s->is_observed || s->by_matrix ||
+            strcmp(s->name, name) != 0) {
+            continue;
+        }
         sp_gptq_diagonal(out, stats->slots[s->first].sums, s->cols);
         return true;
     }
@@ -165,6 +222,19 @@ static void solve_block(void *context, size_t block, unsigned worker)
                   job->workspace + (size_t)worker * SP_GPTQ_BLOCK * SP_GPTQ_BLOCK);
 }
 
+/* Divides the squares of each matrix by their largest. */
+static void bring_to_one(struct slot *s)
+{
+    for (float *row = s->sums; row < s->sums + s->n; row += s->cols) {
+        float largest = 0;
+
+        for (size_t k = 0; k < s->cols; k++)
+            largest = row[k] > largest ? row[k] : largest;
+        for (size_t k = 0; k < s->cols && largest > 0; k++)
+            row[k] /= largest;
+    }
+}
+
 enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, struct sp_pool *pool,
                                     struct sp_err *err)
 {
@@ -178,8 +248,12 @@ enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, struct sp_pool
         struct slot *s = &stats->slots[i];
 
         if (!has_sums(stats, i)) continue;
-        sp_pool_run(pool, sp_gptq_n_blocks(s->cols), solve_block,
-                    &(struct solve_job){s, workspace});
+        if (s->by_matrix) {
+            bring_to_one(s);
+        } else {
+            sp_pool_run(pool, sp_gptq_n_blocks(s->cols), solve_block,
+                        &(struct solve_job){s, workspace});
+        }
         if (sp_gptq_is_sound(s->sums, s->n)) continue;
         st = sp_fail(err, SP_E_INPUT, "tensor %s: what it reads of the texts is not finite",
                      s->name);
@@ -187,6 +261,16 @@ enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, struct sp_pool
     }
     free(workspace);
     return st;
+}
+
+struct sp_gptq_weights sp_input_stats_weights(const struct sp_input_stats *stats,
+                                              const struct sp_matrix *w)
+{
+    const struct slot *s = find(stats, w);
+
+    if (s == NULL || !s->is_observed) return (struct sp_gptq_weights){0};
+    if (s->by_matrix) return (struct sp_gptq_weights){.squares = s->sums};
+    return (struct sp_gptq_weights){.factors = stats->slots[s->first].sums};
 }
 
 struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *stats)
@@ -231,6 +315,23 @@ static enum sp_status join_names(char **out, const struct sp_input_stats *stats,
     return SP_OK;
 }
 
+static struct sp_pack_tensor describe(const char *name, const struct slot *s)
+{
+    struct sp_pack_tensor t = {.name = name,
+                               .part = s->part,
+                               .dtype = SP_F32,
+                               .layout = SP_PLAIN,
+                               .rank = 1,
+                               .shape = {s->n}};
+
+    if (s->by_matrix) {
+        t.rank = 2;
+        t.shape[0] = s->n_matrices;
+        t.shape[1] = s->cols;
+    }
+    return t;
+}
+
 static enum sp_status fill_tensors(struct sp_pack_tensor *tensors, char **names, size_t *slot_of,
                                    const struct sp_input_stats *stats, struct sp_err *err)
 {
@@ -240,12 +341,7 @@ static enum sp_status fill_tensors(struct sp_pack_tensor *tensors, char **names,
     for (size_t i = 0; i < stats->n_slots; i++) {
         if (!has_sums(stats, i)) continue;
         if ((st = join_names(&names[n], stats, i, err))) return st;
-        tensors[n] = (struct sp_pack_tensor){.name = names[n],
-                                             .part = SP_PART_TARGET,
-                                             .dtype = SP_F32,
-                                             .layout = SP_PLAIN,
-                                             .rank = 1,
-                                             .shape = {stats->slots[i].n}};
+        tensors[n] = describe(names[n], &stats->slots[i]);
         slot_of[n++] = i;
     }
     return SP_OK;

@@ -176,6 +176,8 @@ static void multiply_heads(const struct latent_job *job, const struct sp_matrix 
 
     for (size_t h = 0; h < job->n_heads; h++)
         groups[h] = (struct sp_row_group){h, h * job->n, h * job->n, job->n};
+    sp_backend_observe(job->ws->backend, &product, 1, acts, job->n_heads * job->n, groups,
+                       job->n_heads);
     sp_backend_multiply_groups(job->ws->backend, &product, 1, acts, job->n_heads * job->n, groups,
                                job->n_heads);
 }

@@ -11,10 +11,25 @@ struct round_job {
     const bool *used; /* [panels], or NULL: all */
     uint8_t *panels;
     size_t panel_size;
-    float *rows;             /* [threads][16][cols] */
+    float *rows;    /* [threads][2][16][cols]: rows, and space for the encoder */
+    float *factors; /* [threads][n_factors] of squares; NULL: none are needed */
+    size_t n_factors;
+    size_t *matrices;        /* [threads] the matrix, counted from 1, whose factors a thread has */
     enum sp_status *results; /* [threads] the first failure, with its message */
     struct sp_err *errors;   /* [threads] */
 };
+
+static const float *find_factors(const struct round_job *job, size_t matrix, unsigned worker)
+{
+    const struct sp_gptq_weights *weights = &job->rounding->weights;
+    float *factors = job->factors + worker * job->n_factors;
+
+    if (weights->squares == NULL) return weights->factors;
+    if (job->matrices[worker] != matrix + 1)
+        sp_gptq_of_squares(factors, weights->squares + matrix * job->from->cols, job->from->cols);
+    job->matrices[worker] = matrix + 1;
+    return factors;
+}
 
 static void round_panel(void *context, size_t p, unsigned worker)
 {
@@ -23,13 +38,14 @@ static void round_panel(void *context, size_t p, unsigned worker)
     const struct sp_encoder *encoder = job->rounding->encoder;
     size_t first_row = p % w->n_panels * SP_PANEL_ROWS;
     size_t n = w->rows - first_row < SP_PANEL_ROWS ? w->rows - first_row : SP_PANEL_ROWS;
-    float *rows = job->rows + worker * SP_PANEL_ROWS * w->cols;
+    float *rows = job->rows + worker * 2 * SP_PANEL_ROWS * w->cols;
 
     if (job->results[worker] || (job->used && !job->used[p])) return;
     sp_panel_decode(rows, w->dtype, w->panels + p * w->panel_size, n, w->cols, encoder->kernels);
-    job->results[worker] =
-        sp_panel_encode(job->panels + p * job->panel_size, job->rounding->dtype, encoder, rows, n,
-                        w->cols, first_row, &job->errors[worker]);
+    job->results[worker] = sp_panel_encode_calibrated(
+        job->panels + p * job->panel_size, job->rounding->dtype, encoder, rows, n, w->cols,
+        first_row, find_factors(job, p / w->n_panels, worker), rows + SP_PANEL_ROWS * w->cols,
+        &job->errors[worker]);
 }
 
 static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_err *err)
@@ -37,7 +53,13 @@ static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_
     unsigned n_threads = sp_pool_n_threads(job->rounding->pool);
     enum sp_status st;
 
-    if ((st = sp_new_rows(&job->rows, n_threads, SP_PANEL_ROWS * job->from->cols, err)) ||
+    if (job->rounding->weights.squares) {
+        if (!sp_gptq_size(&job->n_factors, job->from->cols))
+            return sp_fail(err, SP_E_UNSUPPORTED, "too many columns");
+        if ((st = sp_new_rows(&job->factors, n_threads, job->n_factors, err))) goto done;
+    }
+    if ((st = sp_new_rows(&job->rows, n_threads, 2 * SP_PANEL_ROWS * job->from->cols, err)) ||
+        (st = sp_new(&job->matrices, n_threads, sizeof *job->matrices, err)) ||
         (st = sp_new(&job->results, n_threads, sizeof *job->results, err)) ||
         (st = sp_new(&job->errors, n_threads, sizeof *job->errors, err))) {
         goto done;
@@ -49,6 +71,8 @@ static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_
     }
 done:
     free(job->rows);
+    free(job->factors);
+    free(job->matrices);
     free(job->results);
     free(job->errors);
     return st;

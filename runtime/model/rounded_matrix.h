@@ -14,12 +14,13 @@ struct sp_rounded_matrix {
 struct sp_rounding {
     const struct sp_encoder *encoder;
     struct sp_pool *pool;
-    enum sp_dtype dtype; /* q2 to q6 */
+    enum sp_dtype dtype;            /* q2 to q6 */
+    struct sp_gptq_weights weights; /* of the errors */
 };
 
-/* Rounds a stack of n_matrices matrices of w's shape, whose panels follow one another, as
- * sp_panel_encode does. w->cols is a multiple of 32. If used is not NULL, only panels p with
- * used[p] are made; the others are undefined. */
+/* Rounds a stack of n_matrices matrices of w's shape, whose panels follow one another, as a
+ * calibration with the weights has them rounded. w->cols is a multiple of 32. If used is not NULL,
+ * only panels p with used[p] are made; the others are undefined. */
 SP_MUST_CHECK enum sp_status sp_rounded_matrix_init(struct sp_rounded_matrix *out,
                                                     const struct sp_rounding *rounding,
                                                     const struct sp_matrix *w, size_t n_matrices,

@@ -1,5 +1,8 @@
 /* Runs texts through the target to collect statistics of its matrices' inputs. Every window of ids
- * is a sequence of its own, and passes are divided by the texts alone. */
+ * is a sequence of its own, and passes are divided by the texts alone.
+ *
+ * A draft is observed while it drafts: at places spread over the texts the model generates, so that
+ * the draft reads what it reads in use - prompts, features of the target, and its own tokens. */
 #include "runtime/session/session.h"
 
 #include "format/base/file.h"
@@ -17,13 +20,18 @@
 
 enum { USUAL_WINDOW = 1024 };
 
+/* Tokens that are generated at a place of a text, of which there is one for every
+ * SP_DRAFT_EVAL_PROMPT tokens, and draft tokens of a round. */
+enum { PLACE_TOKENS = 32, DRAFT_TOKENS = 4 };
+
 struct calibration {
     struct sp_package *package;
     const struct sp_calibration_request *request;
-    struct sp_decoder *decoder;   /* owned */
-    struct sp_input_stats *stats; /* owned */
-    uint32_t *ids;                /* [n_window] ids of the current window; owned */
-    size_t n_window, n_done, n_total;
+    struct sp_decoder *decoder;            /* owned */
+    struct sp_input_stats *stats;          /* owned */
+    uint32_t *ids;                         /* [n_window] ids of the current window; owned */
+    size_t n_window, n_done, n_total;      /* n_total: to read and to generate */
+    size_t n_read;                         /* of n_done, read by the target */
     struct sp_smoothing smoothing;         /* owned */
     struct sp_sensitivities sensitivities; /* owned */
 };
@@ -50,6 +58,7 @@ static enum sp_status read_window(struct calibration *c, size_t n, struct sp_err
         }
         sp_decoder_embed(c->decoder, c->package->target, c->ids + pos, rows);
         sp_decoder_run(c->decoder, rows, pos, rows);
+        sp_decoder_observe_head(c->decoder, c->package->target, rows);
         if ((st = sp_decoder_check(c->decoder, err))) return st;
         sp_decoder_commit(c->decoder, rows);
         c->n_done += rows;
@@ -73,6 +82,61 @@ static enum sp_status read_text(struct calibration *c, const struct sp_calibrati
     return st;
 }
 
+/* ---- draft ---- */
+
+static size_t places_of(const struct sp_calibration_text *text)
+{
+    return (text->n + SP_DRAFT_EVAL_PROMPT - 1) / SP_DRAFT_EVAL_PROMPT;
+}
+
+/* Progress of the tokens that are generated on one text. */
+static int report_generated(void *context, size_t done, size_t total)
+{
+    const struct calibration *c = context;
+    const struct sp_calibration_request *q = c->request;
+
+    (void)total;
+    return q->progress && q->progress(q->context, c->n_done + done, c->n_total);
+}
+
+static enum sp_status observe_draft(struct calibration *c, struct sp_err *err)
+{
+    struct sp_package *package = c->package;
+    struct sp_session_options options = SP_SESSION_OPTIONS_INIT;
+    struct sp_session *session = NULL;
+    enum sp_status st;
+
+    options.cache = SP_CACHE_F32;
+    options.n_context = SP_DRAFT_EVAL_PROMPT + PLACE_TOKENS + DRAFT_TOKENS + 1;
+    if (options.n_context > package->target->config.max_positions)
+        options.n_context = package->target->config.max_positions;
+    options.draft_by = SP_DRAFT_BY_MODEL;
+    if ((st = sp_session_open(&session, package, &options, err))) return st;
+    package->backend.observer = sp_input_stats_observer(
+        c->stats, SP_PART_DRAFT, package->draft->config.draft.kind == SP_DRAFT_NONE);
+    for (size_t i = 0; i < c->request->n_texts && !st; i++) {
+        const struct sp_calibration_text *text = &c->request->texts[i];
+        struct sp_draft_eval_request request = SP_DRAFT_EVAL_REQUEST_INIT;
+        struct sp_draft_eval eval = SP_DRAFT_EVAL_INIT;
+
+        request.ids = text->ids;
+        request.n = text->n;
+        request.n_places = places_of(text);
+        request.n_predict = PLACE_TOKENS;
+        request.draft_len = DRAFT_TOKENS;
+        request.context = c;
+        request.progress = report_generated;
+        st = sp_session_eval_draft(session, &request, &eval, err);
+        sp_draft_eval_release(&eval);
+        c->n_done += request.n_places * PLACE_TOKENS;
+    }
+    package->backend.observer = (struct sp_input_observer){0};
+    sp_session_close(session);
+    return st;
+}
+
+/* ---- the whole ---- */
+
 static enum sp_status open_calibration(struct calibration *c, struct sp_err *err)
 {
     enum sp_status st;
@@ -90,6 +154,7 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
 
         if ((st = sp_package_check_ids(c->package, text->ids, text->n, err))) return st;
         c->n_total += text->n - lead + (text->n - lead + step - 1) / step * lead;
+        if (c->package->draft) c->n_total += places_of(text) * PLACE_TOKENS;
     }
     if (c->n_total == 0) return sp_fail(err, SP_E_USAGE, "the texts are empty");
     return sp_decoder_open(&c->decoder, c->package->target, &c->package->backend, &options, err);
@@ -117,7 +182,7 @@ static enum sp_status print_record(struct sp_strbuf *record, const struct calibr
                                    struct sp_err *err)
 {
     enum sp_status st =
-        sp_json_put(record, err, "{\"block\":%d,\"tokens\":%zu", SP_GPTQ_BLOCK, c->n_done);
+        sp_json_put(record, err, "{\"block\":%d,\"tokens\":%zu", SP_GPTQ_BLOCK, c->n_read);
 
     if (!st && c->smoothing.n) {
         if ((st = sp_json_put(record, err, ",\"smoothing\":"))) return st;
@@ -140,7 +205,7 @@ static enum sp_status write_file(struct calibration *c, struct sp_calibration *o
 
     if (!st) st = sp_input_stats_write(c->stats, q->path, q->force, record.at, record.len, err);
     *out = (struct sp_calibration){.size = sizeof *out,
-                                   .n_tokens = c->n_done,
+                                   .n_tokens = c->n_read,
                                    .n_inputs = size.n_inputs,
                                    .n_matrices = size.n_matrices,
                                    .n_bytes = size.size,
@@ -175,17 +240,20 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
         goto done;
     }
     if ((st = open_calibration(&c, err))) goto done;
-    package->backend.observer = sp_input_stats_observer(c.stats);
+    package->backend.observer = sp_input_stats_observer(c.stats, SP_PART_TARGET, true);
     for (size_t i = 0; i < q.n_texts && !st; i++)
         st = read_text(&c, &q.texts[i], err);
     package->backend.observer = (struct sp_input_observer){0};
+    c.n_read = c.n_done;
+    if (!st && package->draft) st = observe_draft(&c, err);
     if (st) goto done;
     if ((st = sp_measure_smoothing(&c.smoothing, c.stats, package->pack, &package->target->config,
                                    err))) {
         goto done;
     }
     if ((st = sp_input_stats_solve(c.stats, package->backend.pool, err))) goto done;
-    if (q.sensitivity && (st = sp_measure_sensitivity(&c.sensitivities, package, &q, err))) {
+    if (q.sensitivity &&
+        (st = sp_measure_sensitivity(&c.sensitivities, package, c.stats, &q, err))) {
         goto done;
     }
     if ((st = write_file(&c, &all, err))) goto done;

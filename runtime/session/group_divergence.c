@@ -21,6 +21,7 @@ struct window {
 
 struct sp_group_divergence {
     struct sp_package *package;
+    const struct sp_input_stats *stats; /* borrowed; NULL: none */
     struct window windows[MAX_WINDOWS];
     size_t n_windows, n_scored;
     unsigned layer; /* the layer that the windows' x enters */
@@ -235,6 +236,7 @@ static enum sp_status run_reference(struct sp_group_divergence *d, struct sp_err
 
 enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
                                         struct sp_package *package,
+                                        const struct sp_input_stats *stats,
                                         const struct sp_calibration_text *texts, size_t n_texts,
                                         struct sp_err *err)
 {
@@ -243,6 +245,7 @@ enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
 
     if ((st = sp_new(&d, 1, sizeof *d, err))) return st;
     d->package = package;
+    d->stats = stats;
     sp_encoder_init(&d->encoder);
     if ((st = open_windows(d, texts, n_texts, err)) || (st = open_groups(d, err)) ||
         (st = run_reference(d, err))) {
@@ -305,13 +308,15 @@ static enum sp_status round_matrix(struct sp_rounded_matrix *out,
 {
     const struct sp_model *model = d->package->target;
     const struct sp_bound_matrix *b = &model->matrices[i];
-    const struct sp_rounding rounding = {&d->encoder, d->package->backend.pool, dtype};
+    struct sp_rounding rounding = {
+        .encoder = &d->encoder, .pool = d->package->backend.pool, .dtype = dtype};
     size_t n_matrices = 1;
     bool *used = NULL;
     enum sp_status st = SP_OK;
 
     for (unsigned k = 0; k + 2 < b->tensor->rank; k++)
         n_matrices *= (size_t)b->tensor->shape[k];
+    if (d->stats) rounding.weights = sp_input_stats_weights(d->stats, b->w);
     if (is_lookup(model, b->w)) st = find_used(&used, d, b->w, err);
     if (!st) st = sp_rounded_matrix_init(out, &rounding, b->w, n_matrices, used, err);
     if (st) sp_context(err, "tensor %s", b->tensor->name);

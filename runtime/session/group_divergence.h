@@ -8,6 +8,7 @@
 #define SP_RUNTIME_SESSION_GROUP_DIVERGENCE_H
 
 #include "format/model/tensor_group.h"
+#include "runtime/model/input_stats.h"
 #include "runtime/session/session.h"
 
 struct sp_group_divergence; /* opaque */
@@ -19,10 +20,12 @@ struct sp_matrix_group {
     size_t first, n; /* its matrices */
 };
 
-/* Runs windows of the texts, 512 tokens in all or fewer if the texts are short. No other pass of
- * the target may run until it is closed. */
+/* Runs windows of the texts, 512 tokens in all or fewer if the texts are short. Matrices are
+ * rounded with the weights of `stats`, which was solved, and must outlive this one; NULL: all
+ * errors weigh equally. No other pass of the target may run until it is closed. */
 SP_MUST_CHECK enum sp_status sp_group_divergence_open(struct sp_group_divergence **out,
                                                       struct sp_package *package,
+                                                      const struct sp_input_stats *stats,
                                                       const struct sp_calibration_text *texts,
                                                       size_t n_texts, struct sp_err *err);
 void sp_group_divergence_close(struct sp_group_divergence *d); /* NULL is fine */

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Increases when the same request would measure other numbers. */
-enum { METHOD = 1 };
+enum { METHOD = 2 };
 
 enum { MAX_FILE = 16 << 20 };
 
@@ -218,6 +218,7 @@ static enum sp_status measure_all(struct measuring *m, struct sp_err *err)
 }
 
 enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out, struct sp_package *package,
+                                      const struct sp_input_stats *stats,
                                       const struct sp_calibration_request *request,
                                       struct sp_err *err)
 {
@@ -226,8 +227,8 @@ enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out, struct sp_pa
 
     if ((st = sp_measure_sensitivity_path(&m.path, request, err)) ||
         (st = set_digest(&m, package, err)) || (st = read_known(&m, err)) ||
-        (st = sp_group_divergence_open(&m.divergence, package, request->texts, request->n_texts,
-                                       err))) {
+        (st = sp_group_divergence_open(&m.divergence, package, stats, request->texts,
+                                       request->n_texts, err))) {
         goto done;
     }
     m.groups = sp_group_divergence_groups(m.divergence, &m.n_groups);

@@ -12,13 +12,16 @@
 #define SP_RUNTIME_SESSION_MEASURE_SENSITIVITY_H
 
 #include "format/model/sensitivity.h"
+#include "runtime/model/input_stats.h"
 #include "runtime/session/session.h"
 
-/* Measures with the texts, callback and output path of `request`. What is measured is kept in a
+/* Measures with the texts, callback and output path of `request`, where matrices are rounded with
+ * the weights of `stats`, as create does with this calibration. What is measured is kept in a
  * file beside the output, and the same request continues from there; the caller removes that file
  * when it has written the output. SP_E_CHECK "interrupted": the callback stopped. */
 SP_MUST_CHECK enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out,
                                                     struct sp_package *package,
+                                                    const struct sp_input_stats *stats,
                                                     const struct sp_calibration_request *request,
                                                     struct sp_err *err);
 

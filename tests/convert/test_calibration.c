@@ -188,8 +188,8 @@ static void test_windows(void **state)
     (void)state;
     made = calibrate_with(file, first, &(struct sp_calibration_text){ids, N_IDS}, 1, NULL, 2);
     assert_int_equal(made.n_tokens, N_IDS);
-    assert_int_equal(made.n_inputs, 6 * 4);
-    assert_int_equal(made.n_matrices, 6 * 7);
+    assert_int_equal(made.n_inputs, 6 * 4 + 1);
+    assert_int_equal(made.n_matrices, 6 * 7 + 1);
     calibrate_with(file, other, halves, 2, NULL, 2);
     create_assert_same_file(first, other);
 }
@@ -297,19 +297,20 @@ static const struct sp_pack_tensor *tensor_of(const struct sp_pack *pack, const 
     return t;
 }
 
-/* The experts of a layer share the statistics of one input. Their down projections have none. */
+/* The gate and up projections of the experts of a layer share the statistics of one input; the down
+ * projections are calibrated by expert. */
 static void test_experts(void **state)
 {
     static const struct {
         const char *name;
         bool calibrated;
     } tensors[] = {{"layers.0.mlp.experts.gate_proj.weight", true},
-                   {"layers.2.mlp.experts.up_proj.weight", true},
-                   {"layers.1.mlp.experts.down_proj.weight", false},
+                   {"layers.1.mlp.experts.up_proj.weight", true},
+                   {"layers.1.mlp.experts.down_proj.weight", true},
                    {"layers.1.self_attn.o_proj.weight", true}};
     const char *file = create_path("moe.bin"), *calibration = create_path("moe.calibration");
     const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
-    const char *modelfile = create_modelfile("FROM @/../families/mixtral\n");
+    const char *modelfile = create_modelfile("FROM @/../experts\n");
     struct sp_pack *a, *b, *pack;
     struct sp_err err = {0};
 
@@ -324,8 +325,8 @@ static void test_experts(void **state)
     b = create_open(better);
     pack = create_open(calibration);
     assert_non_null(sp_pack_find(pack, SP_PART_TARGET,
-                                 "layers.2.mlp.experts.gate_proj.weight,"
-                                 "layers.2.mlp.experts.up_proj.weight"));
+                                 "layers.1.mlp.experts.gate_proj.weight,"
+                                 "layers.1.mlp.experts.up_proj.weight"));
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
         const struct sp_pack_tensor *x = tensor_of(a, tensors[i].name);
         const struct sp_pack_tensor *y = tensor_of(b, tensors[i].name);
@@ -338,21 +339,24 @@ static void test_experts(void **state)
     sp_pack_close(a);
 }
 
-/* Returns whether a calibration must hold statistics for the tensor. */
-static bool needs_statistics(const struct sp_pack_tensor *t)
+/* Returns whether a calibration must hold statistics for the tensor: it is multiplied. */
+static bool needs_statistics(const struct sp_pack *model, const struct sp_pack_tensor *t)
 {
-    return t->layout == SP_PANEL && t->shape[t->rank - 1] % 32 == 0 &&
-           strncmp(t->name, "embed_tokens", 12) != 0 && strncmp(t->name, "lm_head", 7) != 0 &&
-           strstr(t->name, "experts.down_proj") == NULL && strstr(t->name, "k_b_proj") == NULL &&
-           strstr(t->name, "v_b_proj") == NULL;
+    bool is_tied = sp_pack_find(model, t->part, "lm_head.weight") == NULL;
+
+    if (t->layout != SP_PANEL || t->shape[t->rank - 1] % 32 != 0) return false;
+    if (strcmp(t->name, "embed_tokens.weight") == 0) return is_tied;
+    return strncmp(t->name, "embed_tokens", 12) != 0;
 }
 
-static bool has_statistics(const struct sp_pack *calibration, const char *matrix)
+static bool has_statistics(const struct sp_pack *calibration, enum sp_part part, const char *matrix)
 {
     size_t len = strlen(matrix);
 
     for (size_t i = 0; i < sp_pack_n_tensors(calibration); i++) {
         const char *names = sp_pack_tensor(calibration, i)->name;
+
+        if (sp_pack_tensor(calibration, i)->part != part) continue;
         for (const char *at = strstr(names, matrix); at; at = strstr(at + 1, matrix)) {
             if ((at == names || at[-1] == ',') && (at[len] == 0 || at[len] == ',')) return true;
         }
@@ -360,23 +364,20 @@ static bool has_statistics(const struct sp_pack *calibration, const char *matrix
     return false;
 }
 
-/* A calibration covers every matrix of the layers of each family. */
-static void check_family(const char *name)
+/* A calibration covers every matrix of a model and its draft that is multiplied. */
+static void check_covered(const char *lines)
 {
     const char *file = create_path("family.bin"), *calibration = create_path("family.calibration");
     struct sp_pack *model, *pack;
-    char lines[512];
 
-    snprintf(lines, sizeof lines, "FROM @/../families/%s\n", name);
     create_pack(create_modelfile(lines), file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 300}, 1, NULL, 2);
     model = create_open(file);
     pack = create_open(calibration);
     for (size_t i = 0; i < sp_pack_n_tensors(model); i++) {
         const struct sp_pack_tensor *t = sp_pack_tensor(model, i);
-        if (t->part == SP_PART_TARGET && has_statistics(pack, t->name) != needs_statistics(t)) {
-            fail_msg("%s: tensor %s", name, t->name);
-        }
+        if (has_statistics(pack, t->part, t->name) != needs_statistics(model, t))
+            fail_msg("%s: part %d, tensor %s", lines, (int)t->part, t->name);
     }
     sp_pack_close(pack);
     sp_pack_close(model);
@@ -388,8 +389,35 @@ static void test_families(void **state)
     for (size_t i = 0; i < N_IDS; i++)
         ids[i] %= 128;
     for (const char *const *name = golden_families(); *name; name++) {
+        char lines[128];
+
+        snprintf(lines, sizeof lines, "FROM @/../families/%s\n", *name);
         create_setup(state);
-        check_family(*name);
+        check_covered(lines);
+        create_teardown(state);
+    }
+}
+
+static void test_drafts(void **state)
+{
+    static const char *const pairs[] = {
+        "FROM @/target\nDRAFT @/ar\n",
+        "FROM @/target\nDRAFT @/dflash\n",
+        "FROM @/../speculators/target\nDRAFT @/../speculators/anchored\n",
+        "FROM @/../speculators/target\nDRAFT @/../speculators/dflash2\n",
+        "FROM @/../speculators/target\nDRAFT @/../speculators/dflash2_anchored\n",
+        "FROM @/../speculators/target\nDRAFT @/../speculators/dspark\n",
+        "FROM @/../speculators/target\nDRAFT @/../speculators/dspark_anchored\n",
+        "FROM @/../speculators/target\nDRAFT @/../speculators/peagle\n",
+        "FROM @/../speculators/target\nDRAFT @/../speculators/peagle_sliding\n",
+        "FROM @/../speculators/target\nDRAFT @/../speculators/pruned\n",
+    };
+
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] %= 64;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        create_setup(state);
+        check_covered(pairs[i]);
         create_teardown(state);
     }
 }
@@ -617,7 +645,7 @@ static void test_malformed_files_are_refused(void **state)
                    SP_E_INPUT,
                    "q_proj.weight: it contains a number that is not finite or too large");
     assert_refused(file, write_calibration(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4,
-                   SP_E_INPUT, "expected one row of f32 of the target");
+                   SP_E_USAGE, "has no effect, because no matrix that it has statistics of");
     assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4,
                    SP_E_INPUT, "which has 192 columns");
     assert_refused(
@@ -650,6 +678,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_smoothing_equals_the_definition, begin,
                                         create_teardown),
         cmocka_unit_test(test_families),
+        cmocka_unit_test(test_drafts),
         cmocka_unit_test_setup_teardown(test_overflow, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_refusals, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_malformed_files_are_refused, begin, create_teardown),

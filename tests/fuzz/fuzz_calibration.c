@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 16, WIDE = 64 };
+enum { ROWS = 16, WIDE = 64, N_STACKED = 2, N_ITEMS = 3 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,28 +31,46 @@ static void encode(const float *numbers, size_t cols)
     }
 }
 
-/* Applies the calibration to a model of two matrices. */
+/* Encodes by the weights of an item with `cols` columns. */
+static void encode_item(const struct sp_plan_item *item, size_t cols)
+{
+    static float factors[WIDE * (WIDE + SP_GPTQ_GROUP)];
+
+    if (!item->calibrated) return;
+    if (item->weights.factors) {
+        encode(item->weights.factors, cols);
+        return;
+    }
+    for (size_t i = 0; i < N_STACKED; i++) {
+        sp_gptq_of_squares(factors, item->weights.squares + i * cols, cols);
+        encode(factors, cols);
+    }
+}
+
+/* Applies the calibration to a model of two matrices and a stack. */
 static enum sp_status use(const struct sp_calibration_file *file, struct sp_err *err)
 {
     char path[] = "model";
     struct sp_tensor_spec specs[] = {
         {.name = "a.weight", .role = SP_ROLE_MLP, .rank = 2, .shape = {ROWS, 32}},
         {.name = "b.weight", .role = SP_ROLE_MLP, .rank = 2, .shape = {ROWS, WIDE}},
+        {.name = "c.weight", .role = SP_ROLE_MLP, .rank = 3, .shape = {N_STACKED, ROWS, 32}},
     };
-    struct sp_source source = {.path = path, .specs = {.specs = specs, .n_specs = 2}};
+    struct sp_source source = {.path = path, .specs = {.specs = specs, .n_specs = N_ITEMS}};
     struct sp_plan_item items[] = {
         {.source = &source, .spec = &specs[0], .part = SP_PART_TARGET, .to = SP_Q4},
         {.source = &source, .spec = &specs[1], .part = SP_PART_TARGET, .to = SP_Q4},
+        {.source = &source, .spec = &specs[2], .part = SP_PART_TARGET, .to = SP_Q4},
     };
-    struct sp_plan plan = {.items = items, .n_items = 2};
+    struct sp_plan plan = {.items = items, .n_items = N_ITEMS};
     size_t n_used, n_without;
-    enum sp_status st = sp_calibration_apply(file, &plan, &source, &n_used, &n_without, err);
+    enum sp_status st =
+        sp_calibration_apply(file, &plan, &source, SP_PART_TARGET, &n_used, &n_without, err);
 
     if (st) return st;
-    if (n_used + n_without != 2) abort();
-    for (size_t i = 0; i < 2; i++) {
-        if (items[i].calibration) encode(items[i].calibration, (size_t)specs[i].shape[1]);
-    }
+    if (n_used + n_without != N_ITEMS) abort();
+    for (size_t i = 0; i < N_ITEMS; i++)
+        encode_item(&items[i], (size_t)sp_spec_cols(&specs[i]));
     return SP_OK;
 }
 

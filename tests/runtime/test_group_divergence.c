@@ -54,7 +54,7 @@ static struct sp_group_divergence *open_divergence(struct sp_package *package)
     struct sp_group_divergence *d = NULL;
     struct sp_err err = {0};
 
-    if (sp_group_divergence_open(&d, package, &text, 1, &err)) fail_msg("%s", err.text);
+    if (sp_group_divergence_open(&d, package, NULL, &text, 1, &err)) fail_msg("%s", err.text);
     return d;
 }
 
