@@ -61,10 +61,15 @@ static bool has_few_bits(enum sp_dtype dtype)
  *   other matrices   these q8              q6                    as the others
  *   q2               2.39    2.61    72                          7.92   7.20   46
  *   q3               0.440   0.334   85    0.440   0.339   78    0.970  0.793  63
- *   q5               0.0247  0.0206 110    0.0292  0.0256 103    0.0525 0.0514 97 */
-static struct sp_policy_choice output_default(enum sp_dtype type)
+ *   q5               0.0247  0.0206 110    0.0292  0.0256 103    0.0525 0.0514 97
+ *
+ * Calibrated, 6 bits suffice (license, C and prose):
+ *
+ *   q4               0.1135  0.0339  0.0415  97    0.1108  0.0353  0.0428  90
+ *   q5               0.0290  0.0113  0.0138 110    0.0317  0.0122  0.0144 103 */
+static struct sp_policy_choice output_default(enum sp_dtype type, bool calibrated)
 {
-    if (type == SP_Q2 || type == SP_Q3)
+    if (type == SP_Q2 || type == SP_Q3 || (calibrated && (type == SP_Q4 || type == SP_Q5)))
         return (struct sp_policy_choice){SP_Q6, SP_PANEL, "output matrix keeps 6 bits"};
     if (has_few_bits(type))
         return (struct sp_policy_choice){SP_Q8, SP_PANEL, "output matrix keeps 8 bits"};
@@ -104,7 +109,7 @@ static struct sp_policy_choice requested_choice(const struct sp_policy_request *
     if (is_output && request->output_type != SP_DTYPE_NONE)
         return (struct sp_policy_choice){request->output_type, SP_PANEL, "output type requested"};
     if (request->type == SP_DTYPE_NONE) return keep(tensor, SP_PANEL, "as stored");
-    if (is_output) return output_default(request->type);
+    if (is_output) return output_default(request->type, tensor->calibrated);
     if (tensor->role == SP_ROLE_FEATURE && has_few_bits(request->type))
         return (struct sp_policy_choice){SP_Q8, SP_PANEL, "feature projection keeps 8 bits"};
     if (keeps_8_bits(request, tensor))

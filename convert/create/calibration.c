@@ -11,7 +11,8 @@
 
 /* A matrix that the file has numbers for. */
 struct entry {
-    char *name; /* owned */
+    const char *name; /* borrowed from `text` */
+    char *text;       /* owned */
     enum sp_part part;
     const struct sp_pack_tensor *tensor;
 };
@@ -104,7 +105,8 @@ static enum sp_status add_names(struct sp_calibration_file *f, const struct sp_p
         if (st) return st;
         e = &f->entries[f->n_entries];
         *e = (struct entry){.part = t->part, .tensor = t};
-        if ((st = sp_copy_text(&e->name, at, (size_t)(end - at), err))) return st;
+        if ((st = sp_copy_text(&e->text, at, (size_t)(end - at), err))) return st;
+        e->name = e->text;
         f->n_entries++;
     }
     return SP_OK;
@@ -162,7 +164,7 @@ void sp_calibration_close(struct sp_calibration_file *file)
 {
     if (file == NULL) return;
     for (size_t i = 0; i < file->n_entries; i++)
-        free(file->entries[i].name);
+        free(file->entries[i].text);
     free(file->entries);
     sp_sensitivities_release(&file->sensitivities);
     sp_smoothing_release(&file->smoothing);
@@ -219,19 +221,14 @@ static enum sp_status check_source(const struct sp_calibration_file *f,
     return SP_OK;
 }
 
-/* *e = the entry of a plan item; NULL: there is none. */
-static enum sp_status find_entry(const struct entry **e, const struct sp_calibration_file *file,
-                                 const struct sp_plan_item *item, struct sp_err *err)
+/* The entry of a matrix of a part; NULL: there is none. */
+static const struct entry *find_entry(const struct sp_calibration_file *file, enum sp_part part,
+                                      const char *name)
 {
-    struct entry key = {.part = item->part};
-    enum sp_status st = sp_copy_text(&key.name, item->spec->name, strlen(item->spec->name), err);
+    struct entry key = {.name = name, .part = part};
 
-    *e = NULL;
-    if (st || file->n_entries == 0) goto done;
-    *e = bsearch(&key, file->entries, file->n_entries, sizeof key, compare_entries);
-done:
-    free(key.name);
-    return st;
+    if (file->n_entries == 0) return NULL;
+    return bsearch(&key, file->entries, file->n_entries, sizeof key, compare_entries);
 }
 
 enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, struct sp_plan *plan,
@@ -241,12 +238,13 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
     enum sp_status st = check_source(file, source, part, err);
 
     *n_used = *n_without = 0;
-    for (size_t i = 0; i < plan->n_items && !st; i++) {
+    if (st) return st;
+    for (size_t i = 0; i < plan->n_items; i++) {
         struct sp_plan_item *item = &plan->items[i];
         const struct entry *e;
 
         if (item->part != part || !sp_dtype_info(item->to)->code_bits || item->bytes) continue;
-        if ((st = find_entry(&e, file, item, err))) break;
+        e = find_entry(file, part, item->spec->name);
         *n_used += e != NULL;
         *n_without += e == NULL && item->spec->role != SP_ROLE_EMBEDDING;
         if (e == NULL) continue;
@@ -257,7 +255,13 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
             item->weights.factors = numbers_of(e->tensor);
         }
     }
-    return st;
+    return SP_OK;
+}
+
+bool sp_calibration_names(const struct sp_calibration_file *file, enum sp_part part,
+                          const char *matrix)
+{
+    return find_entry(file, part, matrix) != NULL;
 }
 
 bool sp_calibration_has(const struct sp_calibration_file *file, enum sp_part part)

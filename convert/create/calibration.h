@@ -26,6 +26,9 @@ const struct sp_sensitivities *sp_calibration_sensitivities(const struct sp_cali
 /* How the target's norms are smoothed, borrowed; n is 0 in a file that does not state it. */
 const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_file *file);
 
+/* True if the file has statistics of a matrix of a part. */
+bool sp_calibration_names(const struct sp_calibration_file *file, enum sp_part part,
+                          const char *matrix);
 /* True if the file has statistics of a part. */
 bool sp_calibration_has(const struct sp_calibration_file *file, enum sp_part part);
 

@@ -107,6 +107,7 @@ static enum sp_status note_double_rounding(struct maker *m, enum sp_part part, s
 
 /* ---- parts ---- */
 
+/* Collects what is known of a part's tensors: calibrations, and the types that rules choose. */
 static enum sp_status apply_rules(struct maker *m, enum sp_part part, struct sp_err *err)
 {
     const struct sp_source *source = source_of(m, part);
@@ -117,7 +118,12 @@ static enum sp_status apply_rules(struct maker *m, enum sp_part part, struct sp_
         return sp_fail(err, SP_E_USAGE, "--rule %s: there is no draft", rule->text);
     if (source == NULL) return SP_OK;
     st = sp_new(&m->choices[part], source->specs.n_specs, sizeof *m->choices[part], err);
-    return st ? st : sp_type_rules_apply(m->choices[part], &m->in->rules, source, part, err);
+    if (st) return st;
+    for (size_t i = 0; m->made->calibration && i < source->specs.n_specs; i++) {
+        m->choices[part][i].calibrated =
+            sp_calibration_names(m->made->calibration, part, source->specs.specs[i].name);
+    }
+    return sp_type_rules_apply(m->choices[part], &m->in->rules, source, part, err);
 }
 
 static enum sp_status add_part(struct maker *m, enum sp_part part, struct sp_err *err)

@@ -87,8 +87,11 @@ static enum sp_status plan_tensor(struct sp_plan_item *item,
 {
     enum sp_status st;
     const struct sp_tensor_spec *spec = item->spec;
-    struct sp_policy_tensor tensor = {
-        .name = spec->name, .role = spec->role, .rank = spec->rank, .shape = spec->shape};
+    struct sp_policy_tensor tensor = {.name = spec->name,
+                                      .role = spec->role,
+                                      .rank = spec->rank,
+                                      .shape = spec->shape,
+                                      .calibrated = chosen->calibrated};
     const struct sp_source *source = item->source;
     const struct sp_smoothed_norm *smoothed =
         sp_smoothing_of(&source->smoothing, &source->config, spec->name);

@@ -35,10 +35,11 @@ struct sp_plan {
     size_t n_items, cap_items;
 };
 
-/* A type that is chosen for one tensor, whatever the request says. Valid when zeroed: none. */
+/* What is known of one tensor before it is planned. Valid when zeroed: nothing. */
 struct sp_plan_choice {
-    enum sp_dtype type; /* SP_DTYPE_NONE: by the request */
+    enum sp_dtype type; /* chosen, whatever the request says; SP_DTYPE_NONE: by the request */
     const char *rule;   /* names the choice in the plan and in errors; borrowed by the plan */
+    bool calibrated;    /* a calibration has statistics of its inputs */
 };
 
 /* Appends the tensors of a source as `part`; the target must be added before the draft. With

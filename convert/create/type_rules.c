@@ -29,7 +29,7 @@ static enum sp_status apply_rule(struct sp_plan_choice *choices, const struct sp
         return st;
     for (size_t i = 0; i < source->specs.n_specs; i++) {
         if (fnmatch(pattern, source->specs.specs[i].name, 0) != 0) continue;
-        choices[i] = (struct sp_plan_choice){rule->type, rule->text};
+        choices[i] = (struct sp_plan_choice){.type = rule->type, .rule = rule->text};
         n++;
     }
     free(pattern);

@@ -37,6 +37,11 @@ spectool quantize --requantize -q q5 --calibration calibration.bin smooth.bin ou
 spectool calibrate out.bin one.txt --force
 echo "exit $?"
 rm smooth.bin out.bin
+# A draft is calibrated, too, and another draft is refused.
+spectool create -f "$TESTDATA/tiny/Modelfile" --quantize-draft q4 --calibration calibration.bin --dry-run 2>/dev/null |
+    grep '^draft.*calibrated'
+spectool create -f "$TESTDATA/tiny/Modelfile.ar" --quantize-draft q4 --calibration calibration.bin -o out.bin
+echo "exit $?"
 # Refusals.
 spectool create -f "$TESTDATA/tiny/Modelfile" -q bf16 --calibration calibration.bin --force
 echo "exit $?"

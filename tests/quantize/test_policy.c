@@ -230,12 +230,39 @@ static void test_requantizing(void **context)
     assert_false(sp_policy_rounds_twice(SP_F32, SP_F16));
 }
 
+/* An output matrix whose errors are weighed needs fewer bits with q4 and q5. */
+static void test_calibrated_output(void **state)
+{
+    static const struct {
+        enum sp_dtype type, want;
+    } calibrated[] = {{SP_Q2, SP_Q6}, {SP_Q3, SP_Q6}, {SP_Q4, SP_Q6},  {SP_Q5, SP_Q6},
+                      {SP_Q6, SP_Q8}, {SP_Q8, SP_Q8}, {SP_F16, SP_F16}};
+    uint64_t shape[] = {64, 64};
+    struct sp_policy_tensor tensor = {.name = "lm_head.weight",
+                                      .role = SP_ROLE_HEAD,
+                                      .rank = 2,
+                                      .shape = shape,
+                                      .stored = SP_F32,
+                                      .calibrated = true};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof calibrated / sizeof *calibrated; i++) {
+        struct sp_policy_request request = {.type = calibrated[i].type};
+        struct sp_policy_choice choice;
+
+        assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
+        assert_int_equal(choice.dtype, calibrated[i].want);
+        request.output_type = SP_Q4;
+        assert_int_equal(sp_policy_choose(&choice, &request, &tensor, NULL), SP_OK);
+        assert_int_equal(choice.dtype, SP_Q4);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_draft),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_calibrated_output), cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_draft),        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_requantizing),
     };
 
