@@ -186,7 +186,8 @@ const struct sp_command sp_cmd_calibrate = {
     .defaults = &defaults,
     .options_size = sizeof defaults,
     .takes_model = true,
-    .details = "Runs the target of FILE over the texts (- is standard input) and writes statistics "
-               "of the inputs of its matrices, for --calibration of create and quantize.",
+    .details = "Runs the target of FILE, and its draft, over the texts (- is standard input) and "
+               "writes statistics of the inputs of their matrices, for --calibration of create and "
+               "quantize.",
     .run = run,
 };

@@ -8,6 +8,7 @@
 #include "cli/base/temp_file.h"
 #include "cli/create_callbacks.h"
 #include "cli/draft_types.h"
+#include "convert/create/calibration.h"
 #include "convert/create/requantize.h"
 #include "format/base/mem.h"
 #include "format/base/number_text.h"
@@ -39,8 +40,9 @@ static const enum sp_dtype tried[] = {SP_Q8, SP_Q6, SP_Q5, SP_Q4, SP_Q3, SP_Q2};
 enum { N_TRIED = sizeof tried / sizeof *tried };
 
 struct job {
-    const struct sp_create_options *options;
+    struct sp_create_options options;
     const char *command;
+    const char *calibration; /* of the draft; NULL: none */
     struct sp_temp_file temporary;
     struct sp_eval_text *texts; /* [n_texts] owned */
     size_t n_texts;
@@ -122,7 +124,8 @@ static enum sp_status measure(struct job *job, const struct sp_backend_opts *bac
                                              .n_texts = job->n_texts,
                                              .n_places = PLACES,
                                              .n_predict = PREDICT,
-                                             .backend = backend};
+                                             .backend = backend,
+                                             .calibration = job->calibration};
     enum sp_dtype stored;
     enum sp_status st;
 
@@ -175,7 +178,7 @@ static enum sp_status receipt_members(char **members, const struct job *job, siz
 /* Writes the output from the temporary file, and completes the report. */
 static enum sp_status write_chosen(struct job *job, struct sp_create_report *report, size_t chosen)
 {
-    const struct sp_create_options *o = job->options;
+    const struct sp_create_options *o = &job->options;
     struct sp_create_listener listener = {.command = job->command};
     struct sp_create_report last;
     char *members = NULL;
@@ -188,6 +191,8 @@ static enum sp_status write_chosen(struct job *job, struct sp_create_report *rep
         .force = o->force,
     };
 
+    if (chosen && sp_dtype_info(options.draft_type)->code_bits)
+        options.calibration = job->calibration;
     if ((st = receipt_members(&members, job, chosen))) return st;
     options.draft_choice = members;
     sp_create_attach(&options.callbacks, &listener);
@@ -221,7 +226,7 @@ static enum sp_status choose(struct job *job, struct sp_create_report *report)
 /* Refuses what the first step would refuse, before it works for long. */
 static enum sp_status check(const struct job *job, struct sp_create_report *report)
 {
-    const struct sp_create_options *o = job->options;
+    const struct sp_create_options *o = &job->options;
     struct sp_create_options plan = *o;
     const char *output = o->output ? o->output : SP_CREATE_OUTPUT;
     enum sp_status st;
@@ -247,9 +252,30 @@ static void note_intention(const struct job *job, size_t n_texts)
     sp_note(job->command, sentence);
 }
 
+/* A calibration of the draft is used when the draft gets its type. One of the target is used in the
+ * first step, unless the target keeps its types. */
+static enum sp_status divide_calibration(struct job *job)
+{
+    struct sp_create_options *o = &job->options;
+    struct sp_calibration_file *file = NULL;
+    enum sp_status st;
+
+    if (o->calibration == NULL) return SP_OK;
+    if ((st = sp_calibration_open(&file, o->calibration, job->err))) return st;
+    if (sp_calibration_has(file, SP_PART_DRAFT)) {
+        bool keeps = o->target_type == SP_DTYPE_NONE && o->output_type == SP_DTYPE_NONE &&
+                     o->budget.size == 0 && !(o->budget.bits > 0);
+
+        job->calibration = o->calibration;
+        if (keeps) o->calibration = NULL;
+    }
+    sp_calibration_close(file);
+    return SP_OK;
+}
+
 static enum sp_status create_first(struct job *job, struct sp_create_report *report)
 {
-    struct sp_create_options first = *job->options;
+    struct sp_create_options first = job->options;
     enum sp_status st;
 
     if ((st = sp_temp_file_open(&job->temporary, "packed.bin", job->err))) return st;
@@ -263,10 +289,11 @@ enum sp_status sp_create_auto_draft(struct sp_create_report *report,
                                     struct sp_err *err)
 {
     struct sp_backend_opts backend = SP_BACKEND_DEFAULTS;
-    struct job job = {.options = options, .command = command, .err = err};
+    struct job job = {.options = *options, .command = command, .err = err};
     enum sp_status st;
 
     backend.n_threads = options->n_threads;
+    if ((st = divide_calibration(&job))) return st;
     if ((st = check(&job, report))) return st;
     if (options->dry_run) {
         note_intention(&job, texts->n ? texts->n : N_BUILT_IN);

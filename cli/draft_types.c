@@ -155,6 +155,7 @@ static enum sp_status open_package(struct trial *t)
     struct sp_temp_file temporary = {0};
     enum sp_status st;
 
+    if (sp_dtype_info(t->out->type)->code_bits) options.calibration = q->calibration;
     if (t->out->stored) {
         if ((st = count_size(t, q->path))) return st;
         return sp_backend_open_package(&t->package, q->path, q->backend, t->err);

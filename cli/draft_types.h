@@ -37,6 +37,7 @@ struct sp_draft_types_request {
     const struct sp_eval_text *texts; /* [n_texts] */
     size_t n_texts, n_places, n_predict;
     const struct sp_backend_opts *backend;
+    const char *calibration; /* of the draft, for its types of few bits; NULL: none */
     /* Costs are in seconds; otherwise in bytes, for at most 8 draft tokens: passes of more rows are
      * no longer bound by the memory. */
     bool is_timed;

@@ -1171,15 +1171,16 @@ struct sp_calibration_request {
 /* The extent of a calibration. */
 struct sp_calibration {
     size_t size;
-    size_t n_tokens;             /* read, the repeated beginnings of windows included */
+    size_t n_tokens;             /* read by the target, repeated beginnings of windows included */
     size_t n_inputs, n_matrices; /* inputs with statistics; matrices that read them */
     uint64_t n_bytes;            /* of statistics, in memory and in the file */
     size_t n_groups;             /* groups of matrices whose sensitivity was measured */
 };
 #define SP_CALIBRATION_INIT SP_SIZED(struct sp_calibration)
 
-/* Collects statistics of what the target's matrices read, which weigh the errors of quantizing it
- * to q2 to q6 and tell how to smooth its norms for q5 to q8, and writes them to a file. The file
+/* Collects statistics of what the matrices of the target read, and those of the draft while it
+ * drafts, which weigh the errors of quantizing them to q2 to q6 and tell how to smooth the target's
+ * norms for q5 to q8, and writes them to a file. The file
  * depends on the package and the ids alone. It cannot replace the file of the package (SP_E_USAGE).
  * SP_E_CHECK "interrupted": the callback stopped. Sensitivities that were measured until then stay
  * in a file named `path`.sensitivity, from which the same request continues, and which is removed

@@ -29,7 +29,7 @@ struct sp_create_options {
     enum sp_dtype output_type;  /* the target's embedding and head; NONE: as the policy chooses */
     struct sp_type_rules rules; /* types of single tensors of both parts */
     struct sp_budget budget;    /* chooses the types that nothing else does; target_type is NONE */
-    const char *calibration;    /* a file for the target's q2 to q8 matrices; NULL: none */
+    const char *calibration;    /* a file for q2 to q8 matrices; NULL: none */
     unsigned n_threads;         /* 0: as many as there are */
     bool force;                 /* replace an existing output */
     bool dry_run;               /* check and plan, write nothing */

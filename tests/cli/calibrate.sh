@@ -42,6 +42,9 @@ spectool create -f "$TESTDATA/tiny/Modelfile" --quantize-draft q4 --calibration 
     grep '^draft.*calibrated'
 spectool create -f "$TESTDATA/tiny/Modelfile.ar" --quantize-draft q4 --calibration calibration.bin -o out.bin
 echo "exit $?"
+spectool create -f "$TESTDATA/tiny/Modelfile" --quantize-draft auto --calibration calibration.bin -o out.bin 2>&1 |
+    grep becomes
+rm out.bin
 # Refusals.
 spectool create -f "$TESTDATA/tiny/Modelfile" -q bf16 --calibration calibration.bin --force
 echo "exit $?"
