@@ -41,7 +41,7 @@
     {                                                                                              \
         SP_OPT_STRING, 0, "calibration", NULL, "FILE",                                             \
             .offset = offsetof(type, calibration), .path = true,                                   \
-            .help = "Statistics from spectool calibrate; improves q2 to q6 weights of the target"  \
+            .help = "Statistics from spectool calibrate; improves q2 to q8 weights"                \
     }
 #define SP_OPT_DRY_RUN(type)                                                                       \
     {                                                                                              \

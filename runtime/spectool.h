@@ -1161,7 +1161,8 @@ struct sp_calibration_request {
     const char *path; /* the file to write */
     bool force;       /* replace an existing packed file or calibration */
     void *context;
-    int (*progress)(void *context, size_t done, size_t total); /* in tokens; nonzero: stop */
+    int (*progress)(void *context, size_t done, size_t total); /* in tokens that are read, or
+                                                                  generated; nonzero: stop */
     bool sensitivity; /* measure how much groups of matrices matter to the output as well */
     int (*layer_progress)(void *context, size_t done, size_t total); /* of measuring, in layers
                                                                         run; nonzero: stop */

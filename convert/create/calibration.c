@@ -74,20 +74,30 @@ static const float *numbers_of(const struct sp_pack_tensor *t)
     return (const float *)(const void *)t->data;
 }
 
+/* True if all numbers are squares that were divided by the largest. */
+static bool are_squares(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!(x[i] >= 0 && x[i] <= 1)) return false;
+    }
+    return true;
+}
+
 static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-    size_t n = (size_t)t->shape[0] * (t->rank == 2 ? (size_t)t->shape[1] : 1);
+    bool squares = t->rank == 2;
+    size_t n = (size_t)t->shape[0] * (squares ? (size_t)t->shape[1] : 1);
 
     if (t->part == SP_PART_FILE || t->dtype != SP_F32 || t->layout != SP_PLAIN || t->rank > 2) {
         return sp_fail(err, SP_E_INPUT, "%s: tensor %s: expected f32 of rank 1 or 2 of a model",
                        sp_pack_path(pack), t->name);
     }
     if ((st = sp_pack_check_tensor(pack, i, err))) return st;
-    if (sp_gptq_is_sound(numbers_of(t), n)) return SP_OK;
+    if (squares ? are_squares(numbers_of(t), n) : sp_gptq_is_sound(numbers_of(t), n)) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
-                   "%s: tensor %s: it contains a number that is not finite or too large",
+                   "%s: tensor %s: it contains a number that is not finite or out of its range",
                    sp_pack_path(pack), t->name);
 }
 
@@ -182,41 +192,36 @@ const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_
     return &file->smoothing;
 }
 
-/* True if a tensor of the file has the numbers for a matrix, or a stack of matrices. */
-static bool suits(size_t *needed, const struct sp_pack_tensor *t, const struct sp_tensor_spec *spec)
+/* Whether a tensor of the file has the numbers for a matrix, or for each matrix of a stack. */
+static bool suits(const struct sp_pack_tensor *t, const struct sp_tensor_spec *spec)
 {
-    size_t cols = (size_t)sp_spec_cols(spec);
+    size_t cols = (size_t)sp_spec_cols(spec), n;
 
-    if (t->rank == 2) {
-        *needed = cols;
-        return spec->rank == 3 && t->shape[0] == spec->shape[0] && t->shape[1] == cols;
-    }
-    return sp_gptq_size(needed, cols) && *needed == t->shape[0];
+    if (t->rank == 1) return sp_gptq_size(&n, cols) && n == t->shape[0];
+    return spec->rank == 3 && t->shape[0] == spec->shape[0] && t->shape[1] == cols;
 }
 
 static enum sp_status check_source(const struct sp_calibration_file *f,
                                    const struct sp_source *source, enum sp_part part,
                                    struct sp_err *err)
 {
+    const char *model = part == SP_PART_DRAFT ? "draft" : "model";
+
     for (size_t i = 0; i < f->n_entries; i++) {
         const struct entry *e = &f->entries[i];
         const struct sp_tensor_spec *spec = sp_specs_find(&source->specs, e->name);
-        const struct sp_pack_tensor *t = e->tensor;
-        size_t n = 0;
 
         if (e->part != part) continue;
         if (spec == NULL || !sp_role_is_matrix(spec->role)) {
             return sp_fail(err, SP_E_INPUT, "%s: made for another %s: %s has no matrix %s",
-                           sp_pack_path(f->pack), part == SP_PART_DRAFT ? "draft" : "model",
-                           source->path, e->name);
+                           sp_pack_path(f->pack), model, source->path, e->name);
         }
-        if (suits(&n, t, spec)) continue;
+        if (suits(e->tensor, spec)) continue;
         return sp_fail(err, SP_E_INPUT,
-                       "%s: made for another %s: %llu numbers for %s, which has %llu columns in "
-                       "%s and needs %zu",
-                       sp_pack_path(f->pack), part == SP_PART_DRAFT ? "draft" : "model",
-                       (unsigned long long)t->shape[t->rank - 1], e->name,
-                       (unsigned long long)sp_spec_cols(spec), source->path, n);
+                       "%s: made for another %s: its numbers for %s do not suit the %llu columns "
+                       "of %s",
+                       sp_pack_path(f->pack), model, e->name,
+                       (unsigned long long)sp_spec_cols(spec), source->path);
     }
     return SP_OK;
 }
@@ -231,23 +236,52 @@ static const struct entry *find_entry(const struct sp_calibration_file *file, en
     return bsearch(&key, file->entries, file->n_entries, sizeof key, compare_entries);
 }
 
+/* Whether an item becomes q2 to q6. */
+static bool is_rounded(const struct sp_plan_item *item)
+{
+    return item->bytes == NULL && sp_dtype_info(item->to)->code_bits;
+}
+
+static bool rounds(const struct sp_plan *plan, enum sp_part part)
+{
+    for (size_t i = 0; i < plan->n_items; i++) {
+        if (plan->items[i].part == part && is_rounded(&plan->items[i])) return true;
+    }
+    return false;
+}
+
+static bool has_head(const struct sp_source *source)
+{
+    for (size_t i = 0; i < source->specs.n_specs; i++) {
+        if (source->specs.specs[i].role == SP_ROLE_HEAD) return true;
+    }
+    return false;
+}
+
 enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, struct sp_plan *plan,
                                     const struct sp_source *source, enum sp_part part,
                                     size_t *n_used, size_t *n_without, struct sp_err *err)
 {
-    enum sp_status st = check_source(file, source, part, err);
+    bool is_tied = !has_head(source);
+    enum sp_status st;
 
     *n_used = *n_without = 0;
-    if (st) return st;
+    if (part == SP_PART_DRAFT && !rounds(plan, part)) return SP_OK;
+    if ((st = check_source(file, source, part, err))) return st;
     for (size_t i = 0; i < plan->n_items; i++) {
         struct sp_plan_item *item = &plan->items[i];
         const struct entry *e;
 
-        if (item->part != part || !sp_dtype_info(item->to)->code_bits || item->bytes) continue;
+        if (item->part != part || !is_rounded(item)) continue;
         e = find_entry(file, part, item->spec->name);
         *n_used += e != NULL;
-        *n_without += e == NULL && item->spec->role != SP_ROLE_EMBEDDING;
+        *n_without += e == NULL && (is_tied || item->spec->role != SP_ROLE_EMBEDDING);
         if (e == NULL) continue;
+        if (e->tensor->rank == 2 && item->exponents) {
+            return sp_fail(err, SP_E_INPUT,
+                           "%s: it has squares for %s, whose input it smooths; expected factors",
+                           sp_pack_path(file->pack), e->name);
+        }
         item->calibrated = true;
         if (e->tensor->rank == 2) {
             item->weights.squares = numbers_of(e->tensor);

@@ -34,8 +34,9 @@ bool sp_calibration_has(const struct sp_calibration_file *file, enum sp_part par
 
 /* Sets the weights of each plan item of a part that becomes q2 to q6, borrowed from the file.
  * Returns SP_E_INPUT if the file names a matrix of this part that `source` does not have, or that
- * has another width. *n_used and *n_without count the part's matrices that become q2 to q6 with and
- * without calibration; an embedding that is not the output matrix needs none. */
+ * has another width; a draft of which nothing becomes q2 to q6 may be another one. *n_used and
+ * *n_without count the part's matrices that become q2 to q6 with and without calibration; an
+ * embedding that is not the output matrix needs none. */
 SP_MUST_CHECK enum sp_status sp_calibration_apply(const struct sp_calibration_file *file,
                                                   struct sp_plan *plan,
                                                   const struct sp_source *source, enum sp_part part,

@@ -39,15 +39,14 @@ static enum sp_status smooth(struct maker *m, struct sp_err *err)
     return st;
 }
 
-/* Adds to *n_used and *n_without the numbers of sp_calibration_apply for a part of which there are
- * statistics. */
+/* Adds to *n_used and *n_without the numbers of sp_calibration_apply. */
 static enum sp_status calibrate_part(struct maker *m, enum sp_part part, size_t *n_used,
                                      size_t *n_without, struct sp_err *err)
 {
     enum sp_status st;
     size_t used, without;
 
-    if (source_of(m, part) == NULL || !sp_calibration_has(m->made->calibration, part)) return SP_OK;
+    if (source_of(m, part) == NULL) return SP_OK;
     st = sp_calibration_apply(m->made->calibration, &m->made->plan, source_of(m, part), part, &used,
                               &without, err);
     *n_used += used;

@@ -1,5 +1,5 @@
-/* Sums by input. The first matrix of a set of products owns the sums of their input; the others
- * refer to it. A matrix is identified by the address of its panels. */
+/* Sums by input. Where they are shared, the first matrix of a set of products owns the sums of
+ * their input, and the others refer to it. A matrix is identified by the address of its panels. */
 #include "runtime/model/input_stats.h"
 
 #include "format/base/mem.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A matrix of the target. */
+/* A matrix, or a stack of matrices, of the target or the draft. */
 struct slot {
     const char *name;
     enum sp_part part;
@@ -164,7 +164,6 @@ static void add_inputs(void *context, const struct sp_backend *backend,
 
         if (s == NULL || s->part != stats->part) continue;
         assert(s->cols == acts->cols);
-        s->is_observed = true;
         if (groups) {
             s->by_matrix = true;
             s->n = s->n_matrices * s->cols;
@@ -174,10 +173,11 @@ static void add_inputs(void *context, const struct sp_backend *backend,
             first = s;
             add_rows(s, backend, acts, n_rows);
         }
-        if (groups || !stats->shared) continue;
-        assert(s->first == (size_t)(s - stats->slots) ||
-               s->first == (size_t)(first - stats->slots));
-        s->first = (size_t)(first - stats->slots);
+        if (!groups && stats->shared) {
+            assert(!s->is_observed || s->first == (size_t)(first - stats->slots));
+            s->first = (size_t)(first - stats->slots);
+        }
+        s->is_observed = true;
     }
 }
 

@@ -1,5 +1,5 @@
-/* Runs texts through the target to collect statistics of its matrices' inputs. Every window of ids
- * is a sequence of its own, and passes are divided by the texts alone.
+/* Collects statistics of the inputs of a model's matrices while texts run through the target. Every
+ * window of ids is a sequence of its own, and passes are divided by the texts alone.
  *
  * A draft is observed while it drafts: at places spread over the texts the model generates, so that
  * the draft reads what it reads in use - prompts, features of the target, and its own tokens. */

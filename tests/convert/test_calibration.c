@@ -581,12 +581,10 @@ static void test_overflow(void **state)
 }
 
 /* Writes a calibration file with one input. */
-static const char *write_calibration(const char *record, const char *names, enum sp_part part,
-                                     float number, size_t n)
+static const char *write_tensor(const char *record, struct sp_pack_tensor t, float number)
 {
     const char *path = create_path("handmade.bin");
-    struct sp_pack_tensor t = {
-        .name = names, .part = part, .dtype = SP_F32, .layout = SP_PLAIN, .rank = 1, .shape = {n}};
+    size_t n = (size_t)t.shape[0] * (t.rank == 2 ? (size_t)t.shape[1] : 1);
     float *numbers = calloc(n, sizeof *numbers);
     struct sp_pack_writer *w = NULL;
 
@@ -601,6 +599,53 @@ static const char *write_calibration(const char *record, const char *names, enum
     sp_pack_writer_close(w);
     free(numbers);
     return path;
+}
+
+static const char *write_calibration(const char *record, const char *names, enum sp_part part,
+                                     float number, size_t n)
+{
+    return write_tensor(record,
+                        (struct sp_pack_tensor){.name = names,
+                                                .part = part,
+                                                .dtype = SP_F32,
+                                                .layout = SP_PLAIN,
+                                                .rank = 1,
+                                                .shape = {n}},
+                        number);
+}
+
+/* Squares for a stack of n matrices, of which the last is `number`. */
+static const char *write_squares(const char *names, size_t n, float number)
+{
+    return write_tensor("{\"block\":256}",
+                        (struct sp_pack_tensor){.name = names,
+                                                .part = SP_PART_TARGET,
+                                                .dtype = SP_F32,
+                                                .layout = SP_PLAIN,
+                                                .rank = 2,
+                                                .shape = {n, 64}},
+                        number);
+}
+
+static void test_malformed_squares_are_refused(void **state)
+{
+    static const char name[] = "layers.0.mlp.experts.down_proj.weight";
+    const char *file = create_path("experts.bin");
+    struct sp_err err = {0};
+
+    (void)state;
+    create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
+    write_squares(name, 4, 1);
+    assert_int_equal(
+        requantize(file, create_path("out.bin"), create_path("handmade.bin"), SP_Q4, 1, &err),
+        SP_OK);
+    assert_refused(file, write_squares(name, 4, -0.5f), SP_Q4, SP_E_INPUT, "out of its range");
+    assert_refused(file, write_squares(name, 4, 1.5f), SP_Q4, SP_E_INPUT, "out of its range");
+    assert_refused(file, write_squares(name, 4, NAN), SP_Q4, SP_E_INPUT, "out of its range");
+    assert_refused(file, write_squares(name, 3, 1), SP_Q4, SP_E_INPUT,
+                   "do not suit the 64 columns");
+    assert_refused(file, write_squares("layers.0.self_attn.q_proj.weight", 4, 1), SP_Q4, SP_E_INPUT,
+                   "do not suit the 32 columns");
 }
 
 static void test_malformed_smoothing_is_refused(void **state)
@@ -643,11 +688,11 @@ static void test_malformed_files_are_refused(void **state)
         SP_OK);
     assert_refused(file, write_calibration(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4,
                    SP_E_INPUT,
-                   "q_proj.weight: it contains a number that is not finite or too large");
+                   "q_proj.weight: it contains a number that is not finite or out of its range");
     assert_refused(file, write_calibration(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4,
                    SP_E_USAGE, "has no effect, because no matrix that it has statistics of");
     assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4,
-                   SP_E_INPUT, "which has 192 columns");
+                   SP_E_INPUT, "do not suit the 192 columns of");
     assert_refused(
         file,
         write_calibration(record, "layers.9.mlp.up_proj.weight", SP_PART_TARGET, 1, N_NUMBERS),
@@ -681,6 +726,7 @@ int main(void)
         cmocka_unit_test(test_drafts),
         cmocka_unit_test_setup_teardown(test_overflow, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_refusals, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_malformed_squares_are_refused, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_malformed_files_are_refused, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_malformed_smoothing_is_refused, begin,
                                         create_teardown),

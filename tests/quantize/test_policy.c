@@ -261,8 +261,10 @@ static void test_calibrated_output(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_calibrated_output), cmocka_unit_test(test_rules),
-        cmocka_unit_test(test_draft),        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_calibrated_output),
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_draft),
+        cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_requantizing),
     };
 
