@@ -250,6 +250,13 @@ static bool rounds(const struct sp_plan *plan, enum sp_part part)
     return false;
 }
 
+/* Whether a tensor is only looked up: an embedding, unless it is the output matrix, too. */
+static bool is_lookup(const struct sp_tensor_spec *spec, bool is_tied)
+{
+    if (spec->role != SP_ROLE_EMBEDDING) return false;
+    return !is_tied || strcmp(spec->name, "embed_tokens.weight") != 0;
+}
+
 static bool has_head(const struct sp_source *source)
 {
     for (size_t i = 0; i < source->specs.n_specs; i++) {
@@ -275,7 +282,7 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
         if (item->part != part || !is_rounded(item)) continue;
         e = find_entry(file, part, item->spec->name);
         *n_used += e != NULL;
-        *n_without += e == NULL && (is_tied || item->spec->role != SP_ROLE_EMBEDDING);
+        *n_without += e == NULL && !is_lookup(item->spec, is_tied);
         if (e == NULL) continue;
         if (e->tensor->rank == 2 && item->exponents) {
             return sp_fail(err, SP_E_INPUT,
