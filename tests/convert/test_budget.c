@@ -144,7 +144,7 @@ static void test_what_is_chosen_already_stays(void **state)
 {
     struct sp_plan plan = make_plan(SP_Q4);
     struct sp_budget_request request = request_for(&plan, UINT64_MAX);
-    struct sp_plan_choice choices[N_TENSORS] = {[GATE] = {SP_F16, "rule"}};
+    struct sp_plan_choice choices[N_TENSORS] = {[GATE] = {.type = SP_F16, .rule = "rule"}};
     struct sp_budget_result result;
     bool fits;
     (void)state;
