@@ -22,9 +22,10 @@ struct round_job {
 static const float *find_factors(const struct round_job *job, size_t matrix, unsigned worker)
 {
     const struct sp_gptq_weights *weights = &job->rounding->weights;
-    float *factors = job->factors + worker * job->n_factors;
+    float *factors;
 
     if (weights->squares == NULL) return weights->factors;
+    factors = job->factors + worker * job->n_factors;
     if (job->matrices[worker] != matrix + 1)
         sp_gptq_of_squares(factors, weights->squares + matrix * job->from->cols, job->from->cols);
     job->matrices[worker] = matrix + 1;
