@@ -66,6 +66,16 @@ struct sp_pack_tensor {
     const uint8_t *data; /* mapped, 64-byte aligned, borrowed from the pack */
 };
 
+/* The number of matrices in a stack; 1 for a tensor of rank 1 or 2. */
+static inline size_t sp_pack_tensor_n_matrices(const struct sp_pack_tensor *t)
+{
+    size_t n = 1;
+
+    for (unsigned i = 0; i + 2 < t->rank; i++)
+        n *= (size_t)t->shape[i];
+    return n;
+}
+
 struct sp_pack_section {
     enum sp_section kind;
     enum sp_part part;

@@ -80,6 +80,11 @@ struct sp_gptq_weights {
     const float *squares; /* [n_matrices][cols] of the inputs of each: see sp_gptq_of_squares */
 };
 
+static inline bool sp_gptq_is_weighed(struct sp_gptq_weights weights)
+{
+    return weights.factors || weights.squares;
+}
+
 struct sp_microscale_books;
 
 /* The inner loops, per instruction set. All give the same bits. */

@@ -1181,11 +1181,10 @@ struct sp_calibration {
 
 /* Collects statistics of what the matrices of the target read, and those of the draft while it
  * drafts, which weigh the errors of quantizing them to q2 to q6 and tell how to smooth the target's
- * norms for q5 to q8, and writes them to a file. The file
- * depends on the package and the ids alone. It cannot replace the file of the package (SP_E_USAGE).
- * SP_E_CHECK "interrupted": the callback stopped. Sensitivities that were measured until then stay
- * in a file named `path`.sensitivity, from which the same request continues, and which is removed
- * at the end. [package] */
+ * norms for q5 to q8, and writes them to a file. The file depends on the package and the ids alone.
+ * It cannot replace the file of the package (SP_E_USAGE). SP_E_CHECK "interrupted": the callback
+ * stopped. Sensitivities that were measured until then stay in a file named `path`.sensitivity,
+ * from which the same request continues, and which is removed at the end. [package] */
 SP_API SP_MUST_CHECK enum sp_status
 sp_package_calibrate(struct sp_package *package, const struct sp_calibration_request *request,
                      struct sp_calibration *out, struct sp_err *err);

@@ -5,9 +5,8 @@
 #include "cli/base/opt.h"
 
 /* Finds an option of another tool, without its dashes, or "", which is an operand that the command
- * does not take. *ours = the name of the command's option
- * that means the same, "" if an operand does; or *hint = what to know or do instead; both static,
- * NULL if not. */
+ * does not take. *ours = the name of the command's option that means the same, "" if an operand
+ * does; or *hint = what to know or do instead; both static, NULL if not. */
 void sp_other_option_find(const char **ours, const char **hint, const struct sp_command *command,
                           const char *name);
 

@@ -218,10 +218,8 @@ static enum sp_status check_source(const struct sp_calibration_file *f,
         }
         if (suits(e->tensor, spec)) continue;
         return sp_fail(err, SP_E_INPUT,
-                       "%s: made for another %s: its numbers for %s do not suit the %llu columns "
-                       "of %s",
-                       sp_pack_path(f->pack), model, e->name,
-                       (unsigned long long)sp_spec_cols(spec), source->path);
+                       "%s: made for another %s: its numbers for %s do not suit the shape in %s",
+                       sp_pack_path(f->pack), model, e->name, source->path);
     }
     return SP_OK;
 }
@@ -286,10 +284,9 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
         if (e == NULL) continue;
         if (e->tensor->rank == 2 && item->exponents) {
             return sp_fail(err, SP_E_INPUT,
-                           "%s: it has squares for %s, whose input it smooths; expected factors",
+                           "%s: it smooths the input of %s, so that squares do not suffice",
                            sp_pack_path(file->pack), e->name);
         }
-        item->calibrated = true;
         if (e->tensor->rank == 2) {
             item->weights.squares = numbers_of(e->tensor);
         } else {

@@ -249,7 +249,8 @@ static enum sp_status find_factors(const float **factors, struct worker *w,
     enum sp_status st;
 
     *factors = weights->factors;
-    if (!item->calibrated || (weights->factors && item->exponents == NULL)) return SP_OK;
+    if (weights->squares == NULL && (weights->factors == NULL || item->exponents == NULL))
+        return SP_OK;
     if (!sp_gptq_size(&n, cols))
         return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
     if ((st = grow_floats(&w->factors, &w->factors_cap, n, err))) return st;
@@ -317,7 +318,8 @@ static enum sp_status convert_panels(struct chunk *c, struct worker *w, struct s
     }
     if ((st = grow_out(c, c->size, err))) return st;
     if ((st = grow_floats(&w->floats, &w->cap, n, err))) return st;
-    if (c->item->calibrated && (st = grow_floats(&w->workspace, &w->workspace_cap, panel, err)))
+    if (sp_gptq_is_weighed(c->item->weights) &&
+        (st = grow_floats(&w->workspace, &w->workspace_cap, panel, err)))
         return st;
     out = c->out;
     for (uint64_t p = c->first_panel; p < end; p += most) {

@@ -107,7 +107,7 @@ static enum sp_status note_double_rounding(struct maker *m, enum sp_part part, s
 /* ---- parts ---- */
 
 /* Collects what is known of a part's tensors: calibrations, and the types that rules choose. */
-static enum sp_status apply_rules(struct maker *m, enum sp_part part, struct sp_err *err)
+static enum sp_status open_choices(struct maker *m, enum sp_part part, struct sp_err *err)
 {
     const struct sp_source *source = source_of(m, part);
     const struct sp_type_rule *rule = sp_type_rules_first(&m->in->rules, part);
@@ -279,8 +279,8 @@ enum sp_status sp_plan_make(struct sp_made_plan *out, const struct sp_plan_input
         (st = sp_calibration_open(&out->calibration, inputs->calibration_path, err))) {
         goto done;
     }
-    if ((st = apply_rules(&m, SP_PART_TARGET, err))) goto done;
-    if ((st = apply_rules(&m, SP_PART_DRAFT, err))) goto done;
+    if ((st = open_choices(&m, SP_PART_TARGET, err))) goto done;
+    if ((st = open_choices(&m, SP_PART_DRAFT, err))) goto done;
     if (has_budget && (st = choose_types(&m, err))) goto done;
     if ((st = add_part(&m, SP_PART_TARGET, err))) goto done;
     if ((st = add_part(&m, SP_PART_DRAFT, err))) goto done;

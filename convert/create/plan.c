@@ -193,7 +193,8 @@ enum sp_status sp_plan_print(char **text, const struct sp_plan *plan, struct sp_
                 item->coding ? item->coding : sp_dtype_info(item->from)->name,
                 sp_dtype_info(item->to)->name, item->size,
                 item->bytes ? "copied unchanged" : item->rule, item->exponents ? ", smoothed" : "",
-                item->calibrated ? ", calibrated" : "", item->merged ? ", merged" : "");
+                sp_gptq_is_weighed(item->weights) ? ", calibrated" : "",
+                item->merged ? ", merged" : "");
     }
     return sp_close_text(stream, text, err);
 }

@@ -25,7 +25,6 @@ struct sp_plan_item {
     const uint8_t *bytes;    /* stored bytes to copy unchanged; NULL: the tensor is converted */
     const int8_t *exponents; /* of its columns if it is smoothed (smooth.h), borrowed; NULL: not */
     struct sp_gptq_weights weights; /* for q2 to q6, borrowed from a calibration */
-    bool calibrated;                /* it has weights */
     uint64_t source_size, size;
 };
 

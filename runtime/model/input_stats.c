@@ -55,9 +55,7 @@ static enum sp_status open_slot(struct slot *s, const struct sp_pack_tensor *t, 
     s->part = t->part;
     s->panels = t->data;
     s->cols = (size_t)t->shape[t->rank - 1];
-    s->n_matrices = 1;
-    for (unsigned i = 0; i + 2 < t->rank; i++)
-        s->n_matrices *= (size_t)t->shape[i];
+    s->n_matrices = sp_pack_tensor_n_matrices(t);
     if (!sp_gptq_size(&s->n, s->cols) || !sp_mul(&squares, s->n_matrices, s->cols))
         return sp_fail(err, SP_E_UNSUPPORTED, "tensor %s: too many columns", t->name);
     return sp_new_sparse(&s->sums, &s->memory, squares > s->n ? squares : s->n, sizeof *s->sums,
@@ -123,13 +121,6 @@ static void add_group(void *context, size_t g, unsigned worker)
                              job->n_rows, first, sp_gptq_block_end(cols, first));
 }
 
-static void add_rows(struct slot *s, const struct sp_backend *backend, const struct sp_acts *acts,
-                     size_t n_rows)
-{
-    sp_pool_run(backend->pool, sp_gptq_n_groups(s->cols), add_group,
-                &(struct add_job){s, acts, n_rows, backend->kernels->tile->gptq});
-}
-
 struct square_job {
     struct slot *slot;
     const struct sp_acts *acts;
@@ -157,7 +148,7 @@ static void add_inputs(void *context, const struct sp_backend *backend,
                        size_t n_groups)
 {
     struct sp_input_stats *stats = context;
-    struct slot *first = NULL;
+    struct slot *first = NULL, *owner;
 
     for (size_t i = 0; i < n_products; i++) {
         struct slot *s = find(stats, products[i].w);
@@ -171,12 +162,12 @@ static void add_inputs(void *context, const struct sp_backend *backend,
                         &(struct square_job){s, acts, groups});
         } else if (first == NULL || !stats->shared) {
             first = s;
-            add_rows(s, backend, acts, n_rows);
+            sp_pool_run(backend->pool, sp_gptq_n_groups(s->cols), add_group,
+                        &(struct add_job){s, acts, n_rows, backend->kernels->tile->gptq});
         }
-        if (!groups && stats->shared) {
-            assert(!s->is_observed || s->first == (size_t)(first - stats->slots));
-            s->first = (size_t)(first - stats->slots);
-        }
+        owner = groups ? s : first;
+        assert(!s->is_observed || s->first == (size_t)(owner - stats->slots));
+        s->first = (size_t)(owner - stats->slots);
         s->is_observed = true;
     }
 }

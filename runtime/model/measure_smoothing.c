@@ -27,15 +27,6 @@ struct measured {
     bool observed;
 };
 
-static size_t rows_of(const struct sp_pack_tensor *t)
-{
-    size_t n = 1;
-
-    for (unsigned i = 0; i + 1 < t->rank; i++)
-        n *= (size_t)t->shape[i];
-    return n;
-}
-
 /* The panels of matrix `index` of a stack. */
 static const uint8_t *panels_of(const struct sp_pack_tensor *t, size_t index)
 {
@@ -48,7 +39,7 @@ static const uint8_t *panels_of(const struct sp_pack_tensor *t, size_t index)
 /* Adds the squares of a sample of a tensor's weights. */
 static void add_weights(struct measured *m, const struct sp_pack_tensor *t)
 {
-    size_t rows = (size_t)t->shape[t->rank - 2], n = rows_of(t);
+    size_t rows = (size_t)t->shape[t->rank - 2], n = sp_pack_tensor_n_matrices(t) * rows;
     size_t step = n > SAMPLED_ROWS ? n / SAMPLED_ROWS : 1;
 
     for (size_t row = 0; row < n; row += step) {

@@ -310,15 +310,15 @@ static enum sp_status round_matrix(struct sp_rounded_matrix *out,
     const struct sp_bound_matrix *b = &model->matrices[i];
     struct sp_rounding rounding = {
         .encoder = &d->encoder, .pool = d->package->backend.pool, .dtype = dtype};
-    size_t n_matrices = 1;
     bool *used = NULL;
     enum sp_status st = SP_OK;
 
-    for (unsigned k = 0; k + 2 < b->tensor->rank; k++)
-        n_matrices *= (size_t)b->tensor->shape[k];
     if (d->stats) rounding.weights = sp_input_stats_weights(d->stats, b->w);
     if (is_lookup(model, b->w)) st = find_used(&used, d, b->w, err);
-    if (!st) st = sp_rounded_matrix_init(out, &rounding, b->w, n_matrices, used, err);
+    if (!st) {
+        st = sp_rounded_matrix_init(out, &rounding, b->w, sp_pack_tensor_n_matrices(b->tensor),
+                                    used, err);
+    }
     if (st) sp_context(err, "tensor %s", b->tensor->name);
     free(used);
     return st;

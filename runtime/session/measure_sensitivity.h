@@ -15,8 +15,8 @@
 #include "runtime/model/input_stats.h"
 #include "runtime/session/session.h"
 
-/* Measures with the texts, callback and output path of `request`, where matrices are rounded with
- * the weights of `stats`, as create does with this calibration. What is measured is kept in a
+/* Measures with the texts, callback and output path of `request`. Matrices are rounded with the
+ * weights of `stats`, as create rounds them with this calibration. What is measured is kept in a
  * file beside the output, and the same request continues from there; the caller removes that file
  * when it has written the output. SP_E_CHECK "interrupted": the callback stopped. */
 SP_MUST_CHECK enum sp_status sp_measure_sensitivity(struct sp_sensitivities *out,

@@ -9,6 +9,7 @@
 #include "quantize/codec.h"
 #include "quantize/gptq.h"
 #include "quantize/kernels.h"
+#include "runtime/model/rounded_matrix.h"
 #include "runtime/spectool.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
@@ -339,6 +340,82 @@ static void test_experts(void **state)
     sp_pack_close(a);
 }
 
+static struct sp_matrix matrix_of(const struct sp_pack_tensor *t)
+{
+    struct sp_matrix w = {.dtype = t->dtype,
+                          .rows = (size_t)t->shape[t->rank - 2],
+                          .cols = (size_t)t->shape[t->rank - 1],
+                          .panels = t->data};
+
+    w.n_panels = (w.rows + SP_PANEL_ROWS - 1) / SP_PANEL_ROWS;
+    assert_true(sp_panel_size(&w.panel_size, w.dtype, w.cols));
+    return w;
+}
+
+/* Rounds panel p of a stack by the squares of its matrix. */
+static void round_panel(uint8_t *out, const struct sp_encoder *encoder, const struct sp_matrix *w,
+                        size_t p, const float *squares)
+{
+    static float rows[SP_PANEL_ROWS * 64], workspace[SP_PANEL_ROWS * 64], factors[64 * 80];
+
+    assert_true(w->cols == 64 && w->rows % SP_PANEL_ROWS == 0);
+    sp_panel_decode(rows, w->dtype, w->panels + p * w->panel_size, SP_PANEL_ROWS, 64,
+                    encoder->kernels);
+    sp_gptq_of_squares(factors, squares + p / w->n_panels * 64, 64);
+    assert_int_equal(sp_panel_encode_calibrated(out, SP_Q4, encoder, rows, SP_PANEL_ROWS, 64, 0,
+                                                factors, workspace, NULL),
+                     SP_OK);
+}
+
+/* Each expert's down projection is rounded by its own squares, by create and for sensitivities. */
+static void test_experts_are_rounded_by_their_own_inputs(void **state)
+{
+    static const char name[] = "layers.1.mlp.experts.down_proj.weight";
+    const char *file = create_path("moe.bin"), *calibration = create_path("moe.calibration");
+    const char *rounded = create_path("rounded.bin");
+    struct sp_rounded_matrix made = {0};
+    struct sp_encoder encoder;
+    struct sp_pool *pool = NULL;
+    struct sp_pack *from, *to, *pack;
+    const struct sp_pack_tensor *t;
+    const float *squares;
+    uint8_t panel[4096];
+    struct sp_matrix w;
+
+    (void)state;
+    for (size_t i = 0; i < N_IDS; i++)
+        ids[i] %= 128;
+    create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
+    calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
+    assert_int_equal(requantize(file, rounded, calibration, SP_Q4, 2, NULL), SP_OK);
+    from = create_open(file);
+    to = create_open(rounded);
+    pack = create_open(calibration);
+    squares = (const float *)(const void *)tensor_of(pack, name)->data;
+    t = tensor_of(to, name);
+    w = matrix_of(tensor_of(from, name));
+    assert_int_equal(sp_pack_tensor_n_matrices(t), 4);
+    sp_encoder_init(&encoder);
+    for (size_t p = 0; p < 4 * w.n_panels; p++) {
+        size_t size = matrix_of(t).panel_size;
+
+        assert_true(size <= sizeof panel);
+        round_panel(panel, &encoder, &w, p, squares);
+        assert_memory_equal(panel, t->data + p * size, size);
+    }
+    assert_int_equal(sp_pool_open(&pool, 2, NULL), SP_OK);
+    assert_int_equal(sp_rounded_matrix_init(
+                         &made, &(struct sp_rounding){&encoder, pool, SP_Q4, {.squares = squares}},
+                         &w, 4, NULL, NULL),
+                     SP_OK);
+    assert_memory_equal(made.w.panels, t->data, t->size);
+    sp_rounded_matrix_release(&made);
+    sp_pool_close(pool);
+    sp_pack_close(pack);
+    sp_pack_close(to);
+    sp_pack_close(from);
+}
+
 /* Returns whether a calibration must hold statistics for the tensor: it is multiplied. */
 static bool needs_statistics(const struct sp_pack *model, const struct sp_pack_tensor *t)
 {
@@ -614,38 +691,48 @@ static const char *write_calibration(const char *record, const char *names, enum
                         number);
 }
 
-/* Squares for a stack of n matrices, of which the last is `number`. */
-static const char *write_squares(const char *names, size_t n, float number)
+/* Squares for a stack of n matrices of `cols` columns, of which the last is `number`. */
+static const char *write_squares(const char *record, const char *names, size_t n, size_t cols,
+                                 float number)
 {
-    return write_tensor("{\"block\":256}",
+    return write_tensor(record,
                         (struct sp_pack_tensor){.name = names,
                                                 .part = SP_PART_TARGET,
                                                 .dtype = SP_F32,
                                                 .layout = SP_PLAIN,
                                                 .rank = 2,
-                                                .shape = {n, 64}},
+                                                .shape = {n, cols}},
                         number);
 }
 
 static void test_malformed_squares_are_refused(void **state)
 {
-    static const char name[] = "layers.0.mlp.experts.down_proj.weight";
+    static const char record[] = "{\"block\":256}",
+                      name[] = "layers.0.mlp.experts.down_proj.weight";
+    static const char smoothing[] =
+        "{\"block\":256,\"smoothing\":"
+        "{\"layers.0.post_attention_layernorm.weight\":\"iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii\"}}";
     const char *file = create_path("experts.bin");
     struct sp_err err = {0};
 
     (void)state;
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
-    write_squares(name, 4, 1);
+    write_squares(record, name, 4, 64, 1);
     assert_int_equal(
         requantize(file, create_path("out.bin"), create_path("handmade.bin"), SP_Q4, 1, &err),
         SP_OK);
-    assert_refused(file, write_squares(name, 4, -0.5f), SP_Q4, SP_E_INPUT, "out of its range");
-    assert_refused(file, write_squares(name, 4, 1.5f), SP_Q4, SP_E_INPUT, "out of its range");
-    assert_refused(file, write_squares(name, 4, NAN), SP_Q4, SP_E_INPUT, "out of its range");
-    assert_refused(file, write_squares(name, 3, 1), SP_Q4, SP_E_INPUT,
-                   "do not suit the 64 columns");
-    assert_refused(file, write_squares("layers.0.self_attn.q_proj.weight", 4, 1), SP_Q4, SP_E_INPUT,
-                   "do not suit the 32 columns");
+    assert_refused(file, write_squares(record, name, 4, 64, -0.5f), SP_Q4, SP_E_INPUT,
+                   "out of its range");
+    assert_refused(file, write_squares(record, name, 4, 64, 1.5f), SP_Q4, SP_E_INPUT,
+                   "out of its range");
+    assert_refused(file, write_squares(record, name, 4, 64, NAN), SP_Q4, SP_E_INPUT,
+                   "out of its range");
+    assert_refused(file, write_squares(record, name, 3, 64, 1), SP_Q4, SP_E_INPUT,
+                   "down_proj.weight do not suit the shape in");
+    assert_refused(file, write_squares(record, "layers.0.self_attn.q_proj.weight", 4, 64, 1), SP_Q4,
+                   SP_E_INPUT, "q_proj.weight do not suit the shape in");
+    assert_refused(file, write_squares(smoothing, "layers.0.mlp.experts.up_proj.weight", 4, 32, 1),
+                   SP_Q5, SP_E_INPUT, "so that squares do not suffice");
 }
 
 static void test_malformed_smoothing_is_refused(void **state)
@@ -692,7 +779,7 @@ static void test_malformed_files_are_refused(void **state)
     assert_refused(file, write_calibration(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4,
                    SP_E_USAGE, "has no effect, because no matrix that it has statistics of");
     assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4,
-                   SP_E_INPUT, "do not suit the 192 columns of");
+                   SP_E_INPUT, "q_proj.weight do not suit the shape in");
     assert_refused(
         file,
         write_calibration(record, "layers.9.mlp.up_proj.weight", SP_PART_TARGET, 1, N_NUMBERS),
@@ -720,6 +807,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cancelling_leaves_nothing, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_divergence_decreases, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_experts, begin, create_teardown),
+        cmocka_unit_test_setup_teardown(test_experts_are_rounded_by_their_own_inputs, begin,
+                                        create_teardown),
         cmocka_unit_test_setup_teardown(test_smoothing_equals_the_definition, begin,
                                         create_teardown),
         cmocka_unit_test(test_families),

@@ -36,7 +36,7 @@ static void encode_item(const struct sp_plan_item *item, size_t cols)
 {
     static float factors[WIDE * (WIDE + SP_GPTQ_GROUP)];
 
-    if (!item->calibrated) return;
+    if (!sp_gptq_is_weighed(item->weights)) return;
     if (item->weights.factors) {
         encode(item->weights.factors, cols);
         return;

@@ -439,16 +439,49 @@ static void test_smoothing(void **state)
     free(workspace);
 }
 
+/* Factors of squares: no error is carried over, and a column weighs its square plus a tenth of the
+ * mean, relative to the largest of its group. */
+static void test_squares(void **state)
+{
+    float squares[COLS] = {0}, *factors;
+    double mean = 0;
+    uint64_t seed = 9;
+    size_t n = 0;
+
+    (void)state;
+    assert_true(sp_gptq_size(&n, COLS));
+    factors = calloc(n, sizeof *factors);
+    sp_gptq_of_squares(factors, squares, COLS);
+    for (size_t k = 0; k < COLS; k++)
+        assert_true(factors[sp_gptq_offset(COLS, k / 16) + k % 16 * 17] == 1);
+    for (size_t k = 0; k < COLS; k++) {
+        squares[k] = (float)(next(&seed) % 1000) / 1000;
+        mean += (double)squares[k] / COLS;
+    }
+    sp_gptq_of_squares(factors, squares, COLS);
+    for (size_t g = 0; g < sp_gptq_n_groups(COLS); g++) {
+        const float *at = factors + sp_gptq_offset(COLS, g);
+        double largest = 0;
+
+        for (size_t i = 0; i < 16; i++)
+            largest = fmax(largest, (double)squares[g * 16 + i] + mean / 10);
+        for (size_t j = 16 * g; j < sp_gptq_block_end(COLS, 16 * g); j++, at += 16) {
+            for (size_t i = 0; i < 16; i++) {
+                double want = 16 * g + i == j ? ((double)squares[j] + mean / 10) / largest : 0;
+                assert_true(fabs((double)at[i] - want) < 1e-6);
+            }
+        }
+    }
+    free(factors);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_solve),
-        cmocka_unit_test(test_blocks),
-        cmocka_unit_test(test_encode),
-        cmocka_unit_test(test_smoothing),
-        cmocka_unit_test(test_quality),
-        cmocka_unit_test(test_instruction_sets_agree),
+        cmocka_unit_test(test_squares),         cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_solve),           cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_encode),          cmocka_unit_test(test_smoothing),
+        cmocka_unit_test(test_quality),         cmocka_unit_test(test_instruction_sets_agree),
         cmocka_unit_test(test_non_finite_sums),
     };
 
