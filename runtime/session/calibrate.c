@@ -84,9 +84,11 @@ static enum sp_status read_text(struct calibration *c, const struct sp_calibrati
 
 /* ---- draft ---- */
 
-static size_t places_of(const struct sp_calibration_text *text)
+static size_t places_of(const struct calibration *c, const struct sp_calibration_text *text)
 {
-    return (text->n + SP_DRAFT_EVAL_PROMPT - 1) / SP_DRAFT_EVAL_PROMPT;
+    size_t n = text->n - lead_of(c, text);
+
+    return (n + SP_DRAFT_EVAL_PROMPT - 1) / SP_DRAFT_EVAL_PROMPT;
 }
 
 /* Progress of the tokens that are generated on one text. */
@@ -121,7 +123,7 @@ static enum sp_status observe_draft(struct calibration *c, struct sp_err *err)
 
         request.ids = text->ids;
         request.n = text->n;
-        request.n_places = places_of(text);
+        request.n_places = places_of(c, text);
         request.n_predict = PLACE_TOKENS;
         request.draft_len = DRAFT_TOKENS;
         request.context = c;
@@ -154,7 +156,7 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
 
         if ((st = sp_package_check_ids(c->package, text->ids, text->n, err))) return st;
         c->n_total += text->n - lead + (text->n - lead + step - 1) / step * lead;
-        if (c->package->draft) c->n_total += places_of(text) * PLACE_TOKENS;
+        if (c->package->draft) c->n_total += places_of(c, text) * PLACE_TOKENS;
     }
     if (c->n_total == 0) return sp_fail(err, SP_E_USAGE, "the texts are empty");
     return sp_decoder_open(&c->decoder, c->package->target, &c->package->backend, &options, err);
