@@ -264,7 +264,8 @@ static enum sp_status divide_calibration(struct job *job)
     if ((st = sp_calibration_open(&file, o->calibration, job->err))) return st;
     if (sp_calibration_has(file, SP_PART_DRAFT)) {
         bool keeps = o->target_type == SP_DTYPE_NONE && o->output_type == SP_DTYPE_NONE &&
-                     o->budget.size == 0 && !(o->budget.bits > 0);
+                     o->budget.size == 0 && !(o->budget.bits > 0) &&
+                     sp_type_rules_first(&o->rules, SP_PART_TARGET) == NULL;
 
         job->calibration = o->calibration;
         if (keeps) o->calibration = NULL;
