@@ -142,6 +142,67 @@ static inline void accumulate(float *sums, const float *x, size_t ld, size_t n_r
         accumulate_four(sums, x, ld, n_rows, first, j);
 }
 
+/* ---- decomposition ---- */
+
+/* Columns k that are subtracted from the others together. */
+enum { N_TOGETHER = 8, DOUBLES = REGISTER / sizeof(double) };
+
+typedef double doubles __attribute__((vector_size(REGISTER)));
+
+/* to[i] -= m[k] * rows[k][i], the last k first, for i = 0..n-1 and up to DOUBLES - 1 more. */
+INLINE void subtract(double *to, const double *rows, const double *m, size_t n)
+{
+    for (size_t i = 0; i < n; i += DOUBLES) {
+        doubles x;
+
+        memcpy(&x, to + i, sizeof x);
+        for (size_t k = N_TOGETHER; k-- > 0;) {
+            doubles row;
+
+            memcpy(&row, rows + k * SP_GPTQ_BLOCK + i, sizeof row);
+            x -= m[k] * row;
+        }
+        memcpy(to + i, &x, sizeof x);
+    }
+}
+
+/* Divides the last N_TOGETHER of n columns, from the last to the first: before column k is divided,
+ * the terms of the later columns were subtracted. */
+static void decompose_last(double *a, size_t n, double least)
+{
+    size_t first = n - N_TOGETHER;
+    double *rows = a + first * SP_GPTQ_BLOCK, m[N_TOGETHER] = {0};
+
+    for (size_t k = N_TOGETHER; k-- > 0;) {
+        double *row = rows + k * SP_GPTQ_BLOCK, *d = row + first + k;
+
+        *d = *d > least ? *d : least;
+        for (size_t l = 0; l < k; l++) {
+            double *to = rows + l * SP_GPTQ_BLOCK, factor = row[first + l] / *d;
+
+            for (size_t i = 0; i <= first + l; i++)
+                to[i] -= factor * row[i];
+        }
+    }
+    for (size_t j = 0; j < first; j++) {
+        for (size_t k = 0; k < N_TOGETHER; k++)
+            m[k] = rows[k * SP_GPTQ_BLOCK + j] / rows[k * SP_GPTQ_BLOCK + first + k];
+        subtract(a + j * SP_GPTQ_BLOCK, rows, m, j + 1);
+    }
+    for (size_t k = 0; k < N_TOGETHER; k++) {
+        double *row = rows + k * SP_GPTQ_BLOCK, d = row[first + k];
+
+        for (size_t j = 0; j < first + k; j++)
+            row[j] /= d;
+    }
+}
+
+static void decompose(double *a, size_t width, double least)
+{
+    for (size_t n = width; n > 0; n -= N_TOGETHER)
+        decompose_last(a, n, least);
+}
+
 /* ---- encoding ---- */
 
 /* A variant of the encoder; its members are constants where it is inlined. */
@@ -387,18 +448,26 @@ INLINE void encode_as(struct variant is, uint8_t *blocks, const float *rows, siz
                       const struct sp_microscale_books *books)
 {
     const size_t block_size = sp_microscale_block_size(is.code_bits);
+    const float *order = NULL; /* of the groups of a block of columns */
     float inverse[SP_PANEL_ROWS] = {0};
 
     for (size_t row = 0; row < n_rows; row++)
         inverse[row] = row_scale[row] > 0 ? 1.0f / row_scale[row] : 0;
     memset(blocks, 0, cols / SP_BLOCK * block_size);
     if (is.feedback) memset(workspace, 0, cols * SP_PANEL_ROWS * sizeof *workspace);
-    for (size_t first = 0; first < cols; first += N) {
-        uint8_t *block = blocks + first / SP_BLOCK * block_size;
-        size_t end = sp_gptq_block_end(cols, first), after = first + N;
+    for (size_t place = 0; place < cols; place += N) {
+        size_t begin = place / SP_GPTQ_BLOCK * SP_GPTQ_BLOCK, end = sp_gptq_block_end(cols, place);
+        size_t first = place, after = place + N;
+        uint8_t *block;
 
+        if (is.feedback && place == begin) {
+            order = factors;
+            factors += sp_gptq_n_groups(end - begin);
+        }
+        if (is.feedback) first = begin + (size_t)order[(place - begin) / N] * N;
+        block = blocks + first / SP_BLOCK * block_size;
         for (size_t row = 0; row < SP_PANEL_ROWS; row += LANES) {
-            const float *carried = is.feedback ? workspace + first * SP_PANEL_ROWS + row : NULL;
+            const float *carried = is.feedback ? workspace + place * SP_PANEL_ROWS + row : NULL;
             size_t n = n_rows > row ? n_rows - row : 0;
             struct group group;
             struct rounded r;
@@ -411,7 +480,7 @@ INLINE void encode_as(struct variant is, uint8_t *blocks, const float *rows, siz
                 propagate(workspace + after * SP_PANEL_ROWS + row, &r, factors + N * N,
                           end - after);
         }
-        if (is.feedback) factors += (end - first) * N;
+        if (is.feedback) factors += (end - place) * N;
     }
 }
 

@@ -56,8 +56,11 @@ static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *
     st = sp_json_parse_within(&record, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
     if (!st) st = sp_json_get_i64(record, "block", 1, INT32_MAX, &block, err);
     if (!st && block != SP_GPTQ_BLOCK) {
-        st = sp_fail(err, SP_E_UNSUPPORTED, "blocks of %lld columns, expected %d", (long long)block,
-                     SP_GPTQ_BLOCK);
+        st = sp_fail(
+            err, SP_E_UNSUPPORTED,
+            "it has blocks of %lld columns, as another version of spectool makes them, not of %d; "
+            "make the calibration again",
+            (long long)block, SP_GPTQ_BLOCK);
     }
     if (!st) st = sp_sensitivities_read(&f->sensitivities, record, err);
     if (!st) st = sp_smoothing_read(&f->smoothing, sp_json_get(record, "smoothing"), err);
@@ -69,33 +72,36 @@ static enum sp_status read_record(struct sp_calibration_file *f, struct sp_err *
     return st;
 }
 
-static const float *numbers_of(const struct sp_pack_tensor *t)
+static const float *squares_of(const struct sp_pack_tensor *t)
 {
     return (const float *)(const void *)t->data;
 }
 
-/* True if all numbers are squares that were divided by the largest. */
-static bool are_squares(const float *x, size_t n)
+/* Whether the numbers of a tensor of rank 1 or 2 can be used. */
+static bool are_sound(const struct sp_pack_tensor *t)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (!(x[i] >= 0 && x[i] <= 1)) return false;
-    }
-    return true;
+    size_t n = (size_t)t->shape[0];
+
+    if (t->rank == 2) return sp_gptq_are_squares(squares_of(t), n * (size_t)t->shape[1]);
+    return sp_gptq_is_sound(t->data, sp_gptq_cols(n));
 }
 
 static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct sp_err *err)
 {
     enum sp_status st;
     const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
-    bool squares = t->rank == 2;
-    size_t n = (size_t)t->shape[0] * (squares ? (size_t)t->shape[1] : 1);
-
-    if (t->part == SP_PART_FILE || t->dtype != SP_F32 || t->layout != SP_PLAIN || t->rank > 2) {
-        return sp_fail(err, SP_E_INPUT, "%s: tensor %s: expected f32 of rank 1 or 2 of a model",
+    if (t->part == SP_PART_FILE || t->dtype != (t->rank == 2 ? SP_F32 : SP_BF16) ||
+        t->layout != SP_PLAIN || t->rank > 2) {
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: tensor %s: expected bf16 of rank 1 or f32 of rank 2, of a model",
                        sp_pack_path(pack), t->name);
     }
+    if (t->rank == 1 && sp_gptq_cols((size_t)t->shape[0]) == 0) {
+        return sp_fail(err, SP_E_INPUT, "%s: tensor %s: no input has %zu factors",
+                       sp_pack_path(pack), t->name, (size_t)t->shape[0]);
+    }
     if ((st = sp_pack_check_tensor(pack, i, err))) return st;
-    if (squares ? are_squares(numbers_of(t), n) : sp_gptq_is_sound(numbers_of(t), n)) return SP_OK;
+    if (are_sound(t)) return SP_OK;
     return sp_fail(err, SP_E_INPUT,
                    "%s: tensor %s: it contains a number that is not finite or out of its range",
                    sp_pack_path(pack), t->name);
@@ -195,9 +201,9 @@ const struct sp_smoothing *sp_calibration_smoothing(const struct sp_calibration_
 /* Whether a tensor of the file has the numbers for a matrix, or for each matrix of a stack. */
 static bool suits(const struct sp_pack_tensor *t, const struct sp_tensor_spec *spec)
 {
-    size_t cols = (size_t)sp_spec_cols(spec), n;
+    size_t cols = (size_t)sp_spec_cols(spec);
 
-    if (t->rank == 1) return sp_gptq_size(&n, cols) && n == t->shape[0];
+    if (t->rank == 1) return sp_gptq_cols((size_t)t->shape[0]) == cols;
     return spec->rank == 3 && t->shape[0] == spec->shape[0] && t->shape[1] == cols;
 }
 
@@ -288,9 +294,9 @@ enum sp_status sp_calibration_apply(const struct sp_calibration_file *file, stru
                            sp_pack_path(file->pack), e->name);
         }
         if (e->tensor->rank == 2) {
-            item->weights.squares = numbers_of(e->tensor);
+            item->weights.squares = squares_of(e->tensor);
         } else {
-            item->weights.factors = numbers_of(e->tensor);
+            item->weights.factors = e->tensor->data;
         }
     }
     return SP_OK;

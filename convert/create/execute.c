@@ -244,24 +244,18 @@ static enum sp_status find_factors(const float **factors, struct worker *w,
                                    const struct sp_plan_item *item, uint64_t matrix,
                                    struct sp_err *err)
 {
-    const struct sp_gptq_weights *weights = &item->weights;
     size_t cols = (size_t)sp_spec_cols(item->spec), n = 0;
     enum sp_status st;
 
-    *factors = weights->factors;
-    if (weights->squares == NULL && (weights->factors == NULL || item->exponents == NULL))
-        return SP_OK;
+    *factors = NULL;
+    if (!sp_gptq_is_weighed(item->weights)) return SP_OK;
     if (!sp_gptq_size(&n, cols))
         return sp_fail(err, SP_E_UNSUPPORTED, "a panel of %zu columns is too large", cols);
     if ((st = grow_floats(&w->factors, &w->factors_cap, n, err))) return st;
     *factors = w->factors;
-    if (weights->factors) matrix = 0;
+    if (item->weights.factors) matrix = 0;
     if (w->factors_of == item && w->factors_matrix == matrix) return SP_OK;
-    if (weights->factors) {
-        sp_gptq_smooth(w->factors, weights->factors, cols, item->exponents);
-    } else {
-        sp_gptq_of_squares(w->factors, weights->squares + matrix * cols, cols);
-    }
+    sp_gptq_factors(w->factors, item->weights, (size_t)matrix, cols, item->exponents);
     w->factors_of = item;
     w->factors_matrix = matrix;
     return SP_OK;

@@ -5,6 +5,7 @@
 #include "format/base/mem.h"
 #include "format/pack_contents.h"
 #include "format/packfile_write.h"
+#include "quantize/float_cast.h"
 #include "quantize/gptq.h"
 
 #include <assert.h>
@@ -200,17 +201,21 @@ static bool has_sums(const struct sp_input_stats *stats, size_t i)
     return stats->slots[i].is_observed && stats->slots[i].first == i;
 }
 
-struct solve_job {
-    struct slot *slot;
-    double *workspace; /* [threads][SP_GPTQ_BLOCK^2] */
-};
-
-static void solve_block(void *context, size_t block, unsigned worker)
+/* The factors of a solved input that is not by matrix, bf16, which take the place of the sums. */
+static uint8_t *factors_of(const struct slot *s)
 {
-    const struct solve_job *job = context;
+    return (uint8_t *)s->sums;
+}
 
-    sp_gptq_solve(job->slot->sums, job->slot->cols, block,
-                  job->workspace + (size_t)worker * SP_GPTQ_BLOCK * SP_GPTQ_BLOCK);
+static size_t size_of(const struct slot *s)
+{
+    return s->n * (s->by_matrix ? sizeof *s->sums : sizeof(uint16_t));
+}
+
+static bool is_sound(const struct slot *s)
+{
+    if (s->by_matrix) return sp_gptq_are_squares(s->sums, s->n);
+    return sp_gptq_is_sound(factors_of(s), s->cols);
 }
 
 /* Divides the squares of each matrix by their largest. */
@@ -226,32 +231,46 @@ static void bring_to_one(struct slot *s)
     }
 }
 
-enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, struct sp_pool *pool,
+struct solve_job {
+    struct sp_input_stats *stats;
+    const struct sp_gptq_kernels *kernels;
+    double *workspace; /* [threads][SP_GPTQ_BLOCK^2] */
+};
+
+static void solve_slot(void *context, size_t i, unsigned worker)
+{
+    const struct solve_job *job = context;
+    struct slot *s = &job->stats->slots[i];
+
+    if (!has_sums(job->stats, i)) return;
+    if (s->by_matrix) {
+        bring_to_one(s);
+        return;
+    }
+    sp_gptq_solve(s->sums, s->cols, job->workspace + (size_t)worker * SP_GPTQ_BLOCK * SP_GPTQ_BLOCK,
+                  job->kernels);
+    sp_write_bf16(factors_of(s), s->sums, s->n);
+}
+
+enum sp_status sp_input_stats_solve(struct sp_input_stats *stats, const struct sp_backend *backend,
                                     struct sp_err *err)
 {
+    struct solve_job job = {stats, backend->kernels->tile->gptq, NULL};
     enum sp_status st;
-    double *workspace = NULL;
 
-    st = sp_new_aligned(&workspace, sp_pool_n_threads(pool),
-                        sizeof *workspace * SP_GPTQ_BLOCK * SP_GPTQ_BLOCK, err);
+    st = sp_new_aligned(&job.workspace, sp_pool_n_threads(backend->pool),
+                        sizeof *job.workspace * SP_GPTQ_BLOCK * SP_GPTQ_BLOCK, err);
     if (st) return st;
+    sp_pool_run(backend->pool, stats->n_slots, solve_slot, &job);
+    free(job.workspace);
     for (size_t i = 0; i < stats->n_slots; i++) {
-        struct slot *s = &stats->slots[i];
+        const struct slot *s = &stats->slots[i];
 
-        if (!has_sums(stats, i)) continue;
-        if (s->by_matrix) {
-            bring_to_one(s);
-        } else {
-            sp_pool_run(pool, sp_gptq_n_blocks(s->cols), solve_block,
-                        &(struct solve_job){s, workspace});
-        }
-        if (sp_gptq_is_sound(s->sums, s->n)) continue;
-        st = sp_fail(err, SP_E_INPUT, "tensor %s: what it reads of the texts is not finite",
-                     s->name);
-        break;
+        if (!has_sums(stats, i) || is_sound(s)) continue;
+        return sp_fail(err, SP_E_INPUT, "tensor %s: what it reads of the texts is not finite",
+                       s->name);
     }
-    free(workspace);
-    return st;
+    return SP_OK;
 }
 
 struct sp_gptq_weights sp_input_stats_weights(const struct sp_input_stats *stats,
@@ -261,7 +280,7 @@ struct sp_gptq_weights sp_input_stats_weights(const struct sp_input_stats *stats
 
     if (s == NULL || !s->is_observed) return (struct sp_gptq_weights){0};
     if (s->by_matrix) return (struct sp_gptq_weights){.squares = s->sums};
-    return (struct sp_gptq_weights){.factors = stats->slots[s->first].sums};
+    return (struct sp_gptq_weights){.factors = factors_of(&stats->slots[s->first])};
 }
 
 struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *stats)
@@ -272,7 +291,7 @@ struct sp_input_stats_size sp_input_stats_measure(const struct sp_input_stats *s
         size.n_matrices += stats->slots[i].is_observed;
         if (!has_sums(stats, i)) continue;
         size.n_inputs++;
-        size.size += stats->slots[i].n * sizeof(float);
+        size.size += size_of(&stats->slots[i]);
     }
     return size;
 }
@@ -310,12 +329,13 @@ static struct sp_pack_tensor describe(const char *name, const struct slot *s)
 {
     struct sp_pack_tensor t = {.name = name,
                                .part = s->part,
-                               .dtype = SP_F32,
+                               .dtype = SP_BF16,
                                .layout = SP_PLAIN,
                                .rank = 1,
                                .shape = {s->n}};
 
     if (s->by_matrix) {
+        t.dtype = SP_F32;
         t.rank = 2;
         t.shape[0] = s->n_matrices;
         t.shape[1] = s->cols;
@@ -356,7 +376,7 @@ enum sp_status sp_input_stats_write(const struct sp_input_stats *stats, const ch
     st = sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record, record_size, err);
     for (size_t i = 0; i < n && !st; i++) {
         const struct slot *s = &stats->slots[slot_of[i]];
-        st = sp_pack_writer_put(w, i, s->sums, s->n * sizeof *s->sums, err);
+        st = sp_pack_writer_put(w, i, s->sums, size_of(s), err);
     }
     if (!st) st = sp_pack_writer_finish(w, NULL, err);
 done:

@@ -34,7 +34,8 @@ bool sp_input_stats_squares(float *out, const struct sp_input_stats *stats, cons
 
 /* Replaces all sums by factors. SP_E_INPUT if they are not finite. */
 SP_MUST_CHECK enum sp_status sp_input_stats_solve(struct sp_input_stats *stats,
-                                                  struct sp_pool *pool, struct sp_err *err);
+                                                  const struct sp_backend *backend,
+                                                  struct sp_err *err);
 
 /* How the errors of a matrix are weighed, after sp_input_stats_solve; nothing is set if none of its
  * inputs was observed. */

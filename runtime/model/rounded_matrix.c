@@ -12,7 +12,7 @@ struct round_job {
     uint8_t *panels;
     size_t panel_size;
     float *rows;    /* [threads][2][16][cols]: rows, and space for the encoder */
-    float *factors; /* [threads][n_factors] of squares; NULL: none are needed */
+    float *factors; /* [threads][n_factors]; NULL: errors are not weighed */
     size_t n_factors;
     size_t *matrices;        /* [threads] the matrix, counted from 1, whose factors a thread has */
     enum sp_status *results; /* [threads] the first failure, with its message */
@@ -21,13 +21,14 @@ struct round_job {
 
 static const float *find_factors(const struct round_job *job, size_t matrix, unsigned worker)
 {
-    const struct sp_gptq_weights *weights = &job->rounding->weights;
+    struct sp_gptq_weights weights = job->rounding->weights;
     float *factors;
 
-    if (weights->squares == NULL) return weights->factors;
+    if (!sp_gptq_is_weighed(weights)) return NULL;
+    if (weights.factors) matrix = 0;
     factors = job->factors + worker * job->n_factors;
     if (job->matrices[worker] != matrix + 1)
-        sp_gptq_of_squares(factors, weights->squares + matrix * job->from->cols, job->from->cols);
+        sp_gptq_factors(factors, weights, matrix, job->from->cols, NULL);
     job->matrices[worker] = matrix + 1;
     return factors;
 }
@@ -54,7 +55,7 @@ static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_
     unsigned n_threads = sp_pool_n_threads(job->rounding->pool);
     enum sp_status st;
 
-    if (job->rounding->weights.squares) {
+    if (sp_gptq_is_weighed(job->rounding->weights)) {
         if (!sp_gptq_size(&job->n_factors, job->from->cols))
             return sp_fail(err, SP_E_UNSUPPORTED, "too many columns");
         if ((st = sp_new_rows(&job->factors, n_threads, job->n_factors, err))) goto done;

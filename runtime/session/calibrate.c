@@ -253,7 +253,7 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
                                    err))) {
         goto done;
     }
-    if ((st = sp_input_stats_solve(c.stats, package->backend.pool, err))) goto done;
+    if ((st = sp_input_stats_solve(c.stats, &package->backend, err))) goto done;
     if (q.sensitivity &&
         (st = sp_measure_sensitivity(&c.sensitivities, package, c.stats, &q, err))) {
         goto done;

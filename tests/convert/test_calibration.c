@@ -7,6 +7,7 @@
 #include "format/pack_contents.h"
 #include "format/packfile_write.h"
 #include "quantize/codec.h"
+#include "quantize/float_cast.h"
 #include "quantize/gptq.h"
 #include "quantize/kernels.h"
 #include "runtime/model/rounded_matrix.h"
@@ -28,7 +29,7 @@ enum {
     HIDDEN = 192,
     VOCAB = 1600,
     N_IDS = 1200,
-    N_NUMBERS = 16 * (192 + 176 + 160 + 144 + 128 + 112 + 96 + 80 + 64 + 48 + 32 + 16)
+    N_NUMBERS = 12 + 16 * (192 + 176 + 160 + 144 + 128 + 112 + 96 + 80 + 64 + 48 + 32 + 16)
 };
 
 static const char qkv[] = "layers.0.self_attn.k_proj.weight,layers.0.self_attn.q_proj.weight,"
@@ -126,36 +127,59 @@ static void decompose(double (*h)[HIDDEN])
     }
 }
 
+/* out = h with its groups of 16 columns in an order. */
+static void put_in_order(double (*out)[HIDDEN], double (*h)[HIDDEN], const float *order)
+{
+    for (size_t i = 0; i < HIDDEN; i++) {
+        for (size_t j = 0; j < HIDDEN; j++)
+            out[i][j] = h[16 * (size_t)order[i / 16] + i % 16][16 * (size_t)order[j / 16] + j % 16];
+    }
+}
+
+static double squares_of_group(double (*h)[HIDDEN], size_t first)
+{
+    double sum = 0;
+
+    for (size_t i = first; i < first + 16; i++)
+        sum += h[i][i];
+    return sum;
+}
+
 static void test_statistics_equal_the_definition(void **state)
 {
-    static double h[HIDDEN][HIDDEN], x[HIDDEN];
+    static double h[HIDDEN][HIDDEN], ordered[HIDDEN][HIDDEN], x[HIDDEN];
+    static float numbers[N_NUMBERS];
     const char *file = target_file();
     struct sp_pack *model = create_open(file), *pack = create_open(calibrate(file));
     const struct sp_pack_tensor *t = sp_pack_find(pack, SP_PART_TARGET, qkv);
-    const float *numbers;
+    const float *at;
 
     (void)state;
     memset(h, 0, sizeof h);
     for (size_t n = 0; n < N_IDS; n++) {
         first_input(x, model, ids[n]);
         for (size_t i = 0; i < HIDDEN; i++) {
-            for (size_t j = i; j < HIDDEN; j++)
+            for (size_t j = 0; j < HIDDEN; j++)
                 h[i][j] += x[i] * x[j];
         }
     }
-    decompose(h);
     assert_non_null(t);
     assert_int_equal(t->shape[0], N_NUMBERS);
-    numbers = (const float *)(const void *)t->data;
+    sp_read_bf16(numbers, t->data, N_NUMBERS);
+    put_in_order(ordered, h, numbers);
+    for (size_t g = 16; g < HIDDEN; g += 16)
+        assert_true(squares_of_group(ordered, g - 16) >= 0.9999 * squares_of_group(ordered, g));
+    decompose(ordered);
+    at = numbers + HIDDEN / 16;
     for (size_t g = 0; g < HIDDEN; g += 16) {
         double most = 0;
 
         for (size_t i = g; i < g + 16; i++)
-            most = fmax(most, h[i][i]);
-        for (size_t j = g; j < HIDDEN; j++, numbers += 16) {
+            most = fmax(most, ordered[i][i]);
+        for (size_t j = g; j < HIDDEN; j++, at += 16) {
             for (size_t i = g; i < g + 16; i++) {
-                double want = i > j ? 0 : i == j ? h[i][i] / most : h[i][j];
-                assert_true(fabs((double)numbers[i - g] - want) < 1e-3);
+                double want = i > j ? 0 : i == j ? ordered[i][i] / most : ordered[i][j];
+                assert_true(fabs((double)at[i - g] - want) < 1e-3 + fabs(want) / 256);
             }
         }
     }
@@ -658,59 +682,66 @@ static void test_overflow(void **state)
 }
 
 /* Writes a calibration file with one input. */
-static const char *write_tensor(const char *record, struct sp_pack_tensor t, float number)
+static const char *write_tensor(const char *record, struct sp_pack_tensor t, const void *numbers,
+                                size_t size)
 {
     const char *path = create_path("handmade.bin");
-    size_t n = (size_t)t.shape[0] * (t.rank == 2 ? (size_t)t.shape[1] : 1);
-    float *numbers = calloc(n, sizeof *numbers);
     struct sp_pack_writer *w = NULL;
 
-    assert_non_null(numbers);
-    numbers[n - 1] = number;
     assert_int_equal(sp_pack_writer_open(&w, path, true, &t, 1, NULL), SP_OK);
     assert_int_equal(sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record,
                                             strlen(record), NULL),
                      SP_OK);
-    assert_int_equal(sp_pack_writer_put(w, 0, numbers, n * sizeof *numbers, NULL), SP_OK);
+    assert_int_equal(sp_pack_writer_put(w, 0, numbers, size, NULL), SP_OK);
     assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
     sp_pack_writer_close(w);
-    free(numbers);
     return path;
 }
 
+/* n factors, of which the last is `number`. */
 static const char *write_calibration(const char *record, const char *names, enum sp_part part,
                                      float number, size_t n)
 {
-    return write_tensor(record,
-                        (struct sp_pack_tensor){.name = names,
-                                                .part = part,
-                                                .dtype = SP_F32,
-                                                .layout = SP_PLAIN,
-                                                .rank = 1,
-                                                .shape = {n}},
-                        number);
+    struct sp_pack_tensor t = {
+        .name = names, .part = part, .dtype = SP_BF16, .layout = SP_PLAIN, .rank = 1, .shape = {n}};
+    uint8_t *numbers = calloc(n, 2);
+    const char *path;
+
+    assert_non_null(numbers);
+    for (size_t g = 0; g < sp_gptq_n_groups(sp_gptq_cols(n)); g++)
+        sp_write_bf16(numbers + 2 * g, &(float){(float)g}, 1);
+    sp_write_bf16(numbers + 2 * (n - 1), &number, 1);
+    path = write_tensor(record, t, numbers, 2 * n);
+    free(numbers);
+    return path;
 }
 
 /* Squares for a stack of n matrices of `cols` columns, of which the last is `number`. */
 static const char *write_squares(const char *record, const char *names, size_t n, size_t cols,
                                  float number)
 {
-    return write_tensor(record,
-                        (struct sp_pack_tensor){.name = names,
-                                                .part = SP_PART_TARGET,
-                                                .dtype = SP_F32,
-                                                .layout = SP_PLAIN,
-                                                .rank = 2,
-                                                .shape = {n, cols}},
-                        number);
+    struct sp_pack_tensor t = {.name = names,
+                               .part = SP_PART_TARGET,
+                               .dtype = SP_F32,
+                               .layout = SP_PLAIN,
+                               .rank = 2,
+                               .shape = {n, cols}};
+    float *numbers = calloc(n * cols, sizeof *numbers);
+    const char *path;
+
+    assert_non_null(numbers);
+    numbers[n * cols - 1] = number;
+    path = write_tensor(record, t, numbers, n * cols * sizeof *numbers);
+    free(numbers);
+    return path;
 }
 
 static void test_malformed_squares_are_refused(void **state)
 {
-    static const char record[] = "{\"block\":256}",
+    static const char record[] = "{\"block\":1024}",
                       name[] = "layers.0.mlp.experts.down_proj.weight";
     static const char smoothing[] =
-        "{\"block\":256,\"smoothing\":"
+        "{\"block\":1024,\"smoothing\":"
         "{\"layers.0.post_attention_layernorm.weight\":\"iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii\"}}";
     const char *file = create_path("experts.bin");
     struct sp_err err = {0};
@@ -753,7 +784,7 @@ static void test_malformed_smoothing_is_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char record[200];
 
-        snprintf(record, sizeof record, "{\"block\":256,\"smoothing\":%s}", cases[i].smoothing);
+        snprintf(record, sizeof record, "{\"block\":1024,\"smoothing\":%s}", cases[i].smoothing);
         assert_refused(file,
                        write_calibration(record, "layers.0.self_attn.q_proj.weight", SP_PART_TARGET,
                                          1, N_NUMBERS),
@@ -763,7 +794,7 @@ static void test_malformed_smoothing_is_refused(void **state)
 
 static void test_malformed_files_are_refused(void **state)
 {
-    static const char record[] = "{\"block\":256,\"tokens\":1}",
+    static const char record[] = "{\"block\":1024,\"tokens\":1}",
                       name[] = "layers.0.self_attn.q_proj.weight";
     const char *file = target_file();
     struct sp_err err = {0};
@@ -778,8 +809,10 @@ static void test_malformed_files_are_refused(void **state)
                    "q_proj.weight: it contains a number that is not finite or out of its range");
     assert_refused(file, write_calibration(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4,
                    SP_E_USAGE, "has no effect, because no matrix that it has statistics of");
+    assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, 2 + 16 * (32 + 16)),
+                   SP_Q4, SP_E_INPUT, "q_proj.weight do not suit the shape in");
     assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4,
-                   SP_E_INPUT, "q_proj.weight do not suit the shape in");
+                   SP_E_INPUT, "q_proj.weight: no input has 19964 factors");
     assert_refused(
         file,
         write_calibration(record, "layers.9.mlp.up_proj.weight", SP_PART_TARGET, 1, N_NUMBERS),
@@ -791,7 +824,7 @@ static void test_malformed_files_are_refused(void **state)
     assert_refused(file, write_calibration(record, "a,", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
                    SP_E_INPUT, "has no matrix ");
     assert_refused(file, write_calibration("{\"block\":128}", name, SP_PART_TARGET, 1, N_NUMBERS),
-                   SP_Q4, SP_E_UNSUPPORTED, "blocks of 128 columns, expected 256");
+                   SP_Q4, SP_E_UNSUPPORTED, "it has blocks of 128 columns");
     assert_refused(file, write_calibration("[", name, SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
                    SP_E_INPUT, "section calibration");
 }

@@ -37,12 +37,8 @@ static void encode_item(const struct sp_plan_item *item, size_t cols)
     static float factors[WIDE * (WIDE + SP_GPTQ_GROUP)];
 
     if (!sp_gptq_is_weighed(item->weights)) return;
-    if (item->weights.factors) {
-        encode(item->weights.factors, cols);
-        return;
-    }
-    for (size_t i = 0; i < N_STACKED; i++) {
-        sp_gptq_of_squares(factors, item->weights.squares + i * cols, cols);
+    for (size_t i = 0; i < (item->weights.squares ? N_STACKED : 1); i++) {
+        sp_gptq_factors(factors, item->weights, i, cols, NULL);
         encode(factors, cols);
     }
 }

@@ -3,11 +3,11 @@
 
 Computed independently from quantize/gptq.h and kernels_gptq.h: the decomposition by numpy's Cholesky
 factor of the reversed matrix in float64, the encoder weight by weight in numpy's float32. Columns:
-32, so one block of two groups, 768 sums or numbers (group 0: 32 x 16, group 1: 16 x 16). One case a
+32, so one block of two groups, 770 sums or numbers (the order: 2, group 0: 32 x 16, group 1: 16 x 16). One case a
 line, numbers in hex, floats as their f32 bits:
 
-  gptq_solve.txt         768 sums, 768 numbers
-  gptq_encode.txt        bits of a code, 768 numbers, row scale, 32 weights, 2 scale bytes, 32 codes
+  gptq_solve.txt         770 sums, 770 numbers
+  gptq_encode.txt        bits of a code, 770 numbers, row scale, 32 weights, 2 scale bytes, 32 codes
   microscale_encode.txt  the same without numbers: what the encoder writes without a calibration
 
 Fixed seed; needs numpy."""
@@ -55,9 +55,9 @@ def hexes(values):
     return " ".join(f"{b:08x}" for b in np.asarray(values, F).ravel().view(np.uint32))
 
 
-def packed(matrix):
-    """Columns j of group g from the group's first on: its 16 numbers of (first + i, j), i fastest."""
-    return np.concatenate([matrix[g:g + 16, g:].T.ravel() for g in range(0, COLS, 16)])
+def packed(order, matrix):
+    """The order; columns j of group g from the group's first on: its 16 numbers of (first + i, j), i fastest."""
+    return np.concatenate([order] + [matrix[g:g + 16, g:].T.ravel() for g in range(0, COLS, 16)])
 
 
 def inputs(rng, kind):
@@ -79,8 +79,16 @@ def decompose(h):
     return lower / d, d ** 2
 
 
+def columns_of(order):
+    return (np.asarray(order, int)[:, None] * 16 + np.arange(16)).ravel()
+
+
 def numbers_of(sums):
+    """The order of the groups, those with the largest inputs first, and the factors in this order."""
     h = np.asarray(sums, F).astype(np.float64)
+    order = np.argsort(-np.diag(h).reshape(-1, 16).sum(1), kind="stable")
+    columns = columns_of(order)
+    h = h[np.ix_(columns, columns)]
     mean = np.trace(h) / COLS
     h = h + np.diag(np.diag(h) * 0.3 + (mean * 1e-4 if mean > 0 else 1))
     m, d = decompose(h)
@@ -88,7 +96,7 @@ def numbers_of(sums):
     for g in range(0, COLS, 16):
         own = d[g:g + 16]
         m[range(g, g + 16), range(g, g + 16)] = own / own.max()
-    return m.astype(F)
+    return order, m.astype(F)
 
 
 def sums_of(x):
@@ -162,9 +170,10 @@ def choose_byte(kind, v, numbers, t):
 
 
 def encode(kind, w, scale, numbers):
-    """Scale bytes and codes; numbers: None without a calibration."""
+    """Scale bytes and codes; numbers: the order and the factors, None without a calibration."""
     inverse = F(F(1) / scale)
-    w = [F(x * inverse) for x in w]
+    order, numbers = numbers or (range(COLS // 16), None)
+    w = [F(w[k] * inverse) for k in columns_of(order)]
     taken_on, bytes_, codes = [F(0)] * COLS, [], []
     for g in range(0, COLS, 16):
         own = None if numbers is None else numbers[g:g + 16, g:g + 16]
@@ -180,7 +189,8 @@ def encode(kind, w, scale, numbers):
         for j in range(g + 16, COLS if numbers is not None else 0):
             for i in range(16):
                 taken_on[j] = F(taken_on[j] + F(best[2][i] * numbers[g + i, j]))
-    return bytes_, codes
+    place = np.argsort(order)
+    return [bytes_[g] for g in place], [codes[k] for k in columns_of(place)]
 
 
 def write_case(out, rng, n_bits, case, numbers):
@@ -193,7 +203,7 @@ def write_case(out, rng, n_bits, case, numbers):
     w = w.astype(F)
     scale = F(np.abs(w).max() / F(kind.largest * 255))
     bytes_, codes = encode(kind, w, scale, numbers)
-    middle = "" if numbers is None else hexes(packed(numbers)) + " "
+    middle = "" if numbers is None else hexes(packed(*numbers)) + " "
     out.write(f"{n_bits} {middle}{hexes([scale])} {hexes(w)} " + " ".join(f"{n:x}" for n in bytes_ + codes) + "\n")
 
 
@@ -202,7 +212,7 @@ def main(folder):
     with open(os.path.join(folder, "gptq_solve.txt"), "w") as out:
         for kind in range(4):
             sums = sums_of(inputs(rng, kind)) if kind < 3 else np.zeros((COLS, COLS), F)
-            out.write(f"{hexes(packed(sums))} {hexes(packed(numbers_of(sums)))}\n")
+            out.write(f"{hexes(packed([0, 0], sums))} {hexes(packed(*numbers_of(sums)))}\n")
     with open(os.path.join(folder, "gptq_encode.txt"), "w") as out:
         for n_bits, n_cases in ((4, 12), (2, 3), (3, 3), (5, 3), (6, 3)):
             for case in range(n_cases):

@@ -95,7 +95,7 @@ static void check_experts(size_t n_rows, unsigned n_threads)
     package->backend.observer = sp_input_stats_observer(stats, SP_PART_TARGET, true);
     run(d, package, n_rows);
     package->backend.observer = (struct sp_input_observer){0};
-    assert_int_equal(sp_input_stats_solve(stats, package->backend.pool, NULL), SP_OK);
+    assert_int_equal(sp_input_stats_solve(stats, &package->backend, NULL), SP_OK);
     for (const uint64_t *l = lines; l < lines + 4 * n_lines; l += 4)
         largest[l[0]][l[1]] = fmax(largest[l[0]][l[1]], from_bits(l[3]));
     for (const uint64_t *l = lines; l < lines + 4 * n_lines; l += 4) {
