@@ -1163,7 +1163,9 @@ struct sp_calibration_request {
     void *context;
     int (*progress)(void *context, size_t done, size_t total); /* in tokens that are read, or
                                                                   generated; nonzero: stop */
-    bool sensitivity; /* measure how much groups of matrices matter to the output as well */
+    bool sensitivity; /* measure how much groups of matrices matter to the output as well; its four
+                         windows of up to 128 ids are not in the statistics, unless the texts are
+                         shorter than eight times these */
     int (*layer_progress)(void *context, size_t done, size_t total); /* of measuring, in layers
                                                                         run; nonzero: stop */
 };
@@ -1174,7 +1176,7 @@ struct sp_calibration {
     size_t size;
     size_t n_tokens;             /* read by the target, repeated beginnings of windows included */
     size_t n_inputs, n_matrices; /* inputs with statistics; matrices that read them */
-    uint64_t n_bytes;            /* of statistics, in memory and in the file */
+    uint64_t n_bytes;            /* of statistics in the file */
     size_t n_groups;             /* groups of matrices whose sensitivity was measured */
 };
 #define SP_CALIBRATION_INIT SP_SIZED(struct sp_calibration)

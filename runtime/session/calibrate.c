@@ -12,6 +12,7 @@
 #include "quantize/gptq.h"
 #include "runtime/model/input_stats.h"
 #include "runtime/model/measure_smoothing.h"
+#include "runtime/session/group_divergence.h"
 #include "runtime/session/measure_sensitivity.h"
 
 #include <stdlib.h>
@@ -24,9 +25,16 @@ enum { USUAL_WINDOW = 1024 };
  * SP_DRAFT_EVAL_PROMPT tokens, and draft tokens of a round. */
 enum { PLACE_TOKENS = 32, DRAFT_TOKENS = 4 };
 
+/* Statistics of a text round its own tokens better than others. Where the texts are at least this
+ * many times as long as the windows that sensitivities are measured with, these are left out of the
+ * statistics. */
+enum { LEAST_TO_LEAVE_OUT = 8 };
+
 struct calibration {
     struct sp_package *package;
     const struct sp_calibration_request *request;
+    struct sp_calibration_text *texts;     /* [request->n_texts], without what is left out; owned */
+    uint32_t *text_ids;                    /* of all `texts`; owned */
     struct sp_decoder *decoder;            /* owned */
     struct sp_input_stats *stats;          /* owned */
     uint32_t *ids;                         /* [n_window] ids of the current window; owned */
@@ -117,7 +125,7 @@ static enum sp_status observe_draft(struct calibration *c, struct sp_err *err)
     package->backend.observer = sp_input_stats_observer(
         c->stats, SP_PART_DRAFT, package->draft->config.draft.kind == SP_DRAFT_NONE);
     for (size_t i = 0; i < c->request->n_texts && !st; i++) {
-        const struct sp_calibration_text *text = &c->request->texts[i];
+        const struct sp_calibration_text *text = &c->texts[i];
         struct sp_draft_eval_request request = SP_DRAFT_EVAL_REQUEST_INIT;
         struct sp_draft_eval eval = SP_DRAFT_EVAL_INIT;
 
@@ -137,6 +145,66 @@ static enum sp_status observe_draft(struct calibration *c, struct sp_err *err)
     return st;
 }
 
+/* ---- texts ---- */
+
+/* The windows of sensitivities that are left out of the statistics of n_ids tokens; returns their
+ * number. */
+static size_t find_left_out(struct sp_text_window *windows, const struct calibration *c,
+                            size_t n_ids)
+{
+    const struct sp_calibration_request *q = c->request;
+    size_t n, n_left_out = 0;
+
+    if (!q->sensitivity || n_ids == 0) return 0;
+    n = sp_group_divergence_windows(windows, c->package, q->texts, q->n_texts);
+    for (size_t i = 0; i < n; i++)
+        n_left_out += windows[i].n;
+    return n_ids / LEAST_TO_LEAVE_OUT < n_left_out ? 0 : n;
+}
+
+/* Appends tokens first..end-1 of another text, if there are any; text->ids are `ids`. */
+static void append(struct sp_calibration_text *text, uint32_t *ids,
+                   const struct sp_calibration_text *from, size_t first, size_t end)
+{
+    if (end <= first) return;
+    memcpy(ids + text->n, from->ids + first, (end - first) * sizeof *ids);
+    text->n += end - first;
+}
+
+/* Copies the texts of the request, without what is left out. */
+static enum sp_status open_texts(struct calibration *c, struct sp_err *err)
+{
+    const struct sp_calibration_request *q = c->request;
+    struct sp_text_window windows[SP_MAX_DIVERGENCE_WINDOWS], *w = windows, *end;
+    size_t n_ids = 0;
+    uint32_t *ids;
+    enum sp_status st;
+
+    for (size_t i = 0; i < q->n_texts; i++) {
+        if ((st = sp_package_check_ids(c->package, q->texts[i].ids, q->texts[i].n, err))) return st;
+        n_ids += q->texts[i].n;
+    }
+    if ((st = sp_new(&c->texts, q->n_texts, sizeof *c->texts, err)) ||
+        (st = sp_new(&c->text_ids, n_ids, sizeof *c->text_ids, err))) {
+        return st;
+    }
+    ids = c->text_ids;
+    end = windows + find_left_out(windows, c, n_ids);
+    for (size_t i = 0; i < q->n_texts; i++) {
+        struct sp_calibration_text *text = &c->texts[i];
+        size_t at = 0;
+
+        text->ids = ids;
+        for (; w < end && w->text == i; w++) {
+            append(text, ids, &q->texts[i], at, w->first);
+            at = w->first + w->n;
+        }
+        append(text, ids, &q->texts[i], at, q->texts[i].n);
+        ids += text->n;
+    }
+    return SP_OK;
+}
+
 /* ---- the whole ---- */
 
 static enum sp_status open_calibration(struct calibration *c, struct sp_err *err)
@@ -148,13 +216,13 @@ static enum sp_status open_calibration(struct calibration *c, struct sp_err *err
 
     c->n_window = max < USUAL_WINDOW ? max : USUAL_WINDOW;
     options.n_positions = c->n_window;
+    if ((st = open_texts(c, err))) return st;
     if ((st = sp_new(&c->ids, c->n_window, sizeof *c->ids, err))) return st;
     if ((st = sp_input_stats_open(&c->stats, c->package->pack, err))) return st;
     for (size_t i = 0; i < c->request->n_texts; i++) {
-        const struct sp_calibration_text *text = &c->request->texts[i];
+        const struct sp_calibration_text *text = &c->texts[i];
         size_t lead = lead_of(c, text), step = c->n_window - lead;
 
-        if ((st = sp_package_check_ids(c->package, text->ids, text->n, err))) return st;
         c->n_total += text->n - lead + (text->n - lead + step - 1) / step * lead;
         if (c->package->draft) c->n_total += places_of(c, text) * PLACE_TOKENS;
     }
@@ -244,7 +312,7 @@ enum sp_status sp_package_calibrate(struct sp_package *package,
     if ((st = open_calibration(&c, err))) goto done;
     package->backend.observer = sp_input_stats_observer(c.stats, SP_PART_TARGET, true);
     for (size_t i = 0; i < q.n_texts && !st; i++)
-        st = read_text(&c, &q.texts[i], err);
+        st = read_text(&c, &c.texts[i], err);
     package->backend.observer = (struct sp_input_observer){0};
     c.n_read = c.n_done;
     if (!st && package->draft) st = observe_draft(&c, err);
@@ -266,6 +334,8 @@ done:
     sp_input_stats_close(c.stats);
     sp_smoothing_release(&c.smoothing);
     sp_sensitivities_release(&c.sensitivities);
+    free(c.texts);
+    free(c.text_ids);
     free(c.ids);
     return st;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WINDOW = 128, MAX_WINDOWS = 4, LOGIT_ROWS = 32 };
+enum { WINDOW = 128, LOGIT_ROWS = 32 };
 
 /* A sequence of its own. Its first quarter, whose tokens have little context, is not scored. */
 struct window {
@@ -22,7 +22,7 @@ struct window {
 struct sp_group_divergence {
     struct sp_package *package;
     const struct sp_input_stats *stats; /* borrowed; NULL: none */
-    struct window windows[MAX_WINDOWS];
+    struct window windows[SP_MAX_DIVERGENCE_WINDOWS];
     size_t n_windows, n_scored;
     unsigned layer; /* the layer that the windows' x enters */
     struct sp_output_reference reference;
@@ -44,61 +44,83 @@ struct sp_group_divergence {
 /* ---- windows ----------------------------------------------------------------------------------
  */
 
-/* Copies a window of `size` tokens around token `at` of all texts, after the text's lead. */
-static enum sp_status cut_window(struct sp_group_divergence *d, struct window *w,
-                                 const struct sp_calibration_text *text, size_t at, size_t size,
-                                 struct sp_err *err)
+/* The window of `size` tokens, with the text's lead, around token `at` of all texts. */
+static struct sp_text_window window_at(const struct sp_package *package,
+                                       const struct sp_calibration_text *texts, size_t at,
+                                       size_t size)
 {
-    size_t lead = 0, first, n;
-    enum sp_status st;
+    struct sp_text_window w = {0};
+    const struct sp_calibration_text *text = texts;
 
     while (at >= text->n)
         at -= text++->n;
-    if (d->package->tokenizer) lead = sp_tokenizer_lead(d->package->tokenizer, text->ids, text->n);
-    if (lead >= size) lead = 0;
-    n = text->n - lead < size - lead ? text->n - lead : size - lead;
-    first = at > lead + n / 2 ? at - n / 2 : lead;
-    if (first > text->n - n) first = text->n - n;
-    w->n = lead + n;
+    w.text = (size_t)(text - texts);
+    if (package->tokenizer) w.lead = sp_tokenizer_lead(package->tokenizer, text->ids, text->n);
+    if (w.lead >= size) w.lead = 0;
+    w.n = text->n - w.lead < size - w.lead ? text->n - w.lead : size - w.lead;
+    w.first = at > w.lead + w.n / 2 ? at - w.n / 2 : w.lead;
+    if (w.first > text->n - w.n) w.first = text->n - w.n;
+    return w;
+}
+
+static size_t window_size(const struct sp_package *package)
+{
+    size_t max = package->target->config.max_positions;
+
+    return max < WINDOW ? max : WINDOW;
+}
+
+size_t sp_group_divergence_windows(struct sp_text_window *out, const struct sp_package *package,
+                                   const struct sp_calibration_text *texts, size_t n_texts)
+{
+    size_t size = window_size(package), all = 0, n;
+
+    for (size_t i = 0; i < n_texts; i++)
+        all += texts[i].n;
+    n = all / size < SP_MAX_DIVERGENCE_WINDOWS ? all / size : SP_MAX_DIVERGENCE_WINDOWS;
+    if (n == 0) n = 1;
+    for (size_t k = 0; k < n; k++)
+        out[k] = window_at(package, texts, (2 * k + 1) * all / (2 * n), size);
+    return n;
+}
+
+static enum sp_status open_window(struct sp_group_divergence *d, struct window *w,
+                                  const struct sp_text_window *of,
+                                  const struct sp_calibration_text *text, struct sp_err *err)
+{
+    struct sp_decoder_options options = {
+        .n_positions = window_size(d->package),
+        .max_rows = window_size(d->package),
+        .max_logit_rows = LOGIT_ROWS,
+        .cache_type = SP_CACHE_F32,
+        .workspace_of = d->windows[0].decoder,
+    };
+    enum sp_status st;
+
+    w->n = of->lead + of->n;
     if ((st = sp_new(&w->ids, w->n, sizeof *w->ids, err))) return st;
-    memcpy(w->ids, text->ids, lead * sizeof *w->ids);
-    memcpy(w->ids + lead, text->ids + first, n * sizeof *w->ids);
+    memcpy(w->ids, text->ids, of->lead * sizeof *w->ids);
+    memcpy(w->ids + of->lead, text->ids + of->first, of->n * sizeof *w->ids);
     w->first_scored = w->n / 4;
     w->row = d->n_scored;
     d->n_scored += w->n - w->first_scored;
-    return sp_new(&w->x, w->n * d->package->target->config.n_hidden, sizeof *w->x, err);
+    st = sp_new(&w->x, w->n * d->package->target->config.n_hidden, sizeof *w->x, err);
+    if (st) return st;
+    return sp_decoder_open(&w->decoder, d->package->target, &d->package->backend, &options, err);
 }
 
 static enum sp_status open_windows(struct sp_group_divergence *d,
                                    const struct sp_calibration_text *texts, size_t n_texts,
                                    struct sp_err *err)
 {
-    size_t max = d->package->target->config.max_positions, all = 0;
-    size_t size = max < WINDOW ? max : WINDOW, n;
-    enum sp_status st;
+    struct sp_text_window windows[SP_MAX_DIVERGENCE_WINDOWS];
+    size_t n = sp_group_divergence_windows(windows, d->package, texts, n_texts);
+    enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < n_texts; i++)
-        all += texts[i].n;
-    n = all / size < MAX_WINDOWS ? all / size : MAX_WINDOWS;
-    if (n == 0) n = 1;
-    for (size_t k = 0; k < n; k++) {
-        struct window *w = &d->windows[k];
-        struct sp_decoder_options options = {
-            .n_positions = size,
-            .max_rows = size,
-            .max_logit_rows = LOGIT_ROWS,
-            .cache_type = SP_CACHE_F32,
-            .workspace_of = d->windows[0].decoder,
-        };
-
-        d->n_windows++;
-        if ((st = cut_window(d, w, texts, (2 * k + 1) * all / (2 * n), size, err)) ||
-            (st = sp_decoder_open(&w->decoder, d->package->target, &d->package->backend, &options,
-                                  err))) {
-            return st;
-        }
+    for (size_t k = 0; k < n && !st; k++) {
+        st = open_window(d, &d->windows[d->n_windows++], &windows[k], &texts[windows[k].text], err);
     }
-    return SP_OK;
+    return st;
 }
 
 /* ---- groups -----------------------------------------------------------------------------------

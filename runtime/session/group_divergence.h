@@ -20,6 +20,21 @@ struct sp_matrix_group {
     size_t first, n; /* its matrices */
 };
 
+enum { SP_MAX_DIVERGENCE_WINDOWS = 4 };
+
+/* A part of a text that runs through the model, after the tokens that the tokenizer puts before
+ * every text. */
+struct sp_text_window {
+    size_t text;     /* its index */
+    size_t first, n; /* tokens */
+    size_t lead;     /* of the tokens before them */
+};
+
+/* out[0..SP_MAX_DIVERGENCE_WINDOWS-1] = the windows of the texts, which have a token at least;
+ * returns their number. They are in order, and overlap only in very short texts. */
+size_t sp_group_divergence_windows(struct sp_text_window *out, const struct sp_package *package,
+                                   const struct sp_calibration_text *texts, size_t n_texts);
+
 /* Runs windows of the texts, 512 tokens in all or fewer if the texts are short. Matrices are
  * rounded with the weights of `stats`, which was solved, and must outlive this one; NULL: all
  * errors weigh equally. No other pass of the target may run until it is closed. */

@@ -223,6 +223,71 @@ static void test_families(void **state)
     }
 }
 
+/* Calibrates with two texts; returns their tokens in the statistics. */
+static size_t calibrate_two(struct sp_package *package, const char *out, const uint32_t *first,
+                            size_t n_first, const uint32_t *second, size_t n_second,
+                            bool sensitivity)
+{
+    const struct sp_calibration_text texts[] = {{first, n_first}, {second, n_second}};
+    struct sp_calibration_request request = {.size = sizeof request,
+                                             .texts = texts,
+                                             .n_texts = 2,
+                                             .path = out,
+                                             .sensitivity = sensitivity};
+    struct sp_calibration made = SP_CALIBRATION_INIT;
+    struct sp_err err = {0};
+
+    if (sp_package_calibrate(package, &request, &made, &err)) fail_msg("%s", err.text);
+    return made.n_tokens;
+}
+
+static void assert_same_tensors(const char *path, const char *other)
+{
+    struct sp_pack *a = create_open(path), *b = create_open(other);
+
+    assert_int_equal(sp_pack_n_tensors(a), sp_pack_n_tensors(b));
+    for (size_t i = 0; i < sp_pack_n_tensors(a); i++) {
+        const struct sp_pack_tensor *t = sp_pack_tensor(a, i);
+
+        assert_memory_equal(t->data, sp_pack_tensor(b, i)->data, t->size);
+    }
+    sp_pack_close(a);
+    sp_pack_close(b);
+}
+
+/* The statistics of long texts are those of the texts without the four windows of 128 tokens around
+ * their eighths 1, 3, 5 and 7; those of shorter texts of the whole. */
+static void test_windows_are_not_in_the_statistics(void **state)
+{
+    enum { FIRST = 3000, SECOND = 1500, CUT = 128 };
+    static const size_t places[] = {562, 1687, 2812, 3937};
+    static uint32_t all[FIRST + SECOND], cut[FIRST + SECOND - 4 * CUT];
+    const char *with = create_path("with.bin"), *without = create_path("without.bin");
+    struct sp_package *package = open_model("../experts", SP_F32, NULL, 2);
+    size_t n = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < FIRST + SECOND; i++)
+        all[i] = (i * i * 7 + 13 * i + i / 128) % 128;
+    for (size_t i = 0, k = 0; i < FIRST + SECOND; i++) {
+        if (k < 4 && i == places[k] + CUT / 2) k++;
+        if (k < 4 && i >= places[k] - CUT / 2) continue;
+        cut[n++] = all[i];
+    }
+    assert_int_equal(n, FIRST + SECOND - 4 * CUT);
+    assert_int_equal(calibrate_two(package, with, all, FIRST, all + FIRST, SECOND, true), n);
+    assert_int_equal(calibrate_two(package, without, cut, FIRST - 3 * CUT, cut + FIRST - 3 * CUT,
+                                   SECOND - CUT, false),
+                     n);
+    assert_same_tensors(with, without);
+    with = create_path("with_short.bin");
+    without = create_path("without_short.bin");
+    assert_int_equal(calibrate_two(package, with, all, FIRST, all + FIRST, 1000, true), 4000);
+    assert_int_equal(calibrate_two(package, without, all, FIRST, all + FIRST, 1000, false), 4000);
+    assert_same_tensors(with, without);
+    sp_package_close(package);
+}
+
 /* An interrupted measurement continues, and the file is that of one run. */
 static void test_continuing(void **state)
 {
@@ -290,6 +355,8 @@ int main(void)
         cmocka_unit_test(test_families),
         cmocka_unit_test_setup_teardown(test_continuing, create_setup, create_teardown),
         cmocka_unit_test_setup_teardown(test_files_beside_the_output, create_setup,
+                                        create_teardown),
+        cmocka_unit_test_setup_teardown(test_windows_are_not_in_the_statistics, create_setup,
                                         create_teardown),
     };
 
