@@ -1,10 +1,13 @@
 #include "cli/bench/bench_result.h"
 
 #include "format/base/file.h"
+#include "format/packfile.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define COMMAND "spectool bench --json"
 
 /* Returns a member that must exist. */
 static enum sp_status find(const struct sp_json **out, const struct sp_json *object,
@@ -12,7 +15,7 @@ static enum sp_status find(const struct sp_json **out, const struct sp_json *obj
 {
     *out = sp_json_get(object, key);
     if (*out != NULL && sp_json_kind(*out) == kind) return SP_OK;
-    return sp_fail(err, SP_E_INPUT, "not a result of spectool bench --json: %s %s", key,
+    return sp_fail(err, SP_E_INPUT, "not a result of " COMMAND ": %s %s", key,
                    *out ? "has the wrong type" : "is missing");
 }
 
@@ -45,8 +48,8 @@ static enum sp_status read_figure(double *out, const struct sp_json *object, con
     double figure = 0;
 
     if (!sp_json_to_double(sp_json_get(object, key), &figure) || !isfinite(figure) || figure <= 0) {
-        return sp_fail(err, SP_E_INPUT,
-                       "not a result of spectool bench --json: %s is not a positive number", key);
+        return sp_fail(err, SP_E_INPUT, "not a result of " COMMAND ": %s is not a positive number",
+                       key);
     }
     *out = figure;
     return SP_OK;
@@ -173,8 +176,24 @@ enum sp_status sp_bench_result_parse(struct sp_bench_result *r, const char *text
 
     *r = (struct sp_bench_result){.path = r->path};
     r->bench.options = &r->options;
+    if (size == 0)
+        return sp_fail(err, SP_E_INPUT, "the file is empty, expected a result of " COMMAND);
     st = sp_json_parse_within(&r->json, text, size, SP_JSON_STRICT, SP_JSON_SETTINGS, err);
+    if (st == SP_E_INPUT) sp_context(err, "not a result of " COMMAND);
     return st ? st : read_all(r, err);
+}
+
+/* Names a packed file, or a calibration, as what it is. */
+static enum sp_status refuse_packed(const char *path, struct sp_err *err)
+{
+    struct sp_pack *pack = NULL;
+    enum sp_status st;
+
+    if ((st = sp_pack_open(&pack, path, err))) return st;
+    st = sp_fail(err, SP_E_INPUT, "%s is a %s, expected a result of " COMMAND, path,
+                 sp_pack_is_calibration(pack) ? "calibration" : "packed file");
+    sp_pack_close(pack);
+    return st;
 }
 
 enum sp_status sp_bench_result_read(struct sp_bench_result *r, const char *path, struct sp_err *err)
@@ -184,6 +203,7 @@ enum sp_status sp_bench_result_read(struct sp_bench_result *r, const char *path,
     enum sp_status st;
 
     *r = (struct sp_bench_result){.path = path};
+    if (sp_pack_is_file(path)) return refuse_packed(path, err);
     if ((st = sp_file_read_text(&text, &size, path, SP_JSON_SETTINGS, err))) return st;
     if ((st = sp_bench_result_parse(r, text, size, err))) sp_context(err, "%s", path);
     free(text);

@@ -95,6 +95,10 @@ spectool bench --compare a.json; echo "exit $?"
 spectool bench --compare a.json b.json --repeat 3; echo "exit $?"
 spectool bench a.json b.json; echo "exit $?"
 spectool bench --compare a.json packed.bin; echo "exit $?"
+: >c.json
+spectool bench --compare a.json c.json; echo "exit $?"
+echo text >c.json
+spectool bench --compare a.json c.json; echo "exit $?"
 echo '{"file": "x", "kernels": "avx2", "threads": 2, "repeat": 0}' >c.json
 spectool bench --compare a.json c.json; echo "exit $?"
 sed 's/"rows": 8/"rows": 9/' a.json >c.json
