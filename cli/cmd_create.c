@@ -109,6 +109,22 @@ static bool is_model(const char *operand)
     return sp_packed_checkpoint_is_model(operand);
 }
 
+/* Refuses a packed file, which needs no packing, and a calibration. */
+static enum sp_status refuse_packed(const char *path, struct sp_err *err)
+{
+    struct sp_pack *pack = NULL;
+    enum sp_status st;
+
+    if ((st = sp_pack_open(&pack, path, err))) return st;
+    st = sp_pack_expect_model(pack, err);
+    sp_pack_close(pack);
+    if (st) return st;
+    return sp_fail(err, SP_E_USAGE,
+                   "%s is a packed file already: spectool quantize changes its types, "
+                   "--draft-model gives its target another draft",
+                   path);
+}
+
 /* Refuses what is neither a Modelfile nor a model. */
 static enum sp_status check_operand(const struct options *o, const struct sp_args *args,
                                     const char *operand, bool is_from, struct sp_err *err)
@@ -126,12 +142,8 @@ static enum sp_status check_operand(const struct options *o, const struct sp_arg
                        "--draft-model requires a model as SOURCE; in a Modelfile write DRAFT %s",
                        o->draft_model);
     }
-    if (operand && o->draft_model == NULL && sp_pack_is_file(operand)) {
-        return sp_fail(err, SP_E_USAGE,
-                       "%s is a packed file already: spectool quantize changes its types, "
-                       "--draft-model gives its target another draft",
-                       operand);
-    }
+    if (operand && o->draft_model == NULL && sp_pack_is_file(operand))
+        return refuse_packed(operand, err);
     return operand ? sp_packed_checkpoint_check(operand, err) : SP_OK;
 }
 

@@ -62,7 +62,8 @@ for command in 'run calibration.bin hi' 'run calibration.bin --huge-pages --ids 
     'render calibration.bin messages.json' 'embed calibration.bin hi' 'logits calibration.bin --ids 1 --output x.npy' \
     'eval calibration.bin --text one.txt' 'calibrate calibration.bin one.txt --force' 'verify --lossless calibration.bin' \
     'show --template calibration.bin' 'show --modelfile calibration.bin' 'export calibration.bin out' \
-    'quantize -q q4 calibration.bin out.bin' 'create -f From -o out.bin'; do
+    'quantize -q q4 calibration.bin out.bin' 'create -f From -o out.bin' \
+    'create calibration.bin -o out.bin' 'bench --compare calibration.bin target.bin'; do
     echo "# $command" >&2
     spectool $command
     echo "exit $?"
