@@ -460,7 +460,9 @@ static enum sp_status try_types(struct job *job)
         stdout, 0,
         "The %s draft of %s, generating from %zu position%s of each text:", job->infos[0].draft,
         file->name, request.n_places, request.n_places == 1 ? "" : "s");
-    return sp_draft_types_print(stdout, types, n, true, job->err);
+    if ((st = sp_draft_types_print(stdout, types, n, true, job->err))) return st;
+    sp_draft_type_print_choice(stdout, "The fastest is", &types[sp_draft_types_fastest(types, n)]);
+    return SP_OK;
 }
 
 static enum sp_status run(const struct sp_args *args, struct sp_err *err)

@@ -215,9 +215,7 @@ static enum sp_status choose(struct job *job, struct sp_create_report *report)
             job->n_texts, job->n_texts == 1 ? "" : "s");
     st = sp_draft_types_print(stderr, job->types, job->n_types, false, job->err);
     if (st) return st;
-    fprintf(
-        stderr, "the draft becomes %s: %.3f tokens per round at draft depth %zu, speed-up %.2f\n",
-        sp_dtype_info(t->type)->name, t->tokens[t->best], sp_draft_lengths[t->best], t->speed_up);
+    sp_draft_type_print_choice(stderr, "the draft becomes", t);
     return write_chosen(job, report, chosen);
 }
 

@@ -46,7 +46,7 @@ enum sp_status sp_create_rules(struct sp_type_rules *out, const struct sp_opt_li
                          "--rule is %s, expected PATTERN=TYPE such as 'layers.0.*_proj.weight=q6'",
                          text);
         } else {
-            snprintf(name, sizeof name, "rule %.*s", (int)(end - text), text);
+            snprintf(name, sizeof name, "--rule %.*s", (int)(end - text), text);
             st = sp_opt_choose(&type, sp_cmd_types, name, end + 1, err);
         }
         if (st) {

@@ -1,6 +1,7 @@
 #include "cli/draft_types.h"
 
 #include "cli/base/temp_file.h"
+#include "cli/base/word_wrap.h"
 #include "cli/create_callbacks.h"
 #include "convert/create/requantize.h"
 #include "format/base/mem.h"
@@ -33,7 +34,7 @@ enum sp_status sp_draft_types_parse(enum sp_dtype *types, size_t *n, const char 
         enum sp_status st;
 
         snprintf(word, sizeof word, "%.*s", (int)(len < 31 ? len : 31), at);
-        if ((st = sp_opt_choose(&name, sp_cmd_types, "draft-types", word, err))) return st;
+        if ((st = sp_opt_choose(&name, sp_cmd_types, "--draft-types", word, err))) return st;
         for (size_t i = 0; i < count; i++) {
             if (types[i] == sp_create_type(name))
                 return sp_fail(err, SP_E_USAGE, "--draft-types: %s is given twice", word);
@@ -378,47 +379,54 @@ size_t sp_draft_types_fastest(const struct sp_draft_type *types, size_t n)
 /* ---- output -----------------------------------------------------------------------------------
  */
 
-static enum sp_status add_row(struct sp_table *table, const struct sp_draft_type *t, bool fastest,
-                              bool is_timed, struct sp_err *err)
+static enum sp_status add_row(struct sp_table *table, const struct sp_draft_type *t, bool is_timed,
+                              struct sp_err *err)
 {
     double unit = is_timed ? 1e-3 : 1e6;
     char size[SP_AMOUNT_TEXT];
     enum sp_status st;
 
     if ((st = sp_table_add(table, err, "%s%s", sp_dtype_info(t->type)->name,
-                           t->stored ? " (stored)" : "")) ||
+                           t->stored ? ", stored" : "")) ||
         (st = sp_table_add(table, err, "%s", sp_out_size(size, t->size))) ||
         (st = sp_table_add(table, err, "%.1f%%", 100 * t->first)) ||
         (st = sp_table_add(table, err, "%zu", sp_draft_lengths[t->best])) ||
         (st = sp_table_add(table, err, "%.3f", t->tokens[t->best])) ||
         (st = sp_table_add(table, err, "%.2f", t->draft_cost[t->best] / unit)) ||
-        (st = sp_table_add(table, err, "%.2f", t->cost[t->best] / unit)) ||
-        (st = sp_table_add(table, err, "%.2f", t->plain / unit))) {
+        (st = sp_table_add(table, err, "%.2f", t->cost[t->best] / unit))) {
         return st;
     }
-    return sp_table_add(table, err, "%.2fx%s", t->speed_up, fastest ? " fastest" : "");
+    return sp_table_add(table, err, "%.2fx", t->speed_up);
 }
 
 enum sp_status sp_draft_types_print(FILE *out, const struct sp_draft_type *types, size_t n,
                                     bool is_timed, struct sp_err *err)
 {
-    static const char *const timed[] = {
-        "draft",       "size",     "first accepted", "depth",   "tokens per round",
-        "drafting ms", "round ms", "plain ms",       "speed-up"};
-    static const char *const modelled[] = {
-        "draft",       "size",     "first accepted", "depth",   "tokens per round",
-        "drafting MB", "round MB", "plain MB",       "speed-up"};
-    struct sp_table table = {.align = "lrrrrrrrl"};
-    size_t fastest = sp_draft_types_fastest(types, n);
+    const char *unit = is_timed ? "ms" : "MB";
+    const char *const heading[] = {
+        "",      "",     "first",    "",      "tokens",    "drafting", "round", "expected",
+        "draft", "size", "accepted", "depth", "per round", unit,       unit,    "speed-up"};
+    struct sp_table table = {.align = "lrrrrrrl"};
     enum sp_status st = SP_OK;
 
-    for (size_t i = 0; i < sizeof timed / sizeof *timed && !st; i++)
-        st = sp_table_add(&table, err, "%s", is_timed ? timed[i] : modelled[i]);
+    for (size_t i = 0; i < sizeof heading / sizeof *heading && !st; i++)
+        st = sp_table_add(&table, err, "%s", heading[i]);
     for (size_t i = 0; i < n && !st; i++)
-        st = add_row(&table, &types[i], i == fastest, is_timed, err);
-    if (!st) sp_table_print(out, &table, 2);
+        st = add_row(&table, &types[i], is_timed, err);
+    if (!st) {
+        sp_table_print(out, &table, 2);
+        fprintf(out, "  a pass without drafting %s %.2f %s\n", is_timed ? "takes" : "reads",
+                types[0].plain / (is_timed ? 1e-3 : 1e6), unit);
+    }
     sp_table_release(&table);
     return st;
+}
+
+void sp_draft_type_print_choice(FILE *out, const char *subject, const struct sp_draft_type *t)
+{
+    sp_word_wrap_print(out, 0, "%s %s: %.3f tokens per round at draft depth %zu, speed-up %.2f",
+                       subject, sp_dtype_info(t->type)->name, t->tokens[t->best],
+                       sp_draft_lengths[t->best], t->speed_up);
 }
 
 static void lengths_to_json(struct sp_json_out *out, const char *key, const double *values,

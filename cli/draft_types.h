@@ -68,9 +68,12 @@ void sp_draft_types_settle(struct sp_draft_type *types, size_t n);
 /* The index of the fastest of n types; of equally fast ones the smallest. */
 size_t sp_draft_types_fastest(const struct sp_draft_type *types, size_t n);
 
-/* Prints a row for each type; costs in milliseconds, or in megabytes. */
+/* Prints a row for each of n types, at least one, and the cost that they share, that of a pass
+ * without drafting; costs in milliseconds, or in megabytes. */
 SP_MUST_CHECK enum sp_status sp_draft_types_print(FILE *out, const struct sp_draft_type *types,
                                                   size_t n, bool is_timed, struct sp_err *err);
+/* Prints "SUBJECT q4: " and the figures of the type at its best draft length. */
+void sp_draft_type_print_choice(FILE *out, const char *subject, const struct sp_draft_type *type);
 /* Writes the member "draft_types" of timed types. */
 void sp_draft_types_to_json(struct sp_json_out *out, const struct sp_draft_type *types, size_t n);
 

@@ -15,14 +15,15 @@
 #include <string.h>
 #include <strings.h>
 
+enum { MAX_NAME = 64 };
+
 struct parser {
     struct sp_args *args;
     int argc, at; /* argv[at] is the current argument */
     char **argv;
+    char given[MAX_NAME + 2]; /* the current option as it was given: "-q" or "--quantize" */
     struct sp_err *err;
 };
-
-enum { MAX_NAME = 64 };
 
 static bool is_option(const struct sp_opt *o)
 {
@@ -100,9 +101,8 @@ static enum sp_status set_int(struct parser *p, const struct sp_opt *o, const ch
     v = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || isspace((unsigned char)*text) || errno != 0 ||
         (double)v < o->min || (double)v > o->max) {
-        return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected an integer %.0f..%.0f%s%s",
-                       o->name, text, o->min, o->max, o->word ? " or " : "",
-                       o->word ? o->word : "");
+        return sp_fail(p->err, SP_E_USAGE, "%s is %s, expected an integer %.0f..%.0f%s%s", p->given,
+                       text, o->min, o->max, o->word ? " or " : "", o->word ? o->word : "");
     }
     memcpy(to, &(int64_t){v}, sizeof(int64_t));
     return SP_OK;
@@ -116,7 +116,7 @@ static enum sp_status set_number(struct parser *p, const struct sp_opt *o, const
 
     if (end == text || *end != '\0' || strspn(text, "0123456789+-.eE") != strlen(text) ||
         !(v >= o->min && v <= o->max)) {
-        return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected a number %g..%g", o->name, text,
+        return sp_fail(p->err, SP_E_USAGE, "%s is %s, expected a number %g..%g", p->given, text,
                        o->min, o->max);
     }
     memcpy(to, &v, sizeof v);
@@ -172,26 +172,25 @@ static bool read_size(uint64_t *out, const char *text)
     return *out > 0;
 }
 
-static enum sp_status set_size(struct parser *p, const struct sp_opt *o, const char *text, void *to)
+static enum sp_status set_size(struct parser *p, const char *text, void *to)
 {
     uint64_t n;
 
     if (!read_size(&n, text)) {
-        return sp_fail(p->err, SP_E_USAGE, "--%s is %s, expected a size such as 500M, 5.5G or 6GiB",
-                       o->name, text);
+        return sp_fail(p->err, SP_E_USAGE, "%s is %s, expected a size such as 500M, 5.5G or 6GiB",
+                       p->given, text);
     }
     memcpy(to, &n, sizeof n);
     return SP_OK;
 }
 
-static enum sp_status set_seconds(struct parser *p, const struct sp_opt *o, const char *text,
-                                  void *to)
+static enum sp_status set_seconds(struct parser *p, const char *text, void *to)
 {
     double v;
 
     if (!sp_duration_read(&v, text)) {
         return sp_fail(p->err, SP_E_USAGE,
-                       "--%s is %s, expected seconds or a duration such as 5m or 1h30m", o->name,
+                       "%s is %s, expected seconds or a duration such as 5m or 1h30m", p->given,
                        text);
     }
     memcpy(to, &v, sizeof v);
@@ -250,8 +249,26 @@ enum sp_status sp_opt_choose(const char **out, const char *const *choices, const
         strncat(list, " ", sizeof list - strlen(list) - 1);
         strncat(list, *word, sizeof list - strlen(list) - 1);
     }
-    return sp_fail(err, SP_E_USAGE, "--%s is %s, expected one of:%s%s%s%s", name, text, list,
+    return sp_fail(err, SP_E_USAGE, "%s is %s, expected one of:%s%s%s%s", name, text, list,
                    near ? "; " : "", near ? near : "", near ? " is the nearest" : "");
+}
+
+/* True for a type that create chooses for the draft, in the option of another command. */
+static bool is_auto_draft(const struct sp_command *c, const struct sp_opt *o, const char *text)
+{
+    return strcasecmp(text, "auto") == 0 && strcmp(o->value, "TYPE") == 0 &&
+           strstr(o->name, "draft") && strcmp(c->name, "create") != 0;
+}
+
+static enum sp_status set_choice(struct parser *p, const struct sp_opt *o, const char *text,
+                                 void *to)
+{
+    if (is_auto_draft(p->args->command, o, text)) {
+        return sp_fail(p->err, SP_E_USAGE,
+                       "%s is auto, which only spectool create has; expected a type such as q4",
+                       p->given);
+    }
+    return sp_opt_choose(to, o->choices, p->given, text, p->err);
 }
 
 static enum sp_status add_to_list(struct parser *p, const char *text, struct sp_opt_list *list)
@@ -276,16 +293,16 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
     case SP_OPT_NUMBER:
         return set_number(p, o, text, to);
     case SP_OPT_SIZE:
-        return set_size(p, o, text, to);
+        return set_size(p, text, to);
     case SP_OPT_SECONDS:
-        return set_seconds(p, o, text, to);
+        return set_seconds(p, text, to);
     case SP_OPT_CHOICE:
-        return sp_opt_choose(to, o->choices, o->name, text, p->err);
+        return set_choice(p, o, text, to);
     case SP_OPT_LIST:
         return add_to_list(p, text, to);
     default:
         if (o->path && *text == '\0') {
-            return sp_fail(p->err, SP_E_USAGE, "--%s is empty, expected %s", o->name, o->value);
+            return sp_fail(p->err, SP_E_USAGE, "%s is empty, expected %s", p->given, o->value);
         }
         memcpy(to, &text, sizeof text);
         return SP_OK;
@@ -302,19 +319,21 @@ static bool word_follows(const struct parser *p, const struct sp_opt *o)
     return p->at + 1 < p->argc && *word;
 }
 
-/* Stores the value of an option. `text`: the value that followed it after a '='; NULL: none. */
-static enum sp_status take(struct parser *p, const struct sp_opt *o, const char *text)
+/* Stores the value of an option, which was given by `name`. `text`: the value that followed it
+ * after a '='; NULL: none. */
+static enum sp_status take(struct parser *p, const struct sp_opt *o, const char *dashes,
+                           const char *name, const char *text)
 {
+    snprintf(p->given, sizeof p->given, "%s%s", dashes, name);
     p->args->given[o - p->args->command->opts] = true;
     if (o->kind == SP_OPT_FLAG) {
-        if (text != NULL) return sp_fail(p->err, SP_E_USAGE, "--%s takes no value", o->name);
+        if (text != NULL) return sp_fail(p->err, SP_E_USAGE, "%s takes no value", p->given);
         *((bool *)p->args->options + o->offset) = true;
         return SP_OK;
     }
     if (text == NULL && o->words && !word_follows(p, o)) text = o->words[0];
     if (text == NULL && p->at + 1 == p->argc) {
-        return sp_fail(p->err, SP_E_USAGE, "--%s needs a value: --%s %s", o->name, o->name,
-                       o->value);
+        return sp_fail(p->err, SP_E_USAGE, "%s needs a value: %s %s", p->given, p->given, o->value);
     }
     return set_value(p, o, text ? text : p->argv[++p->at]);
 }
@@ -334,7 +353,7 @@ static enum sp_status take_long(struct parser *p, const char *word)
     for (const struct sp_opt *o = p->args->command->opts; o->kind != SP_OPT_END; o++) {
         if (!is_option(o)) continue;
         if (strcmp(o->name, name) == 0 || (o->alias && strcmp(o->alias, name) == 0)) {
-            return take(p, o, word[len] ? word + len + 1 : NULL);
+            return take(p, o, "--", name, word[len] ? word + len + 1 : NULL);
         }
     }
     return unknown(p, "--", name);
@@ -347,7 +366,8 @@ static enum sp_status take_short(struct parser *p, const char *word)
         return SP_OK;
     }
     for (const struct sp_opt *o = p->args->command->opts; o->kind != SP_OPT_END; o++) {
-        if (is_option(o) && o->letter == word[0] && word[1] == '\0') return take(p, o, NULL);
+        if (is_option(o) && o->letter == word[0] && word[1] == '\0')
+            return take(p, o, "-", word, NULL);
     }
     return unknown(p, "-", word);
 }
@@ -433,6 +453,7 @@ static enum sp_status take_variable(struct parser *p, const struct sp_opt *o)
 
     if (!is_option(o) || p->args->given[i]) return SP_OK;
     name_variable(name, p->args->command, o);
+    snprintf(p->given, sizeof p->given, "--%s", o->name);
     text = getenv(name);
     if (text == NULL || *text == '\0') return SP_OK;
     p->args->given[i] = p->args->by_environment[i] = true;

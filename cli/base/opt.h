@@ -99,7 +99,7 @@ bool sp_args_given(const struct sp_args *args, const char *name);
 bool sp_args_by_environment(const struct sp_args *args, const char *name);
 
 /* *out = the one of `choices` that `text` names, case ignored. SP_E_USAGE lists the choices and
- * names the nearest; `name` stands for the option, without dashes. */
+ * names the nearest; `name` stands for the option, with its dashes. */
 SP_MUST_CHECK enum sp_status sp_opt_choose(const char **out, const char *const *choices,
                                            const char *name, const char *text, struct sp_err *err);
 

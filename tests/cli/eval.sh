@@ -44,7 +44,7 @@ tail -n 1 both | grep -o '"[a-z_0-9]*": ' | tr -d '\n'; echo
 xxhsum -q -H2 text 2>/dev/null | grep -q "$(grep -o '"digest": "[^"]*' both | head -n 1 | cut -d '"' -f 4)" || ! command -v xxhsum >/dev/null || echo 'another digest'
 echo '# the draft in other types: acceptance as measured for a file, the times of this machine'
 spectool eval packed.bin --text text --text story --draft-types bf16,q4,q2 --places 2 --num-predict 16 |
-    sed 's/  *[0-9][0-9.]* [kM]B  .*//; 2s/  */ /g'
+    sed 's/  *[0-9][0-9.]* [kM]B  .*//; 2,3s/  */ /g; s/[0-9.]* ms$/N ms/; s/is [a-z0-9]*: .*/is .../'
 spectool eval packed.bin --text text --draft-types q4 --places 2 --num-predict 16 --json >types
 spectool quantize --draft q4 packed.bin drafted.bin 2>/dev/null
 spectool eval drafted.bin --text text --places 2 --num-predict 16 --json >one

@@ -31,6 +31,9 @@ try create -q iq2_xxs
 try create -q bfloat16
 try create -q fp16
 try create -q half
+try create --draft-quantize q7
+try quantize a b --quantize-draft auto
+try bench --synthetic smollm2-135m --quantize-draft AUTO
 try run a --kv-type q8_0
 try run a --accept coupeled
 try run a hello world
