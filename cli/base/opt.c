@@ -253,24 +253,6 @@ enum sp_status sp_opt_choose(const char **out, const char *const *choices, const
                    near ? "; " : "", near ? near : "", near ? " is the nearest" : "");
 }
 
-/* True for a type that create chooses for the draft, in the option of another command. */
-static bool is_auto_draft(const struct sp_command *c, const struct sp_opt *o, const char *text)
-{
-    return strcasecmp(text, "auto") == 0 && strcmp(o->value, "TYPE") == 0 &&
-           strstr(o->name, "draft") && strcmp(c->name, "create") != 0;
-}
-
-static enum sp_status set_choice(struct parser *p, const struct sp_opt *o, const char *text,
-                                 void *to)
-{
-    if (is_auto_draft(p->args->command, o, text)) {
-        return sp_fail(p->err, SP_E_USAGE,
-                       "%s is auto, which only spectool create has; expected a type such as q4",
-                       p->given);
-    }
-    return sp_opt_choose(to, o->choices, p->given, text, p->err);
-}
-
 static enum sp_status add_to_list(struct parser *p, const char *text, struct sp_opt_list *list)
 {
     enum sp_status st;
@@ -297,7 +279,7 @@ static enum sp_status set_value(struct parser *p, const struct sp_opt *o, const 
     case SP_OPT_SECONDS:
         return set_seconds(p, text, to);
     case SP_OPT_CHOICE:
-        return set_choice(p, o, text, to);
+        return sp_opt_choose(to, o->choices, p->given, text, p->err);
     case SP_OPT_LIST:
         return add_to_list(p, text, to);
     default:
