@@ -1,5 +1,5 @@
-/* The layout of sums and factors, and the decomposition that turns sums into factors: see
- * gptq.h. */
+/* The layout of sums and factors, what surrounds the decomposition of kernels_gptq.h - the order of
+ * the groups and the damping -, and the checks of foreign factors: see gptq.h. */
 #include "quantize/gptq.h"
 
 #include "format/base/mem.h"
@@ -18,6 +18,11 @@ static size_t block_size(size_t width)
     size_t groups = sp_gptq_n_groups(width);
 
     return groups + N * (groups * width - N * (groups * (groups - 1) / 2));
+}
+
+static size_t n_blocks(size_t cols)
+{
+    return (cols + SP_GPTQ_BLOCK - 1) / SP_GPTQ_BLOCK;
 }
 
 static size_t width_of(size_t cols, size_t block)
@@ -158,7 +163,7 @@ static void solve_block(float *numbers, size_t width, double *workspace,
 void sp_gptq_solve(float *sums, size_t cols, double *workspace,
                    const struct sp_gptq_kernels *kernels)
 {
-    for (size_t block = 0; block < sp_gptq_n_blocks(cols); block++)
+    for (size_t block = 0; block < n_blocks(cols); block++)
         solve_block(sums + sp_gptq_block_offset(block), width_of(cols, block), workspace, kernels);
 }
 
@@ -291,7 +296,7 @@ static bool are_sound(const uint8_t *factors, size_t n)
 
 bool sp_gptq_is_sound(const uint8_t *factors, size_t cols)
 {
-    for (size_t block = 0; block < sp_gptq_n_blocks(cols); block++) {
+    for (size_t block = 0; block < n_blocks(cols); block++) {
         size_t width = width_of(cols, block), n = sp_gptq_n_groups(width);
         float groups[MAX_GROUPS];
 

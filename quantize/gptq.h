@@ -46,11 +46,6 @@ static inline size_t sp_gptq_n_groups(size_t cols)
     return cols / SP_GPTQ_GROUP;
 }
 
-static inline size_t sp_gptq_n_blocks(size_t cols)
-{
-    return (cols + SP_GPTQ_BLOCK - 1) / SP_GPTQ_BLOCK;
-}
-
 /* One past the last column of the block that column k is in. */
 static inline size_t sp_gptq_block_end(size_t cols, size_t k)
 {

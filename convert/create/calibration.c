@@ -90,6 +90,7 @@ static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct
 {
     enum sp_status st;
     const struct sp_pack_tensor *t = sp_pack_tensor(pack, i);
+
     if (t->part == SP_PART_FILE || t->dtype != (t->rank == 2 ? SP_F32 : SP_BF16) ||
         t->layout != SP_PLAIN || t->rank > 2) {
         return sp_fail(err, SP_E_INPUT,
@@ -97,7 +98,8 @@ static enum sp_status check_numbers(const struct sp_pack *pack, size_t i, struct
                        sp_pack_path(pack), t->name);
     }
     if (t->rank == 1 && sp_gptq_cols((size_t)t->shape[0]) == 0) {
-        return sp_fail(err, SP_E_INPUT, "%s: tensor %s: no input has %zu factors",
+        return sp_fail(err, SP_E_INPUT,
+                       "%s: tensor %s: %zu numbers are not the factors of any input",
                        sp_pack_path(pack), t->name, (size_t)t->shape[0]);
     }
     if ((st = sp_pack_check_tensor(pack, i, err))) return st;

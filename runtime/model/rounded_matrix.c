@@ -12,9 +12,9 @@ struct round_job {
     uint8_t *panels;
     size_t panel_size;
     float *rows;    /* [threads][2][16][cols]: rows, and space for the encoder */
-    float *factors; /* [threads][n_factors]; NULL: errors are not weighed */
+    float *factors; /* [n_factors], of squares [threads][n_factors]; NULL: errors weigh equally */
     size_t n_factors;
-    size_t *matrices;        /* [threads] the matrix, counted from 1, whose factors a thread has */
+    size_t *matrices; /* [threads] the matrix, counted from 1, of whose squares a thread has them */
     enum sp_status *results; /* [threads] the first failure, with its message */
     struct sp_err *errors;   /* [threads] */
 };
@@ -24,8 +24,7 @@ static const float *find_factors(const struct round_job *job, size_t matrix, uns
     struct sp_gptq_weights weights = job->rounding->weights;
     float *factors;
 
-    if (!sp_gptq_is_weighed(weights)) return NULL;
-    if (weights.factors) matrix = 0;
+    if (weights.squares == NULL) return job->factors;
     factors = job->factors + worker * job->n_factors;
     if (job->matrices[worker] != matrix + 1)
         sp_gptq_factors(factors, weights, matrix, job->from->cols, NULL);
@@ -50,17 +49,27 @@ static void round_panel(void *context, size_t p, unsigned worker)
         &job->errors[worker]);
 }
 
+static enum sp_status open_factors(struct round_job *job, unsigned n_threads, struct sp_err *err)
+{
+    struct sp_gptq_weights weights = job->rounding->weights;
+    enum sp_status st;
+
+    if (!sp_gptq_is_weighed(weights)) return SP_OK;
+    if (!sp_gptq_size(&job->n_factors, job->from->cols))
+        return sp_fail(err, SP_E_UNSUPPORTED, "too many columns");
+    st = sp_new_rows(&job->factors, weights.squares ? n_threads : 1, job->n_factors, err);
+    if (st == SP_OK && weights.factors)
+        sp_gptq_factors(job->factors, weights, 0, job->from->cols, NULL);
+    return st;
+}
+
 static enum sp_status run_job(struct round_job *job, size_t n_panels, struct sp_err *err)
 {
     unsigned n_threads = sp_pool_n_threads(job->rounding->pool);
     enum sp_status st;
 
-    if (sp_gptq_is_weighed(job->rounding->weights)) {
-        if (!sp_gptq_size(&job->n_factors, job->from->cols))
-            return sp_fail(err, SP_E_UNSUPPORTED, "too many columns");
-        if ((st = sp_new_rows(&job->factors, n_threads, job->n_factors, err))) goto done;
-    }
-    if ((st = sp_new_rows(&job->rows, n_threads, 2 * SP_PANEL_ROWS * job->from->cols, err)) ||
+    if ((st = open_factors(job, n_threads, err)) ||
+        (st = sp_new_rows(&job->rows, n_threads, 2 * SP_PANEL_ROWS * job->from->cols, err)) ||
         (st = sp_new(&job->matrices, n_threads, sizeof *job->matrices, err)) ||
         (st = sp_new(&job->results, n_threads, sizeof *job->results, err)) ||
         (st = sp_new(&job->errors, n_threads, sizeof *job->errors, err))) {

@@ -171,7 +171,8 @@ static void append(struct sp_calibration_text *text, uint32_t *ids,
     text->n += end - first;
 }
 
-/* Copies the texts of the request, without what is left out. */
+/* Copies the texts of the request, without what is left out; what was before and after it are
+ * neighbors then. */
 static enum sp_status open_texts(struct calibration *c, struct sp_err *err)
 {
     const struct sp_calibration_request *q = c->request;

@@ -812,7 +812,7 @@ static void test_malformed_files_are_refused(void **state)
     assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, 2 + 16 * (32 + 16)),
                    SP_Q4, SP_E_INPUT, "q_proj.weight do not suit the shape in");
     assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4,
-                   SP_E_INPUT, "q_proj.weight: no input has 19964 factors");
+                   SP_E_INPUT, "q_proj.weight: 19964 numbers are not the factors");
     assert_refused(
         file,
         write_calibration(record, "layers.9.mlp.up_proj.weight", SP_PART_TARGET, 1, N_NUMBERS),

@@ -34,6 +34,7 @@ static void encode(const float *numbers, size_t cols)
 /* Encodes by the weights of an item with `cols` columns. */
 static void encode_item(const struct sp_plan_item *item, size_t cols)
 {
+    static const int8_t exponents[WIDE] = {1, -2, [20] = 3, [40] = -1};
     static float factors[WIDE * (WIDE + SP_GPTQ_GROUP)];
 
     if (!sp_gptq_is_weighed(item->weights)) return;
@@ -41,6 +42,9 @@ static void encode_item(const struct sp_plan_item *item, size_t cols)
         sp_gptq_factors(factors, item->weights, i, cols, NULL);
         encode(factors, cols);
     }
+    if (item->weights.squares) return;
+    sp_gptq_factors(factors, item->weights, 0, cols, exponents);
+    encode(factors, cols);
 }
 
 /* Applies the calibration to a model of two matrices and a stack. */

@@ -431,6 +431,30 @@ static void test_quality(void **context)
     free(x);
 }
 
+/* The order of the second block is checked, too. */
+static void check_second_block(void)
+{
+    enum { WIDE = BLOCK + 32 };
+    float *numbers;
+    uint8_t *bytes;
+    size_t n = 0;
+
+    assert_true(sp_gptq_size(&n, WIDE));
+    numbers = calloc(n, sizeof *numbers);
+    bytes = calloc(n, 2);
+    assert_true(numbers && bytes);
+    for (size_t g = 0; g < BLOCK / 16; g++)
+        numbers[g] = (float)(BLOCK / 16 - 1 - g);
+    numbers[sp_gptq_block_offset(1)] = 1;
+    sp_write_bf16(bytes, numbers, n);
+    assert_true(sp_gptq_is_sound(bytes, WIDE));
+    numbers[sp_gptq_block_offset(1) + 1] = 1;
+    sp_write_bf16(bytes, numbers, n);
+    assert_false(sp_gptq_is_sound(bytes, WIDE));
+    free(numbers);
+    free(bytes);
+}
+
 /* Factors that the encoder could not use: their numbers, or an order that is none. */
 static void test_unsound_factors(void **context)
 {
@@ -452,6 +476,7 @@ static void test_unsound_factors(void **context)
         sp_write_bf16(bytes, orders[i], 2);
         assert_false(sp_gptq_is_sound(bytes, 32));
     }
+    check_second_block();
 }
 
 static void test_sizes(void **context)
