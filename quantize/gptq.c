@@ -90,7 +90,8 @@ static void find_order(struct order *order, const float *sums, size_t width)
         order->places[order->groups[place]] = place;
 }
 
-/* a[j][i] = sums of (i, j), i <= j, in the new order: the block's lower triangle. */
+/* a[j][i] = sums of (i, j), i <= j, in the new order: the block's lower triangle. Within a group
+ * the sums of (i, j) and of (j, i) are there, of which one is enough. */
 static void load_block(double *a, const float *sums, size_t width, const struct order *order)
 {
     for (size_t first = 0; first < width; first += N) {
@@ -222,7 +223,7 @@ void sp_gptq_diagonal(float *out, const float *sums, size_t cols)
     }
 }
 
-void sp_gptq_of_squares(float *factors, const float *squares, size_t cols)
+static void set_by_squares(float *factors, const float *squares, size_t cols)
 {
     double mean = 0;
 
@@ -252,7 +253,7 @@ void sp_gptq_factors(float *out, struct sp_gptq_weights weights, size_t matrix, 
     size_t n = 0;
 
     if (weights.squares) {
-        sp_gptq_of_squares(out, weights.squares + matrix * cols, cols);
+        set_by_squares(out, weights.squares + matrix * cols, cols);
         return;
     }
     sp_gptq_size(&n, cols);

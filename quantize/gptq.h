@@ -19,11 +19,12 @@
  *
  * Columns are divided into blocks of SP_GPTQ_BLOCK, the last one may be shorter; between blocks H
  * counts as zero. The sums H, and the factors M and D, which replace them in place, are stored by
- * block: a number for each group of 16 columns, 0 until there are factors, then the group's place
- * in the block before it was ordered; then for each group, columns first..first+15, and each column
- * j from `first` to the end of the block, 16 floats for the pairs (first + i, j). A sum is H; a
- * factor is M if first + i < j, D relative to the largest D of the group if first + i == j, else 0.
- * Columns of factors are counted in the new order. A calibration file has the factors as bf16.
+ * block. First comes the order of its groups of 16 columns: the number in the block of the group
+ * that is rounded first, second and so on; 0 in sums. Then follow, for each group, columns
+ * first..first+15, and each column j from `first` to the end of the block, 16 floats for the pairs
+ * (first + i, j). A sum is H; a factor is M if first + i < j, D relative to the largest D of the
+ * group if first + i == j, else 0. Columns of factors are counted in that order. A calibration file
+ * has the factors as bf16.
  *
  * All results are functions of the input floats and their order alone. */
 #ifndef SP_QUANTIZE_GPTQ_H
@@ -66,10 +67,6 @@ void sp_gptq_smooth(float *factors, size_t cols, const int8_t *exponents);
 /* out[0..cols-1] = the diagonal of sums. */
 void sp_gptq_diagonal(float *out, const float *sums, size_t cols);
 
-/* factors = those of inputs of which only the squares are known: M is zero, and D is a column's
- * square plus a tenth of the mean, or the same for all columns if no input was seen. */
-void sp_gptq_of_squares(float *factors, const float *squares, size_t cols);
-
 /* True if all are squares of a matrix in a calibration: within 0 and 1. */
 bool sp_gptq_are_squares(const float *squares, size_t n);
 
@@ -81,7 +78,7 @@ bool sp_gptq_is_sound(const uint8_t *factors, size_t cols);
  * NULL: equally. */
 struct sp_gptq_weights {
     const uint8_t *factors; /* [sp_gptq_size] bf16, of all matrices */
-    const float *squares;   /* [n_matrices][cols] of the inputs of each: see sp_gptq_of_squares */
+    const float *squares;   /* [n_matrices][cols], the sums of squares of the inputs of each */
 };
 
 static inline bool sp_gptq_is_weighed(struct sp_gptq_weights weights)
@@ -89,8 +86,9 @@ static inline bool sp_gptq_is_weighed(struct sp_gptq_weights weights)
     return weights.factors || weights.squares;
 }
 
-/* out[sp_gptq_size] = the factors of a matrix of the stack. exponents: NULL, or as in
- * sp_gptq_smooth (not with squares). */
+/* out[sp_gptq_size] = the factors of a matrix of the stack. If only squares are known, M is zero,
+ * and D is a column's square plus a tenth of the mean, or the same for all columns if no input was
+ * seen. exponents: NULL, or as in sp_gptq_smooth (not with squares). */
 void sp_gptq_factors(float *out, struct sp_gptq_weights weights, size_t matrix, size_t cols,
                      const int8_t *exponents);
 

@@ -27,11 +27,11 @@ enum { SP_MAX_DIVERGENCE_WINDOWS = 4 };
 struct sp_text_window {
     size_t text;     /* its index */
     size_t first, n; /* tokens */
-    size_t lead;     /* of the tokens before them */
+    size_t lead;     /* the number of the tokens that are put before them */
 };
 
-/* out[0..SP_MAX_DIVERGENCE_WINDOWS-1] = the windows of the texts, which have a token at least;
- * returns their number. They are in order, and overlap only in very short texts. */
+/* out[0..SP_MAX_DIVERGENCE_WINDOWS-1] = the windows of the texts, in their order; returns their
+ * number. The texts have at least one token. Windows overlap only in very short texts. */
 size_t sp_group_divergence_windows(struct sp_text_window *out, const struct sp_package *package,
                                    const struct sp_calibration_text *texts, size_t n_texts);
 

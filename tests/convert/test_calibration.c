@@ -385,7 +385,8 @@ static void round_panel(uint8_t *out, const struct sp_encoder *encoder, const st
     assert_true(w->cols == 64 && w->rows % SP_PANEL_ROWS == 0);
     sp_panel_decode(rows, w->dtype, w->panels + p * w->panel_size, SP_PANEL_ROWS, 64,
                     encoder->kernels);
-    sp_gptq_of_squares(factors, squares + p / w->n_panels * 64, 64);
+    sp_gptq_factors(factors, (struct sp_gptq_weights){.squares = squares}, p / w->n_panels, 64,
+                    NULL);
     assert_int_equal(sp_panel_encode_calibrated(out, SP_Q4, encoder, rows, SP_PANEL_ROWS, 64, 0,
                                                 factors, workspace, NULL),
                      SP_OK);

@@ -529,6 +529,7 @@ static void test_smoothing(void **state)
 static void test_squares(void **state)
 {
     float squares[COLS] = {0}, *factors;
+    struct sp_gptq_weights weights = {.squares = squares};
     double mean = 0;
     uint64_t seed = 9;
     size_t n = 0;
@@ -536,14 +537,14 @@ static void test_squares(void **state)
     (void)state;
     assert_true(sp_gptq_size(&n, COLS));
     factors = calloc(n, sizeof *factors);
-    sp_gptq_of_squares(factors, squares, COLS);
+    sp_gptq_factors(factors, weights, 0, COLS, NULL);
     for (size_t k = 0; k < COLS; k++)
         assert_true(factors[sp_gptq_offset(COLS, k / 16) + k % 16 * 17] == 1);
     for (size_t k = 0; k < COLS; k++) {
         squares[k] = (float)(next(&seed) % 1000) / 1000;
         mean += (double)squares[k] / COLS;
     }
-    sp_gptq_of_squares(factors, squares, COLS);
+    sp_gptq_factors(factors, weights, 0, COLS, NULL);
     for (size_t g = 0; g < sp_gptq_n_groups(COLS); g++) {
         const float *at = factors + sp_gptq_offset(COLS, g);
         double largest = 0;
