@@ -1,17 +1,16 @@
 /* Tests calibration end to end on the tiny target: the statistics against inputs computed here,
- * independence of threads, kernels and the division of the texts, the gain in quality, and
- * refusals. */
-#include "convert/create/requantize.h"
+ * independence of threads, kernels and the division of the texts, the gain in quality, and what is
+ * refused. Files of other contents: test_calibration_files.c. */
 #include "format/base/bytes.h"
 #include "format/model/smoothing.h"
 #include "format/pack_contents.h"
-#include "format/packfile_write.h"
 #include "quantize/codec.h"
 #include "quantize/float_cast.h"
 #include "quantize/gptq.h"
 #include "quantize/kernels.h"
 #include "runtime/model/rounded_matrix.h"
 #include "runtime/spectool.h"
+#include "tests/support/calibration_files.h"
 #include "tests/support/create_files.h"
 #include "tests/support/golden.h"
 #include "tests/support/random.h"
@@ -47,15 +46,6 @@ static int begin(void **state)
 {
     fill_ids(1);
     return create_setup(state);
-}
-
-/* The tiny target as stored. */
-static const char *target_file(void)
-{
-    const char *path = create_path("target.bin");
-
-    create_pack(create_modelfile("FROM @/target\n"), path, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    return path;
 }
 
 static struct sp_calibration calibrate_with(const char *file, const char *out,
@@ -149,7 +139,7 @@ static void test_statistics_equal_the_definition(void **state)
 {
     static double h[HIDDEN][HIDDEN], ordered[HIDDEN][HIDDEN], x[HIDDEN];
     static float numbers[N_NUMBERS];
-    const char *file = target_file();
+    const char *file = calibration_target();
     struct sp_pack *model = create_open(file), *pack = create_open(calibrate(file));
     const struct sp_pack_tensor *t = sp_pack_find(pack, SP_PART_TARGET, qkv);
     const float *at;
@@ -189,7 +179,7 @@ static void test_statistics_equal_the_definition(void **state)
 
 static void test_threads_and_kernels_do_not_change_the_file(void **state)
 {
-    const char *file = target_file(), *first = create_path("first.bin");
+    const char *file = calibration_target(), *first = create_path("first.bin");
     const char *other = create_path("other.bin");
     const struct sp_calibration_text text = {ids, 140};
 
@@ -205,7 +195,7 @@ static void test_threads_and_kernels_do_not_change_the_file(void **state)
 /* A text longer than a window is read like two texts. */
 static void test_windows(void **state)
 {
-    const char *file = target_file(), *first = create_path("first.bin");
+    const char *file = calibration_target(), *first = create_path("first.bin");
     const char *other = create_path("other.bin");
     const struct sp_calibration_text halves[] = {{ids, 1024}, {ids + 1024, N_IDS - 1024}};
     struct sp_calibration made = SP_CALIBRATION_INIT;
@@ -237,7 +227,7 @@ static void test_cancelling_leaves_nothing(void **state)
     struct sp_package *package = NULL;
     struct sp_calibration made = SP_CALIBRATION_INIT;
     struct sp_err err = {0};
-    const char *file = target_file();
+    const char *file = calibration_target();
     size_t n_files = create_count_files();
 
     (void)state;
@@ -259,19 +249,6 @@ static void test_cancelling_leaves_nothing(void **state)
 /* ---- quality ----------------------------------------------------------------------------------
  */
 
-static enum sp_status requantize(const char *in, const char *out, const char *calibration,
-                                 enum sp_dtype target, unsigned n_threads, struct sp_err *err)
-{
-    struct sp_requantize_options o = {.input = in,
-                                      .output = out,
-                                      .target_type = target,
-                                      .calibration = calibration,
-                                      .n_threads = n_threads,
-                                      .force = true};
-
-    return sp_requantize(NULL, &o, err);
-}
-
 static double divergence(const char *file, const char *reference)
 {
     struct sp_package *a = NULL, *b = NULL;
@@ -292,7 +269,7 @@ static double divergence(const char *file, const char *reference)
 
 static void test_divergence_decreases(void **state)
 {
-    const char *file = target_file(), *calibration = calibrate(file);
+    const char *file = calibration_target(), *calibration = calibrate(file);
     const char *plain = create_path("plain.bin"), *better = create_path("better.bin");
     const char *created = create_path("created.bin");
     struct sp_create_options create = create_options(create_modelfile("FROM @/target\n"), created);
@@ -300,8 +277,8 @@ static void test_divergence_decreases(void **state)
     double before, after;
 
     (void)state;
-    assert_int_equal(requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
-    assert_int_equal(requantize(file, better, calibration, SP_Q4, 1, &err), SP_OK);
+    assert_int_equal(calibration_requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
+    assert_int_equal(calibration_requantize(file, better, calibration, SP_Q4, 1, &err), SP_OK);
     create.target_type = SP_Q4;
     create.calibration = calibration;
     create.n_threads = 3;
@@ -344,8 +321,8 @@ static void test_experts(void **state)
         ids[i] %= 128;
     create_pack(modelfile, file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
-    assert_int_equal(requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
-    assert_int_equal(requantize(file, better, calibration, SP_Q4, 2, &err), SP_OK);
+    assert_int_equal(calibration_requantize(file, plain, NULL, SP_Q4, 2, &err), SP_OK);
+    assert_int_equal(calibration_requantize(file, better, calibration, SP_Q4, 2, &err), SP_OK);
     a = create_open(plain);
     b = create_open(better);
     pack = create_open(calibration);
@@ -412,7 +389,7 @@ static void test_experts_are_rounded_by_their_own_inputs(void **state)
         ids[i] %= 128;
     create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
     calibrate_with(file, calibration, &(struct sp_calibration_text){ids, 500}, 1, NULL, 2);
-    assert_int_equal(requantize(file, rounded, calibration, SP_Q4, 2, NULL), SP_OK);
+    assert_int_equal(calibration_requantize(file, rounded, calibration, SP_Q4, 2, NULL), SP_OK);
     from = create_open(file);
     to = create_open(rounded);
     pack = create_open(calibration);
@@ -553,7 +530,7 @@ static void add_column_squares(double *w, const struct sp_pack *pack, const char
  * and w are the root mean squares of the column's inputs and weights. */
 static void test_smoothing_equals_the_definition(void **state)
 {
-    const char *file = target_file();
+    const char *file = calibration_target();
     struct sp_pack *pack = open_pack(file), *made = open_pack(calibrate(file));
     double x[HIDDEN], squares[HIDDEN] = {0}, weights[HIDDEN] = {0}, mean = 0;
     struct sp_smoothing smoothing;
@@ -598,36 +575,24 @@ static void test_smoothing_equals_the_definition(void **state)
 /* ---- refusals ---------------------------------------------------------------------------------
  */
 
-static void assert_refused(const char *model, const char *calibration, enum sp_dtype type,
-                           enum sp_status expected, const char *part)
-{
-    struct sp_err err = {0};
-    const char *out = create_path("refused.bin");
-    size_t n_files = create_count_files();
-    enum sp_status st = requantize(model, out, calibration, type, 2, &err);
-
-    if (st != expected || !strstr(err.text, part)) fail_msg("%d: %s", (int)st, err.text);
-    assert_int_equal(create_count_files(), n_files);
-}
-
 static void test_refusals(void **state)
 {
-    const char *file = target_file(), *calibration = calibrate(file);
+    const char *file = calibration_target(), *calibration = calibrate(file);
     const char *other = create_path("ar.bin");
     size_t size;
     char *bytes = scratch_read(calibration, &size);
 
     (void)state;
     create_pack(create_modelfile("FROM @/ar\n"), other, SP_DTYPE_NONE, SP_DTYPE_NONE, 2);
-    assert_refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
-    assert_refused(file, create_path("missing"), SP_Q4, SP_E_IO, "missing");
-    assert_refused(file, calibration, SP_F32, SP_E_USAGE, "no norm is smoothed");
-    assert_refused(other, calibration, SP_Q4, SP_E_INPUT, "made for another model");
+    calibration_assert_refused(file, file, SP_Q4, SP_E_INPUT, "target.bin: not a calibration");
+    calibration_assert_refused(file, create_path("missing"), SP_Q4, SP_E_IO, "missing");
+    calibration_assert_refused(file, calibration, SP_F32, SP_E_USAGE, "no norm is smoothed");
+    calibration_assert_refused(other, calibration, SP_Q4, SP_E_INPUT, "made for another model");
     bytes[5000] = (char)(bytes[5000] ^ 1);
-    assert_refused(file, scratch_write("damaged.bin", bytes, size), SP_Q4, SP_E_INPUT,
-                   "does not match its digest");
-    assert_refused(file, scratch_write("short.bin", bytes, size / 2), SP_Q4, SP_E_INPUT,
-                   "short.bin");
+    calibration_assert_refused(file, scratch_write("damaged.bin", bytes, size), SP_Q4, SP_E_INPUT,
+                               "does not match its digest");
+    calibration_assert_refused(file, scratch_write("short.bin", bytes, size / 2), SP_Q4, SP_E_INPUT,
+                               "short.bin");
     free(bytes);
 }
 
@@ -682,154 +647,6 @@ static void test_overflow(void **state)
     free(bytes);
 }
 
-/* Writes a calibration file with one input. */
-static const char *write_tensor(const char *record, struct sp_pack_tensor t, const void *numbers,
-                                size_t size)
-{
-    const char *path = create_path("handmade.bin");
-    struct sp_pack_writer *w = NULL;
-
-    assert_int_equal(sp_pack_writer_open(&w, path, true, &t, 1, NULL), SP_OK);
-    assert_int_equal(sp_pack_writer_section(w, SP_PART_FILE, SP_SECTION_CALIBRATION, record,
-                                            strlen(record), NULL),
-                     SP_OK);
-    assert_int_equal(sp_pack_writer_put(w, 0, numbers, size, NULL), SP_OK);
-    assert_int_equal(sp_pack_writer_finish(w, NULL, NULL), SP_OK);
-    sp_pack_writer_close(w);
-    return path;
-}
-
-/* n factors, of which the last is `number`. */
-static const char *write_calibration(const char *record, const char *names, enum sp_part part,
-                                     float number, size_t n)
-{
-    struct sp_pack_tensor t = {
-        .name = names, .part = part, .dtype = SP_BF16, .layout = SP_PLAIN, .rank = 1, .shape = {n}};
-    uint8_t *numbers = calloc(n, 2);
-    const char *path;
-
-    assert_non_null(numbers);
-    for (size_t g = 0; g < sp_gptq_n_groups(sp_gptq_cols(n)); g++)
-        sp_write_bf16(numbers + 2 * g, &(float){(float)g}, 1);
-    sp_write_bf16(numbers + 2 * (n - 1), &number, 1);
-    path = write_tensor(record, t, numbers, 2 * n);
-    free(numbers);
-    return path;
-}
-
-/* Squares for a stack of n matrices of `cols` columns, of which the last is `number`. */
-static const char *write_squares(const char *record, const char *names, size_t n, size_t cols,
-                                 float number)
-{
-    struct sp_pack_tensor t = {.name = names,
-                               .part = SP_PART_TARGET,
-                               .dtype = SP_F32,
-                               .layout = SP_PLAIN,
-                               .rank = 2,
-                               .shape = {n, cols}};
-    float *numbers = calloc(n * cols, sizeof *numbers);
-    const char *path;
-
-    assert_non_null(numbers);
-    numbers[n * cols - 1] = number;
-    path = write_tensor(record, t, numbers, n * cols * sizeof *numbers);
-    free(numbers);
-    return path;
-}
-
-static void test_malformed_squares_are_refused(void **state)
-{
-    static const char record[] = "{\"block\":1024}",
-                      name[] = "layers.0.mlp.experts.down_proj.weight";
-    static const char smoothing[] =
-        "{\"block\":1024,\"smoothing\":"
-        "{\"layers.0.post_attention_layernorm.weight\":\"iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii\"}}";
-    const char *file = create_path("experts.bin");
-    struct sp_err err = {0};
-
-    (void)state;
-    create_pack(create_modelfile("FROM @/../experts\n"), file, SP_F32, SP_DTYPE_NONE, 2);
-    write_squares(record, name, 4, 64, 1);
-    assert_int_equal(
-        requantize(file, create_path("out.bin"), create_path("handmade.bin"), SP_Q4, 1, &err),
-        SP_OK);
-    assert_refused(file, write_squares(record, name, 4, 64, -0.5f), SP_Q4, SP_E_INPUT,
-                   "out of its range");
-    assert_refused(file, write_squares(record, name, 4, 64, 1.5f), SP_Q4, SP_E_INPUT,
-                   "out of its range");
-    assert_refused(file, write_squares(record, name, 4, 64, NAN), SP_Q4, SP_E_INPUT,
-                   "out of its range");
-    assert_refused(file, write_squares(record, name, 3, 64, 1), SP_Q4, SP_E_INPUT,
-                   "down_proj.weight do not suit the shape in");
-    assert_refused(file, write_squares(record, "layers.0.self_attn.q_proj.weight", 4, 64, 1), SP_Q4,
-                   SP_E_INPUT, "q_proj.weight do not suit the shape in");
-    assert_refused(file, write_squares(smoothing, "layers.0.mlp.experts.up_proj.weight", 4, 32, 1),
-                   SP_Q5, SP_E_INPUT, "so that squares do not suffice");
-}
-
-static void test_malformed_smoothing_is_refused(void **state)
-{
-    static const struct {
-        const char *smoothing, *part;
-    } cases[] = {
-        {"[1]", "smoothing is not an object"},
-        {"{\"layers.0.input_layernorm.weight\":7}", "expected a norm, and a text of the letters"},
-        {"{\"layers.0.input_layernorm.weight\":\"hhp\"}", "expected a norm, and a text"},
-        {"{\"layers.0.mlp.up_proj.weight\":\"h\"}", "expected a norm, and a text of the letters"},
-        {"{\"layers.0.input_layernorm.weight\":\"hhh\"}", "has no layers.0.input_layernorm"},
-        {"{\"layers.99.input_layernorm.weight\":\"hhh\"}", "made for another model"},
-    };
-    const char *file = target_file();
-
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char record[200];
-
-        snprintf(record, sizeof record, "{\"block\":1024,\"smoothing\":%s}", cases[i].smoothing);
-        assert_refused(file,
-                       write_calibration(record, "layers.0.self_attn.q_proj.weight", SP_PART_TARGET,
-                                         1, N_NUMBERS),
-                       SP_Q8, SP_E_INPUT, cases[i].part);
-    }
-}
-
-static void test_malformed_files_are_refused(void **state)
-{
-    static const char record[] = "{\"block\":1024,\"tokens\":1}",
-                      name[] = "layers.0.self_attn.q_proj.weight";
-    const char *file = target_file();
-    struct sp_err err = {0};
-
-    (void)state;
-    write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS);
-    assert_int_equal(
-        requantize(file, create_path("out.bin"), create_path("handmade.bin"), SP_Q4, 1, &err),
-        SP_OK);
-    assert_refused(file, write_calibration(record, name, SP_PART_TARGET, NAN, N_NUMBERS), SP_Q4,
-                   SP_E_INPUT,
-                   "q_proj.weight: it contains a number that is not finite or out of its range");
-    assert_refused(file, write_calibration(record, name, SP_PART_DRAFT, 1, N_NUMBERS), SP_Q4,
-                   SP_E_USAGE, "has no effect, because no matrix that it has statistics of");
-    assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, 2 + 16 * (32 + 16)),
-                   SP_Q4, SP_E_INPUT, "q_proj.weight do not suit the shape in");
-    assert_refused(file, write_calibration(record, name, SP_PART_TARGET, 1, N_NUMBERS - 16), SP_Q4,
-                   SP_E_INPUT, "q_proj.weight: 19964 numbers are not the factors");
-    assert_refused(
-        file,
-        write_calibration(record, "layers.9.mlp.up_proj.weight", SP_PART_TARGET, 1, N_NUMBERS),
-        SP_Q4, SP_E_INPUT, "has no matrix layers.9.mlp.up_proj.weight");
-    assert_refused(file, write_calibration(record, "norm.weight", SP_PART_TARGET, 1, N_NUMBERS),
-                   SP_Q4, SP_E_INPUT, "has no matrix norm.weight");
-    assert_refused(file, write_calibration(record, "a,b,a", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
-                   SP_E_INPUT, "matrix a occurs twice");
-    assert_refused(file, write_calibration(record, "a,", SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
-                   SP_E_INPUT, "has no matrix ");
-    assert_refused(file, write_calibration("{\"block\":128}", name, SP_PART_TARGET, 1, N_NUMBERS),
-                   SP_Q4, SP_E_UNSUPPORTED, "it has blocks of 128 columns");
-    assert_refused(file, write_calibration("[", name, SP_PART_TARGET, 1, N_NUMBERS), SP_Q4,
-                   SP_E_INPUT, "section calibration");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -849,10 +666,6 @@ int main(void)
         cmocka_unit_test(test_drafts),
         cmocka_unit_test_setup_teardown(test_overflow, begin, create_teardown),
         cmocka_unit_test_setup_teardown(test_refusals, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_malformed_squares_are_refused, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_malformed_files_are_refused, begin, create_teardown),
-        cmocka_unit_test_setup_teardown(test_malformed_smoothing_is_refused, begin,
-                                        create_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
